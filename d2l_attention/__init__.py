@@ -1,0 +1,53 @@
+"""The attention chapters of Dive into Deep Learning, made live.
+
+The implementations behind the course's notebooks. Importing this needs torch alone; plots,
+views and exercises are imported by their own names, for example
+``from d2l_attention.plots import show_heatmaps``.
+"""
+
+from d2l_attention.checks import check_shape
+from d2l_attention.devices import try_gpu
+from d2l_attention.functional import (
+    additive_score,
+    attention_pooling,
+    bilinear_score,
+    dot_product_attention,
+    dot_score,
+    gaussian_score,
+    masked_softmax,
+    scaled_dot_score,
+)
+from d2l_attention.kernels import boxcar, constant, epanechikov, gaussian, nadaraya_watson
+from d2l_attention.layers import AdditiveAttention, DotProductAttention, MultiHeadAttention
+from d2l_attention.masks import attention_mask, causal_mask, combine_masks, length_mask
+from d2l_attention.positional import PositionalEncoding
+from d2l_attention.source import show_source
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AdditiveAttention",
+    "DotProductAttention",
+    "MultiHeadAttention",
+    "PositionalEncoding",
+    "additive_score",
+    "attention_mask",
+    "attention_pooling",
+    "bilinear_score",
+    "boxcar",
+    "causal_mask",
+    "check_shape",
+    "combine_masks",
+    "constant",
+    "dot_product_attention",
+    "dot_score",
+    "epanechikov",
+    "gaussian",
+    "gaussian_score",
+    "length_mask",
+    "masked_softmax",
+    "nadaraya_watson",
+    "scaled_dot_score",
+    "show_source",
+    "try_gpu",
+]

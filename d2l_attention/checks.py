@@ -1,0 +1,73 @@
+"""Checks that fail early, with the argument's name, what was expected and what came."""
+
+import torch
+from torch import Tensor
+
+
+def check_shape(a: Tensor, shape: tuple[int, ...]) -> None:
+    """Raise unless tensor ``a`` has exactly this shape (D2L's ``check_shape``).
+
+    Errors: ``ValueError`` with the expected and the actual shape.
+    """
+    if tuple(a.shape) != tuple(shape):
+        raise ValueError(f"expected a tensor of shape {tuple(shape)}, got {tuple(a.shape)}")
+
+
+def check_dropout(dropout: float) -> float:
+    """Return ``dropout`` if it is a probability below 1; at 1 nothing would be left."""
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
+    return dropout
+
+
+def check_heads(num_hiddens: int, num_heads: int) -> None:
+    """Raise unless ``num_hiddens`` splits into ``num_heads`` equal slices."""
+    if num_heads < 1 or num_hiddens % num_heads:
+        raise ValueError(
+            f"num_heads must divide num_hiddens, got num_hiddens={num_hiddens} "
+            f"and num_heads={num_heads}"
+        )
+
+
+def check_same_size(queries: Tensor, keys: Tensor) -> None:
+    """Raise unless queries (*, Q, D) and keys (*, K, D) share their last axis."""
+    if queries.shape[-1] != keys.shape[-1]:
+        raise ValueError(
+            "queries and keys must have the same size (last axis) for a dot product, "
+            f"got queries {tuple(queries.shape)} and keys {tuple(keys.shape)}"
+        )
+
+
+def check_attention_inputs(queries: Tensor, keys: Tensor, values: Tensor) -> None:
+    """Raise unless queries (*, Q, D), keys (*, K, D') and values (*, K, V) fit together."""
+    shapes = (
+        f"got queries {tuple(queries.shape)}, keys {tuple(keys.shape)}, "
+        f"values {tuple(values.shape)}"
+    )
+    if min(queries.ndim, keys.ndim, values.ndim) < 2:
+        raise ValueError(f"queries, keys and values must have at least two axes, {shapes}")
+    if not queries.shape[:-2] == keys.shape[:-2] == values.shape[:-2]:
+        raise ValueError(f"queries, keys and values must share their leading axes, {shapes}")
+    if keys.shape[-2] != values.shape[-2]:
+        raise ValueError(f"keys and values must come in pairs (same axis -2), {shapes}")
+
+
+def check_valid_lens(valid_lens: Tensor, num_keys: int) -> None:
+    """Raise unless ``valid_lens``, (B,) or (B, Q), holds integers from 0 to ``num_keys``."""
+    if not isinstance(valid_lens, Tensor):
+        raise TypeError(f"valid_lens must be a tensor of integers, got {type(valid_lens).__name__}")
+    if valid_lens.is_floating_point() or valid_lens.is_complex() or valid_lens.dtype == torch.bool:
+        raise TypeError(f"valid_lens must be a tensor of integers, got {valid_lens.dtype}")
+    if valid_lens.ndim not in (1, 2):
+        raise ValueError(
+            f"valid_lens must have shape (B,) or (B, Q), got {tuple(valid_lens.shape)}"
+        )
+    # A compiled graph cannot branch on the numbers in a tensor.
+    if valid_lens.numel() == 0 or torch.compiler.is_compiling():
+        return
+    lowest, highest = (bound.item() for bound in valid_lens.aminmax())
+    if lowest < 0 or highest > num_keys:
+        raise ValueError(
+            f"valid_lens must lie between 0 and the number of keys, {num_keys}, "
+            f"got values from {lowest} to {highest}"
+        )

@@ -1,0 +1,216 @@
+"""Attention as pure functions: no parameters, no state, inputs never modified.
+
+Letters in the ``Shape`` lines: B batch, H heads, Q queries, K keys, D size of a query or
+key, V size of a value; ``*`` any leading axes.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from d2l_attention.checks import check_attention_inputs, check_dropout, check_same_size
+from d2l_attention.masks import attention_mask, is_per_query, seen_keys
+
+
+def masked_softmax(
+    X: Tensor, valid_lens: Tensor | None = None, *, mask: Tensor | None = None
+) -> Tensor:
+    """Softmax over the last axis that gives hidden entries exactly zero weight.
+
+    Shape: X (*, Q, K) scores, valid_lens (B,) or (B, Q), mask bool -> (*, Q, K).
+
+    A query that may attend to nothing gets weights of zero: not NaN (softmax of a row of
+    -inf) and not uniform (softmax of a row of -1e6). ``X`` is left as it was.
+
+    Source: D2L 11.3.2.1.
+    """
+    visible = attention_mask(X.shape, valid_lens, mask, device=X.device)
+    if visible is None:
+        return X.softmax(dim=-1)
+    # The lowest finite number rather than -inf: a row with nothing visible stays finite
+    # until the second fill clears it, and so do its gradients.
+    scores = X.masked_fill(~visible, torch.finfo(X.dtype).min)
+    return scores.softmax(dim=-1).masked_fill(~visible, 0.0)
+
+
+def gaussian_score(queries: Tensor, keys: Tensor, width: float = 1.0) -> Tensor:
+    """-|q - k|^2 / (2 width^2): its softmax is the Gaussian kernel, normalised.
+
+    Shape: queries (*, Q, D), keys (*, K, D) -> (*, Q, K). Source: D2L equation 11.3.1.
+    """
+    check_same_size(queries, keys)
+    if isinstance(width, int | float) and width <= 0:
+        raise ValueError(f"width must be positive, got {width}")
+    differences = queries.unsqueeze(-2) - keys.unsqueeze(-3)  # (*, Q, K, D)
+    return -differences.square().sum(dim=-1) / (2 * width**2)
+
+
+def dot_score(queries: Tensor, keys: Tensor) -> Tensor:
+    """q . k, large where query and key point the same way.
+
+    Shape: queries (*, Q, D), keys (*, K, D) -> (*, Q, K). Source: Luong et al. (2015).
+    """
+    check_same_size(queries, keys)
+    return queries @ keys.transpose(-2, -1)
+
+
+def scaled_dot_score(queries: Tensor, keys: Tensor) -> Tensor:
+    """q . k / sqrt(D): the scores' variance stays near 1 whatever D is.
+
+    Shape: queries (*, Q, D), keys (*, K, D) -> (*, Q, K).
+    Source: Vaswani et al. (2017), section 3.2.1; D2L equation 11.3.2.
+    """
+    # Scaled before the product, so that half precision does not overflow in it.
+    return dot_score(queries / math.sqrt(queries.shape[-1]), keys)
+
+
+def bilinear_score(queries: Tensor, keys: Tensor, M: Tensor) -> Tensor:
+    """q^T M k: a dot product for queries and keys of unequal sizes.
+
+    Shape: queries (*, Q, D), keys (*, K, D'), M (D, D') -> (*, Q, K).
+    Source: Luong et al. (2015), 'general' score.
+    """
+    if M.shape != (queries.shape[-1], keys.shape[-1]):
+        raise ValueError(
+            f"M must have shape (query size, key size) = {(queries.shape[-1], keys.shape[-1])}, "
+            f"got {tuple(M.shape)}"
+        )
+    return dot_score(queries @ M, keys)
+
+
+def additive_score(queries: Tensor, keys: Tensor, w_v: Tensor) -> Tensor:
+    """w_v . tanh(q + k), for queries and keys already projected to the same hidden size D.
+
+    Project the keys once and reuse them for every query. ``AdditiveAttention`` holds the
+    projections.
+
+    Shape: queries (*, Q, D), keys (*, K, D), w_v (D,) -> (*, Q, K).
+    Source: Bahdanau et al. (2015), appendix A.1.2; D2L equation 11.3.7.
+    """
+    check_same_size(queries, keys)
+    if w_v.shape != queries.shape[-1:]:
+        raise ValueError(f"w_v must have shape ({queries.shape[-1]},), got {tuple(w_v.shape)}")
+    return torch.tanh(queries.unsqueeze(-2) + keys.unsqueeze(-3)) @ w_v
+
+
+def attention_pooling(
+    scores: Tensor,
+    values: Tensor,
+    valid_lens: Tensor | None = None,
+    *,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
+    dropout: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """Softmax the scores, then average the values: the last two steps of any attention.
+
+    Shape: scores (*, Q, K), values (*, K, V) -> output (*, Q, V), weights (*, Q, K).
+
+    ``dropout`` falls on the weights that do the averaging; the weights returned are those
+    before it, so that their rows still sum to one.
+
+    Source: D2L equation 11.1.1.
+    """
+    if scores.shape[:-2] != values.shape[:-2] or scores.shape[-1] != values.shape[-2]:
+        raise ValueError(
+            "values must hold one row for each key that was scored, "
+            f"got scores {tuple(scores.shape)} and values {tuple(values.shape)}"
+        )
+    visible = attention_mask(scores.shape, valid_lens, mask, is_causal, scores.device)
+    if visible is not None:
+        values = clear_unseen(values, visible.any(dim=-2))
+    weights = masked_softmax(scores, mask=visible)
+    return F.dropout(weights, check_dropout(dropout)) @ values, weights
+
+
+def clear_unseen(keys_or_values: Tensor, seen: Tensor | None) -> Tensor:
+    """Zeros where no query may look. Weight 0 is not enough: 0 times NaN is NaN.
+
+    Shape: keys_or_values (*, K, D), seen bool, broadcastable to (*, K) -> (*, K, D).
+    """
+    if seen is None:
+        return keys_or_values
+    return keys_or_values.masked_fill(~seen.unsqueeze(-1), 0.0)
+
+
+def dot_product_attention(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    valid_lens: Tensor | None = None,
+    *,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
+    dropout: float = 0.0,
+    need_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """softmax(q . k / sqrt(D)) v, without a (Q, K) matrix unless the weights are asked for.
+
+    Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V) -> output (*, Q, V), and with
+    ``need_weights`` also weights (*, Q, K).
+
+    ``valid_lens``, ``mask`` (True = may attend) and ``is_causal`` all hide keys; a key is
+    visible where all three say so. Lengths (B, Q) and masks are (Q, K) matrices themselves.
+
+    Source: Vaswani et al. (2017), equation 1; Dao et al. (2022) for the fused kernel.
+    """
+    check_attention_inputs(queries, keys, values)
+    check_same_size(queries, keys)
+    check_dropout(dropout)
+    scores_shape = (*queries.shape[:-1], keys.shape[-2])
+    if mask is not None or is_per_query(valid_lens):
+        mask = attention_mask(scores_shape, valid_lens, mask, is_causal, queries.device)
+        valid_lens, is_causal = None, False
+    seen = seen_keys(scores_shape, valid_lens, mask, is_causal, queries.device)
+    keys, values = clear_unseen(keys, seen), clear_unseen(values, seen)
+
+    if need_weights:
+        visible = attention_mask(scores_shape, valid_lens, mask, is_causal, queries.device)
+        scores = scaled_dot_score(queries, keys)
+        return attention_pooling(scores, values, mask=visible, dropout=dropout)
+    if valid_lens is None:
+        return fused_attention(queries, keys, values, mask, is_causal, dropout)
+    lengths = attention_mask((*scores_shape[:-2], 1, scores_shape[-1]), valid_lens)
+    padded = fused_attention(queries, keys, values, lengths, False, dropout)
+    if not is_causal:
+        return padded
+    # Lengths and the future at once, still without a (Q, K) mask. Before its sequence ends
+    # a query sees no padding anyway, so the causal kernel is right; from there on all that
+    # it may see is past, so the padding mask is right.
+    causal = fused_attention(queries, keys, values, None, True, dropout)
+    position = torch.arange(queries.shape[-2], device=queries.device)[:, None]
+    inside = position < valid_lens.reshape(-1, *[1] * (queries.ndim - 1))
+    return torch.where(inside, causal, padded)
+
+
+def fused_attention(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    is_causal: bool,
+    dropout: float,
+) -> Tensor:
+    """PyTorch's fused kernel, called so that it stays on its path of linear memory.
+
+    On the CPU it leaves that path for inputs without four axes and for values of another
+    size than the keys. Extra axes of size 1 and columns of zeros change no result.
+    """
+    key_size, value_size = keys.shape[-1], values.shape[-1]
+    if value_size < key_size:
+        values = F.pad(values, (0, key_size - value_size))
+    elif value_size > key_size:
+        queries, keys = (F.pad(X, (0, value_size - key_size)) for X in (queries, keys))
+    four_axes = (None,) * (4 - queries.ndim)
+    output = F.scaled_dot_product_attention(
+        queries[four_axes],
+        keys[four_axes],
+        values[four_axes],
+        attn_mask=mask,
+        dropout_p=dropout,
+        is_causal=is_causal,
+        scale=1 / math.sqrt(key_size),
+    )
+    return output.reshape(*queries.shape[:-1], output.shape[-1])[..., :value_size]

@@ -1,0 +1,223 @@
+"""Attention layers with D2L's names, signatures and parameters.
+
+Letters as in ``functional.py``. Each layer's ``forward`` takes D2L's ``valid_lens`` and,
+keyword-only, ``mask`` (bool, True = may attend), ``is_causal`` and ``need_weights``.
+"""
+
+from torch import Tensor, nn
+
+from d2l_attention.checks import check_attention_inputs, check_dropout, check_heads
+from d2l_attention.functional import (
+    additive_score,
+    attention_pooling,
+    clear_unseen,
+    dot_product_attention,
+    masked_softmax,
+    scaled_dot_score,
+)
+from d2l_attention.masks import attention_mask, check_bool, seen_keys
+
+
+class WeightsOnDemand(nn.Module):
+    """Remembers what the last forward pass scored; computes its weights when they are read.
+
+    What is remembered (queries, keys) is small beside the (Q, K) weights.
+    """
+
+    score = None  # a scoring function, set by the layer
+    _last = None
+
+    @property
+    def attention_weights(self) -> Tensor:
+        """Weights of the last forward pass, before dropout, without gradient. (*, Q, K).
+
+        For weights with a gradient, call the layer with ``need_weights=True``.
+
+        Errors: ``RuntimeError`` before the first forward pass.
+        """
+        if self._last is None:
+            raise RuntimeError("no attention weights yet: call the layer first")
+        inputs, valid_lens, mask, is_causal = self._last
+        scores = self.score(*inputs)
+        visible = attention_mask(scores.shape, valid_lens, mask, is_causal, scores.device)
+        return masked_softmax(scores, mask=visible)
+
+    def __getstate__(self) -> dict:
+        """Copies and pickles hold the layer, not the last batch it saw."""
+        return {name: value for name, value in self.__dict__.items() if name != "_last"}
+
+
+class DotProductAttention(WeightsOnDemand):
+    """Scaled dot-product attention (D2L 11.3.3).
+
+    Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V), valid_lens (B,) or (B, Q)
+    -> (*, Q, V); with ``need_weights`` a pair, the second weights (*, Q, K).
+    """
+
+    score = staticmethod(scaled_dot_score)
+
+    def __init__(self, dropout: float):
+        super().__init__()
+        self.dropout = nn.Dropout(check_dropout(dropout))
+
+    def forward(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        need_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        result = dot_product_attention(
+            queries,
+            keys,
+            values,
+            valid_lens,
+            mask=mask,
+            is_causal=is_causal,
+            dropout=self.dropout.p if self.training else 0.0,
+            need_weights=need_weights,
+        )
+        self._last = ((queries.detach(), keys.detach()), valid_lens, mask, is_causal)
+        return result
+
+
+class AdditiveAttention(WeightsOnDemand):
+    """w_v . tanh(W_q q + W_k k), for queries and keys of any two sizes (D2L 11.3.4).
+
+    Shape: queries (*, Q, D), keys (*, K, D'), values (*, K, V), valid_lens (B,) or (B, Q)
+    -> (*, Q, V); with ``need_weights`` a pair, the second weights (*, Q, K).
+
+    Source: Bahdanau et al. (2015).
+    """
+
+    score = staticmethod(additive_score)
+
+    def __init__(self, num_hiddens: int, dropout: float):
+        super().__init__()
+        self.W_k = nn.LazyLinear(num_hiddens, bias=False)
+        self.W_q = nn.LazyLinear(num_hiddens, bias=False)
+        self.w_v = nn.Linear(num_hiddens, 1, bias=False)
+        self.dropout = nn.Dropout(check_dropout(dropout))
+
+    def forward(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        need_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        check_attention_inputs(queries, keys, values)
+        scores_shape = (*queries.shape[:-1], keys.shape[-2])
+        seen = seen_keys(scores_shape, valid_lens, mask, is_causal, queries.device)
+        queries, keys = self.W_q(queries), self.W_k(clear_unseen(keys, seen))
+        w_v = self.w_v.weight[0]
+        output, weights = attention_pooling(
+            self.score(queries, keys, w_v),
+            values,
+            valid_lens,
+            mask=mask,
+            is_causal=is_causal,
+            dropout=self.dropout.p if self.training else 0.0,
+        )
+        # An optimizer changes w_v in place: the weights of this pass need a copy of it.
+        inputs = (queries.detach(), keys.detach(), w_v.detach().clone())
+        self._last = (inputs, valid_lens, mask, is_causal)
+        return (output, weights) if need_weights else output
+
+
+class MultiHeadAttention(nn.Module):
+    """Several attentions side by side, each on its own projection (D2L 11.5).
+
+    Shape: queries (B, Q, any size), keys (B, K, any size), values (B, K, any size),
+    valid_lens (B,) or (B, Q), mask (Q, K), (B, Q, K) or (B, H, Q, K) -> (B, Q, num_hiddens);
+    with ``need_weights`` a pair, the second weights (B, H, Q, K).
+
+    ``attention`` is what happens in each head, scaled dot-product unless given, for example
+    ``AdditiveAttention(num_hiddens // num_heads, dropout)``; its parameters serve all heads.
+
+    Errors: ``ValueError`` unless ``num_heads`` divides ``num_hiddens``.
+
+    Source: Vaswani et al. (2017), section 3.2.2; D2L equations 11.5.1 and 11.5.2.
+    """
+
+    def __init__(
+        self,
+        num_hiddens: int,
+        num_heads: int,
+        dropout: float,
+        bias: bool = False,
+        *,
+        attention: nn.Module | None = None,
+    ):
+        super().__init__()
+        check_heads(num_hiddens, num_heads)
+        self.num_heads = num_heads
+        self.attention = DotProductAttention(dropout) if attention is None else attention
+        self.W_q = nn.LazyLinear(num_hiddens, bias=bias)
+        self.W_k = nn.LazyLinear(num_hiddens, bias=bias)
+        self.W_v = nn.LazyLinear(num_hiddens, bias=bias)
+        self.W_o = nn.LazyLinear(num_hiddens, bias=bias)
+
+    @property
+    def attention_weights(self) -> Tensor:
+        """Weights of the last forward pass, (B, H, Q, K): see ``WeightsOnDemand``."""
+        return self.attention.attention_weights
+
+    def forward(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        need_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        check_attention_inputs(queries, keys, values)
+        if queries.ndim != 3:
+            raise ValueError(f"queries must have shape (B, Q, size), got {tuple(queries.shape)}")
+        if mask is not None:
+            check_bool(mask)
+        if mask is not None and mask.ndim == 3:
+            mask = mask[:, None]  # one mask a sequence, the same for each of its heads
+        scores_shape = (len(queries), self.num_heads, queries.shape[1], keys.shape[1])
+        seen = seen_keys(scores_shape, valid_lens, mask, is_causal, queries.device)
+        if seen is not None and seen.ndim == 3:
+            seen = seen.any(dim=1)  # seen by one head is seen: (B, H, K) -> (B, K)
+        keys, values = clear_unseen(keys, seen), clear_unseen(values, seen)
+
+        queries = self.split_heads(self.W_q(queries))  # (B, H, Q, D / H)
+        keys = self.split_heads(self.W_k(keys))  # (B, H, K, D / H)
+        values = self.split_heads(self.W_v(values))  # (B, H, K, D / H)
+        result = self.attention(
+            queries,
+            keys,
+            values,
+            valid_lens,
+            mask=mask,
+            is_causal=is_causal,
+            need_weights=need_weights,
+        )
+        output, weights = result if need_weights else (result, None)
+        output = self.W_o(self.merge_heads(output))
+        return (output, weights) if need_weights else output
+
+    def split_heads(self, X: Tensor) -> Tensor:
+        """(B, n, D) -> (B, H, n, D / H): first cut the last axis, then move the heads forward.
+
+        A ``view`` straight to the last shape has the right size and mixes up the tokens.
+        """
+        return X.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def merge_heads(self, X: Tensor) -> Tensor:
+        """(B, H, n, D / H) -> (B, n, D): the way back."""
+        return X.transpose(1, 2).flatten(start_dim=2)

@@ -1,0 +1,16 @@
+"""What every test runs under: one torch thread, a fixed seed, no clock."""
+
+import pytest
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)
+
+# No deadline: two busy cores can make any example slow. Derandomised: CI repeats itself.
+settings.register_profile("course", deadline=None, derandomize=True, max_examples=40)
+settings.load_profile("course")
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)

@@ -1,0 +1,336 @@
+import copy
+import math
+import pickle
+import shutil
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+from d2l_attention import (
+    AdditiveAttention,
+    DotProductAttention,
+    MultiHeadAttention,
+    additive_score,
+    attention_mask,
+    attention_pooling,
+    causal_mask,
+)
+
+B, H, Q, K, D, V = 2, 3, 5, 7, 11, 13
+HIDDEN = 6  # a multiple of the heads, and no other size
+LENS = {"none": None, "padded": torch.tensor([4, 0]), "per-query": torch.randint(0, 8, (2, 5))}
+DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+LAYERS = {
+    "dot": lambda dropout=0.0: DotProductAttention(dropout),
+    "additive": lambda dropout=0.0: AdditiveAttention(HIDDEN, dropout),
+    "multi-head": lambda dropout=0.0: MultiHeadAttention(HIDDEN, H, dropout, bias=True),
+    "multi-head additive": lambda dropout=0.0: MultiHeadAttention(
+        HIDDEN, H, dropout, attention=AdditiveAttention(HIDDEN, dropout)
+    ),
+}
+
+
+def qkv(dtype=torch.float32, num_queries=Q, num_keys=K):
+    shapes = (B, num_queries, D), (B, num_keys, D), (B, num_keys, V)
+    return [torch.randn(shape).to(dtype) for shape in shapes]
+
+
+@pytest.fixture(params=LAYERS)
+def layer(request):
+    """Any attention layer, its lazy parameters made."""
+    layer = LAYERS[request.param]()
+    layer(*qkv())
+    return layer
+
+
+class TestEveryLayer:
+    @pytest.mark.parametrize("lens", LENS.values(), ids=LENS)
+    @pytest.mark.parametrize("is_causal", [False, True], ids=["all", "causal"])
+    @pytest.mark.parametrize("masked", [False, True], ids=["", "mask"])
+    def test_weights_on_demand_are_those_of_the_explicit_pass(self, layer, lens, is_causal, masked):
+        inputs = qkv()
+        mask = torch.rand(B, Q, K) < 0.5 if masked else None
+        output = layer(*inputs, lens, mask=mask, is_causal=is_causal)
+        on_demand = layer.attention_weights
+        explicit, weights = layer(*inputs, lens, mask=mask, is_causal=is_causal, need_weights=True)
+        assert_close(output, explicit)
+        assert_close(on_demand, weights)
+        assert not on_demand.requires_grad
+        visible = attention_mask((B, Q, K), lens, mask, is_causal)
+        visible = torch.tensor(True) if visible is None else visible
+        visible = visible.expand(B, Q, K)
+        if weights.ndim == 4:
+            assert weights.shape == (B, H, Q, K)
+            visible = visible[:, None]
+        visible = visible.expand(weights.shape)
+        assert (weights[~visible] == 0).all()
+        assert_close(weights.sum(-1), visible.any(-1).float())
+
+    def test_weights_of_the_last_pass_survive_an_optimizer_step(self, layer):
+        layer(*qkv())
+        before = layer.attention_weights
+        with torch.no_grad():
+            for parameter in layer.parameters():
+                parameter.mul_(3.0)
+        assert torch.equal(layer.attention_weights, before)
+
+    def test_no_pass_yet(self, request, layer):
+        with pytest.raises(RuntimeError, match="no attention weights yet: call the layer first"):
+            _ = copy.deepcopy(layer).attention_weights
+
+    def test_dropout_changes_outputs_but_not_the_weights_that_are_read(self, layer):
+        layer(*qkv())
+        attention = getattr(layer, "attention", layer)
+        inputs = qkv()
+        clean = layer(*inputs)
+        weights = layer.attention_weights
+        attention.dropout.p = 0.5
+        assert not torch.allclose(layer(*inputs), clean)
+        assert_close(layer.attention_weights, weights)
+        output, explicit = layer(*inputs, need_weights=True)
+        assert not torch.allclose(output, clean)
+        assert_close(explicit, weights)
+        layer.eval()
+        assert_close(layer(*inputs), clean)
+
+    @pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "explicit"])
+    @pytest.mark.parametrize("garbage", [math.nan, math.inf, 1e30])
+    def test_padding_changes_nothing_not_even_gradients(self, layer, garbage, need_weights):
+        lens = torch.tensor([4, 0])
+        clean = qkv()
+        dirty = [x.clone() for x in clean]
+        for b, length in enumerate(lens):
+            for x in dirty[1:]:
+                x[b, length:] = garbage
+        results = []
+        for inputs in (clean, dirty):
+            inputs = [x.requires_grad_() for x in inputs]
+            layer.zero_grad()
+            output = layer(*inputs, lens, need_weights=need_weights)
+            output = output[0] if need_weights else output
+            output.square().sum().backward()
+            grads = [x.grad for x in (*inputs, *layer.parameters())]
+            results.append([output, layer.attention_weights, *grads])
+        for one, other in zip(*results, strict=True):
+            assert torch.equal(one, other)
+            assert one.isfinite().all()
+
+    def test_nothing_to_attend_to_has_no_gradient(self, layer):
+        inputs = [x.requires_grad_() for x in qkv()]
+        layer(*inputs, torch.tensor([4, 0])).square().sum().backward()
+        assert all((x.grad[1] == 0).all() for x in inputs)
+        assert all((x.grad[0] != 0).any() for x in inputs)
+
+    def test_the_future_changes_nothing_before_it(self, layer):
+        queries, keys, values = qkv(num_queries=K)
+        before = layer(queries, keys, values, is_causal=True)
+        keys[:, 4:] += 1
+        values[:, 4:] -= 3
+        after = layer(queries, keys, values, is_causal=True)
+        assert_close(before[:, :4], after[:, :4], atol=0, rtol=1e-6)
+        assert not torch.allclose(before[:, 4:], after[:, 4:])
+
+    @pytest.mark.parametrize("dtype", DTYPES)
+    def test_dtypes(self, layer, dtype):
+        inputs, lens = qkv(torch.float64), torch.tensor([4, 2])
+        expected = layer.double()(*inputs, lens)
+        output = layer.to(dtype)(*(x.to(dtype) for x in inputs), lens, is_causal=False)
+        assert output.dtype == dtype
+        assert layer.attention_weights.dtype == dtype
+        tolerance = max(1e-6, 16 * torch.finfo(dtype).eps)
+        assert_close(output.double(), expected, atol=tolerance, rtol=tolerance)
+
+    @pytest.mark.parametrize("sizes", [(1, 7), (5, 1), (1, 1)])
+    def test_one_query_or_one_key(self, layer, sizes):
+        num_queries, num_keys = sizes
+        inputs = qkv(num_queries=num_queries, num_keys=num_keys)
+        output, weights = layer(*inputs, need_weights=True)
+        assert_close(layer(*inputs), output)
+        assert output.shape[:2] == (B, num_queries)
+        assert_close(weights.sum(-1), torch.ones_like(weights.sum(-1)))
+
+    def test_empty_batch(self, layer):
+        inputs = [x[:0] for x in qkv()]
+        lens = torch.empty(0, dtype=torch.int64)
+        assert layer(*inputs, lens).shape[:2] == (0, Q)
+        assert layer.attention_weights.shape[-2:] == (Q, K)
+
+    def test_inputs_are_left_as_they_are(self, layer):
+        inputs = [*qkv(), torch.tensor([3, 0])]
+        mask = torch.rand(B, Q, K) < 0.5
+        copies = [x.clone() for x in (*inputs, mask)]
+        layer(*inputs, mask=mask, is_causal=True)
+        assert all(torch.equal(x, y) for x, y in zip((*inputs, mask), copies, strict=True))
+
+    def test_state_dict_copies_and_pickles(self, layer):
+        inputs, lens = qkv(), torch.tensor([4, 7])
+        expected = layer(*inputs, lens)
+        for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+            assert torch.equal(other(*inputs, lens), expected)
+        assert not any("last" in name for name in layer.state_dict())
+
+    def test_a_pickle_does_not_carry_the_batch(self, layer):
+        before = len(pickle.dumps(layer))
+        layer(*(torch.randn(500, *x.shape[1:]) for x in qkv()))
+        assert len(pickle.dumps(layer)) == before
+
+    def test_compiled_in_one_graph(self, layer):
+        inputs, lens = qkv(), torch.tensor([4, 0])
+        torch.compiler.reset()
+        compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+        for options in ({}, {"is_causal": True}, {"need_weights": True}):
+            expected, actual = layer(*inputs, lens, **options), compiled(*inputs, lens, **options)
+            assert_close(actual, expected)
+        inputs = [x.requires_grad_() for x in inputs]
+        compiled(*inputs, lens).square().sum().backward()
+        assert all(x.grad.isfinite().all() for x in (*inputs, *layer.parameters()))
+
+    @pytest.mark.parametrize(
+        ("error", "message", "change", "options"),
+        [
+            (ValueError, "keys and values must come in pairs", {2: 1}, {}),
+            (ValueError, "leading axes", {0: 0}, {}),
+            (TypeError, "mask must be a boolean tensor", {}, {"mask": torch.ones(Q, K)}),
+            (TypeError, "mask must be a boolean tensor", {}, {"mask": [[True]]}),
+            (ValueError, "does not fit scores", {}, {"mask": torch.ones(K, Q) > 0}),
+            (TypeError, "integers, got torch.float32", {}, {"valid_lens": torch.ones(B)}),
+            (TypeError, "integers, got list", {}, {"valid_lens": [1, 2]}),
+            (ValueError, "got values from 1 to 8", {}, {"valid_lens": torch.tensor([1, 8])}),
+            (ValueError, "got values from -1 to 3", {}, {"valid_lens": torch.tensor([-1, 3])}),
+            (ValueError, "does not fit scores", {}, {"valid_lens": torch.tensor([1, 2, 3])}),
+        ],
+    )
+    @pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "explicit"])
+    def test_errors(self, layer, error, message, change, options, need_weights):
+        inputs = qkv()
+        for index, axis in change.items():
+            inputs[index] = inputs[index].narrow(axis, 0, 1)
+        with pytest.raises(error, match=message):
+            layer(*inputs, **options, need_weights=need_weights)
+
+
+@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, 1.5])
+def test_dropout_outside_its_range(make, dropout):
+    with pytest.raises(ValueError, match=r"dropout must lie in \[0, 1\), got"):
+        make(dropout)
+
+
+@pytest.mark.parametrize("heads", [0, 4, -1])
+def test_heads_that_do_not_divide(heads):
+    with pytest.raises(ValueError, match=f"num_hiddens=6 and num_heads={heads}"):
+        MultiHeadAttention(6, heads, 0.0)
+
+
+def test_strict_loading_into_a_fresh_layer():
+    for make in LAYERS.values():
+        layer, fresh = make(), make()
+        expected = layer(*(inputs := qkv()))
+        fresh.load_state_dict(layer.state_dict(), strict=True)
+        assert torch.equal(fresh(*inputs), expected)
+
+
+def test_additive_attention_step_by_step():
+    queries, keys, values = torch.randn(B, Q, 4), torch.randn(B, K, 9), torch.randn(B, K, V)
+    layer, lens = AdditiveAttention(8, 0.0), torch.tensor([5, 2])
+    output = layer(queries, keys, values, lens)
+    projected = queries @ layer.W_q.weight.T, keys @ layer.W_k.weight.T
+    scores = additive_score(*projected, layer.w_v.weight[0])
+    expected, weights = attention_pooling(scores, values, lens)
+    assert_close(output, expected)
+    assert_close(layer.attention_weights, weights)
+
+
+def test_gradient_reaches_every_parameter_through_the_weights_too():
+    layer = MultiHeadAttention(HIDDEN, H, 0.0, attention=AdditiveAttention(4, 0.0))
+    _, weights = layer(*qkv(), need_weights=True)
+    weights.square().sum().backward()
+    for name in ("W_q", "W_k", "attention.W_q", "attention.W_k", "attention.w_v"):
+        assert layer.get_submodule(name).weight.grad.abs().sum() > 0, name
+
+
+@pytest.mark.parametrize("lens", LENS.values(), ids=LENS)
+def test_multi_head_is_pytorchs_own(lens):
+    """nn.MultiheadAttention, with our weights; its masks are True = ignore."""
+    ours = MultiHeadAttention(12, H, 0.0, bias=True)
+    queries, keys, values = (torch.randn(B, n, 12) for n in (Q, K, K))
+    output, weights = ours(queries, keys, values, lens, need_weights=True)
+    theirs = nn.MultiheadAttention(12, H, batch_first=True)
+    layers = [ours.W_q, ours.W_k, ours.W_v]
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([layer.weight for layer in layers]))
+        theirs.in_proj_bias.copy_(torch.cat([layer.bias for layer in layers]))
+        theirs.out_proj.weight.copy_(ours.W_o.weight)
+        theirs.out_proj.bias.copy_(ours.W_o.bias)
+    visible = attention_mask((B, Q, K), lens)
+    hidden = None
+    if visible is not None:
+        hidden = ~visible.expand(B, Q, K).repeat_interleave(H, dim=0)
+    expected, expected_weights = theirs(
+        queries, keys, values, attn_mask=hidden, average_attn_weights=False
+    )
+    rows = slice(None) if visible is None else visible.expand(B, Q, K).any(-1)
+    assert_close(output[rows], expected[rows])  # theirs is NaN where nothing is visible
+    assert_close(weights.transpose(1, 2)[rows], expected_weights.transpose(1, 2)[rows])
+
+
+def test_a_mask_for_each_sequence_is_not_one_for_each_head():
+    """With as many sequences as heads, a (B, Q, K) mask must not land on the heads."""
+    layer = MultiHeadAttention(HIDDEN, H, 0.0)
+    queries, keys, values = (torch.randn(H, n, D) for n in (Q, K, K))
+    mask = torch.rand(H, Q, K) < 0.5
+    _, weights = layer(queries, keys, values, mask=mask, need_weights=True)
+    for b in range(H):
+        alone, _ = layer(queries[[b]], keys[[b]], values[[b]], mask=mask[b], need_weights=True)
+        together = layer(queries, keys, values, mask=mask)
+        assert_close(together[b], alone[0])
+    assert (weights[~mask[:, None].expand(weights.shape)] == 0).all()
+    with pytest.raises(ValueError, match="does not fit scores"):
+        DotProductAttention(0.0)(*(torch.randn(H, H, 5, D),) * 3, mask=torch.ones(H, 5, 5) > 0)
+
+
+def test_a_mask_for_each_head():
+    layer = MultiHeadAttention(HIDDEN, H, 0.0)
+    mask = torch.rand(B, H, Q, K) < 0.4
+    mask[:, :, :, 3] = False
+    queries, keys, values = qkv()
+    output, weights = layer(queries, keys, values, mask=mask, need_weights=True)
+    assert_close(layer(queries, keys, values, mask=mask), output)
+    assert (weights[~mask] == 0).all()
+    keys[:, 3] = values[:, 3] = math.nan  # no head may look there
+    assert_close(layer(queries, keys, values, mask=mask), output)
+
+
+def test_head_split_keeps_tokens_together():
+    layer = MultiHeadAttention(HIDDEN, H, 0.0)
+    X = torch.arange(2 * 5 * 6).reshape(2, 5, 6)
+    heads = layer.split_heads(X)
+    assert heads.shape == (2, 3, 5, 2)
+    assert heads[1, 2, 4].tolist() == X[1, 4, 4:6].tolist()
+    assert torch.equal(layer.merge_heads(heads), X)
+    mixed = X.view(2, 3, 5, 2)  # the mistake: the same shape, other tokens
+    assert mixed[1, 2, 4].tolist() != X[1, 4, 4:6].tolist() or not torch.equal(mixed, heads)
+
+
+def test_multi_head_wants_a_batch():
+    with pytest.raises(ValueError, match=r"shape \(B, Q, size\), got \(5, 6\)"):
+        MultiHeadAttention(6, 3, 0.0)(*(torch.randn(5, 6),) * 3)
+
+
+def test_causal_flag_equals_causal_mask():
+    layer = MultiHeadAttention(HIDDEN, H, 0.0)
+    inputs = qkv()
+    assert_close(layer(*inputs, is_causal=True), layer(*inputs, mask=causal_mask(Q, K)))
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="the compiler needs g++")
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated")  # torch's own
+def test_compiled_for_real():
+    """Once through the default compiler, not only its tracing front end."""
+    layer = MultiHeadAttention(HIDDEN, H, 0.0)
+    inputs, lens = qkv(), torch.tensor([4, 0])
+    expected = layer(*inputs, lens)
+    torch.compiler.reset()
+    assert_close(torch.compile(layer)(*inputs, lens), expected)

@@ -1,0 +1,36 @@
+"""Memory is linear in the sequence: peaks measured in fresh processes."""
+
+import subprocess
+import sys
+
+import pytest
+
+MEASURE = """
+import re, sys, torch
+from pathlib import Path
+from d2l_attention import MultiHeadAttention
+torch.set_num_threads(1)
+tokens, causal, padded = int(sys.argv[1]), "causal" in sys.argv, "lens" in sys.argv
+layer = MultiHeadAttention(512, 8, 0.0)
+def step(X):
+    lens = torch.tensor([X.shape[1] // 2]) if padded else None
+    layer(X, X, X, lens, is_causal=causal).sum().backward()
+step(torch.randn(1, 64, 512))  # makes the parameters and wakes the kernels
+X = torch.randn(1, tokens, 512, requires_grad=True)
+def peak():
+    # Not getrusage: its peak is inherited from the process that started this one.
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
+start = peak()
+step(X)
+print(peak() - start)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")
+@pytest.mark.parametrize("options", [(), ("causal",), ("lens",), ("causal", "lens")], ids="+".join)
+def test_forward_and_backward_at_8192_tokens(options):
+    command = [sys.executable, "-c", MEASURE, "8192", *options]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    grown = float(run.stdout)
+    # One (8192, 8192) matrix of floats for each of the 8 heads would be 2,048 MiB.
+    assert 0 < grown < 300, f"{grown:.0f} MiB above the start"

@@ -1,0 +1,25 @@
+"""Small public tools: devices, shown source."""
+
+import pytest
+import torch
+
+from d2l_attention import masked_softmax, show_source, try_gpu
+
+
+def test_try_gpu_takes_what_is_there(monkeypatch):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert [try_gpu(i) for i in (0, 1)] == [torch.device("cuda:0"), torch.device("cuda:1")]
+    assert try_gpu(2) == torch.device("cpu")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert try_gpu(2) == torch.device("mps")
+    with pytest.raises(ValueError, match="from 0, got -1"):
+        try_gpu(-1)
+
+
+def test_show_source_is_the_code_that_runs():
+    source = show_source(masked_softmax)
+    assert repr(source).startswith("def masked_softmax(")
+    assert source._repr_markdown_() == f"```python\n{source!r}\n```"
+    with pytest.raises(TypeError, match="no Python source for 3"):
+        show_source(3)
