@@ -216,7 +216,8 @@ class MultiHeadAttention(nn.Module):
 
         A ``view`` straight to the last shape has the right size and mixes up the tokens.
         """
-        return X.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+        batch, n, num_hiddens = X.shape
+        return X.reshape(batch, n, self.num_heads, num_hiddens // self.num_heads).transpose(1, 2)
 
     def merge_heads(self, X: Tensor) -> Tensor:
         """(B, H, n, D / H) -> (B, n, D): the way back."""

@@ -1,10 +1,16 @@
 """What every test runs under: one torch thread, a fixed seed, no clock."""
 
+import os
+
 import pytest
 import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
+
+# On a machine with a GPU: D2L_ATTENTION_TEST_DEVICE=cuda pytest tests -k "not browser"
+if "D2L_ATTENTION_TEST_DEVICE" in os.environ:
+    torch.set_default_device(os.environ["D2L_ATTENTION_TEST_DEVICE"])
 
 # No deadline: two busy cores can make any example slow. Derandomised: CI repeats itself.
 settings.register_profile("course", deadline=None, derandomize=True, max_examples=40)

@@ -32,9 +32,9 @@ DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 
 def random_qkv(*leading, num_queries=Q, num_keys=K, dtype=torch.float32, seed=0):
-    generator = torch.Generator().manual_seed(seed)
+    torch.manual_seed(seed)
     shapes = ((num_queries, D), (num_keys, D), (num_keys, V))
-    return [torch.randn(*leading, *s, generator=generator).to(dtype) for s in shapes]
+    return [torch.randn(*leading, *s).to(dtype) for s in shapes]
 
 
 def explicit_attention(queries, keys, values, visible):
@@ -65,9 +65,9 @@ class TestMaskedSoftmax:
         st.floats(0, 1),
     )
     def test_rows_sum_to_one_or_to_nothing(self, shape, seed, share):
-        generator = torch.Generator().manual_seed(seed)
-        scores = torch.randn(shape, generator=generator, dtype=torch.float64) * 50
-        mask = torch.rand(shape, generator=generator) < share
+        torch.manual_seed(seed)
+        scores = torch.randn(shape, dtype=torch.float64) * 50
+        mask = torch.rand(shape) < share
         weights = masked_softmax(scores, mask=mask)
         assert_close(weights.sum(-1), mask.any(-1).double())
         assert (weights[~mask] == 0).all()
@@ -165,7 +165,7 @@ class TestScores:
 class TestAgainstOracles:
     def test_explicit_formula(self, lens, is_causal, masked):
         queries, keys, values = random_qkv(B)
-        mask = torch.rand(B, Q, K, generator=torch.Generator().manual_seed(1)) < 0.6
+        mask = torch.rand(B, Q, K) < 0.6
         mask = mask if masked else None
         visible = attention_mask((B, Q, K), lens, mask, is_causal)
         visible = torch.tensor(True) if visible is None else visible
@@ -180,7 +180,7 @@ class TestAgainstOracles:
         assert_close(weights.double(), expected_weights, atol=1e-6, rtol=1e-5)
 
     def test_pytorch_with_gradients(self, lens, is_causal, masked):
-        mask = torch.rand(B, H, Q, K, generator=torch.Generator().manual_seed(2)) < 0.6
+        mask = torch.rand(B, H, Q, K) < 0.6
         mask = mask if masked else None
         visible = attention_mask((B, H, Q, K), lens, mask, is_causal)
         inputs = [x.double().requires_grad_() for x in random_qkv(B, H)]
@@ -289,10 +289,10 @@ class TestProperties:
         seed=st.integers(0, 2**16),
     )
     def test_any_shape(self, b, q, k, d, v, is_causal, seed, need_weights):
-        generator = torch.Generator().manual_seed(seed)
+        torch.manual_seed(seed)
         shapes = ((b, q, d), (b, k, d), (b, k, v))
-        queries, keys, values = (torch.randn(s, generator=generator) for s in shapes)
-        lens = torch.randint(0, k + 1, (b,), generator=generator)
+        queries, keys, values = (torch.randn(s) for s in shapes)
+        lens = torch.randint(0, k + 1, (b,))
         visible = attention_mask((b, q, k), lens, None, is_causal)
         expected, _ = explicit_attention(queries, keys, values, visible)
         options = dict(is_causal=is_causal, need_weights=need_weights)
@@ -338,7 +338,7 @@ class TestProperties:
     @pytest.mark.parametrize("case", ["lens", "mask", "causal", "causal+lens"])
     def test_gradcheck(self, case, need_weights):
         inputs = [x.requires_grad_() for x in random_qkv(B, dtype=torch.float64)]
-        mask = torch.rand(B, Q, K, generator=torch.Generator().manual_seed(3)) < 0.5
+        mask = torch.rand(B, Q, K) < 0.5
         options = {
             "lens": dict(valid_lens=torch.tensor([4, 0])),
             "mask": dict(mask=mask),

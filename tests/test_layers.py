@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
@@ -297,6 +298,9 @@ def test_a_mask_for_each_head():
     mask[:, :, :, 3] = False
     queries, keys, values = qkv()
     output, weights = layer(queries, keys, values, mask=mask, need_weights=True)
+    heads = [layer.W_q(queries), layer.W_k(keys), layer.W_v(values)]
+    heads = F.scaled_dot_product_attention(*map(layer.split_heads, heads), attn_mask=mask)
+    assert_close(output, layer.W_o(layer.merge_heads(heads)))
     assert_close(layer(queries, keys, values, mask=mask), output)
     assert (weights[~mask] == 0).all()
     keys[:, 3] = values[:, 3] = math.nan  # no head may look there

@@ -71,8 +71,8 @@ def test_seen_keys_are_those_of_the_whole_mask(lens, num_queries, is_causal, see
     lens = None if lens is None else torch.tensor(lens)
     mask = None
     if seed is not None:
-        generator = torch.Generator().manual_seed(seed)
-        mask = torch.rand(num_queries, K, generator=generator) < 0.4
+        torch.manual_seed(seed)
+        mask = torch.rand(num_queries, K) < 0.4
     shape = (B, H, num_queries, K)
     whole = attention_mask(shape, lens, mask, is_causal)
     whole = torch.ones(shape, dtype=torch.bool) if whole is None else whole.expand(shape)

@@ -1,0 +1,180 @@
+# %% [markdown] slideshow={"slide_type": "slide"}
+# # 0 · Start here
+#
+# **You will** see attention decide what a word means, meet the two intuitions that the whole
+# course leans on, and learn how these notebooks work.
+#
+# About 15 minutes. Builds on nothing but Python. The book: the opening of chapter 11.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## One word, two meanings
+#
+# > The cat did not cross the street because **it** was too *tired*.
+# >
+# > The cat did not cross the street because **it** was too *wide*.
+#
+# Who is *it*? You knew at once, twice, and the answers differ. A single word at the
+# end changed who *it* is. How could a machine do that?
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Say it as a question and its candidates.
+#
+# - The sentence asks: *what here can be tired?* That is a **query**.
+# - Each word says what it is: a living thing, a place, an action. Those are the **keys**.
+# - The better a key fits the query, the more **attention** the word gets.
+#
+# Below, each word is described by three numbers: is it alive, is it a place, is it an action?
+# We chose them by hand, so that you can check every step. Trained networks find their own.
+
+# %% slideshow={"slide_type": "subslide"}
+import torch
+
+from d2l_attention import attention_pooling, dot_score
+
+torch.set_num_threads(1)
+
+describe = {  # alive, place, action
+    "The": [0.0, 0.0, 0.0],
+    "cat": [3.0, 0.0, 0.0],
+    "did": [0.0, 0.0, 1.0],
+    "not": [0.0, 0.0, 0.0],
+    "cross": [0.0, 0.0, 3.0],
+    "the": [0.0, 0.0, 0.0],
+    "street": [0.0, 3.0, 0.0],
+}
+words, keys = list(describe), torch.tensor(list(describe.values()))
+can_be = {
+    "tired": torch.tensor([[1.0, 0.0, 0.0]]),  # only what is alive gets tired
+    "wide": torch.tensor([[0.0, 1.0, 0.0]]),  # only places are wide
+}
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Predict.** Two of the seven words will get most of the attention, one in each sentence.
+# Which? And do the other five get nothing at all?
+
+# %% slideshow={"slide_type": "fragment"}
+weights = {}
+for end, query in can_be.items():
+    scores = dot_score(query, keys)
+    _, weights[end] = attention_pooling(scores, keys)
+    shares = zip(words, weights[end][0].tolist(), strict=True)
+    print(f"{end:5}: ", "  ".join(f"{word} {share:.2f}" for word, share in shares))
+
+assert words[weights["tired"].argmax()] == "cat"
+assert words[weights["wide"].argmax()] == "street"
+assert all((row > 0).all() for row in weights.values())
+
+# %% slideshow={"slide_type": "subslide"}
+import matplotlib.pyplot as plt
+
+from d2l_attention.plots import heatmap, set_style
+
+set_style()
+figure, ax = plt.subplots(figsize=(9, 2.6))
+both = torch.cat([weights["tired"], weights["wide"]])
+heatmap(ax, both, ["it was too tired", "it was too wide"], words, numbers=True, vmax=1.0)
+ax.set_title("The last word of the sentence decides who 'it' is")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a heat map with two rows and seven columns, one a word. In the row 'it was too
+# tired' the cell of 'cat' is dark; in the row 'it was too wide' the cell of 'street' is.
+# The other cells are pale, and none is empty.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.** Read both sentences aloud, and let the room answer before you scroll. The example is a
+# classic of coreference (it goes back to Winograd's schema); what matters here is that the
+# same operation, with the same keys, gave two answers because the query changed.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The rest of the course takes this apart. Where do queries and keys come from? What is a good
+# score? Which words must *not* be seen? The numbers above were written by hand; the
+# operation was not. It is the same one that runs in every large language model.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Two intuitions
+#
+# **A party.** Forty people talk at once. You want to know who will drive you home. You hear
+# everyone, some loudly, most as a murmur, each in proportion to how much they matter *to your
+# question*. Ask another question and you listen to others: the room has not changed.
+#
+# **A generous dictionary.** An ordinary dictionary answers when your key is in it, and fails
+# when it is not. This one always answers: it looks at every entry, weighs each by how
+# similar its key is to yours, and returns the blend.
+
+# %% slideshow={"slide_type": "subslide"}
+from d2l_attention import gaussian_score
+
+prices = {20.0: 6.0, 30.0: 9.0, 40.0: 14.0}  # diameter of a pizza in cm -> price
+print("strict dictionary, 30 cm:", prices.get(30.0), "  25 cm:", prices.get(25.0))
+
+sizes = torch.tensor(list(prices))[:, None]
+for asked in (30.0, 25.0):
+    scores = gaussian_score(torch.tensor([[asked]]), sizes, width=4.0)
+    price, _ = attention_pooling(scores, torch.tensor(list(prices.values()))[:, None])
+    print(f"generous dictionary, {asked:.0f} cm: {price.item():.2f}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# For 25 cm the strict dictionary has `None`; the generous one says 7.51, about half-way
+# between the neighbours' prices. For 30 cm it says 9.08, not 9: it listens to the others even
+# when the key is there. How much they may say is a choice, and chapter 1 gives you the knob.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## The way through
+#
+# | chapter | the question it answers | the book |
+# |---|---|---|
+# | 0 · Start here | What is attention, in one picture? | 11 |
+# | 1 · Queries, keys and values | How do you look up what is not there? | 11.1 |
+# | 2 · Attention pooling by similarity | Can similarity alone predict? | 11.2 |
+# | 3 · Scoring functions | How alike are a query and a key? | 11.3 |
+# | 4 · Masked softmax | How do you forbid a look? | 11.3.2 |
+#
+# 'The book' is *Dive into Deep Learning*, free at <https://d2l.ai>. You do not need it here.
+# If you read it alongside: the names in our code are the book's, so what you learn there works
+# here. Where we differ, we say so and show why.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## How these notebooks work
+#
+# - **Run** a cell with <kbd>Shift</kbd> + <kbd>Enter</kbd>. Change a number, run it again. You
+#   cannot break anything: you work on a copy, and *Kernel → Restart* brings back a clean start.
+# - **Predict** means: stop, and say your answer aloud before you run the next cell. Being
+#   wrong is where the learning is.
+# - An `assert` in a cell is a claim of the text. If it passes in silence, the claim holds on
+#   your machine too.
+# - `show_source(...)` shows the package's own code: what you read is what runs.
+# - **Exercises** stand at the end of each chapter, easiest first.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ## Your machine
+#
+# Everything here runs on an ordinary laptop in seconds. A graphics card is used where the
+# chapters train something large; this is what was found:
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+from d2l_attention import try_gpu
+
+names = {
+    "cpu": "no graphics card: the course runs on the CPU",
+    "cuda": "an NVIDIA graphics card",
+    "mps": "an Apple graphics processor",
+}
+print(f"PyTorch {torch.__version__}, device '{try_gpu()}': {names[try_gpu().type]}")
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Summary
+#
+# - Attention answers a question by weighing *everything it has*, each part by how well it fits.
+# - The question is the query, the labels to match are the keys, what is blended are the values.
+# - Change the question and the same room gives another answer.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ## Sources
+#
+# - Zhang, Lipton, Li and Smola, *Dive into Deep Learning*, version 1.0.3, chapter 11.
+# - The pair *tired* / *wide* follows the example made popular by Jakob Uszkoreit (2017),
+#   *Transformer: A Novel Neural Network Architecture for Language Understanding*, Google
+#   Research blog. Such pairs go back to Winograd (1972), *Understanding Natural Language*.
+# - The party is Cherry's (1953) 'cocktail party' of hearing research: *Some Experiments on the
+#   Recognition of Speech, with One and with Two Ears*, JASA 25(5).

@@ -1,0 +1,403 @@
+# %% [markdown] slideshow={"slide_type": "slide"}
+# # 1 · Queries, keys and values
+#
+# **You will** answer a question from a database that does not hold the answer, see why
+# weights that sum to one are safe, and derive the gradient that makes attention learnable.
+#
+# About 35 minutes. Builds on chapter 0. The book: section 11.1.
+
+# %% slideshow={"slide_type": "skip"}
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.patches import Polygon
+
+from d2l_attention import attention_pooling, check_shape, gaussian_score, show_source
+from d2l_attention.plots import heatmap, set_style
+
+torch.set_num_threads(1)
+set_style()
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Four weather stations and a walker
+#
+# Four stations measure the wind. Each has a place on the map and a reading.
+# You stand somewhere between them, with no instrument. What is the wind where *you* are?
+#
+# Your place is the **query**. The places of the stations are the **keys**. Their readings
+# are the **values**. Keys and values come in pairs: that is all a database is.
+
+# %% slideshow={"slide_type": "fragment"}
+names = ["Harbour", "Hill", "Forest", "Lake"]
+places = torch.tensor([[0.0, 0.0], [4.0, 3.0], [1.0, 4.0], [4.0, 0.0]])  # km east, north
+winds = torch.tensor([[10.0, 2.0], [6.0, 9.0], [2.0, 5.0], [9.0, 4.0]])  # km/h east, north
+you = torch.tensor([[2.0, 1.0]])
+
+check_shape(places, (4, 2))  # 4 keys of size 2
+check_shape(winds, (4, 2))  # 4 values of size 2
+check_shape(you, (1, 2))  # 1 query of size 2
+
+# %% slideshow={"slide_type": "subslide"}
+figure, ax = plt.subplots(figsize=(7, 4.5))
+ax.scatter(*places.T, s=90, color="tab:blue", zorder=3)
+arrows = dict(angles="xy", scale_units="xy", scale=8, width=0.006)
+ax.quiver(*places.T, *winds.T, color="tab:blue", **arrows)
+ax.scatter(*you.T, s=160, marker="*", color="black", zorder=3)
+for name, (x, y) in zip(["you", *names], [*you.tolist(), *places.tolist()], strict=True):
+    ax.annotate(name, (x, y), xytext=(0, -18), textcoords="offset points", ha="center")
+ax.set(xlabel="km east", ylabel="km north", xlim=(-0.7, 6), ylim=(-0.8, 5.5))
+ax.set_title("Four answers, none of them for the place where you stand")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a map with four blue dots, Harbour, Hill, Forest and Lake, each with an arrow for
+# its wind. A black star marks you, between Harbour and Lake, with no arrow.*
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Predict.** You ask an ordinary Python dictionary for the wind at `(2.0, 1.0)`.
+# What comes back: the nearest reading, an average, or nothing?
+
+# %% slideshow={"slide_type": "fragment"}
+pairs = zip(places.tolist(), winds.tolist(), strict=True)
+dictionary = {tuple(place): wind for place, wind in pairs}
+print("at the Harbour:", dictionary[0.0, 0.0])
+print("where you are: ", dictionary.get((2.0, 1.0)))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.** Ask the room before running. A dictionary compares keys for equality: close does not count.
+# The whole chapter is the step from 'equal' to 'similar'.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## The one formula
+#
+# Attention never says 'no such key'. It weighs **all** pairs and adds them up:
+#
+# $$\operatorname{Attention}(q, \mathcal{D}) = \sum_{i=1}^{m} \alpha(q, k_i)\, v_i$$
+#
+# $\mathcal{D}$ is the database of $m$ pairs $(k_i, v_i)$. The number $\alpha(q, k_i)$ is the
+# **attention weight**: how much pair $i$ matters to this query. The query meets the keys
+# only; what comes out is made of values only. The sum is called **attention pooling**.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# By hand first. Two stations, weights $\tfrac14$ and $\tfrac34$, winds $(4, 0)$ and $(0, 8)$:
+#
+# $$\tfrac14\,(4, 0) + \tfrac34\,(0, 8) = (1, 6).$$
+
+# %% slideshow={"slide_type": "fragment"}
+weights = torch.tensor([[0.25, 0.75]])
+values = torch.tensor([[4.0, 0.0], [0.0, 8.0]])
+print((weights @ values).tolist())
+assert (weights @ values).tolist() == [[1.0, 6.0]]
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Four kinds of weights
+#
+# The formula says nothing yet about where weights come from. Try four kinds on our stations,
+# and watch where the answer can lie.
+
+# %% slideshow={"slide_type": "fragment"}
+kinds = {
+    "any, not negative": torch.tensor([0.3, 0.9, 0.2, 0.8]),
+    "not negative, sum 1": torch.tensor([0.1, 0.5, 0.1, 0.3]),
+    "one 1, others 0": torch.tensor([0.0, 1.0, 0.0, 0.0]),
+    "all equal, sum 1": torch.full((4,), 0.25),
+}
+for kind, weights in kinds.items():
+    east, north = (weights @ winds).tolist()
+    print(f"{kind:20}  sum {weights.sum():.1f}   wind ({east:5.2f}, {north:5.2f})")
+
+# %% slideshow={"slide_type": "subslide"}
+figure, axes = plt.subplots(1, 4, figsize=(13, 3.9), sharex=True, sharey=True)
+order = [0, 3, 1, 2]  # the corners of the hull, one after the other
+cone = torch.stack([torch.zeros(2), 9 * winds[0], 9 * winds[2]])
+titles = ["Cone: any length", "Hull: never too long", "Lookup: one reading", "Mean: no question"]
+for ax, title, weights in zip(axes, titles, kinds.values(), strict=True):
+    region = cone if title.startswith("Cone") else winds[order]
+    ax.add_patch(Polygon(region, color="tab:blue", alpha=0.15))
+    ax.scatter(*winds.T, s=40 + 300 * weights, color="tab:blue")
+    ax.scatter(*(weights @ winds), s=140, marker="X", color="black", zorder=3)
+    ax.set(title=title, xlabel="wind east, km/h", xlim=(0, 22), ylim=(0, 19))
+axes[0].set_ylabel("wind north, km/h")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: four panels in the plane of winds. Blue dots are the four readings, larger where
+# the weight is larger; a black cross is the answer. With weights that are only not negative
+# it lies in a cone, beyond every reading; with weights that sum to one inside the hull of the
+# readings; with a single 1 on a reading; with equal weights at their mean.*
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Read the four pictures from left to right.
+#
+# - **Not negative:** the answer lies in the *cone* that the values span. It can be any length.
+# - **Sum to one as well:** it lies in their *convex hull*, and is never longer than the
+#   longest value.
+# - **A single 1:** an ordinary database lookup.
+# - **All equal:** average pooling. The query no longer matters.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# 'Never longer than the longest value' is the triangle inequality. A thousand random
+# weightings do not break it; without the sum of one the very first kind did.
+
+# %% slideshow={"slide_type": "fragment"}
+torch.manual_seed(0)
+random_weights = torch.rand(1000, 4)
+random_weights = random_weights / random_weights.sum(dim=1, keepdim=True)
+answers = random_weights @ winds
+
+longest = winds.norm(dim=1).max()
+assert (answers.norm(dim=1) <= longest).all()
+assert (kinds["any, not negative"] @ winds).norm() > longest
+print(f"longest reading {longest:.1f}, longest of 1000 answers {answers.norm(dim=1).max():.1f}")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.** Why care about length? Stack fifty attention layers. In a cone the numbers may grow at every
+# layer; in a hull they cannot. It is the first reason for weights that sum to one.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## From scores to weights
+#
+# How much does station $i$ matter? Start with any number that is larger for closer stations,
+# its **score** $a(q, k_i)$. Here: minus half the squared distance.
+#
+# Scores may be negative, and they sum to nothing in particular. Two steps make them weights:
+# make them positive with $\exp$, then divide by their sum. Together that is the **softmax**:
+#
+# $$\alpha(q, k_i) = \frac{\exp a(q, k_i)}{\sum_j \exp a(q, k_j)}$$
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# By hand: scores $0$ and $\ln 3$. Then $e^0 = 1$ and $e^{\ln 3} = 3$, the sum is 4,
+# and the weights are $\tfrac14$ and $\tfrac34$.
+#
+# **Predict.** Add 100 to both scores. What happens to the weights?
+
+# %% slideshow={"slide_type": "fragment"}
+scores = torch.tensor([1.0, 3.0]).log()
+print("scores", [round(s, 3) for s in scores.tolist()])
+print("weights", [round(w, 3) for w in scores.softmax(dim=0).tolist()])
+print("weights after + 100", [round(w, 3) for w in (scores + 100).softmax(dim=0).tolist()])
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Nothing: $e^{100}$ stands above and below the fraction line. Only *differences* between
+# scores count. Chapter 3 builds on that.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Now the whole thing for the walker, with the package's two functions: a score, then the
+# pooling.
+
+# %% slideshow={"slide_type": "fragment"}
+scores = gaussian_score(you, places)
+wind, weights = attention_pooling(scores, winds)
+check_shape(scores, (1, 4))  # 1 query, 4 keys
+check_shape(weights, (1, 4))
+check_shape(wind, (1, 2))  # 1 query, values of size 2
+
+for name, score, weight in zip(names, scores[0].tolist(), weights[0].tolist(), strict=True):
+    print(f"{name:8} score {score:6.2f}   weight {weight:.3f}")
+print(f"wind where you are: ({wind[0, 0]:.2f}, {wind[0, 1]:.2f}) km/h")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Harbour and Lake are equally far from you: same score, same weight. Hill and Forest are
+# farther and still have a say.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# This is the code that ran. Its mask and dropout are for later chapters; the two lines that
+# matter now are the softmax and the product with the values.
+
+# %% slideshow={"slide_type": "skip"}
+show_source(attention_pooling)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Between a lookup and an average
+#
+# Divide the scores by a **temperature** $T$ before the softmax. Small $T$ makes differences
+# large: a lookup. Large $T$ makes them vanish: an average.
+#
+# **Predict.** You stand a little nearer to the Lake than to the Harbour. What is the Lake's
+# weight as $T \to 0$? And as $T \to \infty$?
+
+# %% slideshow={"slide_type": "subslide"}
+near_lake = torch.tensor([[2.5, 1.0]])
+temperatures = [0.1, 1.0, 10.0, 1000.0]
+figure, axes = plt.subplots(1, 4, figsize=(13, 3.6), sharey=True)
+for ax, temperature in zip(axes, temperatures, strict=True):
+    _, weights = attention_pooling(gaussian_score(near_lake, places) / temperature, winds)
+    bars = ax.bar(names, weights[0], color="tab:blue")
+    ax.bar_label(bars, fmt="%.2f")
+    ax.set(title=f"T = {temperature:g}", ylim=(0, 1.1))
+    ax.tick_params(axis="x", rotation=45)
+axes[0].set_ylabel("attention weight")
+figure.suptitle("Cold attention looks one answer up, hot attention averages them all")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: four bar charts of the weights of the four stations at temperatures 0.1, 1, 10 and
+# 1000. At 0.1 the Lake has all the weight; at 1000 each station has a quarter.*
+
+# %% slideshow={"slide_type": "fragment"}
+_, cold = attention_pooling(gaussian_score(near_lake, places) / 0.01, winds)
+_, hot = attention_pooling(gaussian_score(near_lake, places) / 1e6, winds)
+assert cold.argmax() == names.index("Lake") and cold.max() > 0.999
+assert (hot - 0.25).abs().max() < 1e-4
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## What attention does not mind
+#
+# Three properties follow from the sum, and each will matter when the database is a sentence.
+#
+# 1. The **order** of the pairs does not matter.
+# 2. The **number** of pairs does not matter: the same code runs on 4 or 4,000.
+# 3. The **content** may change at any time. Nothing is retrained.
+
+
+# %% slideshow={"slide_type": "subslide"}
+def ask(query, keys, values):
+    return attention_pooling(gaussian_score(query, keys), values)[0]
+
+
+shuffled = [2, 0, 3, 1]
+assert torch.allclose(ask(you, places, winds), ask(you, places[shuffled], winds[shuffled]))
+
+many_places, many_winds = torch.randn(4000, 2), torch.randn(4000, 2)
+check_shape(ask(you, many_places, many_winds), (1, 2))
+
+# A new station opens 300 m from where you stand; it reports calm air.
+more_places = torch.cat([places, torch.tensor([[2.0, 1.3]])])
+more_winds = torch.cat([winds, torch.zeros(1, 2)])
+print(f"speed with 4 stations {ask(you, places, winds).norm():.2f} km/h")
+print(f"speed with the fifth  {ask(you, more_places, more_winds).norm():.2f} km/h")
+assert ask(you, more_places, more_winds).norm() < ask(you, places, winds).norm()
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.** Property 1 is a gift and a problem. 'Dog bites man' and 'man bites dog' are the same
+# database. Let the room find this. Chapter 7 repairs it with positional encodings.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Why it can learn
+#
+# A lookup picks one answer. Move the query a little and the same answer comes back: the
+# gradient is zero, so nothing tells a network which way to move. With the softmax
+# every key always has a say, if a small one, and there is a slope to follow.
+#
+# For weights $\mathbf a = \operatorname{softmax}(\mathbf s)$ and output
+# $\mathbf o = \mathbf a^\top V$ the slope is
+#
+# $$\frac{\partial \mathbf o}{\partial \mathbf s}
+#   = \bigl(\operatorname{diag}(\mathbf a) - \mathbf a\,\mathbf a^\top\bigr)\, V.$$
+#
+# Row $i$ reads $a_i\,(v_i - \mathbf o)$: raising score $i$ pulls the output towards value $i$,
+# with a force of $a_i$.
+
+# %% slideshow={"slide_type": "subslide"}
+scores = gaussian_score(you, places)[0].requires_grad_()
+output, weights = attention_pooling(scores[None], winds)
+a = weights[0].detach()
+by_formula = (torch.diag(a) - torch.outer(a, a)) @ winds
+
+by_autograd = torch.stack(
+    [torch.autograd.grad(component, scores, retain_graph=True)[0] for component in output[0]], dim=1
+)
+check_shape(by_formula, (4, 2))  # one row a score, one column a component of the output
+assert torch.allclose(by_formula, by_autograd, atol=1e-5)
+assert torch.allclose(by_formula, a[:, None] * (winds - output.detach()), atol=1e-5)
+assert (by_formula != 0).all()
+for name, (east, north) in zip(names, by_formula.tolist(), strict=True):
+    print(f"raise the score of {name:8} a little: wind moves by ({east:5.2f}, {north:5.2f})")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Two fine points, because they return later.
+#
+# *On paper* $e^x$ is never zero, so no weight is, and a slope vanishes only where
+# $v_i = \mathbf o$. *In float32* $e^{-104}$ is zero. A key that scores 104 below the best gets
+# weight 0 and gradient 0: chapter 3 shows how easily scores get that far apart.
+#
+# And where the gradient is tiny, learning is slow all the same. 'Differentiable' does not
+# mean 'easy to train'.
+
+# %% slideshow={"slide_type": "skip"}
+lookup_scores = torch.tensor([0.0, 2.0, 1.0, -1.0], requires_grad=True)
+hard = torch.nn.functional.one_hot(lookup_scores.argmax(), 4).float()
+assert not (hard @ winds).requires_grad  # a lookup passes no gradient to its scores at all
+
+far_apart = torch.tensor([0.0, -80.0, -110.0]).softmax(dim=0)
+assert far_apart[1] > 0 and far_apart[2] == 0
+print("weight is 0 at scores 0, -80 and -110:", (far_apart == 0).tolist())
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## All walkers at once
+#
+# Nine people walk from the Harbour to the Hill and each wants the wind. Stack their queries
+# as rows: all scores are one matrix, all answers are one matrix product.
+#
+# $$\underbrace{A}_{9 \times 4}\;\underbrace{V}_{4 \times 2} = \underbrace{O}_{9 \times 2}$$
+#
+# Row $i$ of $A$ belongs to walker $i$ and sums to one. No row waits for another: that is why
+# attention runs well on hardware that does thousands of multiplications at once.
+
+# %% slideshow={"slide_type": "subslide"}
+walkers = torch.linspace(0, 1, 9)[:, None] * torch.tensor([[4.0, 3.0]])
+check_shape(walkers, (9, 2))
+winds_on_the_way, weights = attention_pooling(gaussian_score(walkers, places), winds)
+check_shape(weights, (9, 4))
+check_shape(winds_on_the_way, (9, 2))
+one_by_one = torch.cat([ask(walker[None], places, winds) for walker in walkers])
+assert torch.allclose(winds_on_the_way, one_by_one, atol=1e-6)
+
+figure, ax = plt.subplots(figsize=(7, 5))
+labels = [f"{5 * step / 8:.1f} km" for step in range(9)]
+heatmap(ax, weights, labels, names, numbers=True, vmax=1.0)
+ax.set(ylabel="query: walked so far", xlabel="key: station")
+ax.set_title("Attention hands over from the Harbour to the Hill")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a heat map with nine rows, from 0 to 5 km walked, and four columns of stations.
+# In the top row Harbour holds nearly all the weight, in the bottom row Hill; the dark cells
+# pass from one to the other, with some weight on Lake and Forest on the way.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.** Practise reading heat maps here, slowly: one row is one query, its numbers sum to one. Every
+# later chapter shows such a picture. Ask: which column would the Lake's closing remove, and
+# what would happen to the rest of each row? (They grow to sum to one again.)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Summary
+#
+# - A query meets keys; the answer is made of values: $\sum_i \alpha(q, k_i)\, v_i$.
+# - Weights that are not negative and sum to one keep the answer inside the hull of the values.
+# - Softmax turns any scores into such weights. Only differences between scores matter.
+# - Temperature leads from lookup (cold) to average (hot).
+# - Order and number of the pairs do not matter, every pair gets a gradient $a_i(v_i - o)$, and
+#   all queries are answered by one matrix product.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ## Exercises
+#
+# **1.1** *easy, 2 minutes.* Scores are $0$, $0$ and $\ln 2$; values are $4$, $8$ and $10$.
+# Compute the output by hand.
+#
+# **1.2** *easy, 5 minutes.* Complete `attend(scores, values)`: softmax, then the weighted sum.
+# Scores are (Q, K), values (K, V). Watch the axis of the softmax.
+#
+# **1.3** *easy, 3 minutes.* One score rises by $\ln 2$, the other two stay; all three weights
+# were $\tfrac13$. Predict the new weight of the first, then measure.
+#
+# **1.4** *medium, 8 minutes.* Write `temperature_for(scores, share)`: the temperature at which
+# the best key gets exactly `share` of the weight. Bisection is fine.
+#
+# **1.5** *medium, 10 minutes.* This 'attention' pairs query $i$ with key $i$ only:
+# `((queries * keys).sum(-1, keepdim=True)).softmax(-1) * values`. Find what is wrong and write
+# `all_pairs(queries, keys, values)` with dot-product scores between every query and every key.
+#
+# **1.6** *hard, 15 minutes.* Write `pooling_gradient(weights, values)`, the (K, V) matrix
+# $\partial \mathbf o / \partial \mathbf s$, without autograd.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ## Sources
+#
+# - Zhang, Lipton, Li and Smola, *Dive into Deep Learning*, version 1.0.3, section 11.1:
+#   <https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html>.
+# - Bahdanau, Cho and Bengio (2015), *Neural Machine Translation by Jointly Learning to Align
+#   and Translate*, ICLR, arXiv:1409.0473: the first attention of this kind.
+# - Graves, Wayne and Danihelka (2014), *Neural Turing Machines*, arXiv:1410.5401: reading a
+#   memory by similarity, with a sharpness parameter like our temperature.
+# - The stations, places and winds are made up.

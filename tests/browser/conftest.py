@@ -1,0 +1,254 @@
+"""A real JupyterLab in a real Chromium, for the tests in this folder.
+
+A test module says what to serve by overriding ``lab_folder``; a test asks for ``open_notebook``
+and gets notebooks that are ready to run. Where no Chromium is installed the tests are skipped,
+but under CI (the environment variable is set) they fail.
+"""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOKEN = "course"
+WAIT_SECONDS = 60
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM_FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+# JupyterLab asks on its first start whether it may fetch news: nobody is here to answer.
+SETTINGS = {"apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False}}
+
+
+class Lab:
+    """A running JupyterLab on a folder of its own."""
+
+    def __init__(self, folder: Path, state: Path):
+        self.folder, self.port, self.log = folder, _free_port(), state / "lab.log"
+        for name, values in SETTINGS.items():
+            file = state / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+            file.parent.mkdir(parents=True)
+            file.write_text(json.dumps(values))
+        environment = os.environ | {
+            "PYTHONPATH": str(ROOT),  # the code under test is this tree's
+            "JUPYTER_PREFER_ENV_PATH": "1",
+            "JUPYTER_CONFIG_DIR": str(state / "config"),
+            "JUPYTER_DATA_DIR": str(state / "data"),
+            "JUPYTER_RUNTIME_DIR": str(state / "runtime"),
+            "JUPYTERLAB_SETTINGS_DIR": str(state / "settings"),
+            "JUPYTERLAB_WORKSPACES_DIR": str(state / "workspaces"),
+            "IPYTHONDIR": str(state / "ipython"),
+        }
+        options = {
+            "ServerApp.ip": "127.0.0.1",
+            "ServerApp.port": self.port,
+            "ServerApp.port_retries": 0,
+            "IdentityProvider.token": TOKEN,
+            "LabApp.expose_app_in_browser": True,
+        }
+        command = [sys.executable, "-m", "jupyterlab", "--allow-root", "--no-browser"]
+        command += [f"--{name}={value}" for name, value in options.items()]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, cwd=folder, env=environment, stdout=log, stderr=log
+            )
+
+    def ask(self, path: str, method: str = "GET"):
+        """The answer of JupyterLab's REST interface at ``path``."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}",
+            method=method,
+            headers={"Authorization": f"token {TOKEN}"},
+        )
+        with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+    def is_up(self) -> bool:
+        if self.process.poll() is not None:
+            pytest.fail(f"JupyterLab ended by itself:\n{self.log.read_text()}")
+        try:
+            return bool(self.ask("/api/status"))
+        except OSError:
+            return False
+
+    def forget_kernels(self) -> None:
+        """End every session, or the next test would get this one's kernel."""
+        for session in self.ask("/api/sessions"):
+            self.ask(f"/api/sessions/{session['id']}", "DELETE")
+
+    def stop(self) -> None:
+        try:
+            self.ask("/api/shutdown", "POST")
+            self.process.wait(WAIT_SECONDS)
+        except (OSError, subprocess.TimeoutExpired):
+            self.process.kill()
+            self.process.wait()
+
+
+class Notebook:
+    """A notebook that is open in the browser, with a kernel that is ready."""
+
+    def __init__(self, lab: Lab, page, name: str):
+        self.lab, self.page, self.name = lab, page, name
+        page.goto(f"http://127.0.0.1:{lab.port}/lab/tree/{name}?token={TOKEN}&reset")
+        page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=WAIT_SECONDS * 1000)
+        # The page says 'Idle' before there is a kernel, and would then run nothing, silently.
+        wait_until(self._kernel_is_ready, "the kernel is idle and connected")
+        self._wait_for_status("Idle")
+
+    def _kernel_is_ready(self) -> bool:
+        kernels = [
+            session["kernel"]
+            for session in self.lab.ask("/api/sessions")
+            if session["path"] == self.name
+        ]
+        return any(k["execution_state"] == "idle" and k["connections"] > 0 for k in kernels)
+
+    def _wait_for_status(self, text: str) -> None:
+        status = self.page.locator("#jp-main-statusbar", has_text=text)
+        status.wait_for(timeout=WAIT_SECONDS * 1000)
+
+    def command(self, name: str, **arguments):
+        """Do what a menu entry does; returns when it is done."""
+        call = "([name, arguments]) => jupyterapp.commands.execute(name, arguments).then(() => {})"
+        self.page.evaluate(call, [name, arguments])
+
+    def run_all(self) -> None:
+        self.command("notebook:run-all-cells")
+        wait_until(self._kernel_is_ready, "the kernel is idle after running all cells")
+
+    def use_theme(self, theme: str) -> None:
+        """Light or Dark."""
+        self.command("apputils:change-theme", theme=f"JupyterLab {theme}")
+        light = "true" if theme == "Light" else "false"
+        body = self.page.locator(f"body[data-jp-theme-light={light}]")
+        body.wait_for(state="attached")
+
+    def cells(self) -> list[dict]:
+        """The cells as the file would hold them, outputs included."""
+        return self.page.evaluate("jupyterapp.shell.currentWidget.content.model.toJSON().cells")
+
+    def errors(self) -> list[str]:
+        """Every error and every line on stderr that the cells show."""
+        outputs = [output for cell in self.cells() for output in cell.get("outputs", [])]
+        return [
+            output.get("evalue") or "".join(output.get("text", ""))
+            for output in outputs
+            if output["output_type"] == "error" or output.get("name") == "stderr"
+        ]
+
+    def screenshot(self, name: str, locator=None) -> Path | None:
+        """A picture for the eye, where the environment variable SCREENSHOTS names a folder."""
+        folder = os.environ.get("SCREENSHOTS")
+        if not folder:
+            return None
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        path = Path(folder) / f"{name}.png"
+        (locator or self.page).screenshot(path=path)
+        return path
+
+
+def wait_until(condition, what: str) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            pytest.fail(f"waited {WAIT_SECONDS} s in vain: {what}")
+        time.sleep(0.1)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _leaves_this_machine(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme in ("http", "https", "ws", "wss") and parts.hostname != "127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium; a module's own, since Playwright's event loop would disturb other tests."""
+    path = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
+    if path is None:
+        reason = f"no Chromium here (looked for {', '.join(CHROMIUM_NAMES)})"
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def new_page(browser):
+    """A function that opens pages (arguments: those of a Playwright browser context).
+
+    After the test: no page may have asked for anything outside this machine.
+    """
+    contexts, urls = [], []
+
+    def new_page(**options):
+        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        contexts.append(context)
+        context.on("request", lambda request: urls.append(request.url))
+        page = context.new_page()
+        page.on("websocket", lambda websocket: urls.append(websocket.url))
+        return page
+
+    yield new_page
+    for context in contexts:
+        context.close()
+    outside = [url for url in urls if _leaves_this_machine(url)]
+    assert not outside, f"the page asked for {outside}"
+
+
+@pytest.fixture(scope="module")
+def lab_folder(tmp_path_factory) -> Path:
+    """The folder that JupyterLab serves a copy of: test modules override this."""
+    return tmp_path_factory.mktemp("notebooks")
+
+
+@pytest.fixture(scope="module")
+def lab(browser, lab_folder, tmp_path_factory):
+    state = tmp_path_factory.mktemp("lab")
+    folder = Path(shutil.copytree(lab_folder, state / "served"))
+    lab = Lab(folder, state)
+    try:
+        wait_until(lab.is_up, "JupyterLab answers")
+        yield lab
+    finally:
+        lab.stop()
+
+
+@pytest.fixture
+def open_notebook(lab, new_page):
+    """A function that opens a notebook of the served folder and waits for its kernel."""
+
+    yield lambda name, **options: Notebook(lab, new_page(**options), name)
+    lab.forget_kernels()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print what tests noted with ``record_property("latency", ...)``: measured, not judged."""
+    reports = terminalreporter.getreports("passed")
+    lines = [
+        text for report in reports for name, text in report.user_properties if name == "latency"
+    ]
+    if lines:
+        terminalreporter.section("latency in the browser")
+        for line in lines:
+            terminalreporter.line(line)

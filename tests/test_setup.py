@@ -1,0 +1,226 @@
+"""The files that set the course up agree with each other, and make says what is wrong."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "d2l_attention"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CONSTRAINTS = (ROOT / "constraints.txt").read_text().splitlines()
+MODELS = [
+    path
+    for path in sorted(PACKAGE.glob("*.py"))
+    if path.stem
+    in "masks functional kernels layers positional seq2seq variants transformer".split()
+]
+NOT_FOR_MODELS = {"plots", "widgets", "exercises", "training"}
+
+
+def requirements(*extras):
+    listed = PROJECT["dependencies"] + [
+        line for extra in extras for line in PROJECT["optional-dependencies"][extra]
+    ]
+    return [line for line in listed if not line.startswith(PROJECT["name"])]
+
+
+def test_conda_gets_the_same_requirements():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    python, pip, listed = environment["dependencies"]
+    assert (python, pip) == ("python=3.11", "pip")
+    assert sorted(listed["pip"]) == sorted(
+        ["--constraint constraints.txt", "--editable .", *requirements("notebooks")]
+    )
+
+
+def test_the_package_alone_needs_torch_alone():
+    assert [Requirement(line).name for line in PROJECT["dependencies"]] == ["torch"]
+
+
+def test_every_constraint_is_a_plain_pin():
+    plain = re.compile(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.]*")  # no local tag, no address
+    assert [line for line in CONSTRAINTS if not plain.fullmatch(line)] == []
+    names = [canonicalize_name(line.split("==")[0]) for line in CONSTRAINTS]
+    assert len(set(names)) == len(names)
+
+
+def test_every_requirement_is_pinned_to_a_version_that_it_allows():
+    pins = {canonicalize_name(name): pin for name, pin in (c.split("==") for c in CONSTRAINTS)}
+    for requirement in map(Requirement, requirements("notebooks", "dev")):
+        assert pins[canonicalize_name(requirement.name)] in requirement.specifier, requirement
+    assert pins["torch"] == "2.13.0" and pins["d2l"] == "1.0.3"
+
+
+def test_importing_the_package_needs_no_notebook_library():
+    code = "import sys, d2l_attention; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in run.stdout.split()}
+    assert "torch" in loaded
+    assert loaded & {"matplotlib", "IPython", "ipywidgets", "anywidget", "jupytext"} == set()
+
+
+def imported(path):
+    """The names after ``d2l_attention.`` that the module imports, at any depth of its code."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            package = "d2l_attention." if node.level else ""
+            source = f"{package}{node.module or ''}".rstrip(".")
+            names |= {source} | {f"{source}.{alias.name}" for alias in node.names}
+    return {name.split(".")[1] for name in names if name.startswith("d2l_attention.")}
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+def test_models_know_nothing_of_plots_and_training(path):
+    assert imported(path) & NOT_FOR_MODELS == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import d2l_attention.plots",
+        "from d2l_attention import plots",
+        "from d2l_attention.plots import show_heatmaps",
+        "from . import plots",
+        "from .plots import show_heatmaps",
+        "def f():\n    from d2l_attention.plots import show_heatmaps",
+    ],
+)
+def test_an_import_is_seen_however_it_is_written(tmp_path, line):
+    (tmp_path / "model.py").write_text(line)
+    assert "plots" in imported(tmp_path / "model.py")
+
+
+def test_no_file_points_outside_the_project():
+    folders = [ROOT / name for name in (".ci", ".github", "d2l_attention", "notebooks", "tests")]
+    files = [path for folder in folders for path in folder.rglob("*") if path.suffix != ".pyc"]
+    for path in [*files, *ROOT.glob("*")]:
+        if path.is_file():
+            assert b"shared" + b"/" not in path.read_bytes(), path
+
+
+def test_ci_runs_the_command_of_the_readme():
+    assert (ROOT / ".ci" / "run").read_text().rstrip().endswith("make test")
+    assert os.access(ROOT / ".ci" / "run", os.X_OK)
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    assert {"run": ".ci/run"} in workflow["jobs"]["test"]["steps"]
+
+
+# ---- make, in a copy that has nothing but the files it reads --------------------------------
+
+
+@pytest.fixture
+def clone(tmp_path):
+    folder = tmp_path / "a clone"
+    folder.mkdir()
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+@pytest.fixture
+def ready(clone):
+    """A clone with what the set-up leaves behind, but an empty Python."""
+    (clone / ".venv" / "bin").mkdir(parents=True)
+    script(clone / ".venv" / "bin" / "python", "")
+    (clone / ".venv" / ".made").write_text(f"{clone.resolve()}\n")
+    for stamp in (".lab-stamp", ".test-stamp"):
+        (clone / ".venv" / stamp).touch()
+    return clone
+
+
+def make(folder, *arguments, **environment):
+    # Run from a test that make runs, it shall not take over that make's settings.
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "PIP_", "PYTHON"))}
+    return subprocess.run(
+        ["make", *arguments], cwd=folder, env=kept | environment, capture_output=True, text=True
+    )
+
+
+def script(path, line):
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_make_alone_lists_every_target(clone):
+    (phony,) = re.findall(r"^\.PHONY: (help .*)$", (clone / "Makefile").read_text(), re.MULTILINE)
+    listed = re.findall(r"^  make (\w+) +\S+", make(clone).stdout, re.MULTILINE)
+    assert sorted(listed) == sorted(phony.split())
+
+
+def test_a_python_that_is_too_old_is_one_sentence(tmp_path, clone):
+    run = make(clone, "lab", PYTHON=script(tmp_path / "python", "exit 1"))
+    assert run.returncode != 0 and not (clone / ".venv").exists()
+    assert run.stdout.startswith("The course needs Python 3.11 or newer; tried: ")
+    assert run.stdout.count("\n") == 1 and "make lab PYTHON=/path/to/python3.11" in run.stdout
+
+
+def test_a_python_without_venv_is_one_sentence(tmp_path, clone):
+    (tmp_path / "ensurepip.py").write_text("raise ModuleNotFoundError('ensurepip')")
+    python = script(tmp_path / "python", f'PYTHONPATH="{tmp_path}" exec "{sys.executable}" "$@"')
+    run = make(clone, "test", PYTHON=python)
+    assert run.returncode != 0 and not (clone / ".venv").exists()
+    assert re.fullmatch(
+        r"Python 3\S+ has no venv module\..*install.*make test again\.\n", run.stdout
+    )
+
+
+def test_no_network_is_one_sentence_and_leaves_no_stamp(clone):
+    nowhere = {
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_INDEX_URL": "http://127.0.0.1:9",
+        "PIP_RETRIES": "1",
+    }
+    run = make(clone, "lab", PYTHON=sys.executable, **nowhere)
+    assert run.returncode != 0 and not (clone / ".venv" / ".lab-stamp").exists()
+    assert "The package index cannot be reached." in run.stdout
+    assert "make lab again" in run.stdout and "Traceback" not in run.stdout + run.stderr
+
+
+def test_another_failure_of_pip_shows_the_end_of_its_log(clone):
+    (clone / "pyproject.toml").write_text("this is no TOML")
+    run = make(clone, "lab", PYTHON=sys.executable)
+    assert run.returncode != 0 and not (clone / ".venv" / ".lab-stamp").exists()
+    assert "pip could not install the course. The end of .venv/install.log:" in run.stdout
+    assert "TOMLDecodeError" in run.stdout
+
+
+@pytest.mark.parametrize("target", ["lab", "test"])
+def test_a_second_call_installs_nothing(ready, target):
+    plan = make(ready, "--dry-run", target).stdout
+    assert "jupyterlab" in plan or "pytest" in plan
+    assert "pip" not in plan and "venv --clear" not in plan
+
+
+def test_new_requirements_are_installed_into_the_same_environment(ready):
+    later = (ready / ".venv" / ".lab-stamp").stat().st_mtime + 10
+    os.utime(ready / "constraints.txt", (later, later))
+    plan = make(ready, "--dry-run", "lab").stdout
+    assert "pip" in plan and "venv --clear" not in plan
+
+
+def test_a_moved_folder_gets_a_new_environment(ready):
+    moved = ready.rename(ready.with_name("moved"))
+    plan = make(moved, "--dry-run", "lab").stdout
+    assert plan.index("venv --clear") < plan.index("-m pip") < plan.index("jupyterlab")
+
+
+def test_lab_opens_the_copies_and_on_request_the_originals(ready):
+    mine = make(ready, "--dry-run", "lab", "LAB_ARGS=--no-browser").stdout
+    assert "d2l_attention.work" in mine
+    assert "--no-browser work/00_start_here.ipynb" in mine
+    originals = make(ready, "--dry-run", "lab", "DIR=notebooks").stdout
+    assert originals.rstrip().endswith(" notebooks/00_start_here.ipynb")
