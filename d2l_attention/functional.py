@@ -35,10 +35,13 @@ def masked_softmax(
     return scores.softmax(dim=-1).masked_fill(~visible, 0.0)
 
 
-def gaussian_score(queries: Tensor, keys: Tensor, width: float = 1.0) -> Tensor:
+def gaussian_score(queries: Tensor, keys: Tensor, width: float | Tensor = 1.0) -> Tensor:
     """-|q - k|^2 / (2 width^2): its softmax is the Gaussian kernel, normalised.
 
-    Shape: queries (*, Q, D), keys (*, K, D) -> (*, Q, K). Source: D2L equation 11.3.1.
+    Shape: queries (*, Q, D), keys (*, K, D) -> (*, Q, K). ``width`` is a number, or a tensor
+    that broadcasts to (*, Q, K): (Q, 1) is a width for each query. It may be learned.
+
+    Source: D2L equation 11.3.1.
     """
     check_same_size(queries, keys)
     if isinstance(width, int | float) and width <= 0:
@@ -152,7 +155,9 @@ def dot_product_attention(
     ``need_weights`` also weights (*, Q, K).
 
     ``valid_lens``, ``mask`` (True = may attend) and ``is_causal`` all hide keys; a key is
-    visible where all three say so. Lengths (B, Q) and masks are (Q, K) matrices themselves.
+    visible where all three say so. ``is_causal`` lets query i see keys 0 to i, as in PyTorch;
+    for queries that start later there is ``causal_mask(..., offset=...)``. Lengths (B, Q) and
+    masks are (Q, K) matrices themselves.
 
     Source: Vaswani et al. (2017), equation 1; Dao et al. (2022) for the fused kernel.
     """

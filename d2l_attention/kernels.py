@@ -45,8 +45,9 @@ def nadaraya_watson(
     row a query. (D2L's weights stand the other way round, one column a query.)
 
     A query with no key in reach gets weights 0 and prediction 0, where D2L divides 0 by 0.
+    In float32 even a Gaussian has an end: beyond about 14 widths its weights are 0.
 
-    Source: Nadaraya (1964), Watson (1964); D2L equation 11.2.3.
+    Source: Nadaraya (1964), Watson (1964); D2L equation 11.2.2.
     """
     for name, tensor in (("x_train", x_train), ("y_train", y_train), ("x_val", x_val)):
         if tensor.ndim != 1:

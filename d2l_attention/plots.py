@@ -6,6 +6,7 @@ Weights are drawn from white (0) to dark (large): readable in grey and by the co
 from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from torch import Tensor
 
@@ -49,7 +50,10 @@ def heatmap(
     if weights.ndim != 2:
         raise ValueError(f"weights must have shape (Q, K), got {tuple(weights.shape)}")
     weights = weights.detach().cpu().float().numpy()
-    image = ax.imshow(weights, cmap=cmap, vmin=vmin, vmax=vmax, aspect="auto")
+    # Nearest: where a cell is smaller than a few pixels, the default blends neighbours.
+    image = ax.imshow(
+        weights, cmap=cmap, vmin=vmin, vmax=vmax, aspect="auto", interpolation="nearest"
+    )
     for axis, labels, size in ((ax.yaxis, queries, 0), (ax.xaxis, keys, 1)):
         if labels is None:
             continue
@@ -105,3 +109,39 @@ def show_heatmaps(
             if titles is not None and row == 0:
                 ax.set_title(titles[column])
     figure.colorbar(axes[0, 0].images[0], ax=axes, shrink=0.6)
+
+
+def compare_heatmaps(
+    rows: Sequence[Sequence[Tensor]],
+    titles: Sequence[str],
+    labels: Sequence[Sequence[str]],
+    finding: str,
+    row_titles: Sequence[str] = ("",),
+) -> np.ndarray:
+    """Small weight matrices of several sentences, with numbers, under one scale from 0 to 1.
+
+    ``rows`` holds a list of (n, n) weights for each row of the grid; the columns share
+    ``titles`` and token ``labels``. ``finding`` is the title of the whole. A weight of
+    exactly 0 is hatched, because 0.00 may also be a small weight, rounded.
+
+    Returns the grid of Axes.
+    """
+    size = (3.2 * len(titles) + 1.2, 2.7 * len(rows) + 1.0)
+    figure, axes = plt.subplots(len(rows), len(titles), figsize=size, squeeze=False)
+    for line, matrices, row_title in zip(axes, rows, row_titles, strict=True):
+        for ax, weights, names in zip(line, matrices, labels, strict=True):
+            heatmap(ax, weights, names, names, vmax=1.0, numbers=True)
+            last_row = ax.get_subplotspec().is_last_row()
+            ax.tick_params("x", rotation=40, labelbottom=last_row)
+            ax.tick_params("y", labelleft=ax is line[0] or names != labels[0])
+            for i, j in (weights == 0).nonzero().tolist():
+                style = {"facecolor": "0.9", "edgecolor": "0.6", "hatch": "//", "linewidth": 0}
+                ax.add_patch(plt.Rectangle((j - 0.5, i - 0.5), 1, 1, zorder=4, **style))
+        line[0].set_ylabel(f"{row_title}\nquery".strip())
+    for ax, title in zip(axes[0], titles, strict=True):
+        ax.set_title(title)
+    figure.supxlabel("key", fontsize=13)
+    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
+    figure.colorbar(axes[0, 0].images[0], ax=axes, shrink=0.7, label="weight")
+    figure.suptitle(finding, fontsize=17)
+    return axes

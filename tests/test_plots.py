@@ -3,13 +3,14 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from d2l_attention.plots import heatmap, show_heatmaps
+from d2l_attention.plots import compare_heatmaps, heatmap, set_style, show_heatmaps
 
 matplotlib.use("Agg")
 
 
 @pytest.fixture(autouse=True)
 def close():
+    set_style()
     yield
     plt.close("all")
 
@@ -55,3 +56,14 @@ def test_show_heatmaps_errors():
         show_heatmaps(torch.zeros(2, 2), "Keys", "Queries")
     with pytest.raises(ValueError, match="got 1 titles for 2 columns"):
         show_heatmaps(torch.zeros(1, 2, 3, 3), "Keys", "Queries", titles=["a"])
+
+
+def test_compare_heatmaps_hatches_what_is_exactly_zero():
+    weights = torch.tensor([[1.0, 0.0], [0.997, 0.003]])
+    axes = compare_heatmaps([[weights], [weights]], ["one"], [["a", "b"]], "finding", ["x", "y"])
+    assert axes.shape == (2, 1)
+    assert [len(ax.patches) for ax in axes[:, 0]] == [1, 1]
+    assert axes[0, 0].patches[0].get_xy() == (0.5, -0.5)  # row 0, column 1
+    assert {ax.images[0].get_clim() for ax in axes[:, 0]} == {(0.0, 1.0)}
+    assert [ax.get_ylabel() for ax in axes[:, 0]] == ["x\nquery", "y\nquery"]
+    assert plt.gcf().get_suptitle() == "finding"

@@ -4,7 +4,7 @@
 # **You will** see attention decide what a word means, meet the two intuitions that the whole
 # course leans on, and learn how these notebooks work.
 #
-# About 15 minutes. Builds on nothing but Python. The book: the opening of chapter 11.
+# About 15 minutes. Builds on nothing but Python. The book (D2L): the opening of chapter 11.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## One word, two meanings
@@ -82,7 +82,8 @@ plt.show()
 # The other cells are pale, and none is empty.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.** Read both sentences aloud, and let the room answer before you scroll. The example is a
+# **For the lecturer.**
+# Read both sentences aloud, and let the room answer before you scroll. The example is a
 # classic of coreference (it goes back to Winograd's schema); what matters here is that the
 # same operation, with the same keys, gave two answers because the query changed.
 

@@ -4,7 +4,7 @@
 # **You will** answer a question from a database that does not hold the answer, see why
 # weights that sum to one are safe, and derive the gradient that makes attention learnable.
 #
-# About 35 minutes. Builds on chapter 0. The book: section 11.1.
+# About 35 minutes. Builds on chapter 0. The book (D2L): section 11.1.
 
 # %% slideshow={"slide_type": "skip"}
 import matplotlib.pyplot as plt
@@ -63,7 +63,8 @@ print("at the Harbour:", dictionary[0.0, 0.0])
 print("where you are: ", dictionary.get((2.0, 1.0)))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.** Ask the room before running. A dictionary compares keys for equality: close does not count.
+# **For the lecturer.**
+# Ask the room before running. A dictionary compares keys for equality: close does not count.
 # The whole chapter is the step from 'equal' to 'similar'.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -150,7 +151,8 @@ assert (kinds["any, not negative"] @ winds).norm() > longest
 print(f"longest reading {longest:.1f}, longest of 1000 answers {answers.norm(dim=1).max():.1f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.** Why care about length? Stack fifty attention layers. In a cone the numbers may grow at every
+# **For the lecturer.**
+# Why care about length? Stack fifty attention layers. In a cone the numbers may grow at every
 # layer; in a hull they cannot. It is the first reason for weights that sum to one.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -268,7 +270,8 @@ print(f"speed with the fifth  {ask(you, more_places, more_winds).norm():.2f} km/
 assert ask(you, more_places, more_winds).norm() < ask(you, places, winds).norm()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.** Property 1 is a gift and a problem. 'Dog bites man' and 'man bites dog' are the same
+# **For the lecturer.**
+# Property 1 is a gift and a problem. 'Dog bites man' and 'man bites dog' are the same
 # database. Let the room find this. Chapter 7 repairs it with positional encodings.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -355,7 +358,8 @@ plt.show()
 # pass from one to the other, with some weight on Lake and Forest on the way.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.** Practise reading heat maps here, slowly: one row is one query, its numbers sum to one. Every
+# **For the lecturer.**
+# Practise reading heat maps here, slowly: one row is one query, its numbers sum to one. Every
 # later chapter shows such a picture. Ask: which column would the Lake's closing remove, and
 # what would happen to the rest of each row? (They grow to sum to one again.)
 
