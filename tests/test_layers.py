@@ -2,6 +2,8 @@ import copy
 import math
 import pickle
 import shutil
+import sysconfig
+from pathlib import Path
 
 import pytest
 import torch
@@ -329,7 +331,12 @@ def test_causal_flag_equals_causal_mask():
     assert_close(layer(*inputs, is_causal=True), layer(*inputs, mask=causal_mask(Q, K)))
 
 
-@pytest.mark.skipif(shutil.which("g++") is None, reason="the compiler needs g++")
+@pytest.mark.skipif(
+    shutil.which("g++") is None
+    or " " in torch.__file__
+    or not Path(sysconfig.get_path("include"), "Python.h").exists(),
+    reason="the compiler needs g++, Python's headers and a path without spaces",
+)
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated")  # torch's own
 def test_compiled_for_real():
     """Once through the default compiler, not only its tracing front end."""

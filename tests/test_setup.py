@@ -155,6 +155,12 @@ def script(path, line):
     return str(path)
 
 
+@pytest.fixture
+def python(tmp_path):
+    """The Python of this test, under a name without a space whatever its folder is called."""
+    return script(tmp_path / "python", f'exec "{sys.executable}" "$@"')
+
+
 def test_make_alone_lists_every_target(clone):
     (phony,) = re.findall(r"^\.PHONY: (help .*)$", (clone / "Makefile").read_text(), re.MULTILINE)
     listed = re.findall(r"^  make (\w+) +\S+", make(clone).stdout, re.MULTILINE)
@@ -178,21 +184,21 @@ def test_a_python_without_venv_is_one_sentence(tmp_path, clone):
     )
 
 
-def test_no_network_is_one_sentence_and_leaves_no_stamp(clone):
+def test_no_network_is_one_sentence_and_leaves_no_stamp(clone, python):
     nowhere = {
         "PIP_CONFIG_FILE": os.devnull,
         "PIP_INDEX_URL": "http://127.0.0.1:9",
         "PIP_RETRIES": "1",
     }
-    run = make(clone, "lab", PYTHON=sys.executable, **nowhere)
+    run = make(clone, "lab", PYTHON=python, **nowhere)
     assert run.returncode != 0 and not (clone / ".venv" / ".lab-stamp").exists()
     assert "The package index cannot be reached." in run.stdout
     assert "make lab again" in run.stdout and "Traceback" not in run.stdout + run.stderr
 
 
-def test_another_failure_of_pip_shows_the_end_of_its_log(clone):
+def test_another_failure_of_pip_shows_the_end_of_its_log(clone, python):
     (clone / "pyproject.toml").write_text("this is no TOML")
-    run = make(clone, "lab", PYTHON=sys.executable)
+    run = make(clone, "lab", PYTHON=python)
     assert run.returncode != 0 and not (clone / ".venv" / ".lab-stamp").exists()
     assert "pip could not install the course. The end of .venv/install.log:" in run.stdout
     assert "TOMLDecodeError" in run.stdout

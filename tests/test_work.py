@@ -125,6 +125,13 @@ def test_without_its_list_every_copy_counts_as_changed(course, damage):
     assert deliver(notebooks, work) == []
 
 
+def test_a_copy_that_equals_the_original_needs_no_list(course):
+    notebooks, work = course
+    (work / DELIVERED).unlink()
+    assert deliver(notebooks, work) == []
+    assert files(work) == [DELIVERED, NAME, "02_pooling.ipynb"]
+
+
 def test_other_files_of_the_student_are_left_alone(course):
     notebooks, work = course
     (work / "my_notes.ipynb").write_text("mine")

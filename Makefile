@@ -1,0 +1,132 @@
+# `make` alone prints what there is to type. Needs GNU make, 3.81 or newer, and /bin/sh.
+
+# The Python that .venv is built with; empty: the first of PYTHONS that is 3.11 or newer.
+PYTHON ?=
+PYTHONS = python3.14 python3.13 python3.12 python3.11 python3 python
+# What `make lab` opens: work (your copies) or notebooks (the originals).
+DIR = work
+# More arguments for JupyterLab, such as --no-browser.
+LAB_ARGS =
+# What `make notebooks` executes: NB=03 one, FORCE=1 all, else whatever is out of date.
+NB =
+FORCE =
+
+PY := .venv/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check --no-input
+LOG := .venv/install.log
+# The version that `make constraints` pins; the versions of all other packages follow.
+TORCH := torch==2.13.0
+# The book's own package, which tests compare with. Its requirements are years old: not installed.
+D2L := d2l==1.0.3
+# Two notebooks run side by side on two cores: more threads would only wait for each other.
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+# Only what is in .venv counts, the kernel named python3 too, whatever this machine has besides.
+export JUPYTER_PREFER_ENV_PATH := 1
+unexport JUPYTER_PATH PYTHONHOME PYTHONPATH
+
+.PHONY: help lab test lint notebooks constraints clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+lab: .venv/.lab-stamp ## open the course, your own copies in work/ (DIR=notebooks: the originals)
+	@test "$(DIR)" != work || $(PY) -m d2l_attention.work
+	@echo "JupyterLab opens in your browser. Leave this window open; Ctrl-C in it ends the session."
+	@$(PY) -m jupyterlab --log-level=ERROR $(AS_ROOT) $(TOP) $(LAB_ARGS) $(DIR)/00_start_here.ipynb
+
+# Jupyter refuses root unless told; in a container everybody is root.
+AS_ROOT = $(if $(filter 0,$(shell id -u)),--allow-root)
+# Served from the top, Jupytext sees its settings in pyproject.toml and saves both halves of a pair.
+TOP = $(if $(filter notebooks,$(DIR)),--ServerApp.root_dir=.)
+
+test: .venv/.test-stamp lint ## all that CI checks: lint, unit tests, every notebook cell by cell
+	@echo "Unit tests:"
+	@$(ONE_THREAD) $(PY) -m pytest -q -n 2
+	@echo "Notebooks, every cell run and compared with its stored output:"
+	@$(ONE_THREAD) $(PY) -m pytest -q -n 2 --dist loadfile -p tests.notebook_times --nbval \
+		--nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/*.ipynb
+
+lint: .venv/.test-stamp ## ruff, for mistakes and for format
+	@echo "Lint:"
+	@$(PY) -m ruff check --quiet .
+	@$(PY) -m ruff format --check .
+
+notebooks: .venv/.lab-stamp ## bring notebooks/ up to notebooks/src/ (NB=03: this one, FORCE=1: all)
+	@$(PY) notebooks/src/build.py $(if $(FORCE),--force) $(NB)
+
+# Pinned on the oldest Python: what installs there installs on newer ones.
+constraints: PYTHONS = python3.11
+constraints: ## pin every package anew, from a throw-away environment
+	@$(find-python); \
+	trap 'rm -rf .venv-pins' EXIT; \
+	"$$python" -m venv --clear .venv-pins; \
+	pip=".venv-pins/bin/python -m pip --disable-pip-version-check"; \
+	$$pip install --quiet "$(TORCH)" ".[dev]"; \
+	$$pip install --quiet --no-deps "$(D2L)"; \
+	$$pip list --format=freeze --exclude pip --exclude d2l-attention > .venv-pins/all; \
+	sed 's/+.*//' .venv-pins/all > constraints.txt
+	@echo "constraints.txt pins $$(grep -c . constraints.txt) packages. Run make test before you keep it."
+
+clean: ## remove .venv and all else that is made; work/ stays
+	@rm -rf .venv .venv-pins build dist .hypothesis .pytest_cache .ruff_cache
+	@find d2l_attention notebooks tests \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
+
+# ---- The set-up: .venv, then what is installed in it ---------------------------------------
+
+# Stops the recipe, or leaves the Python to use in $$python.
+define find-python
+set -e; python=; \
+for candidate in $(or $(PYTHON),$(PYTHONS)); do \
+	if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+		python=$$candidate; break; \
+	fi; \
+done; \
+if [ -z "$$python" ]; then \
+	echo "The course needs Python 3.11 or newer; tried: $(or $(PYTHON),$(PYTHONS))." \
+		"Install one, or say where it is: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; \
+	exit 1; \
+fi; \
+if ! "$$python" -c 'import ensurepip, venv' 2>/dev/null; then \
+	echo "$$("$$python" --version) has no venv module. On Debian and Ubuntu this adds it:" \
+		"sudo apt install python3-venv. Then type make $(MAKECMDGOALS) again."; \
+	exit 1; \
+fi
+endef
+
+define explain
+if grep -qE 'NewConnection|NameResolution|Timeout|Proxy|SSL|Max retries' $(LOG); then \
+	echo "The package index cannot be reached. Connect to the network (behind a proxy, set" \
+		"HTTPS_PROXY) and type make $(MAKECMDGOALS) again. Details: $(LOG)"; \
+else \
+	echo "pip could not install the course. The end of $(LOG):"; tail -n 15 $(LOG); \
+fi; \
+exit 1
+endef
+
+# .venv holds absolute paths: in a folder that was moved, or without its Python, it is built anew.
+ifneq ($(shell test -x $(PY) && cat .venv/.made 2>/dev/null),$(shell pwd -P))
+.PHONY: .venv/.made
+endif
+
+.venv/.made:
+	@$(find-python); \
+	echo "Building .venv with $$("$$python" --version)."; \
+	"$$python" -m venv --clear .venv; \
+	pwd -P > $@
+
+.venv/.lab-stamp: EXTRA = notebooks
+.venv/.test-stamp: EXTRA = dev
+
+# JupyterLab would ask about news and look for updates: the course works offline.
+QUIET_LAB := {"@jupyterlab/apputils-extension:notification": \
+	{"fetchNews": "false", "checkForUpdates": false}}
+
+# The stamp comes last, so an installation that was interrupted is done again.
+.venv/.lab-stamp .venv/.test-stamp: pyproject.toml constraints.txt .venv/.made
+	@echo "Installing the course into .venv: minutes the first time, torch is large (see $(LOG))."
+	@$(PIP) install -c constraints.txt -e ".[$(EXTRA)]" > $(LOG) 2>&1 || { $(explain); }
+	@test $(EXTRA) != dev || $(PIP) install --no-deps "$(D2L)" >> $(LOG) 2>&1 || { $(explain); }
+	@mkdir -p .venv/share/jupyter/lab/settings
+	@echo '$(QUIET_LAB)' > .venv/share/jupyter/lab/settings/overrides.json
+	@touch .venv/.lab-stamp $@
