@@ -88,6 +88,41 @@ plt.show()
 # same operation, with the same keys, gave two answers because the query changed.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ## Your turn
+#
+# The same weights, to play with. Point at a cell to read its number, or walk with the arrow keys.
+# Press **lines** to see them as links. The slider says how *sharp* the match is: the scores are
+# multiplied by that number before they become weights.
+#
+# **Question.** At which sharpness does every word get the same attention? And at which does the
+# winner take more than 99%?
+
+# %% slideshow={"slide_type": "fragment"}
+from d2l_attention.widgets import AttentionView
+
+sharpness = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0]
+scores = torch.cat([dot_score(query, keys) for query in can_be.values()])
+frames = [attention_pooling(factor * scores, keys)[1] for factor in sharpness]
+view = AttentionView(
+    torch.stack(frames)[:, None],  # (frames, heads, queries, keys)
+    queries=["it … tired", "it … wide"],
+    keys=words,
+    frames=[f"sharpness {factor}" for factor in sharpness],
+    title="Who is 'it'?",
+)
+view.frame = 2
+view
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive heat map of the same two rows and seven words, with a slider for the
+# sharpness. It opens at sharpness 1, the picture above.*
+
+# %% slideshow={"slide_type": "skip"}
+equal, *_, sharpest = frames
+assert torch.allclose(equal, torch.full((2, 7), 1 / 7))
+assert [factor for factor, w in zip(sharpness, frames, strict=True) if w.max() > 0.99] == [3.0]
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # The rest of the course takes this apart. Where do queries and keys come from? What is a good
 # score? Which words must *not* be seen? The numbers above were written by hand; the
 # operation was not. It is the same one that runs in every large language model.
@@ -144,6 +179,7 @@ for asked in (30.0, 25.0):
 #   wrong is where the learning is.
 # - An `assert` in a cell is a claim of the text. If it passes in silence, the claim holds on
 #   your machine too.
+# - A **view** answers your hand: sliders, heat maps, lines. Each stands next to a question.
 # - `show_source(...)` shows the package's own code: what you read is what runs.
 # - **Exercises** stand at the end of each chapter, easiest first.
 

@@ -242,6 +242,62 @@ assert cold.argmax() == names.index("Lake") and cold.max() > 0.999
 assert (hot - 0.25).abs().max() < 1e-4
 
 # %% [markdown] slideshow={"slide_type": "slide"}
+# ## Walk, and turn the temperature
+#
+# Now you hold the query. Move it east and north; turn the temperature. The dots grow with the
+# weights; on the right is the wind that you get, inside the hull of the readings.
+#
+# **Question.** Stand at (2.5, 1.0). At which temperature does the *second-best* station still get
+# 5%? And where do three stations have exactly the same weight, at any temperature?
+
+
+# %% slideshow={"slide_type": "skip"}
+def walk(figure, east=2.5, north=1.0, temperature=1.0):
+    query = torch.tensor([[east, north]])
+    wind, weights = attention_pooling(gaussian_score(query, places) / temperature, winds)
+    country, bars, sky = figure.subplots(1, 3)
+    country.scatter(*places.T, s=40 + 600 * weights[0], color="tab:blue", alpha=0.8)
+    country.scatter(east, north, s=160, marker="*", color="black")
+    for name, place in zip(names, places.tolist(), strict=True):
+        country.annotate(name, place, xytext=(0, 14), textcoords="offset points", ha="center")
+    country.set(title="you and the stations", xlim=(-1.5, 5.5), ylim=(-1.5, 5.5))
+    country.set(xlabel="km east", ylabel="km north")
+    bars.bar_label(bars.bar(names, weights[0], color="tab:blue"), fmt="%.2f")
+    bars.set(title="attention weights", ylim=(0, 1.1))
+    bars.tick_params(axis="x", rotation=45)
+    sky.add_patch(Polygon(winds[order], color="tab:blue", alpha=0.15))
+    sky.scatter(*winds.T, s=40 + 300 * weights[0], color="tab:blue")
+    sky.scatter(*wind[0], s=140, marker="X", color="black", zorder=3)
+    sky.set(title="your wind (cross)", xlabel="km/h east", ylabel="km/h north")
+    sky.set(xlim=(0, 12), ylim=(0, 11))
+
+
+# %% slideshow={"slide_type": "subslide"}
+from ipywidgets import FloatLogSlider
+
+from d2l_attention.widgets import explore
+
+explore(
+    walk,
+    figsize=(11, 3.9),
+    alt="A map of the stations and you, the four attention weights as bars, your wind in the hull.",
+    east=(-1.0, 5.0, 0.1),
+    north=(-1.0, 5.0, 0.1),
+    temperature=FloatLogSlider(value=1.0, min=-1.5, max=2, step=0.01, readout_format=".2f"),
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view with three panels. Left, the map with the four stations and a star
+# for you; middle, the four weights as bars; right, the plane of winds with the answer as a cross
+# inside the hull.*
+
+# %% slideshow={"slide_type": "fragment"}
+for temperature in (0.40, 0.51, 0.60):
+    _, weights = attention_pooling(gaussian_score(near_lake, places) / temperature, winds)
+    first, second = weights[0].topk(2).values.tolist()
+    print(f"T = {temperature:.2f}: best {first:.2f}, second {second:.2f}")
+
+# %% [markdown] slideshow={"slide_type": "slide"}
 # ## What attention does not mind
 #
 # Three properties follow from the sum, and each will matter when the database is a sentence.

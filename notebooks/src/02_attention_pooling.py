@@ -515,6 +515,54 @@ plt.show()
 # Remember the dashed line. Gradient descent will slide down it soon.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Turn the width yourself
+#
+# Choose a kernel, turn the width. Left the curve, in the middle the weights, right the error on
+# fresh points, with a dot where you stand.
+#
+# **Question.** Which kernel leaves the bottom of its valley fastest when you make the width
+# smaller? Look at the heat map to see why.
+
+
+# %% slideshow={"slide_type": "skip"}
+def tune(figure, kernel=gaussian, width=1.0):
+    fit, heat, valley = figure.subplots(1, 3)
+    stretched = with_width(kernel, width)
+    prediction, weights = nadaraya_watson(x_train, y_train, x_val, stretched)
+    draw_fit(fit, prediction, "prediction")
+    draw_weights(heat, weights, vmax=0.3)
+    heat.set(title="weights", ylabel="query at x =")
+    valley.semilogx(widths, [fresh_error(with_width(kernel, w)) for w in widths], color="C0")
+    valley.plot(width, fresh_error(stretched), "o", markersize=12, color="black")
+    valley.set(title=f"error {fresh_error(stretched):.2f}", xlabel="width", ylim=(0, 5))
+
+
+# %% slideshow={"slide_type": "subslide"}
+from ipywidgets import FloatLogSlider
+
+from d2l_attention.widgets import explore
+
+explore(
+    tune,
+    figsize=(11.5, 3.9),
+    alt="The fit, the heat map of weights and the error on fresh points for a kernel and a width.",
+    kernel={kernel.__name__: kernel for kernel in kernels},
+    width=FloatLogSlider(value=1.0, min=-1.5, max=1, step=0.02, readout_format=".2f"),
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view of three panels: data with the fitted curve, the weights as a heat
+# map, and the error on fresh points against the width, with a dot at the width that is set.*
+
+# %% slideshow={"slide_type": "fragment"}
+for kernel in (gaussian, boxcar, epanechikov):
+    print(f"{kernel.__name__:12s} at width 0.03: error {fresh_error(with_width(kernel, 0.03)):.1f}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Boxcar and triangle have an edge. Below some width most queries find *nobody* in reach, and
+# their prediction is 0. The Gaussian always has its nearest key.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### And which kernel is best?
 #
 # At width 1 the triangle beat the Gaussian on fresh points, 1.2 against 1.4.

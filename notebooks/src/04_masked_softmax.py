@@ -28,7 +28,7 @@ from d2l_attention import (
     scaled_dot_score,
     show_source,
 )
-from d2l_attention.plots import compare_heatmaps, set_style
+from d2l_attention.plots import compare_heatmaps, heatmap, set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=3, sci_mode=False)
@@ -824,26 +824,30 @@ print((reach > 0).int())
 # **Question.** Which of the six is right for a model that *reads* the sentence? Which for one
 # that learns to *write* it?
 
+
 # %% slideshow={"slide_type": "skip"}
-hello = X[2:]  # (1, 4, 8)
-
-
-def who_changes(length, is_causal):
+def who_changes(length, is_causal, sentence=2):
     """Bool (Q, K): does the answer of query i change when key and value j change?"""
-    lens = torch.tensor([length])
-    before = dot_product_attention(hello, hello, hello, lens, is_causal=is_causal)
+    lens, words = torch.tensor([length]), X[[sentence]]
+    before = dot_product_attention(words, words, words, lens, is_causal=is_causal)
     changes = []
     for j in range(4):
-        other = hello.clone()
+        other = words.clone()
         other[:, j] += 1.0
-        after = dot_product_attention(hello, other, other, lens, is_causal=is_causal)
+        after = dot_product_attention(words, other, other, lens, is_causal=is_causal)
         changes.append((after != before).any(dim=-1)[0])
     return torch.stack(changes, dim=1)
 
 
-def weights_of(length, is_causal):
+def weights_of(length, is_causal, sentence=2):
     future = causal_mask(4) if is_causal else None
-    return masked_softmax(scaled_dot_score(hello, hello), torch.tensor([length]), mask=future)[0]
+    scores = scaled_dot_score(X[[sentence]], X[[sentence]])
+    return masked_softmax(scores, torch.tensor([length]), mask=future)[0]
+
+
+def draw_dots(ax, reached):
+    i, j = reached.nonzero(as_tuple=True)
+    ax.scatter(j, i - 0.33, s=45, color="#E69F00", edgecolor="black", zorder=3)
 
 
 def six_masks(lengths):
@@ -859,8 +863,7 @@ def six_masks(lengths):
         for ax, length in zip(line, lengths, strict=True):
             reached = who_changes(length, is_causal)
             assert torch.equal(reached, weights_of(length, is_causal) > 0)
-            i, j = reached.nonzero(as_tuple=True)
-            ax.scatter(j, i - 0.33, s=45, color="#E69F00", edgecolor="black", zorder=3)
+            draw_dots(ax, reached)
 
 
 # %% slideshow={"slide_type": "subslide"}
@@ -888,6 +891,43 @@ assert not torch.equal(weights_of(4, True)[2:], weights_of(2, True)[2:])
 # Follow-up for the room: so may we drop the lengths in a decoder? For self-attention with padding
 # on the right, yes, if the loss ignores the padding. Not with padding on the left, and not in the
 # attention from decoder to encoder, where nothing is causal.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Turn the lengths yourself
+#
+# A slider for each sentence, and one box for the future. Dots mark what reaches an answer.
+#
+# **Question.** Set 'hello' to 0. What do its rows show, and what did the book's `-1e6` show
+# there? Then tick *causal* and find the smallest change of a length that removes just one dot.
+
+
+# %% slideshow={"slide_type": "skip"}
+def play(figure, dive=4, learn=3, hello=2, causal=False):
+    for sentence, ax in enumerate(figure.subplots(1, 3)):
+        length = (dive, learn, hello)[sentence]
+        words = tokens[sentence]
+        heatmap(ax, weights_of(length, causal, sentence), words, words, vmax=1.0, numbers=True)
+        draw_dots(ax, who_changes(length, causal, sentence))
+        ax.set_title(f"length {length}")
+        ax.tick_params("x", rotation=40)
+
+
+# %% slideshow={"slide_type": "subslide"}
+from d2l_attention.widgets import explore
+
+explore(
+    play,
+    figsize=(11, 4),
+    alt="Attention weights of three sentences under the chosen lengths, dots where answers reach.",
+    dive=(0, 4),
+    learn=(0, 4),
+    hello=(0, 4),
+    causal=False,
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view of three heat maps, one a sentence, with a slider for each length
+# and a box for the causal mask. Hidden columns are white and have no dots.*
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## `True` means attend. Or ignore.
