@@ -40,12 +40,14 @@ AS_ROOT = $(if $(filter 0,$(shell id -u)),--allow-root)
 # Served from the top, Jupytext sees its settings in pyproject.toml and saves both halves of a pair.
 TOP = $(if $(filter notebooks,$(DIR)),--ServerApp.root_dir=.)
 
-test: .venv/.test-stamp lint ## all that CI checks: lint, unit tests, every notebook cell by cell
+test: .venv/.test-stamp lint ## all that CI checks: lint, unit tests, every notebook cell, the browser
 	@echo "Unit tests:"
-	@$(ONE_THREAD) $(PY) -m pytest -q -n 2
+	@$(ONE_THREAD) $(PY) -m pytest -q -n 2 --ignore=tests/browser
 	@echo "Notebooks, every cell run and compared with its stored output:"
 	@$(ONE_THREAD) $(PY) -m pytest -q -n 2 --dist loadfile -p tests.notebook_times --nbval \
 		--nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/*.ipynb
+	@echo "The course in a browser:"
+	@$(ONE_THREAD) $(PY) -m pytest -q -rs tests/browser
 
 lint: .venv/.test-stamp ## ruff, for mistakes and for format
 	@echo "Lint:"
@@ -118,9 +120,11 @@ endif
 .venv/.lab-stamp: EXTRA = notebooks
 .venv/.test-stamp: EXTRA = dev
 
-# JupyterLab would ask about news and look for updates: the course works offline.
-QUIET_LAB := {"@jupyterlab/apputils-extension:notification": \
-	{"fetchNews": "false", "checkForUpdates": false}}
+# JupyterLab would ask about news and look for updates: the course works offline. And it would
+# save a notebook without its views, which are then gone when it is opened again.
+LAB_SETTINGS := { \
+	"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}, \
+	"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": true}}
 
 # The stamp comes last, so an installation that was interrupted is done again.
 .venv/.lab-stamp .venv/.test-stamp: pyproject.toml constraints.txt .venv/.made
@@ -128,5 +132,5 @@ QUIET_LAB := {"@jupyterlab/apputils-extension:notification": \
 	@$(PIP) install -c constraints.txt -e ".[$(EXTRA)]" > $(LOG) 2>&1 || { $(explain); }
 	@test $(EXTRA) != dev || $(PIP) install --no-deps "$(D2L)" >> $(LOG) 2>&1 || { $(explain); }
 	@mkdir -p .venv/share/jupyter/lab/settings
-	@echo '$(QUIET_LAB)' > .venv/share/jupyter/lab/settings/overrides.json
+	@echo '$(LAB_SETTINGS)' > .venv/share/jupyter/lab/settings/overrides.json
 	@touch .venv/.lab-stamp $@

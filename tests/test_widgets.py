@@ -233,7 +233,7 @@ def view(calls):
 
 def test_controls_follow_their_abbreviations_and_the_defaults(calls, view):
     kinds = [type(control).__name__ for control in view.controls.values()]
-    assert kinds == ["FloatSlider", "Dropdown", "Checkbox", "BoundedIntText"]
+    assert kinds == ["FloatSlider", "ToggleButtons", "Checkbox", "BoundedIntText"]
     assert calls == [(1.0, "boxcar", True, 3)]
     assert view.controls["width"].continuous_update
 

@@ -144,7 +144,9 @@ class AttentionView(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **kwargs):
         bundle = super()._repr_mimebundle_(**kwargs)
-        return add_picture(bundle, png(self._figure(), math=False), f"{self!r}: {self.alt}", self.alt)
+        return add_picture(
+            bundle, png(self._figure(), math=False), f"{self!r}: {self.alt}", self.alt
+        )
 
     def _figure(self):
         """The present frame and head as a still picture."""

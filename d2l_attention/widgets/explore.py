@@ -102,7 +102,7 @@ class Explore(widgets.VBox):
         return {name: control.value for name, control in self.controls.items()}
 
     def __repr__(self) -> str:
-        # A menu shows its label: the value behind it may be a function, with an address.
+        # A choice shows its label: the value behind it may be a function, with an address.
         shown = {
             name: getattr(control, "label", repr(control.value))
             for name, control in self.controls.items()
@@ -124,7 +124,7 @@ def explore(
     """Show ``draw(fig, **values)`` under controls, drawn again at each change of one.
 
     ``controls`` are abbreviated as for ``ipywidgets.interactive``: a tuple (min, max) or
-    (min, max, step) is a slider, a list or dict a menu, a bool a box to tick, a str a text
+    (min, max, step) is a slider, a list or dict a row of buttons, a bool a box to tick, a str a text
     field; a ready widget is taken as it is. A default in ``draw``'s signature is the value at
     the start. ``draw`` gets the same figure each time, cleared.
 
@@ -154,6 +154,10 @@ def _control(name: str, value, default) -> widgets.ValueWidget:
             f"{name} must be (min, max), (min, max, step), a list, a dict, a bool, a str or a "
             f"widget, got {value!r}"
         )
+    if isinstance(control, widgets.Dropdown) and control is not value:
+        # Not a menu: JupyterLab keeps the arrow keys for itself, a button takes the space bar.
+        control = widgets.ToggleButtons(options=control.options, value=control.value)
+        control.style.button_width = "auto"
     if not control.description:
         control.description = name.replace("_", " ")
     control.style.description_width = "initial"

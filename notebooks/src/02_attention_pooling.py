@@ -525,6 +525,11 @@ plt.show()
 
 
 # %% slideshow={"slide_type": "skip"}
+errors_of = {
+    kernel: [fresh_error(with_width(kernel, width)) for width in widths] for kernel in kernels
+}
+
+
 def tune(figure, kernel=gaussian, width=1.0):
     fit, heat, valley = figure.subplots(1, 3)
     stretched = with_width(kernel, width)
@@ -532,7 +537,7 @@ def tune(figure, kernel=gaussian, width=1.0):
     draw_fit(fit, prediction, "prediction")
     draw_weights(heat, weights, vmax=0.3)
     heat.set(title="weights", ylabel="query at x =")
-    valley.semilogx(widths, [fresh_error(with_width(kernel, w)) for w in widths], color="C0")
+    valley.semilogx(widths, errors_of[kernel], color="C0")
     valley.plot(width, fresh_error(stretched), "o", markersize=12, color="black")
     valley.set(title=f"error {fresh_error(stretched):.2f}", xlabel="width", ylim=(0, 5))
 

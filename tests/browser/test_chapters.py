@@ -1,0 +1,82 @@
+"""Every chapter as a student has it: opened, run, and each control of each view moved."""
+
+from pathlib import Path
+
+import pytest
+from latency import key_to_image, key_to_paint
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+CHAPTERS = [path.name for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
+VIEWS = ".d2l-attention, .widget-vbox:has(> .widget-image)"
+
+
+@pytest.fixture(scope="module")
+def lab_folder():
+    return NOTEBOOKS
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_chapter(chapter, open_notebook, record_property):
+    notebook = open_notebook(chapter)
+    notebook.run_all()
+    assert notebook.errors() == []
+    views = notebook.page.locator(VIEWS)
+    assert views.count() >= 1, "every chapter has a view"
+    for index, view in enumerate(views.all()):
+        view.scroll_into_view_if_needed()
+        if view.locator("canvas").count():
+            latency = move_attention_view(view)
+        else:
+            latency = move_explore(view)
+        record_property("latency", f"{chapter[:2]}, view {index + 1}: {latency}")
+        for theme in ("Light", "Dark"):
+            notebook.use_theme(theme)
+            view.scroll_into_view_if_needed()
+            notebook.screenshot(f"{chapter[:2]}-view-{index + 1}-{theme}")
+
+
+def move_attention_view(view) -> str:
+    """Frames by keyboard, lines and heat map by mouse: each must change what is seen."""
+    canvas, slider = view.locator("canvas"), view.get_by_role("slider")
+    seen = set()
+    for act in (
+        lambda: None,
+        lambda: (slider.focus(), view.page.keyboard.press("ArrowRight")),
+        lambda: view.get_by_role("button", name="Show lines").click(),
+    ):
+        act()
+        seen.add(canvas.evaluate("canvas => canvas.toDataURL()"))
+    assert len(seen) == 3
+    view.get_by_role("button", name="Show heat map").click()
+    return key_to_paint(view, slider)
+
+
+def move_explore(view) -> str:
+    """Every slider by keyboard and by mouse, every button and box: each gives a new picture."""
+    page, image = view.page, view.locator(".widget-image")
+
+    def changes(act) -> None:
+        before = image.get_attribute("src")
+        act()
+        page.wait_for_function(
+            "([image, before]) => image.src !== before", arg=[image.element_handle(), before]
+        )
+
+    for box in view.locator("input[type=checkbox]").all():
+        changes(box.click)
+    for button in view.locator(".widget-toggle-button:not(.mod-active)").all():
+        button.focus()
+        changes(lambda: page.keyboard.press("Space"))
+    handles = view.locator(".noUi-handle")
+    for handle in handles.all():
+        handle.focus()
+        # At the upper end of its range the slider can only go down.
+        at_end = handle.get_attribute("aria-valuenow") == handle.get_attribute("aria-valuemax")
+        changes(lambda at_end=at_end: page.keyboard.press("ArrowLeft" if at_end else "ArrowRight"))
+    for track, handle in zip(view.locator(".noUi-base").all(), handles.all(), strict=True):
+        box, knob = track.bounding_box(), handle.bounding_box()
+        left_half = knob["x"] + knob["width"] / 2 < box["x"] + box["width"] / 2
+        place = {"x": (0.8 if left_half else 0.2) * box["width"], "y": box["height"] / 2}
+        changes(lambda track=track, place=place: track.click(position=place, force=True))
+    assert view.locator("[role=alert]").count() == 0
+    return key_to_image(page, handles.first)
