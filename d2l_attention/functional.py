@@ -200,8 +200,8 @@ def fused_attention(
 ) -> Tensor:
     """PyTorch's fused kernel, called so that it stays on its path of linear memory.
 
-    On the CPU it leaves that path for inputs without four axes and for values of another
-    size than the keys. Extra axes of size 1 and columns of zeros change no result.
+    On the CPU it leaves that path for inputs or masks without four axes and for values of
+    another size than the keys. Extra axes of size 1 and columns of zeros change no result.
     """
     key_size, value_size = keys.shape[-1], values.shape[-1]
     if value_size < key_size:
@@ -209,6 +209,8 @@ def fused_attention(
     elif value_size > key_size:
         queries, keys = (F.pad(X, (0, value_size - key_size)) for X in (queries, keys))
     four_axes = (None,) * (4 - queries.ndim)
+    if mask is not None:
+        mask = mask[(None,) * (4 - mask.ndim)]
     output = F.scaled_dot_product_attention(
         queries[four_axes],
         keys[four_axes],

@@ -384,3 +384,19 @@ def test_lengths_and_masks_are_two_ways_to_say_the_same():
     causal = dot_product_attention(queries, keys, values, is_causal=True)
     by_mask = dot_product_attention(queries, keys, values, mask=causal_mask(Q, K))
     assert_close(causal, by_mask)
+
+
+@pytest.mark.parametrize("leading", [(B,), (B, H)], ids=["3 axes", "4 axes"])
+@pytest.mark.parametrize("value_size", [D, V, 5], ids=["V = D", "V > D", "V < D"])
+@pytest.mark.parametrize("is_causal", [False, True], ids=["all", "causal"])
+@pytest.mark.parametrize("lens", [None, [101, 0]], ids=["", "padded"])
+def test_no_matrix_of_all_pairs_is_kept_for_the_way_back(leading, value_size, is_causal, lens):
+    n = 211
+    inputs = [torch.randn(*leading, n, size, requires_grad=True) for size in (D, D, value_size)]
+    lens = None if lens is None else torch.tensor(lens)
+    sizes = []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: sizes.append(tensor.numel()) or tensor, lambda tensor: tensor
+    ):
+        dot_product_attention(*inputs, lens, is_causal=is_causal)
+    assert max(sizes) <= math.prod(leading) * n * V  # no factor n * n
