@@ -258,3 +258,22 @@ def sequence_loss(logits: Tensor, labels: Tensor, valid_lens: Tensor) -> Tensor:
     logits, labels = clear_unseen(logits, real), labels.masked_fill(~real, 0)
     losses = F.cross_entropy(logits.transpose(1, 2), labels, reduction="none")
     return losses.masked_fill(~real, 0.0).sum() / real.sum().clamp(min=1)
+
+
+def guidance_loss(weights: Tensor, links: Tensor) -> Tensor:
+    """How far attention is from known alignments: -log of the weight on the right words.
+
+    Shape: weights (B, T, S) with gradient, links bool (B, T, S), True where target t comes
+    from source s -> a number. Target words without a link do not count.
+
+    Source: Chen et al. (2016), *Guided Alignment Training*; Liu et al. (2016).
+    """
+    if links.dtype != torch.bool or links.shape != weights.shape:
+        raise ValueError(
+            f"links must be bool of shape {tuple(weights.shape)}, "
+            f"got {links.dtype} of shape {tuple(links.shape)}"
+        )
+    linked = links.any(dim=-1)  # (B, T)
+    on_target = (weights * links).sum(dim=-1).clamp(min=torch.finfo(weights.dtype).tiny)
+    losses = -on_target.log() * linked
+    return losses.sum() / linked.sum().clamp(min=1)

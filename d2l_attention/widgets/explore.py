@@ -124,9 +124,9 @@ def explore(
     """Show ``draw(fig, **values)`` under controls, drawn again at each change of one.
 
     ``controls`` are abbreviated as for ``ipywidgets.interactive``: a tuple (min, max) or
-    (min, max, step) is a slider, a list or dict a row of buttons, a bool a box to tick, a str a text
-    field; a ready widget is taken as it is. A default in ``draw``'s signature is the value at
-    the start. ``draw`` gets the same figure each time, cleared.
+    (min, max, step) is a slider, a list or dict a row of buttons, a bool a box to tick, a str
+    a text field; a ready widget is taken as it is. A default in ``draw``'s signature is the
+    value at the start. ``draw`` gets the same figure each time, cleared.
 
     Errors: ``TypeError`` where ``draw`` is not callable, lacks or misses an argument, or where
     a control is no abbreviation that ipywidgets knows.
