@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 from torch import Tensor
 
 CMAP = "Blues"
@@ -70,6 +71,14 @@ def heatmap(
     return ax
 
 
+def hatch_zeros(ax: Axes, weights: Tensor) -> Axes:
+    """Cover cells whose weight is exactly 0: '0.00' may also be a small weight, rounded."""
+    for row, column in (weights == 0).nonzero().tolist():
+        style = {"facecolor": "0.9", "edgecolor": "0.6", "hatch": "//", "linewidth": 0}
+        ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, zorder=4, **style))
+    return ax
+
+
 def show_heatmaps(
     matrices: Tensor,
     xlabel: str,
@@ -121,8 +130,8 @@ def compare_heatmaps(
     """Small weight matrices of several sentences, with numbers, under one scale from 0 to 1.
 
     ``rows`` holds a list of (n, n) weights for each row of the grid; the columns share
-    ``titles`` and token ``labels``. ``finding`` is the title of the whole. A weight of
-    exactly 0 is hatched, because 0.00 may also be a small weight, rounded.
+    ``titles`` and token ``labels``. ``finding`` is the title of the whole. Weights of exactly
+    0 are hatched.
 
     Returns the grid of Axes.
     """
@@ -134,9 +143,7 @@ def compare_heatmaps(
             last_row = ax.get_subplotspec().is_last_row()
             ax.tick_params("x", rotation=40, labelbottom=last_row)
             ax.tick_params("y", labelleft=ax is line[0] or names != labels[0])
-            for i, j in (weights == 0).nonzero().tolist():
-                style = {"facecolor": "0.9", "edgecolor": "0.6", "hatch": "//", "linewidth": 0}
-                ax.add_patch(plt.Rectangle((j - 0.5, i - 0.5), 1, 1, zorder=4, **style))
+            hatch_zeros(ax, weights)
         line[0].set_ylabel(f"{row_title}\nquery".strip())
     for ax, title in zip(axes[0], titles, strict=True):
         ax.set_title(title)

@@ -1,8 +1,9 @@
 """Keep the student's copies of the notebooks up to date: ``python -m d2l_attention.work``.
 
-``work/`` gets a copy of every notebook of the course, and a list of what was delivered. On an
-update a copy that the student has not changed is replaced; beside one that was changed stands
-the new version, as ``NN_name.new.ipynb``. What a student wrote is never written over.
+``work/`` gets a copy of every notebook of the course, and a list of what was delivered. The copies
+have no outputs: whoever is asked to predict must not read the answer below. On an update a copy
+that the student has not changed is replaced; beside one that was changed stands the new version,
+as ``NN_name.new.ipynb``. What a student wrote is never written over.
 """
 
 import hashlib
@@ -31,6 +32,20 @@ def fingerprint(notebook: Path) -> str:
     return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
 
 
+def without_outputs(notebook: Path) -> bytes:
+    """The notebook as it was before anybody ran it; a damaged one as it is."""
+    content = notebook.read_bytes()
+    try:
+        whole = json.loads(content)
+        for cell in whole["cells"]:
+            if cell["cell_type"] == "code":
+                cell.update(outputs=[], execution_count=None)
+        whole["metadata"].pop("widgets", None)
+    except (ValueError, KeyError, TypeError):
+        return content
+    return json.dumps(whole, ensure_ascii=False, indent=1).encode() + b"\n"
+
+
 def deliver(notebooks: Path, work: Path) -> list[str]:
     """Bring ``work`` up to date with ``notebooks`` and return what there is to tell the student.
 
@@ -48,16 +63,16 @@ def deliver(notebooks: Path, work: Path) -> list[str]:
         mine = fingerprint(copy) if copy.exists() else None
         delivered[name] = newest
         if mine is None:
-            write(copy, original.read_bytes())
+            write(copy, without_outputs(original))
             added.append(name)
         elif newest in (mine, last):
             continue  # the student has this version, or was offered it before
         elif mine == last:
-            write(copy, original.read_bytes())
+            write(copy, without_outputs(original))
             refreshed.append(name)
         else:
             beside = free_place(copy, {newest, last})
-            write(beside, original.read_bytes())
+            write(beside, without_outputs(original))
             sentences.append(f"You changed {copy}, so it stays; the new version is {beside}.")
     write(work / DELIVERED, json.dumps(delivered, indent=1).encode())
     if refreshed:

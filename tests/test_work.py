@@ -11,8 +11,14 @@ NAME = "01_queries.ipynb"
 
 
 def notebook(text, output=None):
-    cell = {"cell_type": "code", "source": [text], "outputs": [output] if output else []}
-    return json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
+    cell = {
+        "cell_type": "code",
+        "source": [text],
+        "outputs": [output] if output else [],
+        "execution_count": 1 if output else None,
+    }
+    whole = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(whole, indent=1) + "\n"
 
 
 @pytest.fixture
@@ -37,6 +43,16 @@ def test_the_first_delivery_copies_everything_and_says_so(tmp_path, course):
     assert deliver(notebooks, tmp_path / "elsewhere") == [
         f"Copied to {tmp_path / 'elsewhere'}: {NAME}, 02_pooling.ipynb."
     ]
+
+
+def test_a_copy_comes_without_outputs_and_without_the_state_of_views(course):
+    """A student who is to predict must not read the answer below the cell."""
+    notebooks, work = course
+    whole = json.loads(notebook("version 2", output={"output_type": "stream", "text": "42"}))
+    whole["metadata"]["widgets"] = {"application/vnd.jupyter.widget-state+json": {}}
+    (notebooks / NAME).write_text(json.dumps(whole))
+    deliver(notebooks, work)
+    assert (work / NAME).read_text() == notebook("version 2")
 
 
 def test_nothing_new_changes_nothing_and_says_nothing(course):

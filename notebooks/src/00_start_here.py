@@ -7,14 +7,14 @@
 # About 15 minutes. Builds on nothing but Python. The book (D2L): the opening of chapter 11.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## One word, two meanings
+# ## One word, two readings
 #
 # > The cat did not cross the street because **it** was too *tired*.
 # >
 # > The cat did not cross the street because **it** was too *wide*.
 #
-# Who is *it*? You knew at once, twice, and the answers differ. A single word at the
-# end changed who *it* is. How could a machine do that?
+# What is *it*? You knew at once, twice, and the answers differ. A single word at the end
+# changed what *it* is. How could a machine do that?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Say it as a question and its candidates.
@@ -49,8 +49,13 @@ can_be = {
 }
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Predict.** Two of the seven words will get most of the attention, one in each sentence.
-# Which? And do the other five get nothing at all?
+# How well does a key fit a query? Multiply them number by number and add up: that is the
+# **score**. For *tired*, the cat scores $1 \cdot 3 = 3$ and every other word scores 0.
+#
+# Now make shares. $e^3$ is about 20 for the cat, $e^0$ is 1 for each of the six others: 26 in
+# all. These shares are the **attention weights**. (Why $e$? Chapter 1.)
+#
+# **Predict.** What is the cat's weight? And do the other six get nothing, or a little?
 
 # %% slideshow={"slide_type": "fragment"}
 weights = {}
@@ -64,6 +69,10 @@ assert words[weights["tired"].argmax()] == "cat"
 assert words[weights["wide"].argmax()] == "street"
 assert all((row > 0).all() for row in weights.values())
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The cat gets $20/26 = 0.77$, and nobody gets nothing: $1/26 = 0.04$ each. As a picture, a **heat
+# map**: a row is a query, a column is a key, dark is much, and each row sums to one.
+
 # %% slideshow={"slide_type": "subslide"}
 import matplotlib.pyplot as plt
 
@@ -73,7 +82,7 @@ set_style()
 figure, ax = plt.subplots(figsize=(9, 2.6))
 both = torch.cat([weights["tired"], weights["wide"]])
 heatmap(ax, both, ["it was too tired", "it was too wide"], words, numbers=True, vmax=1.0)
-ax.set_title("The last word of the sentence decides who 'it' is")
+ax.set_title("Same keys, another query: 'tired' finds the cat, 'wide' the street")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -84,8 +93,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Read both sentences aloud, and let the room answer before you scroll. The example is a
-# classic of coreference (it goes back to Winograd's schema); what matters here is that the
-# same operation, with the same keys, gave two answers because the query changed.
+# classic (Winograd's of 1972; such pairs are now called Winograd schemas). What matters here:
+# the same operation, with the same keys, gave two answers because the query changed.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## Your turn
@@ -123,9 +132,11 @@ assert torch.allclose(equal, torch.full((2, 7), 1 / 7))
 assert [factor for factor, w in zip(sharpness, frames, strict=True) if w.max() > 0.99] == [3.0]
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The rest of the course takes this apart. Where do queries and keys come from? What is a good
-# score? Which words must *not* be seen? The numbers above were written by hand; the
-# operation was not. It is the same one that runs in every large language model.
+# At sharpness 0 all words are equal, $1/7$ each; only at 3 does the winner pass 99%.
+#
+# We wrote the numbers by hand. The operation is the real one: score, softmax, blend is the core
+# of the Transformer, the network behind most large language models. Where do queries and keys
+# come from? What is a good score? Which words must *not* be seen? That is the rest of the course.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Two intuitions
@@ -151,9 +162,14 @@ for asked in (30.0, 25.0):
     print(f"generous dictionary, {asked:.0f} cm: {price.item():.2f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# For 25 cm the strict dictionary has `None`; the generous one says 7.51, about half-way
-# between the neighbours' prices. For 30 cm it says 9.08, not 9: it listens to the others even
-# when the key is there. How much they may say is a choice, and chapter 1 gives you the knob.
+# For 25 cm the strict dictionary has `None`; the generous one says 7.51, about half-way between
+# the neighbours' prices. For 30 cm it says 9.08, not 9: it listens to the others as well.
+#
+# The diameters are the keys, what you ask is the query, and the prices are the **values**. The
+# query meets the keys; the answer is made of values. (`width` says how far a size may be off
+# and still count: chapter 2 turns that knob.)
+#
+# **Try it.** What does the generous dictionary say for 60 cm? Can it ever say more than 14?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The way through
@@ -167,27 +183,46 @@ for asked in (30.0, 25.0):
 # | 4 · Masked softmax | How do you forbid a look? | 11.3.2 |
 #
 # 'The book' is *Dive into Deep Learning*, free at <https://d2l.ai>. You do not need it here.
-# If you read it alongside: the names in our code are the book's, so what you learn there works
-# here. Where we differ, we say so and show why.
+# If you read it alongside: where the book has a name, ours is the same; where it has none, such
+# as `attention_pooling`, we made one. Where we differ, we say so and show why.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## How these notebooks work
 #
-# - **Run** a cell with <kbd>Shift</kbd> + <kbd>Enter</kbd>. Change a number, run it again. You
-#   cannot break anything: you work on a copy, and *Kernel → Restart* brings back a clean start.
+# - **Run** a cell with <kbd>Shift</kbd> + <kbd>Enter</kbd>. Change a number, run it again. `make
+#   lab` gave you a copy, so nothing can break. *Kernel → Restart* forgets all variables; to get
+#   a chapter back as it was, delete your copy and start `make lab` again.
 # - **Predict** means: stop, and say your answer aloud before you run the next cell. Being
 #   wrong is where the learning is.
-# - An `assert` in a cell is a claim of the text. If it passes in silence, the claim holds on
-#   your machine too.
+# - An `assert` in a cell is a claim of the text: if it passes in silence, the claim holds on
+#   your machine too. `check_shape(x, shape)` stops if a tensor has another shape: read it as a
+#   caption.
 # - A **view** answers your hand: sliders, heat maps, lines. Each stands next to a question.
 # - `show_source(...)` shows the package's own code: what you read is what runs.
-# - **Exercises** stand at the end of each chapter, easiest first.
+# - **Exercises** stand at the end of each chapter, easiest first. Each has a check that tells you
+#   what is wrong, up to three hints, and a solution.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ## A first exercise
+#
+# Ten seconds, to see how it feels. Look at the picture of *tired* and *wide* again: what do the
+# seven weights of one row sum to? Write your number in place of `None` and run the cell.
+
+# %% slideshow={"slide_type": "fragment"}
+from d2l_attention.exercises import check, hint, progress, solution
+
+answer = None
+check("0.1", answer)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Stuck? `hint("0.1")` gives a hint, and another one when you call it again; `solution("0.1")`
+# shows the way. `progress()` lists what you have solved, today and on earlier days.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## Your machine
 #
-# Everything here runs on an ordinary laptop in seconds. A graphics card is used where the
-# chapters train something large; this is what was found:
+# Everything here runs on an ordinary laptop in seconds; chapters 0 to 4 need no graphics card.
+# This is what was found:
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 from d2l_attention import try_gpu

@@ -2,7 +2,7 @@
 # # 1 · Queries, keys and values
 #
 # **You will** answer a question from a database that does not hold the answer, see why
-# weights that sum to one are safe, and derive the gradient that makes attention learnable.
+# weights that sum to one are safe, and find the slope that lets attention learn.
 #
 # About 35 minutes. Builds on chapter 0. The book (D2L): section 11.1.
 
@@ -53,8 +53,11 @@ plt.show()
 # its wind. A black star marks you, between Harbour and Lake, with no arrow.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Predict.** You ask an ordinary Python dictionary for the wind at `(2.0, 1.0)`.
-# What comes back: the nearest reading, an average, or nothing?
+# Chapter 0's strict dictionary has nothing for your place: one step from the Harbour is one step
+# too far.
+#
+# **Predict.** How would *you* guess the wind at the star? Write two numbers down, east and north,
+# before you go on.
 
 # %% slideshow={"slide_type": "fragment"}
 pairs = zip(places.tolist(), winds.tolist(), strict=True)
@@ -64,8 +67,8 @@ print("where you are: ", dictionary.get((2.0, 1.0)))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Ask the room before running. A dictionary compares keys for equality: close does not count.
-# The whole chapter is the step from 'equal' to 'similar'.
+# Collect guesses on the board and keep them: (8.9, 3.7) comes out below. A dictionary compares
+# keys for equality. The whole chapter is the step from 'equal' to 'similar'.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The one formula
@@ -94,13 +97,17 @@ assert (weights @ values).tolist() == [[1.0, 6.0]]
 #
 # The formula says nothing yet about where weights come from. Try four kinds on our stations,
 # and watch where the answer can lie.
+#
+# Two words for it. Stretch a rubber band round the four winds: inside is their **convex hull**.
+# Draw rays from 0 through the hull: that is their **cone**. (Not their span: a weight is never
+# negative here.)
 
 # %% slideshow={"slide_type": "fragment"}
 kinds = {
-    "any, not negative": torch.tensor([0.3, 0.9, 0.2, 0.8]),
-    "not negative, sum 1": torch.tensor([0.1, 0.5, 0.1, 0.3]),
-    "one 1, others 0": torch.tensor([0.0, 1.0, 0.0, 0.0]),
-    "all equal, sum 1": torch.full((4,), 0.25),
+    "cone: not negative": torch.tensor([0.3, 0.9, 0.2, 0.8]),
+    "hull: sum 1 as well": torch.tensor([0.1, 0.5, 0.1, 0.3]),
+    "lookup: a single 1": torch.tensor([0.0, 1.0, 0.0, 0.0]),
+    "mean: all equal": torch.full((4,), 0.25),
 }
 for kind, weights in kinds.items():
     east, north = (weights @ winds).tolist()
@@ -115,6 +122,8 @@ for ax, title, weights in zip(axes, titles, kinds.values(), strict=True):
     region = cone if title.startswith("Cone") else winds[order]
     ax.add_patch(Polygon(region, color="tab:blue", alpha=0.15))
     ax.scatter(*winds.T, s=40 + 300 * weights, color="tab:blue")
+    for name, wind in zip(names, winds.tolist(), strict=True):
+        ax.annotate(name[0], wind, xytext=(-14, 6), textcoords="offset points")
     ax.scatter(*(weights @ winds), s=140, marker="X", color="black", zorder=3)
     ax.set(title=title, xlabel="wind east, km/h", xlim=(0, 22), ylim=(0, 19))
 axes[0].set_ylabel("wind north, km/h")
@@ -136,8 +145,14 @@ plt.show()
 # - **All equal:** average pooling. The query no longer matters.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# 'Never longer than the longest value' is the triangle inequality. A thousand random
-# weightings do not break it; without the sum of one the very first kind did.
+# 'Never longer than the longest value' is the triangle inequality:
+#
+# $$\Bigl\lVert\sum_i \alpha_i v_i\Bigr\rVert \le \sum_i \alpha_i \lVert v_i\rVert
+#   \le \max_i \lVert v_i\rVert$$
+#
+# The last step needs weights that sum to one. Why care? Attention is applied many times, one after
+# the other. An answer that may be longer than what went in can grow every time; inside the
+# hull it cannot.
 
 # %% slideshow={"slide_type": "fragment"}
 torch.manual_seed(0)
@@ -147,22 +162,24 @@ answers = random_weights @ winds
 
 longest = winds.norm(dim=1).max()
 assert (answers.norm(dim=1) <= longest).all()
-assert (kinds["any, not negative"] @ winds).norm() > longest
+assert (kinds["cone: not negative"] @ winds).norm() > longest
 print(f"longest reading {longest:.1f}, longest of 1000 answers {answers.norm(dim=1).max():.1f}")
+print(f"the answer in the cone {(kinds['cone: not negative'] @ winds).norm():.1f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Why care about length? Stack fifty attention layers. In a cone the numbers may grow at every
-# layer; in a hull they cannot. It is the first reason for weights that sum to one.
+# It is the first reason for weights that sum to one. A good student objects that a real network
+# multiplies by matrices between its attentions. Right: those may still make numbers grow.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From scores to weights
 #
 # How much does station $i$ matter? Start with any number that is larger for closer stations,
-# its **score** $a(q, k_i)$. Here: minus half the squared distance.
+# its **score** $a(q, k_i)$. Here: minus half the squared distance. (Its exponential is the bell
+# curve, the Gaussian, so the package calls it `gaussian_score`.)
 #
-# Scores may be negative, and they sum to nothing in particular. Two steps make them weights:
-# make them positive with $\exp$, then divide by their sum. Together that is the **softmax**:
+# Two steps make scores weights. Take $\exp$: every number becomes positive, the order stays, and
+# differences become ratios. Then divide by the sum. Together that is the **softmax**:
 #
 # $$\alpha(q, k_i) = \frac{\exp a(q, k_i)}{\sum_j \exp a(q, k_j)}$$
 
@@ -177,10 +194,13 @@ scores = torch.tensor([1.0, 3.0]).log()
 print("scores", [round(s, 3) for s in scores.tolist()])
 print("weights", [round(w, 3) for w in scores.softmax(dim=0).tolist()])
 print("weights after + 100", [round(w, 3) for w in (scores + 100).softmax(dim=0).tolist()])
+by_hand = (scores + 100).exp() / (scores + 100).exp().sum()
+print("without subtracting ", by_hand.tolist())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Nothing: $e^{100}$ stands above and below the fraction line. Only *differences* between
-# scores count. Chapter 3 builds on that.
+# Nothing: $e^{100}$ stands above and below the fraction line. Only *differences* between scores
+# count. A computer even needs that: $e^{100}$ is too large for float32, so `softmax` first
+# subtracts the largest score, which changes nothing.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Now the whole thing for the walker, with the package's two functions: a score, then the
@@ -199,11 +219,28 @@ print(f"wind where you are: ({wind[0, 0]:.2f}, {wind[0, 1]:.2f}) km/h")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Harbour and Lake are equally far from you: same score, same weight. Hill and Forest are
-# farther and still have a say.
+# farther and still have a say. (Rounded weights may miss 1 in the last digit.)
+
+# %% slideshow={"slide_type": "subslide"}
+figure, ax = plt.subplots(figsize=(7, 4.5))
+ax.scatter(*places.T, s=40 + 600 * weights[0], color="tab:blue", zorder=3)
+ax.quiver(*places.T, *winds.T, color="tab:blue", **arrows)
+ax.quiver(*you.T, *wind.T, color="black", **arrows)
+ax.scatter(*you.T, s=160, marker="*", color="black", zorder=3)
+for name, (x, y) in zip(["you", *names], [*you.tolist(), *places.tolist()], strict=True):
+    ax.annotate(name, (x, y), xytext=(0, -22), textcoords="offset points", ha="center")
+ax.set(xlabel="km east", ylabel="km north", xlim=(-0.7, 6), ylim=(-0.8, 5.5))
+ax.set_title("An answer for a place that has no station")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the map again. Harbour and Lake are now large dots, Hill and Forest small ones, and the
+# star has a black arrow of its own, between those of Harbour and Lake.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This is the code that ran. Its mask and dropout are for later chapters; the two lines that
-# matter now are the softmax and the product with the values.
+# In two lines, the pooling is `weights = scores.softmax(dim=-1)` and `weights @ values`. The
+# package's version adds checks, masks (chapter 4) and dropout (chapter 3). Its last two lines
+# are these two; this is the code that ran.
 
 # %% slideshow={"slide_type": "skip"}
 show_source(attention_pooling)
@@ -211,11 +248,11 @@ show_source(attention_pooling)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Between a lookup and an average
 #
-# Divide the scores by a **temperature** $T$ before the softmax. Small $T$ makes differences
-# large: a lookup. Large $T$ makes them vanish: an average.
+# Divide the scores by a **temperature** $T$ before the softmax. (Chapter 0 had the same knob the
+# other way round: its sharpness is $1/T$.)
 #
-# **Predict.** You stand a little nearer to the Lake than to the Harbour. What is the Lake's
-# weight as $T \to 0$? And as $T \to \infty$?
+# **Predict.** Stand at (2.5, 1.0), nearest to the Lake. What are the four weights as $T \to 0$? As
+# $T \to \infty$? And does the *order* of the four stations ever change with $T$?
 
 # %% slideshow={"slide_type": "subslide"}
 near_lake = torch.tensor([[2.5, 1.0]])
@@ -241,14 +278,21 @@ _, hot = attention_pooling(gaussian_score(near_lake, places) / 1e6, winds)
 assert cold.argmax() == names.index("Lake") and cold.max() > 0.999
 assert (hot - 0.25).abs().max() < 1e-4
 
+orders = []
+for temperature in temperatures[:3]:
+    _, weights = attention_pooling(gaussian_score(near_lake, places) / temperature, winds)
+    orders.append([names[i] for i in weights[0].argsort(descending=True)])
+assert orders[0] == orders[1] == orders[2]
+print("the order at every temperature:", ", ".join(orders[0]))
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Walk, and turn the temperature
 #
 # Now you hold the query. Move it east and north; turn the temperature. The dots grow with the
 # weights; on the right is the wind that you get, inside the hull of the readings.
 #
-# **Question.** Stand at (2.5, 1.0). At which temperature does the *second-best* station still get
-# 5%? And where do three stations have exactly the same weight, at any temperature?
+# **Question.** Stand at (2.5, 1.0). How cold may it get before the second-best station falls below
+# 5%? And find the one point on the sliders where three bars stay level, however you turn $T$.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -258,17 +302,20 @@ def walk(figure, east=2.5, north=1.0, temperature=1.0):
     country, bars, sky = figure.subplots(1, 3)
     country.scatter(*places.T, s=40 + 600 * weights[0], color="tab:blue", alpha=0.8)
     country.scatter(east, north, s=160, marker="*", color="black")
+    country.quiver([east], [north], *wind.T, angles="xy", scale_units="xy", scale=8, width=0.01)
     for name, place in zip(names, places.tolist(), strict=True):
         country.annotate(name, place, xytext=(0, 14), textcoords="offset points", ha="center")
-    country.set(title="you and the stations", xlim=(-1.5, 5.5), ylim=(-1.5, 5.5))
+    country.set(title="near stations count more", xlim=(-1.5, 5.5), ylim=(-1.5, 5.5))
     country.set(xlabel="km east", ylabel="km north")
     bars.bar_label(bars.bar(names, weights[0], color="tab:blue"), fmt="%.2f")
     bars.set(title="attention weights", ylim=(0, 1.1))
     bars.tick_params(axis="x", rotation=45)
     sky.add_patch(Polygon(winds[order], color="tab:blue", alpha=0.15))
     sky.scatter(*winds.T, s=40 + 300 * weights[0], color="tab:blue")
+    for name, place in zip(names, winds.tolist(), strict=True):
+        sky.annotate(name, place, xytext=(0, 12), textcoords="offset points", ha="center")
     sky.scatter(*wind[0], s=140, marker="X", color="black", zorder=3)
-    sky.set(title="your wind (cross)", xlabel="km/h east", ylabel="km/h north")
+    sky.set(title="your wind stays in the hull", xlabel="km/h east", ylabel="km/h north")
     sky.set(xlim=(0, 12), ylim=(0, 11))
 
 
@@ -297,14 +344,25 @@ for temperature in (0.40, 0.51, 0.60):
     first, second = weights[0].topk(2).values.tolist()
     print(f"T = {temperature:.2f}: best {first:.2f}, second {second:.2f}")
 
+level = gaussian_score(torch.tensor([[2.0, 1.5]]), places)[0]
+assert level[0] == level[1] == level[3]  # Harbour, Hill and Lake: 2.5 km each
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# About 0.51. And the point is (2.0, 1.5): Harbour, Hill and Lake are each 2.5 km away. Equal scores
+# stay equal at any temperature.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What attention does not mind
 #
-# Three properties follow from the sum, and each will matter when the database is a sentence.
+# Three properties that will matter when the database is a sentence.
 #
-# 1. The **order** of the pairs does not matter.
-# 2. The **number** of pairs does not matter: the same code runs on 4 or 4,000.
-# 3. The **content** may change at any time. Nothing is retrained.
+# 1. The **order** of the pairs does not matter. 'Dog bites man' and 'man bites dog' are the same
+#    database: a gift and a problem. (Positions, in a later chapter, repair it.)
+# 2. The **number** of pairs is free: the same code runs on 4 or 4,000. The answer does change.
+# 3. The pairs may **change** at any time. Nothing is trained again, because nothing was trained.
+#
+# **Predict.** A fifth station opens 300 m from where you stand. It reports calm air. What happens
+# to your wind?
 
 
 # %% slideshow={"slide_type": "subslide"}
@@ -318,33 +376,39 @@ assert torch.allclose(ask(you, places, winds), ask(you, places[shuffled], winds[
 many_places, many_winds = torch.randn(4000, 2), torch.randn(4000, 2)
 check_shape(ask(you, many_places, many_winds), (1, 2))
 
-# A new station opens 300 m from where you stand; it reports calm air.
 more_places = torch.cat([places, torch.tensor([[2.0, 1.3]])])
 more_winds = torch.cat([winds, torch.zeros(1, 2)])
 print(f"speed with 4 stations {ask(you, places, winds).norm():.2f} km/h")
 print(f"speed with the fifth  {ask(you, more_places, more_winds).norm():.2f} km/h")
+_, weights = attention_pooling(gaussian_score(you, more_places), more_winds)
+print(f"weight of the fifth   {weights[0, 4]:.2f}")
 assert ask(you, more_places, more_winds).norm() < ask(you, places, winds).norm()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Property 1 is a gift and a problem. 'Dog bites man' and 'man bites dog' are the same
-# database. Let the room find this. Chapter 7 repairs it with positional encodings.
+# Let the room find the example for property 1 before you show the slide: which two sentences have
+# the same words and different meanings?
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why it can learn
 #
-# A lookup picks one answer. Move the query a little and the same answer comes back: the
-# gradient is zero, so nothing tells a network which way to move. With the softmax
-# every key always has a say, if a small one, and there is a slope to follow.
+# A lookup picks one answer. Move the query a little and the same answer comes back: the gradient
+# is zero, so nothing tells a network which way to move. With the softmax every key has a say,
+# if a small one, and there is a slope to follow.
 #
-# For weights $\mathbf a = \operatorname{softmax}(\mathbf s)$ and output
-# $\mathbf o = \mathbf a^\top V$ the slope is
+# Raise score $i$ alone. By the quotient rule its own weight grows at the rate $a_i(1 - a_i)$, and
+# every other weight $a_j$ shrinks at the rate $a_j a_i$. So the output moves at the rate
 #
-# $$\frac{\partial \mathbf o}{\partial \mathbf s}
-#   = \bigl(\operatorname{diag}(\mathbf a) - \mathbf a\,\mathbf a^\top\bigr)\, V.$$
+# $$\frac{\partial \mathbf o}{\partial s_i}
+#   = a_i v_i - a_i \sum_j a_j v_j = a_i\,(v_i - \mathbf o).$$
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# In words: raising score $i$ pulls the output towards value $i$, with a force of $a_i$. All rows at
+# once, one row a score and one column a component of the output:
 #
-# Row $i$ reads $a_i\,(v_i - \mathbf o)$: raising score $i$ pulls the output towards value $i$,
-# with a force of $a_i$.
+# $$\bigl(\operatorname{diag}(\mathbf a) - \mathbf a\,\mathbf a^\top\bigr)\, V$$
+#
+# PyTorch finds the same by itself:
 
 # %% slideshow={"slide_type": "subslide"}
 scores = gaussian_score(you, places)[0].requires_grad_()
@@ -360,14 +424,15 @@ assert torch.allclose(by_formula, by_autograd, atol=1e-5)
 assert torch.allclose(by_formula, a[:, None] * (winds - output.detach()), atol=1e-5)
 assert (by_formula != 0).all()
 for name, (east, north) in zip(names, by_formula.tolist(), strict=True):
-    print(f"raise the score of {name:8} a little: wind moves by ({east:5.2f}, {north:5.2f})")
+    print(f"{name:8} per unit of its score the wind moves by ({east:5.2f}, {north:5.2f})")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Two fine points, because they return later.
 #
-# *On paper* $e^x$ is never zero, so no weight is, and a slope vanishes only where
-# $v_i = \mathbf o$. *In float32* $e^{-104}$ is zero. A key that scores 104 below the best gets
-# weight 0 and gradient 0: chapter 3 shows how easily scores get that far apart.
+# The book says that this gradient never vanishes. *On paper* $e^x$ is never zero, so no weight is,
+# and a slope vanishes only where $v_i = \mathbf o$. *In float32* $e^{-104}$ is zero. A key that
+# scores 104 below the best gets weight 0 and gradient 0: chapter 3 shows how easily scores get
+# that far apart.
 #
 # And where the gradient is tiny, learning is slow all the same. 'Differentiable' does not
 # mean 'easy to train'.
@@ -413,11 +478,15 @@ plt.show()
 # In the top row Harbour holds nearly all the weight, in the bottom row Hill; the dark cells
 # pass from one to the other, with some weight on Lake and Forest on the way.*
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Half-way, at 2.5 km, stands the point of the last question: three stations share, 0.28 each. And
+# 0.00 is rounded: at the Harbour the Lake still has 0.0003.
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Practise reading heat maps here, slowly: one row is one query, its numbers sum to one. Every
-# later chapter shows such a picture. Ask: which column would the Lake's closing remove, and
-# what would happen to the rest of each row? (They grow to sum to one again.)
+# Practise reading heat maps here, slowly; every later chapter shows such a picture. Ask: which
+# column would the Lake's closing remove, and what would happen to the rest of each row? (They grow
+# to sum to one again.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
@@ -426,30 +495,106 @@ plt.show()
 # - Weights that are not negative and sum to one keep the answer inside the hull of the values.
 # - Softmax turns any scores into such weights. Only differences between scores matter.
 # - Temperature leads from lookup (cold) to average (hot).
-# - Order and number of the pairs do not matter, every pair gets a gradient $a_i(v_i - o)$, and
-#   all queries are answered by one matrix product.
+# - The order of the pairs does not matter and any number will do. Every score has a slope,
+#   $a_i(v_i - o)$, and all queries are answered by one matrix product.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# **1.1** *easy, 2 minutes.* Scores are $0$, $0$ and $\ln 2$; values are $4$, $8$ and $10$.
-# Compute the output by hand.
+# Write your answer into the cell and run it: `check` says what is right or wrong, as often as you
+# like. `hint("1.1")` helps a little, and a little more each time; `solution("1.1")` shows a
+# solution and says why it is right.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **1.1** Attention by hand · *easy, 2 minutes* · by hand
 #
-# **1.2** *easy, 5 minutes.* Complete `attend(scores, values)`: softmax, then the weighted sum.
-# Scores are (Q, K), values (K, V). Watch the axis of the softmax.
+# One query scores $0$, $0$ and $\ln 2$ on three keys. Their values are $4$, $8$ and $10$. Take the
+# softmax of the scores, pool the values, and give the output as a number.
+
+# %% slideshow={"slide_type": "skip"}
+from d2l_attention.exercises import check, hint, solution
+
+answer = None
+
+check("1.1", answer)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **1.2** Write attention pooling · *easy, 5 minutes* · complete a function
 #
-# **1.3** *easy, 3 minutes.* One score rises by $\ln 2$, the other two stay; all three weights
-# were $\tfrac13$. Predict the new weight of the first, then measure.
+# Complete `attend`: softmax, then the weighted sum. `scores` is $(Q, K)$, one row a query;
+# `values` is $(K, V)$; return the output, $(Q, V)$. Use operations on tensors, so that gradients
+# flow. Watch the axis of the softmax.
+
+
+# %% slideshow={"slide_type": "skip"}
+def attend(scores, values): ...
+
+
+check("1.2", attend)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **1.3** One score rises · *easy, 3 minutes* · predict, then measure
 #
-# **1.4** *medium, 8 minutes.* Write `temperature_for(scores, share)`: the temperature at which
-# the best key gets exactly `share` of the weight. Bisection is fine.
+# Three keys share the attention: each has weight $\tfrac13$. Now the score of the first key rises
+# by $\ln 2$; the other two scores stay. Predict the new weight of the first key, then measure it
+# with `softmax`. Answer with the weight.
+
+# %% slideshow={"slide_type": "skip"}
+answer = None
+
+check("1.3", answer)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **1.4** Find the temperature · *medium, 8 minutes* · complete a function
 #
-# **1.5** *medium, 10 minutes.* This 'attention' pairs query $i$ with key $i$ only:
-# `((queries * keys).sum(-1, keepdim=True)).softmax(-1) * values`. Find what is wrong and write
-# `all_pairs(queries, keys, values)` with dot-product scores between every query and every key.
+# Complete `temperature_for`: the positive number by which to divide `scores` so that, after the
+# softmax, the best key has the weight `share`, to within 0.001. `scores` is a tensor $(K,)$ with
+# one best score, of any size; `share` is a number between $1/K$ and $1$. Bisection is fine.
+
+
+# %% slideshow={"slide_type": "skip"}
+def temperature_for(scores, share): ...
+
+
+check("1.4", temperature_for)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **1.5** The attention that does not listen · *medium, 10 minutes* · find the bug
 #
-# **1.6** *hard, 15 minutes.* Write `pooling_gradient(weights, values)`, the (K, V) matrix
-# $\partial \mathbf o / \partial \mathbf s$, without autograd.
+# `all_pairs` should be attention with dot products as scores: every query, $(Q, D)$, against every
+# key, $(K, D)$, and with the weights a pooling of the values, $(K, V)$, to outputs $(Q, V)$. It
+# raises no error where $Q = K$, and is wrong all the same. Find out what it really gives, and
+# repair it.
+
+
+# %% slideshow={"slide_type": "skip"}
+def all_pairs(queries, keys, values):
+    scores = (queries * keys).sum(-1, keepdim=True)
+    weights = scores.softmax(-1)
+    return weights * values
+
+
+check("1.5", all_pairs)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **1.6** Write the gradient · *hard, 15 minutes* · complete a function
+#
+# Complete `pooling_gradient`, without autograd: $\partial \mathbf o / \partial \mathbf s$, the
+# slope of the output in the *scores* behind the weights. `weights` is $(K,)$, the softmax of the
+# scores of one query; `values` is $(K, V)$. Row $i$ of the result, $(K, V)$, says how the output
+# moves as score $i$ rises.
+
+
+# %% slideshow={"slide_type": "skip"}
+def pooling_gradient(weights, values): ...
+
+
+check("1.6", pooling_gradient)
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+from d2l_attention.exercises import progress
+
+progress()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources
@@ -457,7 +602,7 @@ plt.show()
 # - Zhang, Lipton, Li and Smola, *Dive into Deep Learning*, version 1.0.3, section 11.1:
 #   <https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html>.
 # - Bahdanau, Cho and Bengio (2015), *Neural Machine Translation by Jointly Learning to Align
-#   and Translate*, ICLR, arXiv:1409.0473: the first attention of this kind.
+#   and Translate*, ICLR, arXiv:1409.0473: the paper that brought attention to translation.
 # - Graves, Wayne and Danihelka (2014), *Neural Turing Machines*, arXiv:1410.5401: reading a
-#   memory by similarity, with a sharpness parameter like our temperature.
+#   memory by similarity, with a key strength that multiplies the scores, as a sharpness $1/T$.
 # - The stations, places and winds are made up.

@@ -1074,40 +1074,101 @@ for score, expected in ((gaussian_score, [0, -2, -1]), (dot_score, [1, 3, 0])):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# **2.1** · easy · 3 minutes · *by hand.* Keys 0, 1, 3 with values 6, 2, 4. Triangle kernel, width
-# 2, query 1. Give the three weights and the prediction.
-#
-# **2.2** · easy · 5 minutes · *complete a function.* Write `parabola(x)`: Epanechnikov's own
-# kernel, $\max(1 - x^2, 0)$, for a tensor of any shape and floating dtype. The input must not
-# change. At $x = -3$ it must give 0.
-#
-# **2.3** · medium · 8 minutes · *find the bug.* This runs without a message, and its
-# predictions are wrong. Write a corrected `smooth(x_train, y_train, x_val, kernel)` that gives
-# `(prediction, weights)` with shapes (Q,) and (Q, K), and weights 0 for a query with no key in
-# reach.
-# ```python
-# def smooth(x_train, y_train, x_val, kernel):
-#     similarity = kernel(x_val[:, None] - x_train)
-#     weights = similarity / similarity.sum(dim=0)
-#     return weights @ y_train, weights
-# ```
+# Write your answer into the cell and run it: `check` says what is right or wrong, as often as you
+# like. `hint("2.1")` helps a little, and a little more each time; `solution("2.1")` shows a
+# solution and says why it is right.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **2.4** · medium · 10 minutes · *predict, then measure.* Keys at 0, 0.1, 0.2, ..., 10; one query
-# at 5; Gaussian kernel. Width 0.25 gives an effective number of keys $1/\sum_i w_i^2$. First
-# predict: doubling the width multiplies it by about 1.4, 2 or 4? Then enter both measured
-# numbers, to one decimal.
+# **2.1** Three weights by hand · *easy, 3 minutes* · by hand
 #
-# **2.5** · harder · 15 minutes · *complete a function.* Write `leave_one_out_error(x, y, width)`
-# for `x` and `y` of shape (K,), K ≥ 2: the mean squared error of Gaussian attention pooling when
-# each point is predicted from all the others. It returns a tensor of shape (), and its gradient
-# reaches a `width` that is a tensor.
+# Keys 0, 1, 3 with values 6, 2, 4; triangle kernel of width 2; query 1. Give the weights of the
+# three keys, in this order, and then the prediction: one list of four numbers.
+
+# %% slideshow={"slide_type": "skip"}
+from d2l_attention.exercises import check, hint, solution
+
+answer = None
+
+check("2.1", answer)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **2.2** Epanechnikov's own kernel · *easy, 5 minutes* · complete a function
 #
-# **2.6** · harder · 20 minutes · *write the test.* Write `test_pooling(implementation)` for
-# functions called like `nadaraya_watson(x_train, y_train, x_val, kernel)`. It must pass the
-# package's function and raise an `AssertionError` for each of four broken ones: division
-# by the sum over the queries instead of the keys; no division at all; weights returned as (K, Q);
-# NaN where no key is in reach.
+# Complete `parabola`: $\max(1 - x^2, 0)$ for every entry of a tensor of any shape and floating
+# dtype, as a new tensor of the same shape and dtype. At $x = -3$ it gives 0.
+
+
+# %% slideshow={"slide_type": "skip"}
+def parabola(x): ...
+
+
+check("2.2", parabola)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **2.3** The regression that runs, and is wrong · *medium, 8 minutes* · find the bug
+#
+# `smooth` runs without a message, and its predictions are wrong. Repair it. It returns
+# `(prediction, weights)` of shapes (Q,) and (Q, K), one row of weights a query. A query with no key
+# in reach gets weights 0 and prediction 0, and no other query changes.
+
+
+# %% slideshow={"slide_type": "skip"}
+def smooth(x_train, y_train, x_val, kernel):
+    similarity = kernel(x_val[:, None] - x_train)
+    weights = similarity / similarity.sum(dim=0)
+    return weights @ y_train, weights
+
+
+check("2.3", smooth)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **2.4** Twice the width, how many more keys? · *medium, 10 minutes* · predict, then measure
+#
+# Keys at 0, 0.1, 0.2, ..., 10; one query at 5; Gaussian kernel. By what factor does the effective
+# number of keys, $1/\sum_i w_i^2$, grow when the width doubles from 0.25 to 0.5: about 1.4, 2 or
+# 4? Write your prediction down, then measure the number at both widths, to one decimal. Give a
+# list: factor, number at width 0.25, number at width 0.5.
+
+# %% slideshow={"slide_type": "skip"}
+answer = None
+
+check("2.4", answer)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **2.5** The exam without the solution on the desk · *hard, 15 minutes* · complete a function
+#
+# Complete `leave_one_out_error` for `x` and `y` of shape (K,), K ≥ 2, and a `width` above 0, a
+# number or a tensor: the mean squared error of Gaussian attention pooling when each point is
+# predicted from all the others. It returns a tensor of shape (), its gradient reaches `width`, and
+# it stays right for points any number of widths apart.
+
+
+# %% slideshow={"slide_type": "skip"}
+def leave_one_out_error(x, y, width): ...
+
+
+check("2.5", leave_one_out_error)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **2.6** The test that catches four broken poolings · *hard, 20 minutes* · write the test
+#
+# Complete `test_pooling` for functions called like
+# `nadaraya_watson(x_train, y_train, x_val, kernel)`. It passes every right one, also where numbers
+# differ in the seventh digit, and fails by an `assert` on four broken ones: division by the sum
+# over the queries instead of the keys; no division at all; weights of shape (K, Q); NaN for a query
+# with no key in reach.
+
+
+# %% slideshow={"slide_type": "skip"}
+def test_pooling(implementation): ...
+
+
+check("2.6", test_pooling)
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+from d2l_attention.exercises import progress
+
+progress()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

@@ -1153,38 +1153,115 @@ assert not torch.equal(dot_product(queries, keys, values), dot_product(queries, 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# **3.1** · easy · 3 minutes · *by hand.* Query (2, 1); keys 0, 1, 2 are (1, 1), (0, 4), (5, −2).
-# Which key has the largest dot product, and which is nearest? Answer with the pair of numbers.
-#
-# **3.2** · easy · 8 minutes · *predict, then measure.* The entries of $q$ and $k$ are independent
-# with variance 1, but with mean **1** instead of 0, as after a shift. $d = 100$. First predict
-# the variance of $q\cdot k$, then measure, then find the exact number on paper. Answer with the
-# exact number.
-#
-# **3.3** · medium · 10 minutes · *complete a function.* Write `distance_score(queries, keys)`:
-# equal to `gaussian_score(queries, keys)` for shapes (\*, Q, D) and (\*, K, D), but without a (Q,
-# K, D) tensor. The squared lengths are enough (the book's exercise 1).
+# Write your answer into the cell and run it: `check` says what is right or wrong, as often as you
+# like. `hint("3.1")` helps a little, and a little more each time; `solution("3.1")` shows a
+# solution and says why it is right.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **3.4** · medium · 8 minutes · *find the bug.* This passed its author's test, with queries (2,
-# 4, 16) and keys (2, 16, 16). For other sizes it is wrong. Write a corrected
-# `attention(queries, keys, values)`.
-# ```python
-# def attention(queries, keys, values):
-#     scores = torch.bmm(queries, keys.transpose(1, 2)) / keys.shape[1] ** 0.5
-#     return torch.bmm(scores.softmax(dim=-1), values)
-# ```
+# **3.1** Largest product, nearest key · *easy, 3 minutes* · by hand
 #
-# **3.5** · medium · 12 minutes · *write the test.* Write `test_score(implementation)` for
-# functions called like `scaled_dot_score(queries, keys)`. It must accept the package's function
-# and raise an `AssertionError` for each of four broken ones: no division; division by $D$;
-# division by the root of the number of keys; scores of shape (\*, K, Q).
+# The query is (2, 1). Keys 0, 1 and 2 are (1, 1), (0, 4) and (5, −2). Which key has the largest
+# dot product with the query, and which is nearest to it? Answer with the two keys' numbers in this
+# order, such as `(0, 1)`.
+
+# %% slideshow={"slide_type": "skip"}
+from d2l_attention.exercises import check, hint, solution
+
+answer = None
+
+check("3.1", answer)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **3.2** Who meets whom? · *easy, 5 minutes* · find the bug
 #
-# **3.6** · hard · 20 minutes · *complete a function.* Two tokens, $x = 1$ and $x = -1$, are each
-# other's queries and keys, written $(x, 1)$. Write `like_finds_like()` that returns `W_q` (h, 2),
-# `W_k` (h, 2) and `w_v` (h,) for an $h$ of your choice, so that with the additive score each
-# query scores higher on the key of its own sign. Then say why no weights can do it without the
-# constant 1.
+# `all_scores` should give the dot product of every query with every key: queries (\*, Q, D), keys
+# (\*, K, D), scores (\*, Q, K), where \* is any leading axes, also none. It runs for Q = K, so its
+# author thought it was right. Repair it.
+
+
+# %% slideshow={"slide_type": "skip"}
+def all_scores(queries, keys):
+    scores = (queries * keys).sum(-1)
+    return scores
+
+
+check("3.2", all_scores)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **3.3** When the mean is not 0 · *easy, 8 minutes* · predict, then measure
+#
+# The entries of $q$ and $k$ are independent, with variance 1, but with mean **1** instead of 0, as
+# after a shift. $d = 100$. First predict the variance of $q\cdot k$, then measure it, then find the
+# exact number on paper. Answer with the exact number.
+
+# %% slideshow={"slide_type": "skip"}
+answer = None
+
+check("3.3", answer)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **3.4** Distances without the differences · *medium, 10 minutes* · complete a function
+#
+# Complete `distance_score`: equal to `gaussian_score(queries, keys)` for queries (\*, Q, D) and
+# keys (\*, K, D), but without a (Q, K, D) tensor on the way and without a loop. Squared lengths
+# and a matrix product are enough (the book's exercise 1).
+
+
+# %% slideshow={"slide_type": "skip"}
+def distance_score(queries, keys): ...
+
+
+check("3.4", distance_score)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **3.5** The author's test passed · *medium, 8 minutes* · find the bug
+#
+# This `attention` passed its author's test, with queries (2, 4, 16) and keys (2, 16, 16). For
+# other sizes it is wrong. Repair it, for queries (B, Q, D), keys (B, K, D) and values (B, K, V).
+
+
+# %% slideshow={"slide_type": "skip"}
+def attention(queries, keys, values):
+    scores = torch.bmm(queries, keys.transpose(1, 2)) / keys.shape[1] ** 0.5
+    return torch.bmm(scores.softmax(dim=-1), values)
+
+
+check("3.5", attention)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **3.6** The test that catches four wrong scores · *medium, 12 minutes* · write the test
+#
+# Write `test_score(implementation)` for functions that are called like `scaled_dot_score(queries,
+# keys)`. It must pass on the package's function and fail, by an `AssertionError`, on each of four
+# broken ones: no division; division by $D$; division by the root of the number of keys; scores of
+# shape (\*, K, Q).
+
+
+# %% slideshow={"slide_type": "skip"}
+def test_score(implementation): ...
+
+
+check("3.6", test_score)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **3.7** Like finds like · *hard, 20 minutes* · complete a function
+#
+# Two tokens, $x = 1$ and $x = -1$, are each other's queries and keys, written $(x, 1)$. Write
+# `like_finds_like()` that returns `W_q` (h, 2), `W_k` (h, 2) and `w_v` (h,), with an $h$ of your
+# choice, so that under the additive score each query scores higher, by at least 0.01, on the key
+# of its own sign. Then say why no weights can do it without the constant 1.
+
+
+# %% slideshow={"slide_type": "skip"}
+def like_finds_like(): ...
+
+
+check("3.7", like_finds_like)
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+from d2l_attention.exercises import progress
+
+progress()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

@@ -28,7 +28,7 @@ from d2l_attention import (
     scaled_dot_score,
     show_source,
 )
-from d2l_attention.plots import compare_heatmaps, heatmap, set_style
+from d2l_attention.plots import compare_heatmaps, hatch_zeros, heatmap, set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=3, sci_mode=False)
@@ -187,11 +187,12 @@ check_shape(masked, (3, 4, 4))
 
 # %% slideshow={"slide_type": "subslide"}
 lost, kept = (weights[2, 0, 2:].sum().item() for weights in (plain, masked))
+assert 0.2 < lost < 0.25 and kept == 0
 compare_heatmaps(
     [plain, masked],
     [f"length {length}" for length in valid_lens.tolist()],
     tokens,
-    f"'Hello' gives {lost:.0%} of its attention to padding; with a mask {kept:.0%}",
+    "'Hello' gives over a fifth of its attention to padding; with a mask nothing",
     ["plain softmax", "masked softmax"],
 )
 plt.show()
@@ -460,7 +461,7 @@ print(masked_softmax(torch.zeros(1, 4, 4), mask=causal))
 # what it guesses is the *next* one.
 #
 # Row $i$ sees $i + 1$ keys from the left. That is a length! So lengths per query, 1, 2, 3, 4,
-# are a causal mask. The book trains its decoder this way.
+# are a causal mask. The book trains its decoder, the half of a translator that writes, this way.
 
 # %% slideshow={"slide_type": "fragment"}
 steps = torch.arange(1, 5).repeat(3, 1)  # for each sentence 1, 2, 3, 4
@@ -527,7 +528,7 @@ print(masked_softmax(torch.zeros(1, 4, 4), mask=mask))
 #
 # A model writes. Four tokens are there, the fifth has just come: one query, five keys.
 #
-# **Predict.** Which keys does the query see under `causal_mask(1, 5)`?
+# **Predict.** Which keys does the query see under `causal_mask(1, 5)` (one query, five keys)?
 
 # %% slideshow={"slide_type": "fragment"}
 print(causal_mask(1, 5).int())
@@ -898,7 +899,8 @@ assert not torch.equal(weights_of(4, True)[2:], weights_of(2, True)[2:])
 # A slider for each sentence, and one box for the future. Dots mark what reaches an answer.
 #
 # **Question.** Set 'hello' to 0. What do its rows show, and what did the book's `-1e6` show
-# there? Then tick *causal* and find the smallest change of a length that removes just one dot.
+# there? Start again from 4, 3, 2 with *causal* ticked. Which single step of which slider removes
+# exactly one dot?
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -906,7 +908,9 @@ def play(figure, dive=4, learn=3, hello=2, causal=False):
     for sentence, ax in enumerate(figure.subplots(1, 3)):
         length = (dive, learn, hello)[sentence]
         words = tokens[sentence]
-        heatmap(ax, weights_of(length, causal, sentence), words, words, vmax=1.0, numbers=True)
+        weights = weights_of(length, causal, sentence)
+        heatmap(ax, weights, words, words, vmax=1.0, numbers=True)
+        hatch_zeros(ax, weights)
         draw_dots(ax, who_changes(length, causal, sentence))
         ax.set_title(f"length {length}")
         ax.tick_params("x", rotation=40)
@@ -927,7 +931,18 @@ explore(
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive view of three heat maps, one a sentence, with a slider for each length
-# and a box for the causal mask. Hidden columns are white and have no dots.*
+# and a box for the causal mask. Hidden cells are hatched and have no dots.*
+
+
+# %% slideshow={"slide_type": "fragment"}
+def dots(length, causal, sentence):
+    return who_changes(length, causal, sentence).sum().item()
+
+
+assert weights_of(0, False).sum() == 0  # 'hello' at length 0: nothing is seen, all is hatched
+for sentence, length in enumerate((4, 3, 2)):
+    lost = dots(length, True, sentence) - dots(length - 1, True, sentence)
+    print(f"{tokens[sentence][0]:5} from {length} to {length - 1}: {lost} dots fewer")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## `True` means attend. Or ignore.
@@ -990,7 +1005,8 @@ assert inverted.isfinite().all() and inverted.shape == right.shape
 pad_vector = X[2, 3]
 torch.testing.assert_close(inverted[2, 0], pad_vector)
 assert (inverted[0] == 0).all()
-print("Hello: difference to the right answer", f"{(inverted - right)[2, 0].norm():.1f}")
+off, size = (inverted - right)[2, 0].norm(), right[2, 0].norm()
+print(f"the answer to 'Hello' has length {size:.1f} and is off by {off:.1f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # No error, no NaN, the right shape. 'Hello' gets the padding's vector and nothing else. The first
@@ -1060,50 +1076,123 @@ for name, output in {
 # - Prove it: dye padding with NaN, change the future, compare every bit.
 # - `True` may mean attend or ignore. Test with one visible key.
 
-# %% [markdown] slideshow={"slide_type": "slide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# **4.1** · easy · 3 minutes. By hand: the scores are $\ln 3$, $0$ and $5$, the length is 2. Give
-# the three weights.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# **4.2** · easy · 5 minutes. Predict, then measure: four tokens, all scores 0, a causal mask. How
-# much of a query's attention goes to the *first* token, averaged over the four queries? Give one
-# number, to three decimals.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# **4.3** · medium · 8 minutes. Complete `decoder_lens(valid_lens, num_steps)`: from lengths $(B,)$
-# to lengths per query $(B, Q)$, $Q$ = `num_steps`, as integers, so that `length_mask` of them is
-# causal *and* hides the padding. It works for lengths of 0.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# **4.4** · medium · 8 minutes. Complete `mean_loss(losses, valid_lens)`: from the losses $(B, Q)$
-# of all tokens, padding included, and lengths $(B,)$ to one number, the mean over the words. NaN
-# in the padding changes neither the number nor the gradient. A batch without a word gives 0.
+# Write your answer into the cell, run it, and `check` says what is right or what went wrong.
+# `hint("4.1")` gives one more hint each time, `solution("4.1")` the whole way.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **4.5** · medium · 15 minutes. This function has three bugs. Give a right
-# `attend(queries, keys, values, valid_lens)` with the same shapes: queries $(B, Q, D)$, keys
-# $(B, K, D)$, values $(B, K, V)$, lengths $(B,)$ from 0 to $K$.
+# **4.1** Masked weights by hand · *easy, 3 minutes* · by hand
 #
-# ```python
-# def attend(queries, keys, values, valid_lens):
-#     scores = queries @ keys.mT / queries.shape[-1] ** 0.5
-#     hidden = torch.arange(keys.shape[1]) > valid_lens[:, None, None]
-#     scores[hidden.expand_as(scores)] = -1e6
-#     return scores.softmax(dim=1) @ values
-# ```
-#
-# Try equal scores; try a length of 0; look which axis sums to one. (The padding is finite here;
-# NaN comes in 4.6.)
+# A query has the scores $\ln 3$, $0$ and $5$ for its three keys, and the length is 2. Give the
+# three weights as a list.
+
+# %% slideshow={"slide_type": "skip"}
+from d2l_attention.exercises import check, hint, solution
+
+answer = None
+
+check("4.1", answer)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **4.6** · hard · 20 minutes. Write the test: `hides_padding(attend)` takes any function
-# `attend(queries, keys, values, valid_lens)` with the shapes of 4.5 and returns `True` if outputs
-# and gradients are independent of what stands in the padding, `False` if not. It must accept
-# `dot_product_attention` and reject: no mask; a mask after the softmax; rows hidden instead of
-# columns; one key too many; weights right but NaN let through. Use different sizes for $B$, $Q$,
-# $K$, $D$, $V$, and lengths that include 0 and $K$.
+# **4.2** Write the masked softmax · *medium, 10 minutes* · complete a function
+#
+# Write the masked softmax. Scores and the boolean mask have the shape (\*, Q, K). Weights over the
+# keys, the last axis: exactly 0 where the mask is False, and 0 throughout for a query that may
+# attend to nothing. The scores may be float16, and stay as they were.
+
+
+# %% slideshow={"slide_type": "skip"}
+def my_masked_softmax(scores, mask): ...
+
+
+check("4.2", my_masked_softmax)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **4.3** Who gets the attention · *easy, 5 minutes* · predict, then measure
+#
+# Four tokens, all scores 0, a causal mask. How much of a query's attention goes to the *first*
+# token, averaged over the four queries? Predict, measure with the package, and give one number to
+# three decimals.
+
+# %% slideshow={"slide_type": "skip"}
+answer = None
+
+check("4.3", answer)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **4.4** Padding and future as lengths · *medium, 8 minutes* · complete a function
+#
+# From one length a sentence, shape (B,), to one length a query, integers of shape (B, Q) with Q =
+# `num_steps`, so that `length_mask` of them is causal *and* hides the padding. A length may be 0.
+
+
+# %% slideshow={"slide_type": "skip"}
+def decoder_lens(valid_lens, num_steps): ...
+
+
+check("4.4", decoder_lens)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **4.5** The mean over the words · *medium, 8 minutes* · complete a function
+#
+# From the losses (B, Q) of all places, padding included, and lengths (B,) to the mean over all the
+# batch's words, a tensor of shape (). NaN in the padding changes neither the number nor its
+# gradient. A batch without a word gives 0, with a gradient of 0.
+
+
+# %% slideshow={"slide_type": "skip"}
+def mean_loss(losses, valid_lens): ...
+
+
+check("4.5", mean_loss)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **4.6** Three bugs · *medium, 15 minutes* · find the bug
+#
+# `attend` has three bugs. Mend it. Queries (B, Q, D), keys (B, K, D), values (B, K, V), integer
+# lengths (B,) from 0 to K, output (B, Q, V). A query with nothing to see gets the answer 0. The
+# padding is finite. (NaN comes in 4.7.)
+
+
+# %% slideshow={"slide_type": "skip"}
+def attend(queries, keys, values, valid_lens):
+    scores = queries @ keys.mT / queries.shape[-1] ** 0.5
+    hidden = torch.arange(keys.shape[1]) > valid_lens[:, None, None]
+    scores[hidden.expand_as(scores)] = -1e6
+    return scores.softmax(dim=1) @ values
+
+
+check("4.6", attend)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **4.7** The test that catches a wrong mask · *hard, 25 minutes* · write the test
+#
+# Your test takes a function `attend(queries, keys, values, valid_lens)` with the shapes of 4.6 and
+# scores of any kind. It returns without a word where outputs and gradients are independent of what
+# stands in the padding, NaN included, as in `dot_product_attention`. It raises an `AssertionError`
+# for each of seven broken ones:
+#
+# - no mask;
+# - a mask after the softmax;
+# - rows hidden instead of columns;
+# - one key too many;
+# - a length of 0 taken for 1;
+# - NaN let through to the output;
+# - NaN let through to the gradients.
+
+
+# %% slideshow={"slide_type": "skip"}
+def test_hides_padding(attend): ...
+
+
+check("4.7", test_hides_padding)
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+from d2l_attention.exercises import progress
+
+progress()
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Sources
