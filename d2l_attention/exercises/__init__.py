@@ -1,0 +1,77 @@
+"""Exercises that say what is wrong: ``check``, ``hint``, ``solution``, ``progress``.
+
+Each returns an object that a notebook shows when it stands on a cell's last line, like any
+other value; ``print`` shows it elsewhere. So a result can also be kept and asked:
+``check("4.1", answer).solved``.
+"""
+
+import inspect
+from typing import Any
+
+from d2l_attention.exercises import store
+from d2l_attention.exercises.display import Page, ProgressTable, Result, heading
+from d2l_attention.exercises.exercise import Verdict
+from d2l_attention.exercises.registry import UnknownExercise, all_chapters, find
+from d2l_attention.exercises.sandbox import run
+from d2l_attention.exercises.stubs import is_stub
+
+__all__ = ["check", "hint", "progress", "solution"]
+
+_hints_given: dict[str, int] = {}
+
+
+def check(exercise_id: str, answer: Any = None) -> Result:
+    """What is right or wrong with ``answer``: a value, or your function itself.
+
+    Whatever your function does, this only ever answers: it never raises.
+    """
+    try:
+        exercise = find(exercise_id)
+    except UnknownExercise as unknown:
+        return Result("Unknown exercise", Verdict("trouble", str(unknown)))
+    if is_stub(answer, exercise.stub):
+        verdict, printed = Verdict("not attempted", "Not attempted yet."), ""
+    else:
+        verdict, printed = run(exercise, answer)
+    note = None
+    if verdict.state in ("solved", "not yet"):
+        note = store.record(exercise.id, "solved" if verdict.state == "solved" else "attempted")
+    return Result(heading(exercise), verdict, printed, note)
+
+
+def hint(exercise_id: str) -> Page:
+    """The next hint; each call gives one more, until the kernel restarts."""
+    try:
+        exercise = find(exercise_id)
+    except UnknownExercise as unknown:
+        return Page("Unknown exercise", str(unknown))
+    number = min(_hints_given.get(exercise.id, 0) + 1, len(exercise.hints))
+    _hints_given[exercise.id] = number
+    text = exercise.hints[number - 1]
+    if number == len(exercise.hints):
+        text += f' That was the last hint; `solution("{exercise.id}")` shows the way.'
+    return Page(f"{exercise.id} · Hint {number} of {len(exercise.hints)}", text)
+
+
+def solution(exercise_id: str) -> Page:
+    """The solution, and why it is right."""
+    try:
+        exercise = find(exercise_id)
+    except UnknownExercise as unknown:
+        return Page("Unknown exercise", str(unknown))
+    answer = exercise.solution
+    code = inspect.getsource(answer).rstrip() if callable(answer) else f"answer = {answer!r}"
+    if callable(answer) and callable(exercise.stub):
+        # Under the student's name, so that it works where the stub stood.
+        code = code.replace(f"def {answer.__name__}(", f"def {exercise.stub.__name__}(", 1)
+    return Page(heading(exercise), f"```python\n{code}\n```\n\n{exercise.explanation}")
+
+
+def progress() -> ProgressTable:
+    """What you have solved and tried so far, chapter by chapter.
+
+    It depends on the student: in a notebook of the course its cell carries the tag
+    ``nbval-ignore-output``.
+    """
+    states, note = store.load()
+    return ProgressTable(all_chapters(), states, note)
