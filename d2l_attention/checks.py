@@ -31,6 +31,12 @@ def check_heads(num_hiddens: int, num_heads: int) -> None:
 
 def check_same_size(queries: Tensor, keys: Tensor) -> None:
     """Raise unless queries (*, Q, D) and keys (*, K, D) share their last axis."""
+    if min(queries.ndim, keys.ndim) < 2:
+        raise ValueError(
+            "queries and keys must be matrices of rows, (*, Q, D) and (*, K, D), "
+            f"got queries {tuple(queries.shape)} and keys {tuple(keys.shape)}; "
+            "for numbers write `x[:, None]`"
+        )
     if queries.shape[-1] != keys.shape[-1]:
         raise ValueError(
             "queries and keys must have the same size (last axis) for a dot product, "

@@ -116,9 +116,10 @@ def attention_pooling(
 
     Source: D2L equation 11.1.1.
     """
-    if scores.shape[:-2] != values.shape[:-2] or scores.shape[-1] != values.shape[-2]:
+    fit = min(scores.ndim, values.ndim) >= 2 and scores.shape[:-2] == values.shape[:-2]
+    if not fit or scores.shape[-1] != values.shape[-2]:
         raise ValueError(
-            "values must hold one row for each key that was scored, "
+            "scores (*, Q, K) and values (*, K, V) must hold one row for each key, "
             f"got scores {tuple(scores.shape)} and values {tuple(values.shape)}"
         )
     visible = attention_mask(scores.shape, valid_lens, mask, is_causal, scores.device)

@@ -149,6 +149,8 @@ class TestScores:
                 ValueError, match=r"same size .* queries \(5, 2\) and keys \(7, 3\)"
             ):
                 score(queries, keys)
+            with pytest.raises(ValueError, match=r"must be matrices .* got queries \(5,\) and"):
+                score(torch.randn(5), torch.randn(7))
         with pytest.raises(ValueError, match=r"same size"):
             additive_score(queries, keys, torch.randn(2))
         with pytest.raises(ValueError, match=r"w_v must have shape \(2,\), got \(3,\)"):
@@ -213,8 +215,9 @@ class TestPooling:
         assert_close(output.mean(), torch.tensor(0.25), atol=0.01, rtol=0)
 
     def test_errors(self):
-        with pytest.raises(ValueError, match="one row for each key .* scores .* and values"):
-            attention_pooling(torch.zeros(B, Q, K), torch.zeros(B, Q, V))
+        for values in (torch.zeros(B, Q, V), torch.zeros(K, V), torch.zeros(K)):
+            with pytest.raises(ValueError, match="one row for each key, got scores .* and values"):
+                attention_pooling(torch.zeros(B, Q, K), values)
         with pytest.raises(ValueError, match=r"dropout must lie in \[0, 1\), got 1"):
             attention_pooling(torch.zeros(Q, K), torch.zeros(K, V), dropout=1)
 

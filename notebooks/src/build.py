@@ -9,6 +9,7 @@ import argparse
 import hashlib
 import os
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -93,6 +94,8 @@ def main() -> None:
     arguments = parser.parse_args()
     # As in the tests: sums over threads may differ in their last digit from run to run.
     os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    # The exercises that the author has solved are nobody else's business.
+    os.environ["D2L_ATTENTION_PROGRESS"] = str(Path(tempfile.mkdtemp(), "progress.json"))
     failed, current = [], 0
     for text in chosen(arguments.numbers):
         path, notebook = NOTEBOOKS / f"{text.stem}.ipynb", read_text(text)

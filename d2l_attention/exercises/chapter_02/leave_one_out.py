@@ -34,11 +34,11 @@ ERRORS = {
     "operator.invert": (
         "`~` swaps True and False, and your tensor holds floats. `torch.eye` takes a `dtype`."
     ),
-    "Dimension out of range": (
+    "must be matrices of rows": (
         "The package wants keys and values as matrices, one row a key, as `pool` of the chapter "
         "makes them; `x` and `y` have one axis."
     ),
-    "tuple index out of range": (
+    "one row for each key": (
         "The package wants values as a matrix, one row a key, as `pool` of the chapter makes it; "
         "`y` has one axis."
     ),
