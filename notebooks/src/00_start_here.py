@@ -100,8 +100,8 @@ plt.show()
 # ## Your turn
 #
 # The same weights, to play with. Point at a cell to read its number, or walk with the arrow keys.
-# Press **lines** to see them as links. The slider says how *sharp* the match is: the scores are
-# multiplied by that number before they become weights.
+# Press **Show lines** to see them as links. The slider says how *sharp* the match is: the scores
+# are multiplied by that number before they become weights.
 #
 # **Question.** At which sharpness does every word get the same attention? And at which does the
 # winner take more than 99%?
