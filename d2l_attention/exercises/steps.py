@@ -1,8 +1,8 @@
 """Ready-made steps for a chapter's checks. A step says what is wrong, or None.
 
-Values: ``number``, ``choice``. Functions: ``like``, ``agrees``, ``holds``, ``unlike``, on
-``cases``, a list of inputs with the smallest first. Tests that the student writes:
-``passes_on``, ``fails_on``. Anything else is a function of one ``Attempt``.
+Values: ``number``, ``choice``. Functions: ``explains``, ``like``, ``agrees``, ``holds``,
+``unlike``, on ``cases``, a list of inputs with the smallest first. Tests that the student
+writes: ``passes_on``, ``fails_on``. Anything else is a function of one ``Attempt``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -135,6 +135,25 @@ def unlike(mistake: Callable, why: str, case: tuple) -> Step:
             return None if differ else why
 
         return first(attempt, [case], matches)
+
+    return step
+
+
+def explains(errors: Mapping[str, str], cases: Cases) -> Step:
+    """Puts a reason before an error of the student's code, chosen by words of its message.
+
+    Errors with other words are left to the steps behind, on the same cases.
+    """
+
+    def step(attempt: Attempt) -> str | None:
+        for inputs in cases:
+            try:
+                attempt(*inputs)
+            except Raised as failure:
+                reasons = [why for words, why in errors.items() if words in str(failure.error)]
+                if reasons:
+                    return f"{reasons[0]} {failure}"
+        return None
 
     return step
 

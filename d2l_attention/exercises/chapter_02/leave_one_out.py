@@ -8,9 +8,8 @@ from torch import Tensor
 
 from d2l_attention.exercises.chapter_02 import leave_one_out_mistakes as mistakes
 from d2l_attention.exercises.chapter_02 import solutions, stubs
-from d2l_attention.exercises.chapter_02.helpers import explains
 from d2l_attention.exercises.exercise import Exercise, Step, Wrong
-from d2l_attention.exercises.steps import agrees, holds, like, unlike
+from d2l_attention.exercises.steps import agrees, explains, holds, like, unlike
 
 # With two points the other one has all the weight, whatever the width: easy by hand.
 TWO = (torch.tensor([0.0, 1.0]), torch.tensor([1.0, 4.0]), 1.0)

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from d2l_attention.exercises.chapter_02 import solutions, stubs
-from d2l_attention.exercises.chapter_02.helpers import explains
 from d2l_attention.exercises.exercise import Exercise, Wrong
-from d2l_attention.exercises.steps import agrees, holds, like, unlike
+from d2l_attention.exercises.steps import agrees, explains, holds, like, unlike
 
 FORMS = [
     (torch.tensor([-3.0, 0.5]),),

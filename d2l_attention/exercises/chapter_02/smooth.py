@@ -8,9 +8,8 @@ from torch import Tensor
 from d2l_attention import boxcar, constant, epanechikov, gaussian
 from d2l_attention.exercises.chapter_02 import smooth_mistakes as mistakes
 from d2l_attention.exercises.chapter_02 import solutions, stubs
-from d2l_attention.exercises.chapter_02.helpers import explains
 from d2l_attention.exercises.exercise import Exercise, Wrong
-from d2l_attention.exercises.steps import agrees, holds, like, unlike
+from d2l_attention.exercises.steps import agrees, explains, holds, like, unlike
 
 TWO_KEYS = torch.tensor([0.0, 1.0]), torch.tensor([2.0, 6.0])
 ONE_QUERY = (*TWO_KEYS, torch.tensor([0.2]), gaussian)

@@ -7,9 +7,8 @@ import torch
 from d2l_attention import constant, epanechikov, gaussian, nadaraya_watson
 from d2l_attention.exercises.attempt import Attempt, Raised
 from d2l_attention.exercises.chapter_02 import solutions, stubs
-from d2l_attention.exercises.chapter_02.helpers import explains
 from d2l_attention.exercises.exercise import Exercise, Step, Wrong
-from d2l_attention.exercises.steps import fails_on, passes_on
+from d2l_attention.exercises.steps import explains, fails_on, passes_on
 
 
 def right_by_logarithms(x_train, y_train, x_val, kernel):

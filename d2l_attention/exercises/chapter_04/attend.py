@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from d2l_attention import dot_product_attention
-from d2l_attention.exercises.chapter_04.helpers import explains, not_these
+from d2l_attention.exercises.chapter_04.helpers import not_these
 from d2l_attention.exercises.exercise import Exercise, Wrong
-from d2l_attention.exercises.steps import agrees, holds, like, unlike
+from d2l_attention.exercises.steps import agrees, explains, holds, like, unlike
 
 
 def attend(queries, keys, values, valid_lens):

@@ -5,11 +5,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.chapter_04.helpers import explains
 from d2l_attention.exercises.compare import form_differs
 from d2l_attention.exercises.exercise import Exercise, Wrong
 from d2l_attention.exercises.show import kind
-from d2l_attention.exercises.steps import holds
+from d2l_attention.exercises.steps import explains, holds
 
 
 def decoder_lens(valid_lens, num_steps): ...

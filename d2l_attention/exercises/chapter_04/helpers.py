@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from d2l_attention.exercises.attempt import Attempt, Raised
 from d2l_attention.exercises.exercise import Step
 from d2l_attention.exercises.show import show
-from d2l_attention.exercises.steps import Cases, holds
+from d2l_attention.exercises.steps import holds
 
 
 def not_these(mistakes: Mapping[float, str], case: tuple) -> Step:
@@ -20,20 +19,3 @@ def not_these(mistakes: Mapping[float, str], case: tuple) -> Step:
         return None
 
     return holds(typical, [case])
-
-
-def explains(errors: Mapping[str, str], cases: Cases) -> Step:
-    """Puts a reason before an error of the student's code, chosen by words of its message."""
-
-    def step(attempt: Attempt) -> str | None:
-        for inputs in cases:
-            try:
-                attempt(*inputs)
-            except Raised as failure:
-                for words, why in errors.items():
-                    if words in str(failure.error):
-                        return f"{why} {failure}"
-                raise
-        return None
-
-    return step

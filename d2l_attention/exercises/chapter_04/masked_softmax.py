@@ -6,7 +6,6 @@ from torch import Tensor
 from d2l_attention import masked_softmax
 from d2l_attention.exercises.attempt import Attempt, Raised
 from d2l_attention.exercises.chapter_04 import softmax_mistakes as mistakes
-from d2l_attention.exercises.chapter_04.helpers import explains
 from d2l_attention.exercises.exercise import Exercise, Wrong
 from d2l_attention.exercises.rules import (
     hidden_weights_are_zero,
@@ -15,7 +14,7 @@ from d2l_attention.exercises.rules import (
     rows_sum_to_one,
 )
 from d2l_attention.exercises.show import show
-from d2l_attention.exercises.steps import agrees, holds, like, unlike
+from d2l_attention.exercises.steps import agrees, explains, holds, like, unlike
 
 
 def my_masked_softmax(scores, mask): ...

@@ -8,10 +8,10 @@ from torch import Tensor
 
 from d2l_attention import length_mask
 from d2l_attention.exercises.attempt import Attempt
-from d2l_attention.exercises.chapter_04.helpers import explains, not_these
+from d2l_attention.exercises.chapter_04.helpers import not_these
 from d2l_attention.exercises.exercise import Exercise, Wrong
 from d2l_attention.exercises.show import show
-from d2l_attention.exercises.steps import agrees, holds, like
+from d2l_attention.exercises.steps import agrees, explains, holds, like
 
 
 def mean_loss(losses, valid_lens): ...
