@@ -212,7 +212,8 @@ def gru_cell(from_input: Tensor, from_hidden: Tensor, hidden: Tensor) -> Tensor:
     reset = torch.sigmoid(input_r + hidden_r)
     update = torch.sigmoid(input_z + hidden_z)
     new = torch.tanh(input_n + reset * hidden_n)
-    return torch.lerp(new, hidden, update)
+    # Under mixed precision the gates are half as wide as the state.
+    return torch.lerp(new.to(hidden.dtype), hidden, update.to(hidden.dtype))
 
 
 class EncoderDecoder(nn.Module):

@@ -1,0 +1,102 @@
+"""Tokens to numbers and back."""
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import torch
+
+PAD, BOS, EOS, UNK = "<pad>", "<bos>", "<eos>", "<unk>"
+SPECIAL = [PAD, BOS, EOS, UNK]
+
+
+class Vocab:
+    """The tokens of some sentences, numbered: special ones first, then the most frequent first.
+
+    As in D2L, ``vocab["ami"]`` is a number, ``vocab[["un", "ami"]]`` a list of numbers, and what
+    is not in the vocabulary gets the number of ``<unk>``. The special tokens are always there:
+    ``<pad>`` is 0, ``<bos>`` 1, ``<eos>`` 2, ``<unk>`` 3; text that spells one is not counted.
+
+    ``min_freq``: a token that occurs less often is left out.
+
+    Errors: ``TypeError`` where a sentence is a string instead of a sequence of tokens.
+    """
+
+    def __init__(self, sentences: Iterable[Sequence[str]], min_freq: int = 1):
+        counts: Counter[str] = Counter()
+        for sentence in sentences:
+            if isinstance(sentence, str):
+                raise TypeError(f"sentences must be sequences of tokens, got text: {sentence!r}")
+            counts.update(sentence)
+        tokens = [token for token in counts if counts[token] >= min_freq and token not in SPECIAL]
+        # Equally frequent tokens in alphabetical order: the numbers depend on nothing else.
+        self._number(SPECIAL + sorted(tokens, key=lambda token: (-counts[token], token)))
+
+    def _number(self, tokens: list[str]) -> None:
+        self.idx_to_token = tokens
+        self.token_to_idx = {token: i for i, token in enumerate(tokens)}
+
+    def __len__(self) -> int:
+        return len(self.idx_to_token)
+
+    def __contains__(self, token: str) -> bool:
+        return token in self.token_to_idx
+
+    def __getitem__(self, tokens: str | Sequence[str]) -> int | list[int]:
+        if isinstance(tokens, str):
+            return self.token_to_idx.get(tokens, self.token_to_idx[UNK])
+        return [self[token] for token in tokens]
+
+    def to_tokens(self, indices: int | Sequence[int] | torch.Tensor) -> str | list[str]:
+        """The token of a number, or the tokens of a sequence of numbers, special ones included.
+
+        Errors: ``IndexError`` for a number that no token has.
+        """
+        if isinstance(indices, torch.Tensor):
+            indices = indices.tolist()
+        if not isinstance(indices, int):
+            return [self.to_tokens(index) for index in indices]
+        if not 0 <= indices < len(self):
+            raise IndexError(f"index {indices} is outside a vocabulary of {len(self)} tokens")
+        return self.idx_to_token[indices]
+
+    def unknown(self, tokens: Iterable[str]) -> list[str]:
+        """Those tokens that are not in the vocabulary, each once, in their order."""
+        return list(dict.fromkeys(token for token in tokens if token not in self))
+
+    def save(self, path: str | Path) -> None:
+        """Write the tokens as JSON, all or nothing: who is interrupted finds the old file."""
+        path = Path(path)
+        text = json.dumps({"tokens": self.idx_to_token}, ensure_ascii=False, indent=0)
+        descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(unfinished, path)
+        except BaseException:
+            os.unlink(unfinished)
+            raise
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Vocab":
+        """The vocabulary that ``save`` wrote.
+
+        Errors: ``ValueError`` where the file is damaged or something else.
+        """
+        try:
+            tokens = json.loads(Path(path).read_text(encoding="utf-8"))["tokens"]
+            valid = (
+                tokens[: len(SPECIAL)] == SPECIAL
+                and all(isinstance(token, str) for token in tokens)
+                and len(set(tokens)) == len(tokens)
+            )
+        except (ValueError, KeyError, TypeError):
+            valid = False
+        if not valid:
+            raise ValueError(f"{path} holds no vocabulary: it is damaged or another kind of file")
+        vocab = cls([])
+        vocab._number(tokens)
+        return vocab

@@ -1,0 +1,284 @@
+"""The reader of Tatoeba files, on small files of its own, and ``load``."""
+
+import hashlib
+import io
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from d2l_oracle import load_d2l
+
+from d2l_attention.data import dates, grammar, load, tatoeba
+from d2l_attention.data.tatoeba import download, normalize, read, splits, tokenize
+
+TWO = "Go.\tVa !\nRun!\tCours\u202f!\nRun!\tCourez\u00a0!\nHi.\tSalut !\n"
+CREDIT = "CC-BY 2.0 (France) Attribution: tatoeba.org #2877272 (CM) & #1158250 (Wittydev)"
+THREE = f"Go.\tVa !\t{CREDIT}\nGo.\tMarche.\tCC-BY 2.0 (France) Attribution: someone else\n"
+
+
+def write(folder, text, name="fra.txt"):
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def zipped(**members):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in members.items():
+            archive.writestr(name.replace("__", "/").replace("_txt", ".txt"), text)
+    return content.getvalue()
+
+
+def shown(pairs):
+    return [(" ".join(p.source), *(" ".join(t) for t in p.targets)) for p in pairs]
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("Cours\u202f!", "Cours !"),
+        ("Cours\u00a0!", "Cours !"),
+        ("3\u2009000 km", "3 000 km"),
+        ("l\u2019été", "l'été"),
+        ("zéro\u200b largeur", "zéro largeur"),
+        ("aujour\u00add'hui", "aujourd'hui"),
+        ("e\u0301te\u0301", "été"),
+        ("e\u00ad\u0301te\u0301", "été"),
+        ("  a \u202f\u00a0 b ", "a b"),
+        ("\u200b", ""),
+    ],
+)
+def test_normalize(text, normal):
+    assert normalize(text) == normal
+    assert normalize(normal) == normal
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Va !", "va !"),
+        ("Va\u202f!", "va !"),
+        ("Wait... What?!", "wait . . . what ? !"),
+        ("J'ai 3,5 euros.", "j'ai 3 , 5 euros ."),
+        ("Élève-toi, l\u2019Œuf", "élève-toi , l'œuf"),
+        ("", ""),
+    ],
+)
+def test_tokenize(text, tokens):
+    assert tokenize(text) == tokens.split()
+
+
+def test_two_columns_grouped_by_source(tmp_path):
+    pairs = read(write(tmp_path, TWO))
+    assert shown(pairs) == [
+        ("go .", "va !"),
+        ("run !", "cours !", "courez !"),
+        ("hi .", "salut !"),
+    ]
+    assert pairs[1].target == ("cours", "!")
+    assert pairs[1].attributions == ("", "")
+    assert pairs[1].possible == ()
+
+
+def test_three_columns_keep_the_attribution_of_every_target(tmp_path):
+    (pair,) = read(write(tmp_path, THREE))
+    assert shown([pair]) == [("go .", "va !", "marche .")]
+    assert pair.attributions == (CREDIT, "CC-BY 2.0 (France) Attribution: someone else")
+
+
+def test_d2l_reads_three_columns_as_nothing():
+    """The mistake of d2l 1.0.3 that this reader does not repeat: no error, and no sentence."""
+    book = load_d2l().MTFraEng
+    assert book._tokenize(None, THREE) == ([], [])
+    text = book._preprocess(None, "Go on, Tom!\tVa, Tom\u202f!\nWho?\tQui ?\n")
+    assert book._tokenize(None, text) == (
+        [[*tokenize("Go on, Tom!"), "<eos>"], [*tokenize("Who?"), "<eos>"]],
+        [[*tokenize("Va, Tom\u202f!"), "<eos>"], [*tokenize("Qui ?"), "<eos>"]],
+    )
+
+
+def test_more_columns_and_a_mixture(tmp_path):
+    pairs = read(write(tmp_path, f"Go.\tVa !\t{CREDIT}\tmore\t\nHi.\tSalut !\n"))
+    assert shown(pairs) == [("go .", "va !"), ("hi .", "salut !")]
+    assert [pair.attributions for pair in pairs] == [(CREDIT,), ("",)]
+
+
+def test_what_looks_the_same_is_the_same(tmp_path):
+    text = "Go.\tVa\u202f!\n" + "GO.\tVa !\nGo .\tVa\u00a0!\nGo.\tve\u0301 !\n"
+    assert shown(read(write(tmp_path, text))) == [("go .", "va !", "vé !")]
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("start", ["", "\ufeff", "\n\n"])
+def test_line_ends_byte_order_marks_and_empty_lines(tmp_path, newline, start):
+    path = write(tmp_path, (start + TWO).replace("\n", newline))
+    assert [pair.source[0] for pair in read(path)] == ["go", "run", "hi"]
+
+
+def test_a_line_separator_inside_a_sentence_ends_no_line(tmp_path):
+    path = write(tmp_path, "Go.\tVa\u2028maintenant !\n")
+    assert shown(read(path)) == [("go .", "va maintenant !")]
+
+
+def test_zip(tmp_path):
+    content = zipped(
+        **{"fra-eng__fra_txt": TWO, "fra-eng___about_txt": "about", "__MACOSX__._fra_txt": "\0"}
+    )
+    pairs = read(write(tmp_path, content, "any.name"))
+    assert shown(pairs) == shown(read(write(tmp_path, TWO)))
+
+
+def test_a_zip_without_one_text_file(tmp_path):
+    with pytest.raises(ValueError, match=r"one text file, got \[\]"):
+        read(write(tmp_path, zipped(readme="x")))
+    with pytest.raises(ValueError, match=r"one text file, got \['a.txt', 'b.txt'\]"):
+        read(write(tmp_path, zipped(a_txt=TWO, b_txt=TWO)))
+
+
+def test_damaged_files(tmp_path):
+    whole = zipped(fra_txt=TWO * 200)
+    with pytest.raises(ValueError, match=r"fra\.txt is neither UTF-8 text nor a whole zip file"):
+        read(write(tmp_path, whole[:-40]))
+    middle = len(whole) // 3
+    with pytest.raises(ValueError, match=r"fra\.txt is a damaged zip file"):
+        read(write(tmp_path, whole[:middle] + b"\0" * 9 + whole[middle + 9 :]))
+    with pytest.raises(ValueError, match="neither UTF-8 text"):
+        read(write(tmp_path, "Go.\tVas-y là".encode("latin-1")))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n \n", "Go. Va !\nHi. Salut !\n", "\t\n\tVa\n", "Go.\t\u200b"]
+)
+def test_nothing_that_parses_raises(tmp_path, text):
+    with pytest.raises(ValueError, match="holds no sentence pairs: expected 'English<tab>French'"):
+        read(write(tmp_path, text))
+
+
+def test_broken_lines_beyond_the_stated_share_raise(tmp_path):
+    path = write(tmp_path, "\n" + "Go.\tVa !\n" * 97 + "no tab\n\tno source\nno target\t\n")
+    with pytest.raises(
+        ValueError, match=r"3 of 100 lines of .*fra\.txt .* line 99: 'no tab'.*1.0%"
+    ):
+        read(path)
+    with pytest.raises(ValueError, match="at most 2.9% may be broken"):
+        read(path, max_broken=0.029)
+    with pytest.warns(UserWarning, match=r"3 of 100 lines .* left out"):
+        assert len(read(path, max_broken=0.03)) == 1
+
+
+def test_splits_by_source(tmp_path):
+    lines = [f"Number {i}.\tNuméro {i}.\nNumber {i}.\tLe {i}.\n" for i in range(60)]
+    course = splits(write(tmp_path, "".join(lines)), seed=3)
+    assert [len(split) for split in (course.train, course.valid, course.test)] == [54, 3, 3]
+    sources = {p.source for split in (course.train, course.valid, course.test) for p in split}
+    assert len(sources) == 60
+    assert all(len(pair.targets) == 2 for pair in course.train)
+    assert course == splits(tmp_path / "fra.txt", seed=3) != splits(tmp_path / "fra.txt", seed=4)
+    assert "CC BY 2.0" in course.origin and "fra.txt" in course.origin
+    assert course.tokenize("Go!") == ["go", "!"]
+    with pytest.raises(ValueError, match="three source sentences or more, got 2"):
+        splits(write(tmp_path, "a\tb\nc\td\n"))
+
+
+def test_load(tmp_path, capsys):
+    path = write(tmp_path, TWO)
+    assert load(path) == load(str(path)) == splits(path)
+    assert load("dates") == dates.splits()
+    assert capsys.readouterr().out == ""
+
+
+def test_without_a_file_the_built_in_corpus_is_used_and_says_so(capsys, monkeypatch):
+    monkeypatch.setattr(grammar.splits, "__kwdefaults__", {"train": 7, "valid": 2, "test": 3})
+    assert load() == load("grammar") == grammar.splits()
+    said = capsys.readouterr().out
+    assert "No file" in said and "built-in English-French grammar" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_file_that_is_not_there_is_never_replaced(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no file .*typo\.zip: .*load\(\)"):
+        load(tmp_path / "typo.zip")
+
+
+# ---- Download ------------------------------------------------------------------------------------
+
+CONTENT = zipped(fra_txt=TWO)
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """A local server in place of the book's; ``serve(body, length, status)`` says what it sends."""
+    answer = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            answer["requests"] = answer.get("requests", 0) + 1
+            self.send_response(answer["status"])
+            self.send_header("Content-Length", str(answer["length"]))
+            self.end_headers()
+            self.wfile.write(answer["body"])
+
+        def log_message(self, *args):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(tatoeba, "URL", f"http://127.0.0.1:{server.server_port}/fra-eng.zip")
+    monkeypatch.setattr(tatoeba, "SHA1", hashlib.sha1(CONTENT).hexdigest())
+
+    def says(body=CONTENT, length=None, status=200):
+        answer.update(body=body, length=len(body) if length is None else length, status=status)
+        return answer
+
+    yield says
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_download_once(tmp_path, serve):
+    answer = serve()
+    assert download(tmp_path) == download(tmp_path) == tmp_path / "fra-eng.zip"
+    assert answer["requests"] == 1
+    assert len(read(tmp_path / "fra-eng.zip")) == 3
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"body": CONTENT[:60], "length": len(CONTENT)},
+        {"body": CONTENT[:60]},
+        {"body": b"another file"},
+        {"body": b"not found", "status": 404},
+    ],
+    ids=["cut", "short", "other", "missing"],
+)
+def test_a_failed_download_leaves_nothing_and_says_what_to_do(tmp_path, serve, sent):
+    serve(**sent)
+    with pytest.raises(ConnectionError, match=r"nothing was kept: .*manythings.*load\(\)"):
+        download(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_server_at_all(tmp_path, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(tatoeba, "URL", "http://127.0.0.1:9/fra-eng.zip")
+    with pytest.raises(ConnectionError, match="nothing was kept"):
+        download(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_path_the_file_is_downloaded(tmp_path, serve, monkeypatch):
+    serve()
+    monkeypatch.setattr(tatoeba, "download", lambda fetch=download: fetch(tmp_path))
+    assert splits().origin.startswith("fra-eng.zip")
+
+
+def test_a_file_that_is_damaged_later_is_fetched_again(tmp_path, serve):
+    serve()
+    download(tmp_path).write_bytes(b"damaged")
+    assert download(tmp_path).read_bytes() == CONTENT
