@@ -12,6 +12,7 @@ from math import ceil
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -125,7 +126,8 @@ def png(figure: Figure, *, math: bool = True) -> bytes:
     with warnings.catch_warnings(), matplotlib.rc_context({"text.parse_math": math}):
         # Matplotlib's font lacks some scripts; the browser, which draws the view, has them.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(file, format="png", dpi=DPI)
+        # Not savefig, which draws everything twice: once for the layout, once for the file.
+        FigureCanvasAgg(figure).print_png(file)
     return file.getvalue()
 
 
