@@ -22,9 +22,10 @@ def check_dropout(dropout: float) -> float:
 
 def check_heads(num_hiddens: int, num_heads: int) -> None:
     """Raise unless ``num_hiddens`` splits into ``num_heads`` equal slices."""
-    if num_heads < 1 or num_hiddens % num_heads:
+    sizes = num_hiddens, num_heads
+    if not all(isinstance(n, int) and n >= 1 for n in sizes) or num_hiddens % num_heads:
         raise ValueError(
-            f"num_heads must divide num_hiddens, got num_hiddens={num_hiddens} "
+            f"num_heads must divide num_hiddens, whole numbers, got num_hiddens={num_hiddens} "
             f"and num_heads={num_heads}"
         )
 
@@ -46,6 +47,10 @@ def check_same_size(queries: Tensor, keys: Tensor) -> None:
 
 def check_attention_inputs(queries: Tensor, keys: Tensor, values: Tensor) -> None:
     """Raise unless queries (*, Q, D), keys (*, K, D') and values (*, K, V) fit together."""
+    for name, given in (("queries", queries), ("keys", keys), ("values", values)):
+        if not isinstance(given, Tensor) or not given.is_floating_point():
+            actual = given.dtype if isinstance(given, Tensor) else type(given).__name__
+            raise TypeError(f"{name} must be a tensor of floats, got {actual}")
     shapes = (
         f"got queries {tuple(queries.shape)}, keys {tuple(keys.shape)}, "
         f"values {tuple(values.shape)}"

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from d2l_attention.checks import check_attention_inputs, check_dropout, check_same_size
-from d2l_attention.masks import attention_mask, is_per_query, seen_keys
+from d2l_attention.masks import attention_mask, is_per_query, reach
 
 
 def masked_softmax(
@@ -124,19 +124,17 @@ def attention_pooling(
         )
     visible = attention_mask(scores.shape, valid_lens, mask, is_causal, scores.device)
     if visible is not None:
-        values = clear_unseen(values, visible.any(dim=-2))
+        values = clear(values, visible.any(dim=-2))
     weights = masked_softmax(scores, mask=visible)
     return F.dropout(weights, check_dropout(dropout)) @ values, weights
 
 
-def clear_unseen(keys_or_values: Tensor, seen: Tensor | None) -> Tensor:
-    """Zeros where no query may look. Weight 0 is not enough: 0 times NaN is NaN.
+def clear(rows: Tensor, kept: Tensor | None) -> Tensor:
+    """Zeros in the rows that take no part. Weight 0 is not enough: 0 times NaN is NaN.
 
-    Shape: keys_or_values (*, K, D), seen bool, broadcastable to (*, K) -> (*, K, D).
+    Shape: rows (*, n, D), kept bool, broadcastable to (*, n) -> (*, n, D).
     """
-    if seen is None:
-        return keys_or_values
-    return keys_or_values.masked_fill(~seen.unsqueeze(-1), 0.0)
+    return rows if kept is None else rows.masked_fill(~kept.unsqueeze(-1), 0.0)
 
 
 def dot_product_attention(
@@ -158,7 +156,9 @@ def dot_product_attention(
     ``valid_lens``, ``mask`` (True = may attend) and ``is_causal`` all hide keys; a key is
     visible where all three say so. ``is_causal`` lets query i see keys 0 to i, as in PyTorch;
     for queries that start later there is ``causal_mask(..., offset=...)``. Lengths (B, Q) and
-    masks are (Q, K) matrices themselves.
+    masks are (Q, K) matrices themselves; on the CPU, dropout and more than four axes make
+    PyTorch build one as well. In self-attention a padded token is a query, too: where it may
+    hold NaN, give it the length 0 by lengths (B, Q).
 
     Source: Vaswani et al. (2017), equation 1; Dao et al. (2022) for the fused kernel.
     """
@@ -169,8 +169,8 @@ def dot_product_attention(
     if mask is not None or is_per_query(valid_lens):
         mask = attention_mask(scores_shape, valid_lens, mask, is_causal, queries.device)
         valid_lens, is_causal = None, False
-    seen = seen_keys(scores_shape, valid_lens, mask, is_causal, queries.device)
-    keys, values = clear_unseen(keys, seen), clear_unseen(values, seen)
+    seeing, seen = reach(scores_shape, valid_lens, mask, is_causal, queries.device)
+    queries, keys, values = clear(queries, seeing), clear(keys, seen), clear(values, seen)
 
     if need_weights:
         visible = attention_mask(scores_shape, valid_lens, mask, is_causal, queries.device)

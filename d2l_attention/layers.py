@@ -10,18 +10,19 @@ from d2l_attention.checks import check_attention_inputs, check_dropout, check_he
 from d2l_attention.functional import (
     additive_score,
     attention_pooling,
-    clear_unseen,
+    clear,
     dot_product_attention,
     masked_softmax,
     scaled_dot_score,
 )
-from d2l_attention.masks import attention_mask, check_bool, seen_keys
+from d2l_attention.masks import attention_mask, check_bool, reach
 
 
 class WeightsOnDemand(nn.Module):
     """Remembers what the last forward pass scored; computes its weights when they are read.
 
-    What is remembered (queries, keys) is small beside the (Q, K) weights.
+    It holds queries, keys and mask until the next pass; a mask that is changed in place
+    meanwhile changes the weights that are read.
     """
 
     score = None  # a scoring function, set by the layer
@@ -42,9 +43,13 @@ class WeightsOnDemand(nn.Module):
         visible = attention_mask(scores.shape, valid_lens, mask, is_causal, scores.device)
         return masked_softmax(scores, mask=visible)
 
+    def _remember(self, inputs: tuple, valid_lens: Tensor | None, *rest) -> None:
+        # Lengths are counted up in place while decoding; the rest is held as it is.
+        self._last = (inputs, None if valid_lens is None else valid_lens.clone(), *rest)
+
     def __getstate__(self) -> dict:
         """Copies and pickles hold the layer, not the last batch it saw."""
-        return {name: value for name, value in self.__dict__.items() if name != "_last"}
+        return {name: value for name, value in super().__getstate__().items() if name != "_last"}
 
 
 class DotProductAttention(WeightsOnDemand):
@@ -81,7 +86,7 @@ class DotProductAttention(WeightsOnDemand):
             dropout=self.dropout.p if self.training else 0.0,
             need_weights=need_weights,
         )
-        self._last = ((queries.detach(), keys.detach()), valid_lens, mask, is_causal)
+        self._remember((queries.detach(), keys.detach()), valid_lens, mask, is_causal)
         return result
 
 
@@ -116,8 +121,8 @@ class AdditiveAttention(WeightsOnDemand):
     ) -> Tensor | tuple[Tensor, Tensor]:
         check_attention_inputs(queries, keys, values)
         scores_shape = (*queries.shape[:-1], keys.shape[-2])
-        seen = seen_keys(scores_shape, valid_lens, mask, is_causal, queries.device)
-        queries, keys = self.W_q(queries), self.W_k(clear_unseen(keys, seen))
+        seeing, seen = reach(scores_shape, valid_lens, mask, is_causal, queries.device)
+        queries, keys = self.W_q(clear(queries, seeing)), self.W_k(clear(keys, seen))
         w_v = self.w_v.weight[0]
         output, weights = attention_pooling(
             self.score(queries, keys, w_v),
@@ -128,8 +133,8 @@ class AdditiveAttention(WeightsOnDemand):
             dropout=self.dropout.p if self.training else 0.0,
         )
         # An optimizer changes w_v in place: the weights of this pass need a copy of it.
-        inputs = (queries.detach(), keys.detach(), w_v.detach().clone())
-        self._last = (inputs, valid_lens, mask, is_causal)
+        inputs = (queries.detach(), keys.detach(), w_v.detach().to(queries.dtype, copy=True))
+        self._remember(inputs, valid_lens, mask, is_causal)
         return (output, weights) if need_weights else output
 
 
@@ -159,6 +164,11 @@ class MultiHeadAttention(nn.Module):
     ):
         super().__init__()
         check_heads(num_hiddens, num_heads)
+        if attention is not None and check_dropout(dropout) > 0:
+            raise ValueError(
+                f"dropout={dropout} is for the default attention: give it to the attention "
+                "that you pass, and 0 here"
+            )
         self.num_heads = num_heads
         self.attention = DotProductAttention(dropout) if attention is None else attention
         self.W_q = nn.LazyLinear(num_hiddens, bias=bias)
@@ -190,10 +200,12 @@ class MultiHeadAttention(nn.Module):
         if mask is not None and mask.ndim == 3:
             mask = mask[:, None]  # one mask a sequence, the same for each of its heads
         scores_shape = (len(queries), self.num_heads, queries.shape[1], keys.shape[1])
-        seen = seen_keys(scores_shape, valid_lens, mask, is_causal, queries.device)
-        if seen is not None and seen.ndim == 3:
-            seen = seen.any(dim=1)  # seen by one head is seen: (B, H, K) -> (B, K)
-        keys, values = clear_unseen(keys, seen), clear_unseen(values, seen)
+        # What takes part in one head takes part: (B, H, n) -> (B, n).
+        seeing, seen = (
+            rows.any(dim=1) if rows is not None and rows.ndim == 3 else rows
+            for rows in reach(scores_shape, valid_lens, mask, is_causal, queries.device)
+        )
+        queries, keys, values = clear(queries, seeing), clear(keys, seen), clear(values, seen)
 
         queries = self.split_heads(self.W_q(queries))  # (B, H, Q, D / H)
         keys = self.split_heads(self.W_k(keys))  # (B, H, K, D / H)

@@ -1,4 +1,4 @@
-"""Pictures of attention: every function draws on the Axes that it is given and returns it.
+"""Pictures of attention. What takes an Axes draws on it and returns it.
 
 Weights are drawn from white (0) to dark (large): readable in grey and by the colour-blind.
 """
@@ -136,7 +136,9 @@ def compare_heatmaps(
     Returns the grid of Axes.
     """
     size = (3.2 * len(titles) + 1.2, 2.7 * len(rows) + 1.0)
-    figure, axes = plt.subplots(len(rows), len(titles), figsize=size, squeeze=False)
+    figure, axes = plt.subplots(
+        len(rows), len(titles), figsize=size, squeeze=False, layout="constrained"
+    )
     for line, matrices, row_title in zip(axes, rows, row_titles, strict=True):
         for ax, weights, names in zip(line, matrices, labels, strict=True):
             heatmap(ax, weights, names, names, vmax=1.0, numbers=True)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from d2l_attention.functional import additive_score, clear_unseen, masked_softmax
+from d2l_attention.functional import additive_score, clear, masked_softmax
 from d2l_attention.layers import AdditiveAttention
 from d2l_attention.masks import length_mask
 
@@ -135,7 +135,7 @@ class Seq2SeqAttentionDecoder(nn.Module):
         values, mask = outputs.transpose(0, 1), None
         if enc_valid_lens is not None:
             mask = length_mask(enc_valid_lens, values.shape[1])  # (B, 1, S)
-            values = clear_unseen(values, mask[:, 0])
+            values = clear(values, mask[:, 0])
         return [values, hidden_state, enc_valid_lens, self.attention.W_k(values), mask]
 
     def forward(self, X: Tensor, state: list, *, need_weights: bool = False):
@@ -256,7 +256,7 @@ def sequence_loss(logits: Tensor, labels: Tensor, valid_lens: Tensor) -> Tensor:
         )
     real = length_mask(valid_lens, labels.shape[1])[:, 0]  # (B, T)
     # Cleared twice: a loss of NaN times 0 is NaN, and so is its gradient.
-    logits, labels = clear_unseen(logits, real), labels.masked_fill(~real, 0)
+    logits, labels = clear(logits, real), labels.masked_fill(~real, 0)
     losses = F.cross_entropy(logits.transpose(1, 2), labels, reduction="none")
     return losses.masked_fill(~real, 0.0).sum() / real.sum().clamp(min=1)
 

@@ -68,5 +68,7 @@ def test_errors():
     x = torch.zeros(3)
     with pytest.raises(ValueError, match=r"same length, got 3 and 2"):
         nadaraya_watson(x, x[:2], x, gaussian)
+    with pytest.raises(ValueError, match=r"x_train must have one axis, got shape \(1, 3\)"):
+        nadaraya_watson(x[None], x, x, gaussian)
     with pytest.raises(ValueError, match=r"x_val must have one axis, got shape \(1, 3\)"):
         nadaraya_watson(x, x, x[None], gaussian)

@@ -79,7 +79,7 @@ class TestEveryLayer:
                 parameter.mul_(3.0)
         assert torch.equal(layer.attention_weights, before)
 
-    def test_no_pass_yet(self, request, layer):
+    def test_no_pass_yet(self, layer):
         with pytest.raises(RuntimeError, match="no attention weights yet: call the layer first"):
             _ = copy.deepcopy(layer).attention_weights
 
@@ -119,6 +119,56 @@ class TestEveryLayer:
         for one, other in zip(*results, strict=True):
             assert torch.equal(one, other)
             assert one.isfinite().all()
+
+    @pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "explicit"])
+    @pytest.mark.parametrize(
+        "lens", [torch.tensor([4, 0]), torch.tensor([[1, 2, 0, 7, 0], [0] * 5])], ids=["B", "B, Q"]
+    )
+    def test_a_query_that_sees_nothing_may_hold_anything(self, layer, lens, need_weights):
+        clean = qkv()
+        blind = lens == 0 if lens.ndim == 2 else (lens == 0)[:, None].expand(B, Q)
+        dirty = [clean[0].masked_fill(blind[..., None], math.nan), *clean[1:]]
+        results = []
+        for inputs in (clean, dirty):
+            inputs = [x.clone().requires_grad_() for x in inputs]
+            layer.zero_grad()
+            output = layer(*inputs, lens, need_weights=need_weights)
+            output = output[0] if need_weights else output
+            output.square().sum().backward()
+            grads = [x.grad for x in (*inputs, *layer.parameters())]
+            results.append([output, layer.attention_weights, *grads])
+        for one, other in zip(*results, strict=True):
+            assert one.isfinite().all()
+            assert_close(other, one)
+
+    def test_weights_are_those_of_the_pass_though_lengths_go_on_counting(self, layer):
+        lens = torch.tensor([4, 2])
+        layer(*qkv(), lens)
+        before = layer.attention_weights
+        lens += 1
+        assert torch.equal(layer.attention_weights, before)
+
+    def test_weights_after_mixed_precision(self, layer):
+        with torch.autocast("cpu", torch.bfloat16):
+            layer(*qkv())
+        assert layer.attention_weights.shape[-2:] == (Q, K)
+
+    def test_a_copy_of_a_compiled_layer_is_its_own(self, layer):
+        inputs = qkv()
+        torch.compiler.reset()
+        layer.compile(backend="eager")
+        expected = layer(*inputs)
+        other = copy.deepcopy(layer)
+        with torch.no_grad():
+            for parameter in other.parameters():
+                parameter.mul_(3)
+        changed = not torch.equal(other(*inputs), expected)
+        assert changed == bool(list(layer.parameters()))
+        assert torch.equal(pickle.loads(pickle.dumps(layer))(*inputs), expected)
+
+    def test_one_row_of_visible_keys_for_all(self, layer):
+        inputs, mask = qkv(), torch.tensor([True, False, True, True, False, True, True])
+        assert_close(layer(*inputs, mask=mask), layer(*inputs, mask=mask.expand(Q, K)))
 
     def test_nothing_to_attend_to_has_no_gradient(self, layer):
         inputs = [x.requires_grad_() for x in qkv()]
@@ -195,6 +245,7 @@ class TestEveryLayer:
         [
             (ValueError, "keys and values must come in pairs", {2: 1}, {}),
             (ValueError, "leading axes", {0: 0}, {}),
+            (ValueError, "leading axes", {2: 0}, {}),
             (TypeError, "mask must be a boolean tensor", {}, {"mask": torch.ones(Q, K)}),
             (TypeError, "mask must be a boolean tensor", {}, {"mask": [[True]]}),
             (ValueError, "does not fit scores", {}, {"mask": torch.ones(K, Q) > 0}),
@@ -221,7 +272,34 @@ def test_dropout_outside_its_range(make, dropout):
         make(dropout)
 
 
-@pytest.mark.parametrize("heads", [0, 4, -1])
+@pytest.mark.parametrize("name", ["queries", "keys", "values"])
+def test_inputs_that_are_no_floats(name):
+    for make in LAYERS.values():
+        for wrong, what in (
+            (torch.ones(B, K, D, dtype=torch.int64), "torch.int64"),
+            ([1.0], "list"),
+        ):
+            inputs = dict(zip(("queries", "keys", "values"), qkv(), strict=True)) | {name: wrong}
+            with pytest.raises(TypeError, match=f"{name} must be a tensor of floats, got {what}"):
+                make()(**inputs)
+
+
+def test_dropout_belongs_to_the_attention_inside():
+    with pytest.raises(ValueError, match="dropout=0.5 is for the default attention"):
+        MultiHeadAttention(6, 3, 0.5, attention=AdditiveAttention(2, 0.5))
+
+
+def test_dropout_with_lengths():
+    """The fused path splits in two where lengths meet causality: both halves drop."""
+    layer, ones = DotProductAttention(0.5), torch.ones(1, 400, 1)
+    for options in ({}, {"is_causal": True}):
+        output = layer(ones, ones, ones, torch.tensor([200]), **options)[0, :, 0]
+        for rows in (slice(50, 200), slice(200, 400)):
+            assert output[rows].std() > 0.01
+            assert output[rows].mean().item() == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("heads", [0, 4, -1, 2.0])
 def test_heads_that_do_not_divide(heads):
     with pytest.raises(ValueError, match=f"num_hiddens=6 and num_heads={heads}"):
         MultiHeadAttention(6, heads, 0.0)
@@ -317,7 +395,8 @@ def test_head_split_keeps_tokens_together():
     assert heads[1, 2, 4].tolist() == X[1, 4, 4:6].tolist()
     assert torch.equal(layer.merge_heads(heads), X)
     mixed = X.view(2, 3, 5, 2)  # the mistake: the same shape, other tokens
-    assert mixed[1, 2, 4].tolist() != X[1, 4, 4:6].tolist() or not torch.equal(mixed, heads)
+    assert mixed[0, 0, 1].tolist() == X[0, 0, 2:4].tolist()  # still the first token
+    assert heads[0, 0, 1].tolist() == X[0, 1, 0:2].tolist()
 
 
 def test_multi_head_wants_a_batch():

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from d2l_attention import attention_mask, causal_mask, combine_masks, length_mask
-from d2l_attention.masks import seen_keys
+from d2l_attention.masks import reach
 
 B, H, Q, K = 2, 3, 5, 7
 
@@ -67,7 +67,7 @@ def test_everything_together_is_what_each_says():
     st.booleans(),
     st.integers(0, 2**16) | st.none(),
 )
-def test_seen_keys_are_those_of_the_whole_mask(lens, num_queries, is_causal, seed):
+def test_reach_is_that_of_the_whole_mask(lens, num_queries, is_causal, seed):
     lens = None if lens is None else torch.tensor(lens)
     mask = None
     if seed is not None:
@@ -76,15 +76,24 @@ def test_seen_keys_are_those_of_the_whole_mask(lens, num_queries, is_causal, see
     shape = (B, H, num_queries, K)
     whole = attention_mask(shape, lens, mask, is_causal)
     whole = torch.ones(shape, dtype=torch.bool) if whole is None else whole.expand(shape)
-    seen = seen_keys(shape, lens, mask, is_causal)
-    seen = torch.tensor(True) if seen is None else seen
+    seeing, seen = (
+        torch.tensor(True) if rows is None else rows for rows in reach(shape, lens, mask, is_causal)
+    )
+    assert torch.equal(seeing.expand(B, H, num_queries), whole.any(dim=-1))
     assert torch.equal(seen.expand(B, H, K), whole.any(dim=-2))
+
+
+def test_reach_builds_no_matrix_for_lengths_and_causality():
+    seeing, seen = reach((2, 3, 500, 700), torch.tensor([5, 0]), None, is_causal=True)
+    assert seeing.numel() <= 2 and seen.numel() <= 2 * 700
 
 
 @pytest.mark.parametrize("mask", [torch.ones(5, 7), torch.ones(5, 7, dtype=torch.uint8), [[True]]])
 def test_only_boolean_masks(mask):
     with pytest.raises(TypeError, match=r"mask must be a boolean tensor \(True = may attend\)"):
         attention_mask((Q, K), mask=mask)
+    with pytest.raises(TypeError, match="mask must be a boolean tensor"):
+        combine_masks(torch.ones(1, 1, dtype=torch.bool), mask)
 
 
 @pytest.mark.parametrize("shape", [(7, 5), (5, 6), (3, 5, 7), (2, 2, 5, 7), (1, 2, 3, 5, 7), ()])

@@ -36,10 +36,20 @@ def test_dtype_of_the_input_stays(dtype):
     assert PositionalEncoding(6, 0.0)(torch.zeros(1, 3, 6, dtype=dtype)).dtype == dtype
 
 
+def test_far_positions_and_the_last_one():
+    encoding = PositionalEncoding(4, 0.0, max_len=100_000)
+    assert encoding(torch.zeros(1, 100_000, 4)).shape == (1, 100_000, 4)
+    assert encoding.P[0, 99_999, 0].item() == pytest.approx(math.sin(99_999), abs=1e-6)
+
+
 def test_errors():
     encoding = PositionalEncoding(6, 0.0, max_len=5)
     with pytest.raises(ValueError, match="positions 3 to 5 do not fit max_len=5"):
         encoding(torch.zeros(1, 3, 6), offset=3)
+    with pytest.raises(TypeError, match="embeddings, not token numbers"):
+        encoding(torch.zeros(1, 3, 6, dtype=torch.int64))
+    with pytest.raises(ValueError, match=r"shape \(B, n, 6\), got \(3, 6\)"):
+        encoding(torch.zeros(3, 6))
     with pytest.raises(ValueError, match="positions -1"):
         encoding(torch.zeros(1, 3, 6), offset=-1)
     with pytest.raises(ValueError, match=r"shape \(B, n, 6\), got \(1, 3, 4\)"):
