@@ -132,6 +132,14 @@ def test_every_cell_has_its_place_on_the_slides(path):
 
 
 @notebook_paths
+def test_what_is_for_the_lecturer_says_so(path):
+    """In JupyterLab a note looks like any other cell: a student must be able to skip it."""
+    for cell in read(path).cells:
+        if cell.metadata.slideshow.slide_type == "notes":
+            assert cell.source.startswith("**For the lecturer.**"), cell.source
+
+
+@notebook_paths
 def test_every_picture_is_followed_by_its_description(path):
     cells = read(path).cells
     for cell, following in zip(cells, [*cells[1:], None], strict=True):
