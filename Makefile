@@ -44,8 +44,9 @@ test: .venv/.test-stamp lint ## all that CI checks: lint, unit tests, every note
 	@echo "Unit tests:"
 	@$(ONE_THREAD) $(PY) -m pytest -q -n 2 --ignore=tests/browser
 	@echo "Notebooks, every cell run and compared with its stored output:"
-	@$(ONE_THREAD) D2L_ATTENTION_PROGRESS="$(CURDIR)/.venv/nobody.json" $(PY) -m pytest -q -n 2 --dist loadfile -p tests.notebook_times --nbval \
-		--nbval-current-env --nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/*.ipynb
+	@$(ONE_THREAD) D2L_ATTENTION_PROGRESS="$(CURDIR)/.venv/nobody.json" $(PY) -m pytest -q -n 2 \
+		--dist loadfile -p tests.notebook_times --nbval --nbval-current-env \
+		--nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/*.ipynb
 	@echo "The course in a browser:"
 	@$(ONE_THREAD) $(PY) -m pytest -q -rs tests/browser
 

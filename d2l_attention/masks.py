@@ -138,8 +138,8 @@ def reach(
     """
     *leading, num_queries, num_keys = scores_shape
     if mask is None and not is_per_query(valid_lens):
-        # Lengths and the causal rule need no (Q, K) matrix. Every query sees what the lengths
-        # leave of key 0, and the last query sees the most.
+        # Lengths and the causal rule need no (Q, K) matrix. Key 0 is in nobody's future, so a
+        # query sees something unless its length is 0; and the last query sees the most.
         seeing = attention_mask((*leading, 1, num_keys), valid_lens)
         last_row = None
         if is_causal and num_keys > num_queries > 0:

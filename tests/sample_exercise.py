@@ -1,4 +1,4 @@
-"""A small exercise for trying the engine: complete a softmax."""
+"""A small exercise for trying the engine, complete a softmax, and a class to complete."""
 
 from dataclasses import replace
 
@@ -15,6 +15,26 @@ def softmax(scores):
 
 
 def blank(scores): ...
+
+
+class Given(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = 2
+
+    def forward(self, x): ...
+
+
+class Written(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = 2
+
+    def forward(self, x):
+        return x * self.scale
+
+    def reset(self):
+        pass
 
 
 def an_exercise(**changes):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from sample_exercise import SCORES, an_exercise, softmax
+from sample_exercise import SCORES, Given, Written, an_exercise, softmax
 
 import d2l_attention.exercises as engine
 from d2l_attention.exercises import check
@@ -30,26 +30,6 @@ def own_progress(tmp_path, monkeypatch):
     file = tmp_path / "data" / "progress.json"
     monkeypatch.setenv("D2L_ATTENTION_PROGRESS", str(file))
     return file
-
-
-class Given(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.scale = 2
-
-    def forward(self, x): ...
-
-
-class Written(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.scale = 2
-
-    def forward(self, x):
-        return x * self.scale
-
-    def reset(self):
-        pass
 
 
 def told_by(step, answer, names=("scores", "mask")):

@@ -123,22 +123,22 @@ for ax, title, weights in zip(axes, titles, kinds.values(), strict=True):
     ax.add_patch(Polygon(region, color="tab:blue", alpha=0.15))
     ax.scatter(*winds.T, s=40 + 300 * weights, color="tab:blue")
     for name, wind in zip(names, winds.tolist(), strict=True):
-        ax.annotate(name[0], wind, xytext=(-14, 6), textcoords="offset points")
+        ax.annotate(name[:2], wind, xytext=(-8, 10), textcoords="offset points", fontsize=12)
     ax.scatter(*(weights @ winds), s=140, marker="X", color="black", zorder=3)
     ax.set(title=title, xlabel="wind east, km/h", xlim=(0, 22), ylim=(0, 19))
 axes[0].set_ylabel("wind north, km/h")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four panels in the plane of winds. Blue dots are the four readings, larger where
-# the weight is larger; a black cross is the answer. With weights that are only not negative
-# it lies in a cone, beyond every reading; with weights that sum to one inside the hull of the
-# readings; with a single 1 on a reading; with equal weights at their mean.*
+# *Figure: four panels in the plane of winds. Blue dots with the stations' first two letters are
+# the four readings, larger where the weight is larger; a black cross is the answer. With weights
+# that are only not negative it lies in a cone, beyond every reading; with weights that sum to one
+# inside the hull of the readings; with a single 1 on a reading; with equal weights at their mean.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Read the four pictures from left to right.
 #
-# - **Not negative:** the answer lies in the *cone* that the values span. It can be any length.
+# - **Not negative:** the answer lies in the *cone* of the values. It can be any length.
 # - **Sum to one as well:** it lies in their *convex hull*, and is never longer than the
 #   longest value.
 # - **A single 1:** an ordinary database lookup.
