@@ -15,15 +15,8 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from d2l_attention import training
-from d2l_attention.checkpoints import (
-    FORMAT,
-    StopRequest,
-    load_checkpoint,
-    load_weights,
-    save_checkpoint,
-)
 from d2l_attention.data import Pair, Vocab, data_loader, grammar, make_batch
+from d2l_attention.decoding import translate
 from d2l_attention.metrics import align_by_attention, alignment_error_rate
 from d2l_attention.seq2seq import (
     EncoderDecoder,
@@ -31,7 +24,16 @@ from d2l_attention.seq2seq import (
     Seq2SeqEncoder,
     sequence_loss,
 )
-from d2l_attention.training import MODELS, batches, share, train, translate, validation_loss
+from d2l_attention.training import MODELS, __main__, loop, train
+from d2l_attention.training.checkpoints import (
+    FORMAT,
+    StopRequest,
+    load_checkpoint,
+    load_weights,
+    save_checkpoint,
+)
+from d2l_attention.training.loop import validation_loss
+from d2l_attention.training.sharing import batches, share
 
 PAIRS = grammar.corpus(23)  # prime: the last batch is never full
 SRC = Vocab(pair.source for pair in PAIRS)
@@ -47,7 +49,7 @@ def model_of(dropout=0.0, hidden=7):
     )
 
 
-def model_named(name, hidden=7):
+def model_named(name, hidden=8):
     torch.manual_seed(1)
     return MODELS[name](len(SRC), len(TGT), hidden)
 
@@ -70,7 +72,7 @@ class TestLearning:
         pairs = PAIRS[:11]
         model = model_named("bahdanau", 32)
         history = train_on(
-            model, pairs, steps=120, lr=0.01, guidance=0.5, valid=pairs, check_every=40
+            model, pairs, steps=120, lr=0.04, guidance=0.5, valid=pairs, check_every=40
         )
         assert history.losses[0] > 3 and history.losses[-1] < 0.05
         assert [step for step, _ in history.valid] == [40, 80, 120]
@@ -88,7 +90,7 @@ class TestLearning:
 
     def test_the_model_without_attention(self):
         model = model_named("seq2seq", 16)
-        history = train_on(model, steps=120, lr=0.01)
+        history = train_on(model, steps=120, lr=0.04)
         assert history.losses[-1] < history.losses[0] / 2
 
     def test_first_step_by_hand(self):
@@ -116,6 +118,17 @@ class TestLearning:
         assert_close(
             moved[large], -0.01 * model.decoder.dense.bias.grad.sign()[large], atol=1e-5, rtol=0
         )
+
+    def test_the_learning_rate_falls_in_a_straight_line(self, monkeypatch):
+        used, step = [], torch.optim.Adam.step
+
+        def note(optimizer, *arguments):
+            used.append(optimizer.param_groups[0]["lr"])
+            return step(optimizer, *arguments)
+
+        monkeypatch.setattr(torch.optim.Adam, "step", note)
+        train_on(model_of(), steps=4, lr=0.02)
+        assert used == pytest.approx([0.02, 0.015, 0.01, 0.005])
 
     def test_validation_counts_tokens_not_batches(self):
         from accelerate import Accelerator
@@ -179,16 +192,22 @@ class TestStoppingAndGoingOn:
         )
 
     def test_more_steps_later(self, tmp_path):
-        expected = train_on(model_of(), steps=9)
         model = model_of()
-        train_on(model, steps=4, folder=tmp_path)
-        assert train_on(model, steps=9, folder=tmp_path, resume=True).losses == expected.losses
-        assert train_on(model, steps=9, folder=tmp_path, resume=True).losses == expected.losses
+        four = train_on(model, steps=4, folder=tmp_path)
+        nine = train_on(model, steps=9, folder=tmp_path, resume=True)
+        assert nine.losses[:4] == four.losses and len(nine.losses) == 9
+        # All nine are done: nothing is left to do.
+        assert train_on(model, steps=9, folder=tmp_path, resume=True).losses == nine.losses
 
     def test_keeps_the_best(self, tmp_path):
-        # Learning steps far too large: the loss goes up.
+        model = model_of()
+
+        def spoil(history):
+            if history.step == 9:
+                model.decoder.dense.bias.data[0] += 50
+
         history = train_on(
-            model_of(), steps=12, lr=0.5, check_every=2, valid=PAIRS, folder=tmp_path
+            model, steps=12, check_every=2, valid=PAIRS, folder=tmp_path, on_step=spoil
         )
         best, last = load_checkpoint(tmp_path / "best.pt"), load_checkpoint(tmp_path / "last.pt")
         assert last["history"]["losses"] == history.losses
@@ -237,7 +256,7 @@ class TestStoppingAndGoingOn:
             if history.step == 4:
                 model.decoder.dense.bias.data[3] = math.nan
 
-        sentence = r"loss became nan at step 5\. Try a learning rate below 0\.005.*last\.pt"
+        sentence = r"loss became nan at step 5\. Try a learning rate below 0\.01.*last\.pt"
         with pytest.raises(FloatingPointError, match=sentence):
             train_on(model, folder=tmp_path, on_step=spoil)
         saved = load_checkpoint(tmp_path / "last.pt")
@@ -344,7 +363,7 @@ def test_a_bar_for_whoever_watches(capsys, monkeypatch):
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)  # pytest started from a notebook
     train_on(model_of(), steps=2)
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(training, "tqdm", partial(training.tqdm, mininterval=0))
+    monkeypatch.setattr(loop, "tqdm", partial(loop.tqdm, mininterval=0))
     train_on(model_of(), steps=2, progress=True)
     bar = capsys.readouterr().err
     assert "2/2" in bar and "loss=" in bar and "tokens_per_s=" in bar
@@ -470,7 +489,8 @@ def test_command_line(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "8,000 source sentences" in done.stdout and "bahdanau on 1 x cpu" in done.stdout
-    assert "step 3: loss " in done.stdout and "test: BLEU " in done.stdout
+    assert "step 3: loss " in done.stdout and "test          BLEU" in done.stdout
+    assert "compositional BLEU" in done.stdout and "alignment error rate" in done.stdout
     assert done.stderr == ""  # no bar where nobody watches
 
 
@@ -482,10 +502,10 @@ def test_command_line_answers_in_a_sentence(monkeypatch, error, code):
     def run(options):
         raise error
 
-    monkeypatch.setattr(training, "run", run)
+    monkeypatch.setattr(__main__, "run", run)
     monkeypatch.setattr(sys, "argv", ["training"])
     with pytest.raises(SystemExit) as end:
-        training.main()
+        __main__.main()
     assert end.value.code == code
 
 

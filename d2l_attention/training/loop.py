@@ -1,52 +1,34 @@
-"""Train a translation model: one loop for a laptop, a GPU or many machines.
+"""The loop: one for a laptop, a GPU or many machines.
 
-From a shell, on one process and on two::
-
-    python -m d2l_attention.training --data grammar --model bahdanau --steps 400 --out run
-    accelerate launch --multi_gpu --num_processes 2 -m d2l_attention.training ...
-
-``--multi_gpu`` is right without a GPU too: with ``--cpu`` Accelerate starts a single process.
 The batch size is that of all processes together, so the number of processes changes the time
 that training takes, and nothing else (but what dropout draws).
 """
 
-import argparse
 import inspect
-import itertools
 import math
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import torch
-from accelerate import Accelerator, skip_first_batches
+from accelerate import Accelerator
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
 from tqdm.auto import tqdm
 
-from d2l_attention.checkpoints import (
+from d2l_attention.data import Batch, Pair, Vocab, data_loader
+from d2l_attention.devices import try_gpu
+from d2l_attention.seq2seq import guidance_loss, sequence_loss
+from d2l_attention.training.checkpoints import (
     History,
     StopRequest,
-    load_weights,
     restore,
     save_checkpoint,
     state_of,
 )
-from d2l_attention.data import BOS, EOS, Batch, Pair, Vocab, data_loader, load, make_batch
-from d2l_attention.decoding import greedy_decode
-from d2l_attention.devices import try_gpu
-from d2l_attention.metrics import bleu, exact_match
-from d2l_attention.seq2seq import (
-    EncoderDecoder,
-    Seq2SeqAttentionDecoder,
-    Seq2SeqDecoder,
-    Seq2SeqEncoder,
-    guidance_loss,
-    sequence_loss,
-)
+from d2l_attention.training.sharing import batches, share
 
 
 def train(
@@ -57,9 +39,10 @@ def train(
     *,
     steps: int,
     batch_size: int = 64,
-    lr: float = 0.005,
+    lr: float = 0.01,
     clip: float = 1.0,
     guidance: float = 0.0,
+    by_length: bool = False,
     valid: Sequence[Pair] = (),
     check_every: int = 200,
     folder: str | Path | None = None,
@@ -71,11 +54,13 @@ def train(
 ) -> History:
     """Train with teacher forcing until ``steps`` steps are done; leaves the model in eval mode.
 
-    ``guidance`` is the weight of ``guidance_loss`` beside the loss. Every ``check_every`` steps,
-    and at the end, the loss on ``valid`` is taken and ``folder`` gets ``last.pt``, and
-    ``best.pt`` where it was the lowest. ``resume`` goes on from ``last.pt``: the losses are those
-    of a run that never stopped. Ctrl-C, or a ``KeyboardInterrupt`` from ``on_step``, ends the
-    step, saves and raises a ``KeyboardInterrupt`` that says how to go on.
+    The learning rate falls in a straight line from ``lr`` to 0: large steps find the way, small
+    ones arrive. ``guidance`` is the weight of ``guidance_loss`` beside the loss; ``by_length`` is
+    that of ``data_loader``. Every ``check_every`` steps, and at the end, the loss on ``valid`` is
+    taken and ``folder`` gets ``last.pt``, and ``best.pt`` where it was the lowest. ``resume``
+    goes on from ``last.pt``: with the same ``steps`` the losses are those of a run that never
+    stopped. Ctrl-C, or a ``KeyboardInterrupt`` from ``on_step``, ends the step, saves and raises a
+    ``KeyboardInterrupt`` that says how to go on.
 
     ``progress``: a bar with loss and tokens per second; ``None`` shows one where somebody
     watches. Mixed precision: ``accelerator=Accelerator(mixed_precision="bf16")``.
@@ -92,16 +77,17 @@ def train(
         raise ValueError("resume needs the folder of the run that is to go on, got None")
     accelerator = accelerator or default_accelerator()
     order = torch.Generator()
-    loader = data_loader(pairs, src_vocab, tgt_vocab, batch_size, generator=order)
+    loader = data_loader(
+        pairs, src_vocab, tgt_vocab, batch_size, generator=order, by_length=by_length
+    )
     loader.collate_fn = partial(share, accelerator, loader.collate_fn)
-    run = {"seed": seed, "batch_size": batch_size, "sentences": len(loader.dataset)}
+    run = {"seed": seed, "batch_size": batch_size, "by_length": by_length}
+    run["sentences"] = len(loader.dataset)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
     # What is called is `parallel`: the model, where needed with lower precision and with
     # gradients averaged over the processes.
     parallel, optimizer = accelerator.prepare(model, optimizer)
     history = restore(last, run, model, optimizer, accelerator.scaler) if resume else History()
-    for group in optimizer.param_groups:
-        group["lr"] = lr  # a run may go on with another one
 
     def save(name: str) -> None:
         if last is not None and accelerator.is_main_process:
@@ -135,6 +121,8 @@ def train(
             tokens, linked, stops = accelerator.reduce(counts, "sum").tolist()
             if stops:  # whichever process was asked, all stop at the same step
                 break
+            for group in optimizer.param_groups:
+                group["lr"] = lr * (1 - (step - 1) / steps)
             # Dropout depends on the step alone: a resumed run draws what it would have drawn.
             torch.manual_seed(seed + step * accelerator.num_processes + accelerator.process_index)
             losses = shared_losses(parallel, batch, guidance, tokens, linked, accelerator)
@@ -180,28 +168,6 @@ def check_arguments(model, pairs, steps, lr, clip, guidance, check_every) -> Non
             raise ValueError(f"guidance needs a decoder with attention weights, {name} has none")
         if not any(pair.possible for pair in pairs):
             raise ValueError("guidance needs pairs with known alignments, none of these has one")
-
-
-def share(accelerator: Accelerator, collate: Callable, rows: list[Pair]) -> Batch:
-    """This process's rows of the batch: every n-th, which shares out long and short ones alike.
-
-    Accelerate's own sharing fills the last batch up with sentences from the first.
-    """
-    mine = rows[accelerator.process_index :: accelerator.num_processes]
-    if mine:
-        return collate(mine)
-    # More processes than rows: a sentence of no length, since gradients are averaged over all.
-    batch = collate(rows[:1])
-    nothing = {"tgt_lens": torch.zeros_like(batch.tgt_lens), "links": batch.links & False}
-    return batch._replace(**nothing)
-
-
-def batches(loader: DataLoader, order: torch.Generator, seed: int, done: int) -> Iterator[Batch]:
-    """Pass after pass over the data, without end, as if ``done`` batches had been read."""
-    first, skipped = divmod(done, len(loader))
-    for number in itertools.count(first):
-        order.manual_seed(seed + number)
-        yield from skip_first_batches(loader, skipped if number == first else 0)
 
 
 def real_tokens(batch: Batch) -> tuple[Tensor, Tensor]:
@@ -268,34 +234,6 @@ def validation_loss(
     return total / tokens
 
 
-def translate(
-    model: nn.Module,
-    sentences: Sequence[Sequence[str]],
-    src_vocab: Vocab,
-    tgt_vocab: Vocab,
-    *,
-    batch_size: int = 64,
-) -> list[list[str]]:
-    """Greedy translations of tokenized sentences, of up to 10 tokens + twice the source."""
-    model.eval()
-    device = next(model.parameters()).device
-    found = []
-    for start in range(0, len(sentences), batch_size):
-        # A pair needs a target: an empty one, of which nothing is read.
-        some = [Pair(tuple(tokens), ((),)) for tokens in sentences[start : start + batch_size]]
-        batch = make_batch(some, src_vocab, tgt_vocab)
-        decoded = greedy_decode(
-            model,
-            batch.src.to(device),
-            batch.src_lens.to(device),
-            bos=tgt_vocab[BOS],
-            eos=tgt_vocab[EOS],
-            max_len=10 + 2 * batch.src.shape[1],
-        )
-        found += [tgt_vocab.to_tokens(numbers) for numbers in decoded.sentences()]
-    return found
-
-
 def default_accelerator() -> Accelerator:
     """Whatever device there is. Without a GPU Accelerate has to be told that it is the CPU: two
     processes would not find each other."""
@@ -312,91 +250,3 @@ def progress_bar(done: int, steps: int, progress: bool | None, accelerator: Acce
         progress = sys.stderr.isatty() or "JPY_SESSION_NAME" in os.environ
     hidden = not (progress and accelerator.is_main_process)
     return tqdm(initial=done, total=steps, unit="step", leave=False, disable=hidden)
-
-
-SIZES = {"num_layers": 1, "dropout": 0.0}
-# Each makes a model from two vocabulary sizes and a number of hidden units.
-MODELS = {
-    "bahdanau": lambda source, target, size: EncoderDecoder(
-        Seq2SeqEncoder(source, size, size, **SIZES),
-        Seq2SeqAttentionDecoder(target, size, size, **SIZES),
-    ),
-    "seq2seq": lambda source, target, size: EncoderDecoder(
-        Seq2SeqEncoder(source, size, size, **SIZES), Seq2SeqDecoder(target, size, size, **SIZES)
-    ),
-}
-
-
-def main() -> None:
-    """The command line: train, then translate the test split."""
-    parser = argparse.ArgumentParser(
-        prog="python -m d2l_attention.training", description="Train a translation model."
-    )
-    parser.add_argument("--data", default="grammar", help="grammar, dates or a Tatoeba file")
-    parser.add_argument("--model", choices=MODELS, default="bahdanau")
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--batch-size", type=int, default=64, help="of all processes together")
-    parser.add_argument("--lr", type=float, default=0.005, help="learning rate")
-    parser.add_argument("--num-hiddens", type=int, default=96)
-    parser.add_argument("--guidance", type=float, default=0.0, help="weight of the guidance loss")
-    parser.add_argument("--out", type=Path, help="folder for checkpoints; without it none is kept")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
-    parser.add_argument("--seed", type=int, default=0)
-    try:
-        run(parser.parse_args())
-    except (ValueError, OSError, FloatingPointError) as error:
-        sys.exit(f"{error}")
-    except KeyboardInterrupt as stopped:
-        print(stopped, file=sys.stderr)
-        sys.exit(130)  # as a shell expects after Ctrl-C
-
-
-def run(options: argparse.Namespace) -> None:
-    accelerator = default_accelerator()
-    corpus = load(options.data)
-    src_vocab = Vocab((pair.source for pair in corpus.train), min_freq=2)
-    tgt_vocab = Vocab((target for pair in corpus.train for target in pair.targets), min_freq=2)
-    torch.manual_seed(options.seed)
-    model = MODELS[options.model](len(src_vocab), len(tgt_vocab), options.num_hiddens)
-    accelerator.print(
-        f"{corpus.origin}: {len(corpus.train):,} source sentences, vocabularies of "
-        f"{len(src_vocab):,} and {len(tgt_vocab):,} tokens\n{options.model} on "
-        f"{accelerator.num_processes} x {accelerator.device.type}"
-    )
-
-    def report(history: History) -> None:
-        if accelerator.is_main_process and history.valid and history.valid[-1][0] == history.step:
-            tqdm.write(
-                f"step {history.step}: loss {history.losses[-1]:.3f}, "
-                f"validation {history.valid[-1][1]:.3f}, {history.speed:,.0f} tokens/s"
-            )
-
-    train(
-        model,
-        corpus.train,
-        src_vocab,
-        tgt_vocab,
-        steps=options.steps,
-        batch_size=options.batch_size,
-        lr=options.lr,
-        guidance=options.guidance,
-        valid=corpus.valid,
-        folder=options.out,
-        resume=options.resume,
-        seed=options.seed,
-        on_step=report,
-        accelerator=accelerator,
-    )
-    accelerator.end_training()
-    if accelerator.is_main_process:
-        if options.out is not None:
-            load_weights(model, options.out / "best.pt")
-        found = translate(model, [pair.source for pair in corpus.test], src_vocab, tgt_vocab)
-        references = [pair.targets for pair in corpus.test]
-        print(
-            f"test: BLEU {bleu(found, references):.1f}, exact {exact_match(found, references):.3f}"
-        )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,89 @@
+"""The command line: train, then translate the test splits."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+from tqdm.auto import tqdm
+
+from d2l_attention.data import Vocab, load
+from d2l_attention.evaluation import evaluate
+from d2l_attention.training.checkpoints import History, load_weights
+from d2l_attention.training.loop import default_accelerator, train
+from d2l_attention.training.models import MODELS
+
+
+def main() -> None:
+    """The command line: train, then translate the test split."""
+    parser = argparse.ArgumentParser(
+        prog="python -m d2l_attention.training", description="Train a translation model."
+    )
+    parser.add_argument("--data", default="grammar", help="grammar, dates or a Tatoeba file")
+    parser.add_argument("--model", choices=MODELS, default="bahdanau")
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--batch-size", type=int, default=64, help="of all processes together")
+    parser.add_argument("--lr", type=float, default=0.01, help="first learning rate")
+    parser.add_argument("--num-hiddens", type=int, default=96)
+    parser.add_argument("--guidance", type=float, default=0.0, help="weight of the guidance loss")
+    parser.add_argument("--out", type=Path, help="folder for checkpoints; without it none is kept")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
+    parser.add_argument("--seed", type=int, default=0)
+    try:
+        run(parser.parse_args())
+    except (ValueError, OSError, FloatingPointError) as error:
+        sys.exit(f"{error}")
+    except KeyboardInterrupt as stopped:
+        print(stopped, file=sys.stderr)
+        sys.exit(130)  # as a shell expects after Ctrl-C
+
+
+def run(options: argparse.Namespace) -> None:
+    accelerator = default_accelerator()
+    corpus = load(options.data)
+    src_vocab = Vocab((pair.source for pair in corpus.train), min_freq=2)
+    tgt_vocab = Vocab((target for pair in corpus.train for target in pair.targets), min_freq=2)
+    torch.manual_seed(options.seed)
+    model = MODELS[options.model](len(src_vocab), len(tgt_vocab), options.num_hiddens)
+    accelerator.print(
+        f"{corpus.origin}: {len(corpus.train):,} source sentences, vocabularies of "
+        f"{len(src_vocab):,} and {len(tgt_vocab):,} tokens\n{options.model} on "
+        f"{accelerator.num_processes} x {accelerator.device.type}"
+    )
+
+    def report(history: History) -> None:
+        if accelerator.is_main_process and history.valid and history.valid[-1][0] == history.step:
+            tqdm.write(
+                f"step {history.step}: loss {history.losses[-1]:.3f}, "
+                f"validation {history.valid[-1][1]:.3f}, {history.speed:,.0f} tokens/s"
+            )
+
+    history = train(
+        model,
+        corpus.train,
+        src_vocab,
+        tgt_vocab,
+        steps=options.steps,
+        batch_size=options.batch_size,
+        lr=options.lr,
+        guidance=options.guidance,
+        by_length=not any(pair.possible for pair in corpus.train),  # real text varies more
+        valid=corpus.valid,
+        folder=options.out,
+        resume=options.resume,
+        seed=options.seed,
+        on_step=report,
+        accelerator=accelerator,
+    )
+    accelerator.end_training()
+    if accelerator.is_main_process:
+        print(f"{history.step} steps in {history.seconds:.0f} s")
+        if options.out is not None:
+            load_weights(model, options.out / "best.pt")
+        for name, pairs in {"test": corpus.test, "compositional": corpus.compositional}.items():
+            if pairs:
+                print(f"{name:14s}{evaluate(model, pairs, src_vocab, tgt_vocab)}")
+
+
+if __name__ == "__main__":
+    main()
