@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from d2l_attention.data import dates, grammar, tatoeba
-from d2l_attention.data.batches import Batch, data_loader, make_batch
+from d2l_attention.data.batches import Batch, data_loader, link_matrix, make_batch
 from d2l_attention.data.corpus import Corpus, Pair
 from d2l_attention.data.vocabulary import BOS, EOS, PAD, UNK, Vocab
 
@@ -17,6 +17,7 @@ __all__ = [
     "Pair",
     "Vocab",
     "data_loader",
+    "link_matrix",
     "load",
     "make_batch",
 ]

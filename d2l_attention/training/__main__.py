@@ -67,7 +67,6 @@ def run(options: argparse.Namespace) -> None:
         batch_size=options.batch_size,
         lr=options.lr,
         guidance=options.guidance,
-        by_length=not any(pair.possible for pair in corpus.train),  # real text varies more
         valid=corpus.valid,
         folder=options.out,
         resume=options.resume,

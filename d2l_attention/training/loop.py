@@ -42,7 +42,6 @@ def train(
     lr: float = 0.01,
     clip: float = 1.0,
     guidance: float = 0.0,
-    by_length: bool = False,
     valid: Sequence[Pair] = (),
     check_every: int = 200,
     folder: str | Path | None = None,
@@ -55,11 +54,11 @@ def train(
     """Train with teacher forcing until ``steps`` steps are done; leaves the model in eval mode.
 
     The learning rate falls in a straight line from ``lr`` to 0: large steps find the way, small
-    ones arrive. ``guidance`` is the weight of ``guidance_loss`` beside the loss; ``by_length`` is
-    that of ``data_loader``. Every ``check_every`` steps, and at the end, the loss on ``valid`` is
-    taken and ``folder`` gets ``last.pt``, and ``best.pt`` where it was the lowest. ``resume``
-    goes on from ``last.pt``: with the same ``steps`` the losses are those of a run that never
-    stopped. Ctrl-C, or a ``KeyboardInterrupt`` from ``on_step``, ends the step, saves and raises a
+    ones arrive. ``guidance`` is the weight of ``guidance_loss`` beside the loss. Every
+    ``check_every`` steps, and at the end, the loss on ``valid`` is taken and ``folder`` gets
+    ``last.pt``, and ``best.pt`` where it was the lowest. ``resume`` goes on from ``last.pt``: with
+    the same ``steps`` the losses are those of a run that never stopped. Ctrl-C, or a
+    ``KeyboardInterrupt`` from ``on_step``, ends the step, saves and raises a
     ``KeyboardInterrupt`` that says how to go on.
 
     ``progress``: a bar with loss and tokens per second; ``None`` shows one where somebody
@@ -78,11 +77,10 @@ def train(
     accelerator = accelerator or default_accelerator()
     order = torch.Generator()
     loader = data_loader(
-        pairs, src_vocab, tgt_vocab, batch_size, generator=order, by_length=by_length
+        pairs, src_vocab, tgt_vocab, batch_size, generator=order, by_length=True
     )
     loader.collate_fn = partial(share, accelerator, loader.collate_fn)
-    run = {"seed": seed, "batch_size": batch_size, "by_length": by_length}
-    run["sentences"] = len(loader.dataset)
+    run = {"seed": seed, "batch_size": batch_size, "sentences": len(loader.dataset)}
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
     # What is called is `parallel`: the model, where needed with lower precision and with
     # gradients averaged over the processes.

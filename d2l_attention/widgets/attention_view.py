@@ -144,9 +144,11 @@ class AttentionView(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **kwargs):
         bundle = super()._repr_mimebundle_(**kwargs)
-        return add_picture(
-            bundle, png(self._figure(), math=False), f"{self!r}: {self.alt}", self.alt
-        )
+        return add_picture(bundle, self.still(), f"{self!r}: {self.alt}", self.alt)
+
+    def still(self) -> bytes:
+        """The present frame and head as a PNG, for a page that runs no widget."""
+        return png(self._figure(), math=False)
 
     def _figure(self):
         """The present frame and head as a still picture."""
