@@ -5,6 +5,7 @@ views and exercises are imported by their own names, for example
 ``from d2l_attention.plots import show_heatmaps``.
 """
 
+from d2l_attention.cache import KeyValueCache
 from d2l_attention.checks import check_shape
 from d2l_attention.devices import try_gpu
 from d2l_attention.functional import (
@@ -20,16 +21,40 @@ from d2l_attention.functional import (
 from d2l_attention.kernels import boxcar, constant, epanechikov, gaussian, nadaraya_watson
 from d2l_attention.layers import AdditiveAttention, DotProductAttention, MultiHeadAttention
 from d2l_attention.masks import attention_mask, causal_mask, combine_masks, length_mask
-from d2l_attention.positional import PositionalEncoding
+from d2l_attention.positional import (
+    ALiBi,
+    LearnedPositionalEncoding,
+    PositionalEncoding,
+    Positions,
+    RotaryEncoding,
+)
 from d2l_attention.source import show_source
+from d2l_attention.transformer import (
+    AddNorm,
+    PositionWiseFFN,
+    TransformerEncoder,
+    TransformerEncoderBlock,
+)
+from d2l_attention.transformer_decoder import TransformerDecoder, TransformerDecoderBlock
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ALiBi",
+    "AddNorm",
     "AdditiveAttention",
     "DotProductAttention",
+    "KeyValueCache",
+    "LearnedPositionalEncoding",
     "MultiHeadAttention",
+    "PositionWiseFFN",
     "PositionalEncoding",
+    "Positions",
+    "RotaryEncoding",
+    "TransformerDecoder",
+    "TransformerDecoderBlock",
+    "TransformerEncoder",
+    "TransformerEncoderBlock",
     "additive_score",
     "attention_mask",
     "attention_pooling",

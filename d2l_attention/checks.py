@@ -45,12 +45,17 @@ def check_same_size(queries: Tensor, keys: Tensor) -> None:
         )
 
 
+def check_floats(name: str, given: Tensor) -> None:
+    """Raise unless the argument ``name`` is a tensor of floats."""
+    if not isinstance(given, Tensor) or not given.is_floating_point():
+        actual = given.dtype if isinstance(given, Tensor) else type(given).__name__
+        raise TypeError(f"{name} must be a tensor of floats, got {actual}")
+
+
 def check_attention_inputs(queries: Tensor, keys: Tensor, values: Tensor) -> None:
     """Raise unless queries (*, Q, D), keys (*, K, D') and values (*, K, V) fit together."""
     for name, given in (("queries", queries), ("keys", keys), ("values", values)):
-        if not isinstance(given, Tensor) or not given.is_floating_point():
-            actual = given.dtype if isinstance(given, Tensor) else type(given).__name__
-            raise TypeError(f"{name} must be a tensor of floats, got {actual}")
+        check_floats(name, given)
     shapes = (
         f"got queries {tuple(queries.shape)}, keys {tuple(keys.shape)}, "
         f"values {tuple(values.shape)}"
@@ -61,6 +66,20 @@ def check_attention_inputs(queries: Tensor, keys: Tensor, values: Tensor) -> Non
         raise ValueError(f"queries, keys and values must share their leading axes, {shapes}")
     if keys.shape[-2] != values.shape[-2]:
         raise ValueError(f"keys and values must come in pairs (same axis -2), {shapes}")
+
+
+def check_bias(bias: Tensor | None, scores_shape: tuple[int, ...]) -> None:
+    """Raise unless ``bias``, if there is one, can be added to scores of this shape."""
+    if bias is None:
+        return
+    check_floats("bias", bias)
+    sizes = zip(reversed(bias.shape), reversed(scores_shape), strict=False)
+    if not 2 <= bias.ndim <= len(scores_shape) or any(
+        size not in (1, expected) for size, expected in sizes
+    ):
+        raise ValueError(
+            f"bias of shape {tuple(bias.shape)} does not fit scores of shape {scores_shape}"
+        )
 
 
 def check_valid_lens(valid_lens: Tensor, num_keys: int) -> None:

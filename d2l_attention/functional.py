@@ -10,7 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.checks import check_attention_inputs, check_dropout, check_same_size
+from d2l_attention.checks import (
+    check_attention_inputs,
+    check_bias,
+    check_dropout,
+    check_same_size,
+)
 from d2l_attention.masks import attention_mask, is_per_query, reach
 
 
@@ -95,7 +100,9 @@ def additive_score(queries: Tensor, keys: Tensor, w_v: Tensor) -> Tensor:
     check_same_size(queries, keys)
     if w_v.shape != queries.shape[-1:]:
         raise ValueError(f"w_v must have shape ({queries.shape[-1]},), got {tuple(w_v.shape)}")
-    return torch.tanh(queries.unsqueeze(-2) + keys.unsqueeze(-3)) @ w_v
+    sums = queries.unsqueeze(-2) + keys.unsqueeze(-3)  # (*, Q, K, D)
+    # In place: to fill a second tensor of this size takes longer than the tanh.
+    return sums.tanh_() @ w_v
 
 
 def attention_pooling(
@@ -146,6 +153,7 @@ def dot_product_attention(
     mask: Tensor | None = None,
     is_causal: bool = False,
     dropout: float = 0.0,
+    bias: Tensor | None = None,
     need_weights: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """softmax(q . k / sqrt(D)) v, without a (Q, K) matrix unless the weights are asked for.
@@ -160,13 +168,18 @@ def dot_product_attention(
     PyTorch build one as well. In self-attention a padded token is a query, too: where it may
     hold NaN, give it the length 0 by lengths (B, Q).
 
+    ``bias`` holds floats that are added to the scores, (Q, K) or with more axes before: a
+    matrix itself, and one for each sequence where lengths or masks differ. It must be finite;
+    what hides a key is a mask.
+
     Source: Vaswani et al. (2017), equation 1; Dao et al. (2022) for the fused kernel.
     """
     check_attention_inputs(queries, keys, values)
     check_same_size(queries, keys)
     check_dropout(dropout)
     scores_shape = (*queries.shape[:-1], keys.shape[-2])
-    if mask is not None or is_per_query(valid_lens):
+    check_bias(bias, scores_shape)
+    if mask is not None or bias is not None or is_per_query(valid_lens):
         mask = attention_mask(scores_shape, valid_lens, mask, is_causal, queries.device)
         valid_lens, is_causal = None, False
     seeing, seen = reach(scores_shape, valid_lens, mask, is_causal, queries.device)
@@ -175,7 +188,17 @@ def dot_product_attention(
     if need_weights:
         visible = attention_mask(scores_shape, valid_lens, mask, is_causal, queries.device)
         scores = scaled_dot_score(queries, keys)
+        scores = scores if bias is None else scores + bias.to(scores.dtype)
         return attention_pooling(scores, values, mask=visible, dropout=dropout)
+    if bias is not None:
+        bias = bias.to(queries.dtype)
+        if mask is None:
+            return fused_attention(queries, keys, values, bias, False, dropout)
+        # To the kernel a hidden key is a bias of -inf. A row of nothing else would be NaN:
+        # where all is hidden the bias stays as it is, and the output is cleared.
+        hidden = ~mask & mask.any(dim=-1, keepdim=True)
+        bias = bias.masked_fill(hidden, -math.inf)
+        return clear(fused_attention(queries, keys, values, bias, False, dropout), seeing)
     if valid_lens is None:
         return fused_attention(queries, keys, values, mask, is_causal, dropout)
     lengths = attention_mask((*scores_shape[:-2], 1, scores_shape[-1]), valid_lens)
@@ -201,8 +224,9 @@ def fused_attention(
 ) -> Tensor:
     """PyTorch's fused kernel, called so that it stays on its path of linear memory.
 
-    On the CPU it leaves that path for inputs or masks without four axes and for values of
-    another size than the keys. Extra axes of size 1 and columns of zeros change no result.
+    ``mask`` is boolean, or floats that are added to the scores. On the CPU the kernel leaves
+    that path for inputs or masks without four axes and for values of another size than the
+    keys. Extra axes of size 1 and columns of zeros change no result.
     """
     key_size, value_size = keys.shape[-1], values.shape[-1]
     if value_size < key_size:

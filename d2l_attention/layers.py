@@ -1,12 +1,19 @@
 """Attention layers with D2L's names, signatures and parameters.
 
 Letters as in ``functional.py``. Each layer's ``forward`` takes D2L's ``valid_lens`` and,
-keyword-only, ``mask`` (bool, True = may attend), ``is_causal`` and ``need_weights``.
+keyword-only, ``mask`` (bool, True = may attend), ``is_causal`` and ``need_weights``. A
+``bias`` of floats is added to the scores.
 """
 
 from torch import Tensor, nn
 
-from d2l_attention.checks import check_attention_inputs, check_dropout, check_heads
+from d2l_attention.cache import KeyValueCache, check_cached_source
+from d2l_attention.checks import (
+    check_attention_inputs,
+    check_bias,
+    check_dropout,
+    check_heads,
+)
 from d2l_attention.functional import (
     additive_score,
     attention_pooling,
@@ -15,14 +22,22 @@ from d2l_attention.functional import (
     masked_softmax,
     scaled_dot_score,
 )
-from d2l_attention.masks import attention_mask, check_bool, reach
+from d2l_attention.masks import (
+    attention_mask,
+    causal_mask,
+    check_bool,
+    check_mask_shape,
+    combine_masks,
+    reach,
+)
+from d2l_attention.positional import Positions
 
 
 class WeightsOnDemand(nn.Module):
     """Remembers what the last forward pass scored; computes its weights when they are read.
 
-    It holds queries, keys and mask until the next pass; a mask that is changed in place
-    meanwhile changes the weights that are read.
+    It holds queries, keys, mask and bias until the next pass; a mask or bias that is changed in
+    place meanwhile changes the weights that are read.
     """
 
     score = None  # a scoring function, set by the layer
@@ -38,8 +53,10 @@ class WeightsOnDemand(nn.Module):
         """
         if self._last is None:
             raise RuntimeError("no attention weights yet: call the layer first")
-        inputs, valid_lens, mask, is_causal = self._last
+        inputs, valid_lens, mask, is_causal, bias = self._last
         scores = self.score(*inputs)
+        if bias is not None:
+            scores = scores + bias.detach().to(scores.dtype)
         visible = attention_mask(scores.shape, valid_lens, mask, is_causal, scores.device)
         return masked_softmax(scores, mask=visible)
 
@@ -74,6 +91,7 @@ class DotProductAttention(WeightsOnDemand):
         *,
         mask: Tensor | None = None,
         is_causal: bool = False,
+        bias: Tensor | None = None,
         need_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         result = dot_product_attention(
@@ -84,9 +102,10 @@ class DotProductAttention(WeightsOnDemand):
             mask=mask,
             is_causal=is_causal,
             dropout=self.dropout.p if self.training else 0.0,
+            bias=bias,
             need_weights=need_weights,
         )
-        self._remember((queries.detach(), keys.detach()), valid_lens, mask, is_causal)
+        self._remember((queries.detach(), keys.detach()), valid_lens, mask, is_causal, bias)
         return result
 
 
@@ -117,15 +136,18 @@ class AdditiveAttention(WeightsOnDemand):
         *,
         mask: Tensor | None = None,
         is_causal: bool = False,
+        bias: Tensor | None = None,
         need_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         check_attention_inputs(queries, keys, values)
         scores_shape = (*queries.shape[:-1], keys.shape[-2])
+        check_bias(bias, scores_shape)
         seeing, seen = reach(scores_shape, valid_lens, mask, is_causal, queries.device)
         queries, keys = self.W_q(clear(queries, seeing)), self.W_k(clear(keys, seen))
         w_v = self.w_v.weight[0]
+        scores = self.score(queries, keys, w_v)
         output, weights = attention_pooling(
-            self.score(queries, keys, w_v),
+            scores if bias is None else scores + bias.to(scores.dtype),
             values,
             valid_lens,
             mask=mask,
@@ -134,7 +156,7 @@ class AdditiveAttention(WeightsOnDemand):
         )
         # An optimizer changes w_v in place: the weights of this pass need a copy of it.
         inputs = (queries.detach(), keys.detach(), w_v.detach().to(queries.dtype, copy=True))
-        self._remember(inputs, valid_lens, mask, is_causal)
+        self._remember(inputs, valid_lens, mask, is_causal, bias)
         return (output, weights) if need_weights else output
 
 
@@ -147,6 +169,17 @@ class MultiHeadAttention(nn.Module):
 
     ``attention`` is what happens in each head, scaled dot-product unless given, for example
     ``AdditiveAttention(num_hiddens // num_heads, dropout)``; its parameters serve all heads.
+
+    ``positions`` tells the heads where queries and keys stand: see ``Positions``. It is for
+    self-attention, where query i and key i are the same token; in cross-attention it would
+    count both sequences from 0.
+
+    With a ``cache`` the layer goes on where it stopped: ``keys`` and ``values`` are those of
+    the new tokens alone, K counts all that the cache then holds, and positions and
+    ``is_causal`` begin behind what it held. For cross-attention give the source to the first
+    call with an empty cache, and ``keys=None, values=None`` from then on. A cache keeps the
+    rows that nobody sees yet, too: there NaN spoils no output, but the gradient of a
+    projection.
 
     Errors: ``ValueError`` unless ``num_heads`` divides ``num_hiddens``.
 
@@ -161,6 +194,7 @@ class MultiHeadAttention(nn.Module):
         bias: bool = False,
         *,
         attention: nn.Module | None = None,
+        positions: Positions | None = None,
     ):
         super().__init__()
         check_heads(num_hiddens, num_heads)
@@ -171,6 +205,7 @@ class MultiHeadAttention(nn.Module):
             )
         self.num_heads = num_heads
         self.attention = DotProductAttention(dropout) if attention is None else attention
+        self.positions = Positions() if positions is None else positions
         self.W_q = nn.LazyLinear(num_hiddens, bias=bias)
         self.W_k = nn.LazyLinear(num_hiddens, bias=bias)
         self.W_v = nn.LazyLinear(num_hiddens, bias=bias)
@@ -184,32 +219,60 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
+        keys: Tensor | None,
+        values: Tensor | None,
         valid_lens: Tensor | None = None,
         *,
         mask: Tensor | None = None,
         is_causal: bool = False,
         need_weights: bool = False,
+        cache: KeyValueCache | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        check_attention_inputs(queries, keys, values)
+        if keys is None and cache is not None:
+            check_cached_source(queries, values, cache)
+            if is_causal or type(self.positions) is not Positions:
+                raise ValueError(
+                    "without new keys this is cross-attention, where is_causal and positions "
+                    "have no meaning: they compare places in one sequence"
+                )
+        else:
+            check_attention_inputs(queries, keys, values)
         if queries.ndim != 3:
             raise ValueError(f"queries must have shape (B, Q, size), got {tuple(queries.shape)}")
+        offset = 0 if cache is None else len(cache)
+        num_queries, num_keys = queries.shape[1], offset + (0 if keys is None else keys.shape[1])
+        scores_shape = (len(queries), self.num_heads, num_queries, num_keys)
         if mask is not None:
             check_bool(mask)
-        if mask is not None and mask.ndim == 3:
-            mask = mask[:, None]  # one mask a sequence, the same for each of its heads
-        scores_shape = (len(queries), self.num_heads, queries.shape[1], keys.shape[1])
+            # Three axes are one mask a sequence, the same for each of its heads.
+            mask = mask[:, None] if mask.ndim == 3 else mask
+            check_mask_shape(mask, scores_shape)
+        if is_causal and offset > 0:
+            is_causal = False
+            if num_keys > offset + 1:  # a single new token sees all there is
+                past = causal_mask(num_queries, num_keys, offset=offset, device=queries.device)
+                mask = combine_masks(mask, past)
+        bias = self.positions.bias(num_queries, num_keys, offset=offset)
+        check_bias(bias, scores_shape)
         # What takes part in one head takes part: (B, H, n) -> (B, n).
         seeing, seen = (
             rows.any(dim=1) if rows is not None and rows.ndim == 3 else rows
             for rows in reach(scores_shape, valid_lens, mask, is_causal, queries.device)
         )
-        queries, keys, values = clear(queries, seeing), clear(keys, seen), clear(values, seen)
+        queries = clear(queries, seeing)
+        if cache is None:  # what is hidden from these queries may be seen by later ones
+            keys, values = clear(keys, seen), clear(values, seen)
 
         queries = self.split_heads(self.W_q(queries))  # (B, H, Q, D / H)
-        keys = self.split_heads(self.W_k(keys))  # (B, H, K, D / H)
-        values = self.split_heads(self.W_v(values))  # (B, H, K, D / H)
+        queries = self.positions.rotate(queries, offset=offset)
+        if keys is None:
+            keys, values = cache.keys, cache.values  # (B, H, K, D / H)
+        else:
+            keys = self.split_heads(self.W_k(keys))
+            keys = self.positions.rotate(keys, offset=offset)
+            values = self.split_heads(self.W_v(values))
+            if cache is not None:
+                keys, values = cache.append(keys, values)
         result = self.attention(
             queries,
             keys,
@@ -217,6 +280,7 @@ class MultiHeadAttention(nn.Module):
             valid_lens,
             mask=mask,
             is_causal=is_causal,
+            bias=bias,
             need_weights=need_weights,
         )
         output, weights = result if need_weights else (result, None)

@@ -15,6 +15,8 @@ CHAPTERS = [
     "02_attention_pooling",
     "03_scoring_functions",
     "04_masked_softmax",
+    "05_bahdanau_attention",
+    "06_multi_head_attention",
 ]
 BANNED = {
     "a star import": r"^\s*from\s+\S+\s+import\s+\*",

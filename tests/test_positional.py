@@ -1,10 +1,29 @@
+import copy
 import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from d2l_attention import PositionalEncoding
+from d2l_attention import (
+    ALiBi,
+    LearnedPositionalEncoding,
+    PositionalEncoding,
+    Positions,
+    RotaryEncoding,
+)
+
+B, H, N, HIDDEN, HEAD = 2, 3, 7, 6, 10
+ADDED = [PositionalEncoding, LearnedPositionalEncoding]
+EVERY = {
+    "base": Positions,
+    "sinusoidal": lambda: PositionalEncoding(HIDDEN, 0.0),
+    "learned": lambda: LearnedPositionalEncoding(HIDDEN, 0.0),
+    "rotary": lambda: RotaryEncoding(HEAD),
+    "alibi": lambda: ALiBi(H),
+}
 
 
 @pytest.mark.parametrize("num_hiddens", [1, 2, 5, 8])
@@ -17,23 +36,26 @@ def test_formula(num_hiddens):
             assert encoding.P[0, i, column].item() == pytest.approx(expected, abs=1e-6)
 
 
-def test_adds_by_position_and_offset():
-    encoding, X = PositionalEncoding(6, 0.0), torch.randn(2, 7, 6)
+@pytest.mark.parametrize("kind", ADDED)
+def test_adds_by_position_and_offset(kind):
+    encoding, X = kind(6, 0.0), torch.randn(2, 7, 6)
     assert_close(encoding(X), X + encoding.P[:, :7])
     steps = [encoding(X[:, i : i + 1], offset=i) for i in range(7)]
     assert torch.equal(torch.cat(steps, dim=1), encoding(X))
 
 
-def test_dropout_falls_on_the_sum():
-    encoding = PositionalEncoding(6, 0.5)
+@pytest.mark.parametrize("kind", ADDED)
+def test_dropout_falls_on_the_sum(kind):
+    encoding = kind(6, 0.5)
     output = encoding(torch.ones(2, 700, 6))
     assert (output == 0).float().mean().item() == pytest.approx(0.5, abs=0.05)
     assert torch.equal(encoding.eval()(torch.zeros(1, 7, 6)), encoding.P[:, :7])
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
-def test_dtype_of_the_input_stays(dtype):
-    assert PositionalEncoding(6, 0.0)(torch.zeros(1, 3, 6, dtype=dtype)).dtype == dtype
+@pytest.mark.parametrize("kind", ADDED)
+def test_dtype_of_the_input_stays(kind, dtype):
+    assert kind(6, 0.0)(torch.zeros(1, 3, 6, dtype=dtype)).dtype == dtype
 
 
 def test_far_positions_and_the_last_one():
@@ -42,8 +64,9 @@ def test_far_positions_and_the_last_one():
     assert encoding.P[0, 99_999, 0].item() == pytest.approx(math.sin(99_999), abs=1e-6)
 
 
-def test_errors():
-    encoding = PositionalEncoding(6, 0.0, max_len=5)
+@pytest.mark.parametrize("kind", ADDED)
+def test_errors(kind):
+    encoding = kind(6, 0.0, max_len=5)
     with pytest.raises(ValueError, match="positions 3 to 5 do not fit max_len=5"):
         encoding(torch.zeros(1, 3, 6), offset=3)
     with pytest.raises(TypeError, match="embeddings, not token numbers"):
@@ -55,4 +78,188 @@ def test_errors():
     with pytest.raises(ValueError, match=r"shape \(B, n, 6\), got \(1, 3, 4\)"):
         encoding(torch.zeros(1, 3, 4))
     with pytest.raises(ValueError, match=r"dropout must lie in \[0, 1\)"):
-        PositionalEncoding(6, 1.0)
+        kind(6, 1.0)
+
+
+def test_computed_positions_are_in_no_checkpoint():
+    """D2L's are a plain attribute: its checkpoints hold none, and ours load them strictly."""
+    for kind in EVERY.values():
+        names = set(kind().state_dict())
+        assert names == ({"P"} if kind is EVERY["learned"] else set())
+    PositionalEncoding(HIDDEN, 0.0, max_len=5).load_state_dict({}, strict=True)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_each_kind_uses_one_hook(name):
+    positions, X = EVERY[name](), torch.randn(B, N, HIDDEN)
+    inside = torch.randn(B, H, N, HEAD)
+    assert torch.equal(positions(X, offset=3), X) == (name not in ("sinusoidal", "learned"))
+    assert torch.equal(positions.rotate(inside, offset=3), inside) == (name != "rotary")
+    assert (positions.bias(N, N, offset=3) is None) == (name != "alibi")
+
+
+class TestLearned:
+    def test_rows_are_parameters_and_only_those_in_use_learn(self):
+        encoding = LearnedPositionalEncoding(HIDDEN, 0.0, max_len=13)
+        assert [tuple(p.shape) for p in encoding.parameters()] == [(1, 13, HIDDEN)]
+        encoding(torch.zeros(B, 4, HIDDEN), offset=2).sum().backward()
+        assert (encoding.P.grad[:, 2:6] == B).all()
+        assert encoding.P.grad.sum() == B * 4 * HIDDEN
+
+    def test_a_checkpoint_restores_them(self):
+        encoding, X = LearnedPositionalEncoding(HIDDEN, 0.0), torch.randn(B, N, HIDDEN)
+        fresh = LearnedPositionalEncoding(HIDDEN, 0.0)
+        assert not torch.equal(fresh(X), encoding(X))
+        fresh.load_state_dict(encoding.state_dict(), strict=True)
+        assert torch.equal(fresh(X), encoding(X))
+        with pytest.raises(RuntimeError, match="Missing key"):
+            fresh.load_state_dict({}, strict=True)
+
+
+class TestRotary:
+    def test_a_pair_by_hand(self):
+        """One pair: position i turns (1, 0) to (cos i, sin i), and (0, 1) to (-sin i, cos i)."""
+        X = torch.tensor([[1.0, 0.0], [0.0, 1.0]])[:, None, None].expand(2, 1, 4, 2)
+        turned = RotaryEncoding(2).rotate(X)
+        for i in range(4):
+            expected = [[math.cos(i), math.sin(i)], [-math.sin(i), math.cos(i)]]
+            assert_close(turned[:, 0, i], torch.tensor(expected))
+
+    def test_two_pairs_by_hand(self):
+        """Neighbours are a pair; the second turns by i / 10000^(2/4) = i / 100."""
+        X = torch.tensor([1.0, 0.0, 1.0, 0.0]).expand(1, 1, 6, 4)
+        turned = RotaryEncoding(4).rotate(X)[0, 0, 5]
+        expected = [math.cos(5), math.sin(5), math.cos(0.05), math.sin(0.05)]
+        assert_close(turned, torch.tensor(expected))
+
+    @pytest.mark.parametrize("base", [10000, 100.0])
+    def test_the_papers_matrix(self, base):
+        """Equation 15: blocks of two rows along the diagonal, times the vector."""
+        X, positions = torch.randn(B, H, N, HEAD, dtype=torch.float64), RotaryEncoding(HEAD, base)
+        for i in range(N):
+            R = torch.zeros(HEAD, HEAD, dtype=torch.float64)
+            for j in range(HEAD // 2):
+                angle = (i + 3) * base ** (-2 * j / HEAD)
+                block = [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
+                R[2 * j : 2 * j + 2, 2 * j : 2 * j + 2] = torch.tensor(block)
+            assert_close(positions.rotate(X, offset=3)[:, :, i], X[:, :, i] @ R.T)
+
+    def test_complex_numbers(self):
+        """Equation 13: a pair is a complex number, and turning is a product with e^(i angle)."""
+        X, positions = torch.randn(B, H, N, HEAD, dtype=torch.float64), RotaryEncoding(HEAD)
+        turns = torch.polar(torch.ones(N, HEAD // 2).double(), positions.angles(N))
+        expected = torch.view_as_complex(X.unflatten(-1, (-1, 2))) * turns
+        assert_close(positions.rotate(X), torch.view_as_real(expected).flatten(start_dim=-2))
+
+    @given(m=st.integers(0, 500), n=st.integers(0, 500), shift=st.integers(0, 5000))
+    def test_scores_depend_on_the_distance_alone(self, m, n, shift):
+        torch.manual_seed(m)
+        query, key = torch.randn(2, 1, 1, 1, HEAD, dtype=torch.float64)
+        rotate = RotaryEncoding(HEAD).rotate
+        score, shifted = (
+            (rotate(query, offset=m + s) * rotate(key, offset=n + s)).sum() for s in (0, shift)
+        )
+        assert_close(shifted, score, atol=1e-9, rtol=0)
+        further = (rotate(query, offset=m + 1) * rotate(key, offset=n)).sum()
+        assert not torch.allclose(further, score, atol=1e-9)
+
+    @given(offset=st.integers(0, 10**6), seed=st.integers(0, 2**16))
+    def test_turning_keeps_the_length(self, offset, seed):
+        torch.manual_seed(seed)
+        X = torch.randn(B, H, N, HEAD)
+        assert_close(RotaryEncoding(HEAD).rotate(X, offset=offset).norm(dim=-1), X.norm(dim=-1))
+
+    def test_an_offset_is_a_slice(self):
+        positions, X = RotaryEncoding(HEAD), torch.randn(B, H, N, HEAD)
+        whole = positions.rotate(X)
+        assert torch.equal(whole[:, :, 0], X[:, :, 0])  # position 0 does not turn
+        for i in range(N):
+            assert torch.equal(
+                positions.rotate(X[:, :, i : i + 1], offset=i)[:, :, 0], whole[:, :, i]
+            )
+
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+    def test_dtypes_and_far_positions(self, dtype):
+        X = torch.tensor([1.0, 0.0], dtype=dtype).expand(1, 1, 1, 2)
+        turned = RotaryEncoding(2).rotate(X, offset=99_999)
+        assert turned.dtype == dtype
+        expected = [math.cos(99_999), math.sin(99_999)]
+        assert turned.flatten().tolist() == pytest.approx(expected, abs=torch.finfo(dtype).eps)
+
+    def test_gradient_turns_back(self):
+        X = torch.randn(B, H, N, HEAD, dtype=torch.float64, requires_grad=True)
+        torch.autograd.gradcheck(RotaryEncoding(HEAD).rotate, X)
+
+    def test_errors(self):
+        for wrong in (3, 0, -2, 4.0):
+            with pytest.raises(ValueError, match=f"head_size must be even, .* got {wrong}"):
+                RotaryEncoding(wrong)
+        with pytest.raises(ValueError, match="base must be positive, got 0"):
+            RotaryEncoding(4, base=0)
+        for wrong in (torch.randn(B, N, 4), torch.randn(B, H, N, 6)):
+            with pytest.raises(ValueError, match=r"shape \(B, H, n, 4\), got \(2, "):
+                RotaryEncoding(4).rotate(wrong)
+        with pytest.raises(ValueError, match="offset must be 0 or more, got -1"):
+            RotaryEncoding(4).rotate(torch.randn(B, H, N, 4), offset=-1)
+
+
+class TestALiBi:
+    @pytest.mark.parametrize(
+        ("num_heads", "exponents"),
+        [
+            (1, [8]),
+            (2, [4, 8]),
+            (3, [4, 8, 2]),
+            (8, [1, 2, 3, 4, 5, 6, 7, 8]),
+            (12, [1, 2, 3, 4, 5, 6, 7, 8, 0.5, 1.5, 2.5, 3.5]),
+            (16, [h / 2 for h in range(1, 17)]),
+        ],
+    )
+    def test_slopes_of_the_paper(self, num_heads, exponents):
+        assert_close(ALiBi(num_heads).slopes, torch.tensor([2.0**-e for e in exponents]))
+
+    def test_eight_heads_in_plain_numbers(self):
+        expected = [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]
+        assert ALiBi(8).slopes.tolist() == expected
+
+    @pytest.mark.parametrize("num_heads", range(1, 40))
+    def test_any_number_of_heads_has_slopes_of_its_own(self, num_heads):
+        slopes = ALiBi(num_heads).slopes.tolist()
+        assert len(set(slopes)) == num_heads
+        assert 0 < min(slopes) <= max(slopes) < 1
+
+    def test_by_hand(self):
+        bias = ALiBi(2).bias(2, 4, offset=1)  # queries 1 and 2, slopes 1/16 and 1/256
+        distance = [[1, 0, 1, 2], [2, 1, 0, 1]]
+        expected = [[[-d / 16 for d in row] for row in distance]]
+        expected += [[[-d / 256 for d in row] for row in distance]]
+        assert bias.tolist() == expected
+
+    def test_for_the_past_it_is_the_papers_row(self):
+        """The paper adds m (-(i - 1), ..., -1, 0) to the row of query i, counted from 1."""
+        bias = ALiBi(8).bias(N, N)
+        for i in range(1, N + 1):
+            row = torch.arange(-(i - 1), 1)
+            assert_close(bias[:, i - 1, :i], ALiBi(8).slopes[:, None] * row)
+
+    def test_an_offset_is_a_slice(self):
+        whole = ALiBi(H).bias(N, N)
+        assert torch.equal(ALiBi(H).bias(3, N, offset=4), whole[:, 4:])
+        assert torch.equal(whole, whole.mT)
+
+    def test_dtype_follows_the_module(self):
+        assert ALiBi(H).to(torch.bfloat16).bias(N, N).dtype == torch.bfloat16
+
+    def test_errors(self):
+        for wrong in (0, -1, 2.0):
+            with pytest.raises(ValueError, match=f"num_heads must be .* got {wrong}"):
+                ALiBi(wrong)
+        with pytest.raises(ValueError, match="offset must be 0 or more, got -1"):
+            ALiBi(H).bias(N, N, offset=-1)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_copies_are_equal(name):
+    positions, X = EVERY[name](), torch.randn(B, N, HIDDEN)
+    other = copy.deepcopy(positions)
+    assert torch.equal(positions(X), other(X))

@@ -80,6 +80,32 @@ def test_encoder_is_the_books_where_nothing_is_padded():
     assert_close(encoder(source, torch.full((B,), S)), book(source))
 
 
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_encoder_in_both_directions_is_two_grus(num_layers):
+    encoder = Seq2SeqEncoder(M, E, H, num_layers, bidirectional=True)
+    source, _ = batch()
+    outputs, state = encoder(source, LENS)
+    assert outputs.shape == (S, B, H) and state.shape == (num_layers, B, H)
+    for b, length in enumerate(LENS.tolist()):  # each sentence alone, without padding
+        alone, hidden = encoder.rnn(encoder.embedding(source[b, :length]))
+        assert_close(outputs[:length, b], alone)
+        assert (outputs[length:, b] == 0).all()
+        # The last state of each direction: at the last word, and at the first.
+        assert_close(state[-1, b], torch.cat([alone[-1, : H // 2], alone[0, H // 2 :]]))
+        assert_close(state[:, b], hidden.reshape(num_layers, H))
+    # The first word's state knows the last word, the other way round too.
+    changed = source.clone()
+    changed[0, -1] = (changed[0, -1] + 1) % M
+    other, _ = encoder(changed, LENS)
+    assert not torch.equal(other[0, 0, H // 2 :], outputs[0, 0, H // 2 :])
+    assert torch.equal(other[0, 0, : H // 2], outputs[0, 0, : H // 2]) == (num_layers == 1)
+
+
+def test_two_directions_share_the_units_evenly():
+    with pytest.raises(ValueError, match="num_hiddens must be even .* got 7"):
+        Seq2SeqEncoder(M, E, 7, 1, bidirectional=True)
+
+
 def test_gru_cell_is_pytorchs():
     cell, x, hidden = nn.GRUCell(E, H), torch.randn(B, E), torch.randn(B, H)
     from_input = x @ cell.weight_ih.T + cell.bias_ih

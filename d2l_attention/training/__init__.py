@@ -10,6 +10,6 @@ From a shell, on one process and on two::
 
 from d2l_attention.training.checkpoints import History, load_checkpoint, load_weights
 from d2l_attention.training.loop import train
-from d2l_attention.training.models import MODELS
+from d2l_attention.training.models import LEARNING_RATES, MODELS
 
-__all__ = ["MODELS", "History", "load_checkpoint", "load_weights", "train"]
+__all__ = ["LEARNING_RATES", "MODELS", "History", "load_checkpoint", "load_weights", "train"]

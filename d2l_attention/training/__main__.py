@@ -11,24 +11,26 @@ from d2l_attention.data import Vocab, load
 from d2l_attention.evaluation import evaluate
 from d2l_attention.training.checkpoints import History, load_weights
 from d2l_attention.training.loop import default_accelerator, train
-from d2l_attention.training.models import MODELS
+from d2l_attention.training.models import LEARNING_RATES, MODELS
 
 
 def main() -> None:
     """The command line: train, then translate the test split."""
     parser = argparse.ArgumentParser(
-        prog="python -m d2l_attention.training", description="Train a translation model."
+        prog="python -m d2l_attention.training",
+        description="Train a translation model, then translate the test splits.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--data", default="grammar", help="grammar, dates or a Tatoeba file")
-    parser.add_argument("--model", choices=MODELS, default="bahdanau")
-    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--model", choices=MODELS, default="bahdanau", help="which model")
+    parser.add_argument("--steps", type=int, default=1000, help="batches to learn from")
     parser.add_argument("--batch-size", type=int, default=64, help="of all processes together")
-    parser.add_argument("--lr", type=float, default=0.01, help="first learning rate")
-    parser.add_argument("--num-hiddens", type=int, default=96)
+    parser.add_argument("--lr", type=float, help="first learning rate; without it, the model's")
+    parser.add_argument("--num-hiddens", type=int, default=96, help="units of a layer")
     parser.add_argument("--guidance", type=float, default=0.0, help="weight of the guidance loss")
     parser.add_argument("--out", type=Path, help="folder for checkpoints; without it none is kept")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="of weights and of the data's order")
     try:
         run(parser.parse_args())
     except (ValueError, OSError, FloatingPointError) as error:
@@ -65,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
         tgt_vocab,
         steps=options.steps,
         batch_size=options.batch_size,
-        lr=options.lr,
+        lr=LEARNING_RATES[options.model] if options.lr is None else options.lr,
         guidance=options.guidance,
         valid=corpus.valid,
         folder=options.out,

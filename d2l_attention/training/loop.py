@@ -76,9 +76,7 @@ def train(
         raise ValueError("resume needs the folder of the run that is to go on, got None")
     accelerator = accelerator or default_accelerator()
     order = torch.Generator()
-    loader = data_loader(
-        pairs, src_vocab, tgt_vocab, batch_size, generator=order, by_length=True
-    )
+    loader = data_loader(pairs, src_vocab, tgt_vocab, batch_size, generator=order, by_length=True)
     loader.collate_fn = partial(share, accelerator, loader.collate_fn)
     run = {"seed": seed, "batch_size": batch_size, "sentences": len(loader.dataset)}
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)

@@ -8,6 +8,8 @@ from d2l_attention.seq2seq import (
     Seq2SeqDecoder,
     Seq2SeqEncoder,
 )
+from d2l_attention.transformer import TransformerEncoder
+from d2l_attention.transformer_decoder import TransformerDecoder
 
 
 def bahdanau(source_words: int, target_words: int, num_hiddens: int) -> nn.Module:
@@ -26,5 +28,16 @@ def seq2seq(source_words: int, target_words: int, num_hiddens: int) -> nn.Module
     )
 
 
+def transformer(source_words: int, target_words: int, num_hiddens: int) -> nn.Module:
+    """Two blocks a side, four heads, networks twice as wide as the model (chapter 8)."""
+    sizes = {"num_hiddens": num_hiddens, "ffn_num_hiddens": 2 * num_hiddens, "num_heads": 4}
+    return EncoderDecoder(
+        TransformerEncoder(source_words, **sizes, num_blks=2, dropout=0.0),
+        TransformerDecoder(target_words, **sizes, num_blks=2, dropout=0.0),
+    )
+
+
 # Each makes a model from two vocabulary sizes and a number of hidden units.
-MODELS = {"bahdanau": bahdanau, "seq2seq": seq2seq}
+MODELS = {"bahdanau": bahdanau, "seq2seq": seq2seq, "transformer": transformer}
+# With which it learns well on the course's corpus. A Transformer does not survive larger ones.
+LEARNING_RATES = {"bahdanau": 0.01, "seq2seq": 0.01, "transformer": 0.004}

@@ -181,6 +181,8 @@ for asked in (30.0, 25.0):
 # | 2 · Attention pooling by similarity | Can similarity alone predict? | 11.2 |
 # | 3 · Scoring functions | How alike are a query and a key? | 11.3 |
 # | 4 · Masked softmax | How do you forbid a look? | 11.3.2 |
+# | 5 · Bahdanau attention | What is a look back worth? | 11.4 |
+# | 6 · Multi-head attention | Why look in several ways at once? | 11.5 |
 #
 # 'The book' is *Dive into Deep Learning*, free at <https://d2l.ai>. You do not need it here.
 # If you read it alongside: where the book has a name, ours is the same; where it has none, such

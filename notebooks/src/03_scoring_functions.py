@@ -1111,7 +1111,8 @@ show_source(AdditiveAttention)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Three remarks. Before the first call there is nothing to read. Weights read later carry no
 # gradient; if your loss needs them (chapter 5 will), ask in the call with `need_weights=True`. And
-# with dropout at work, in training, PyTorch's kernel for the CPU does write the matrix out.
+# with dropout at work, in training, PyTorch's kernel for the CPU does write the matrix out. (`mask`
+# and `is_causal` are for chapter 4, `bias` is for chapter 7.)
 #
 # The additive layer has no fused kernel to call: it builds its large tensor, and the weights come
 # along.

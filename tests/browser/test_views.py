@@ -1,4 +1,4 @@
-"""The two views in a real JupyterLab: what the hand does, and what the eye then sees."""
+"""The three views in a real JupyterLab: what the hand does, and what the eye then sees."""
 
 import json
 from textwrap import dedent
@@ -36,6 +36,14 @@ CELLS = {
             view = AttentionView((3 * torch.randn(8, n, n)).softmax(-1), names, names)
             view.head = -1
             display(view)
+    """,
+    "sentence": """
+        from d2l_attention.data import Vocab
+        from d2l_attention.widgets import SentenceView
+        def look(words):
+            return {"weights": torch.eye(len(words)), "queries": words, "keys": words}
+        vocab = Vocab(["the cat sees a dog".split()])
+        SentenceView(look, str.split, vocab, ["the cat", "a dog sees"])
     """,
 }
 
@@ -150,6 +158,33 @@ def test_explore_follows_its_controls(notebook, record_property):
     record_property("latency", f"explore, slider: {key_to_image(page, handle)}")
 
 
+def test_sentence_view_follows_what_is_typed(notebook):
+    page = notebook.page
+    page.on("dialog", lambda dialog: pytest.fail(f"the text ran as code: {dialog.message}"))
+    field = page.get_by_label("Your sentence")
+    view, message = page.locator(".d2l-attention").last, page.locator("[role=alert]")
+    field.scroll_into_view_if_needed()
+
+    field.press("End")
+    field.press_sequentially(" sees")
+    view.locator("svg text", has_text="sees").first.wait_for()
+    assert message.count() == 0
+    before = picture(view)
+
+    markup = IMAGE_TOKEN.replace(" ", "_")
+    field.press_sequentially(f" {markup}")
+    message.get_by_text(f"The model has never seen: {markup}.", exact=True).wait_for()
+    assert picture(view) == before
+
+    page.get_by_role("button", name="a dog sees").click()
+    message.wait_for(state="detached")
+    view.locator("svg text", has_text="dog").first.wait_for()
+    assert field.input_value() == "a dog sees"
+    for theme in ("Light", "Dark"):
+        notebook.use_theme(theme)
+        notebook.screenshot(f"sentence-{theme}", page.locator(".widget-vbox").last)
+
+
 def test_pictures_for_the_eye(notebook, record_property):
     """Both themes, few and many tokens: to be looked at, see ``Notebook.screenshot``."""
     views = notebook.page.locator(".d2l-attention")
@@ -158,7 +193,7 @@ def test_pictures_for_the_eye(notebook, record_property):
         notebook.use_theme(theme)
         ground = views.first.evaluate("view => getComputedStyle(view).backgroundColor")
         assert (ground == "rgb(255, 255, 255)") == (theme == "Light")
-        for name, view in zip(["nine", "two", "sixty"], views.all(), strict=True):
+        for name, view in zip(["nine", "two", "sixty"], views.all()[:3], strict=True):
             for mode in ["lines", "heat map"]:
                 view.scroll_into_view_if_needed()
                 view.get_by_role("button", name=f"Show {mode}").click()
