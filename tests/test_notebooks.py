@@ -17,6 +17,7 @@ CHAPTERS = [
     "04_masked_softmax",
     "05_bahdanau_attention",
     "06_multi_head_attention",
+    "07_self_attention_and_positions",
 ]
 BANNED = {
     "a star import": r"^\s*from\s+\S+\s+import\s+\*",

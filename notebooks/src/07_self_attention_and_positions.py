@@ -1,0 +1,1172 @@
+# %% [markdown] slideshow={"slide_type": "slide"}
+# # 7 · Self-attention and positional encoding
+#
+# **You will**
+# - weigh self-attention against a CNN and an RNN: operations, steps in a row, length of the path;
+# - tell it where a token stands in four ways, and derive why two of them know distances alone;
+# - train all four on short sequences, read on past the training length, and find out which of
+#   them break, and why.
+#
+# About 80 minutes; one cell trains for some ten seconds. Builds on chapter 6. The book (D2L):
+# section 11.6.
+
+# %% slideshow={"slide_type": "skip"}
+import math
+import time
+
+import matplotlib.pyplot as plt
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from d2l_attention import (
+    ALiBi,
+    KeyValueCache,
+    LearnedPositionalEncoding,
+    MultiHeadAttention,
+    PositionalEncoding,
+    Positions,
+    RotaryEncoding,
+    check_shape,
+    dot_product_attention,
+    dot_score,
+    scaled_dot_score,
+    show_source,
+)
+from d2l_attention.plots import heatmap, set_style
+
+torch.set_num_threads(1)
+torch.set_printoptions(precision=2, sci_mode=False)
+set_style()
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Who bites?
+#
+# 'Dog bites man' is no news. 'Man bites dog' is.
+#
+# A layer of self-attention reads the one headline, then the other. Each word is a random vector,
+# and the answers of the three words are averaged.
+#
+# **Predict.** How far apart are the two averages?
+
+# %% slideshow={"slide_type": "fragment"}
+torch.manual_seed(0)
+dog, bites, man = torch.randn(3, 8)
+no_news, news = torch.stack([dog, bites, man])[None], torch.stack([man, bites, dog])[None]
+
+layer = MultiHeadAttention(num_hiddens=8, num_heads=2, dropout=0.0)
+one, other = layer(no_news, no_news, no_news), layer(news, news, news)
+torch.testing.assert_close(one.mean(dim=1), other.mean(dim=1))  # not apart at all
+torch.testing.assert_close(one.flip(1), other)  # 'dog' gets one answer, wherever it stands
+apart = (one - other).mean(dim=1).norm()
+print(f"the two averages are apart by {apart:.6f}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The same answer, but for rounding. No training could mend it: nothing here depends on the
+# parameters. Chapter 6 saw it in passing: shuffle the tokens, and the answers are shuffled along.
+# The word for it is **permutation equivariance**. For any order $\pi$ of the rows,
+#
+# $$f(X_\pi) = f(X)_\pi .$$
+
+# %% slideshow={"slide_type": "fragment"}
+X = torch.randn(2, 7, 8)
+for _ in range(20):
+    order = torch.randperm(7)
+    shuffled = X[:, order]
+    torch.testing.assert_close(layer(shuffled, shuffled, shuffled), layer(X, X, X)[:, order])
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Older networks know the order without being told.
+#
+# **Predict.** How do a convolution over neighbours and a recurrent network know it?
+
+# %% slideshow={"slide_type": "fragment"}
+torch.manual_seed(0)
+conv, rnn = nn.Conv1d(8, 8, kernel_size=3, padding=1), nn.RNN(8, 8, batch_first=True)
+for name, read in {
+    "CNN": lambda X: conv(X.mT).mT,
+    "RNN": lambda X: rnn(X)[0],
+    "self-attention": lambda X: layer(X, X, X),
+}.items():
+    apart = (read(no_news) - read(news)).mean(dim=1).norm()
+    print(f"{name:14} the two headlines are apart by {apart:.3f}")
+    assert (apart < 1e-6) == (name == "self-attention")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# A convolution has a weight of its own for 'the one on the left'. A recurrent network reads one
+# word after the other. Self-attention gave both up. First see what it got in return. Then give it
+# back the order.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Someone will say: 'but in chapter 6 the heads learned *before* and *opposite*'. They did, because
+# each letter carried seven extra numbers that said where it stood. That was a positional encoding
+# already, the plainest one: it has as many columns as the longest word has letters.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Three ways to read
+#
+# A sentence of $n$ tokens, $d$ numbers each. Watch how news travels:
+#
+# - **CNN** with a window of $k = 3$: one layer carries it one place, to the left and to the right.
+# - **RNN**: one step carries it one place to the right.
+# - **Self-attention**: one layer carries it anywhere.
+#
+# A *step* is what cannot begin before the one before it is done.
+
+
+# %% slideshow={"slide_type": "fragment"}
+def read_cnn(X, steps):
+    for _ in range(steps):
+        X = conv(X.mT).mT
+    return X
+
+
+def read_rnn(X, steps):
+    state = torch.zeros_like(X)
+    for _ in range(steps):  # every state listens to the one on its left
+        state = cell(X, F.pad(state[:-1], (0, 0, 1, 0)))
+    return state
+
+
+def read_attention(X, steps):
+    for _ in range(steps):
+        X = dot_product_attention(X, X, X)
+    return X
+
+
+torch.manual_seed(0)
+cell = nn.RNNCell(8, 8)
+readers = {"CNN": read_cnn, "RNN": read_rnn, "self-attention": read_attention}
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Who hears whom is a question for the gradient: does output $i$ move when input $j$ moves?
+#
+# **Predict.** Twelve tokens. Which cells are filled after one step? After four?
+
+
+# %% slideshow={"slide_type": "fragment"}
+def reached(read, n, steps):
+    """Bool (n, n): does output i (row) depend on input j (column) after so many steps?"""
+    X = torch.randn(n, 8)
+    slopes = torch.autograd.functional.jacobian(lambda X: read(X, steps).sum(dim=-1), X)
+    check_shape(slopes, (n, n, 8))
+    return (slopes != 0).any(dim=-1)
+
+
+after = {(steps, name): reached(readers[name], 12, steps) for steps in (1, 4) for name in readers}
+
+# %% slideshow={"slide_type": "subslide"}
+figure, axes = plt.subplots(2, 3, figsize=(9.5, 6.6), sharex=True, sharey=True)
+for ((steps, name), filled), ax in zip(after.items(), axes.flat, strict=True):
+    heatmap(ax, filled, range(1, 13), range(1, 13), vmax=1.4)
+    ax.set(aspect="equal", title=name if steps == 1 else "")
+    ax.tick_params(labelsize=12)
+    ax.set_xticks(range(0, 12, 3))
+    ax.set_yticks(range(0, 12, 3))
+for ax, steps in zip(axes[:, 0], ("1 step", "4 steps"), strict=True):
+    ax.set_ylabel(f"after {steps}\noutput")
+for ax in axes[1]:
+    ax.set_xlabel("input")
+figure.suptitle("Only self-attention hears everyone at once", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two rows of three grids, outputs by inputs, a cell filled where the input reaches the
+# output. After one step: the CNN has a band of three, the RNN the diagonal, self-attention
+# everything. After four: the CNN a band of nine, the RNN the diagonal and the three cells left of
+# it, self-attention everything.*
+
+# %% slideshow={"slide_type": "fragment"}
+place = torch.arange(12)
+back = place[:, None] - place  # how far output i looks back to input j
+for steps in (1, 4):
+    assert torch.equal(after[steps, "CNN"], back.abs() <= steps)
+    assert torch.equal(after[steps, "RNN"], (back >= 0) & (back < steps))
+    assert after[steps, "self-attention"].all()
+
+X = torch.randn(12, 8)
+state = torch.zeros(8)
+for token in X:  # the usual way to write an RNN ...
+    state = cell(token, state)
+torch.testing.assert_close(read_rnn(X, 12)[-1], state)  # ... is what 12 steps come to
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The **longest path**: how many steps until the last output hears the first input?
+#
+# **Predict.** For 4, 8, 16 and 32 tokens?
+
+
+# %% slideshow={"slide_type": "fragment"}
+def longest_path(read, n):
+    X, steps, slope = torch.randn(n, 8, requires_grad=True), 0, torch.zeros(n, 8)
+    while not slope[0].any():
+        steps += 1
+        (slope,) = torch.autograd.grad(read(X, steps)[-1].sum(), X)
+    return steps
+
+
+print(f"{'tokens':14}", *(f"{n:3d}" for n in (4, 8, 16, 32)))
+for name, read in readers.items():
+    paths = [longest_path(read, n) for n in (4, 8, 16, 32)]
+    print(f"{name:14}", *(f"{path:3d}" for path in paths))
+    assert paths == {"CNN": [3, 7, 15, 31], "RNN": [4, 8, 16, 32]}.get(name, [1, 1, 1, 1])
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# A window of $k$ reaches $\lfloor k/2 \rfloor$ places to each side, so a CNN needs about $2n/k$
+# layers. And a long path is a thin one: at each step of an RNN some of the news is lost.
+
+# %% slideshow={"slide_type": "fragment"}
+X = torch.randn(32, 8, requires_grad=True)
+for name, steps in (("RNN", 32), ("self-attention", 1)):
+    (slope,) = torch.autograd.grad(readers[name](X, steps)[-1].sum(), X)
+    far, near = slope[0].norm(), slope[-2].norm()
+    print(f"{name:14} slope at the first token {far:.0e}, at the last but one {near:.0e}")
+    assert (far / near < 1e-6) == (name == "RNN")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The price
+#
+# | | multiplications | steps in a row | longest path |
+# |---|---|---|---|
+# | CNN, window $k$ | $k\,n\,d^2$ | 1 a layer | $\approx 2n/k$ |
+# | RNN | $2\,n\,d^2$ | $n$ | $n$ |
+# | self-attention | $2\,n^2 d$ | 1 a layer | 1 |
+#
+# **Predict.** $d = 64$. From which $n$ on does self-attention multiply more than the RNN?
+
+# %% slideshow={"slide_type": "fragment"}
+d = 64
+conv, rnn = nn.Conv1d(d, d, kernel_size=3, padding=1), nn.RNN(d, d, batch_first=True)
+
+
+def multiplications(read, *inputs):
+    with FlopCounterMode(display=False) as counter:
+        read(*inputs)
+    return counter.get_total_flops() // 2  # it takes a multiply-add as 2
+
+
+for n in (16, 64, 512):
+    X = torch.randn(1, n, d)
+    counts = {
+        "CNN": multiplications(conv, X.mT),
+        "RNN": multiplications(rnn, X),
+        "self-attention": multiplications(
+            lambda X: dot_product_attention(X, X, X, need_weights=True), X
+        ),
+    }
+    print(f"n = {n:3d}  ", "   ".join(f"{name}: {count:10,}" for name, count in counts.items()))
+    assert list(counts.values()) == [3 * n * d**2, 2 * n * d**2, 2 * n**2 * d]
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# From $n = d$ on. (Its projections cost $4\,n\,d^2$ more, as in chapter 6.) At $n = 512$ it
+# multiplies eight times as much as the RNN.
+#
+# **Predict.** So is it slower there?
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+spent = {"RNN": [], "self-attention": []}
+with torch.no_grad():
+    for _ in range(15):
+        for name, read in (("RNN", rnn), ("self-attention", dot_product_attention)):
+            started = time.process_time()
+            read(X) if name == "RNN" else read(X, X, X)
+            spent[name].append(time.process_time() - started)
+ratio = sorted(spent["RNN"])[7] / sorted(spent["self-attention"])[7]
+print(f"the RNN takes {ratio:.1f} times as long")
+assert ratio > 1
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# It is faster, on one core of a CPU. 512 small products, each waiting for the one before, keep a
+# processor idle; two large ones do not. A GPU widens the gap. That, and the path of length 1, is
+# what self-attention gets for its $n^2$. (What to do about the $n^2$: chapters 9 and 10.)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Say what the table does not: a CNN or RNN reuses a few weights at every place, and knows about
+# neighbours before it has seen one sentence. With little data that is an advantage. Self-attention
+# has to learn what a neighbour is.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Where do I stand?
+#
+# The first idea: add the number of the place to the word vector. Place 500 drowns the word. Divide
+# by the length? Then a step from one word to the next is 1/10 in one sentence and 1/50 in another.
+#
+# Think of a counter in **binary**. Its last digit flips at every step, the next at every second
+# step, then every fourth. No digit ever exceeds 1, and no two numbers look alike.
+
+# %% slideshow={"slide_type": "fragment"}
+bits = torch.arange(32)[:, None] // 2 ** torch.arange(5) % 2  # the fastest digit first
+for number in range(8):
+    print(number, bits[number, :3].tolist())
+assert len(bits.unique(dim=0)) == 32
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Sines are bits without corners. Vaswani et al. (2017) give token $i$ a row of $d$ numbers, in
+# pairs of one **frequency** each: even columns hold the sine, odd columns the cosine.
+#
+# $$p_{i,2j} = \sin(i\,\omega_j), \quad p_{i,2j+1} = \cos(i\,\omega_j), \qquad
+#   \omega_j = 10000^{-2j/d}$$
+#
+# By hand for $d = 4$: two pairs, $\omega_0 = 1$ and $\omega_1 = 10000^{-1/2} = \frac1{100}$.
+#
+# | $i$ | $\sin i$ | $\cos i$ | $\sin\frac i{100}$ | $\cos\frac i{100}$ |
+# |---|---|---|---|---|
+# | 0 | 0 | 1 | 0 | 1 |
+# | 1 | 0.84 | 0.54 | 0.01 | 1.00 |
+# | 2 | 0.91 | −0.42 | 0.02 | 1.00 |
+
+# %% slideshow={"slide_type": "fragment"}
+P = PositionalEncoding(num_hiddens=4, dropout=0.0).P
+check_shape(P, (1, 1000, 4))  # the same for every sentence of a batch
+print(P[0, :3])
+by_hand = torch.tensor([[0, 1, 0, 1], [0.84, 0.54, 0.01, 1.00], [0.91, -0.42, 0.02, 1.00]])
+torch.testing.assert_close(P[0, :3], by_hand, atol=0.005, rtol=0)
+
+# %% slideshow={"slide_type": "subslide"}
+P = PositionalEncoding(num_hiddens=32, dropout=0.0).P[0, :64]
+figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 5.4), width_ratios=[1, 2.6])
+heatmap(left, bits, vmin=-1, vmax=1)
+heatmap(right, P, vmin=-1, vmax=1)
+left.set(title="binary counter", xlabel="digit", ylabel="position")
+right.set(title="sine and cosine, d = 32", xlabel="column", ylabel="position")
+figure.colorbar(right.images[0], ax=right, label="value")
+figure.suptitle("Both count: the left columns flip fast, the right ones slowly", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two heat maps, positions downwards. Left, the five digits of the numbers 0 to 31: stripes
+# of one row, two, four, eight and sixteen. Right, the encoding of 64 positions in 32 columns: fast
+# waves on the left, ever slower ones to the right. The last third of the columns hardly moves.*
+
+# %% slideshow={"slide_type": "fragment"}
+turns = [(64 * 10000 ** (-2 * j / 32)) / (2 * math.pi) for j in range(16)]
+print("turns within 64 positions, pair by pair:", *(f"{turn:.1f}" for turn in turns[:8]), "...")
+assert turns[0] > 10 and turns[10] < 0.05  # pair 10 on: less than a twentieth of a turn
+assert P.abs().max() <= 1 and len(P.unique(dim=0)) == 64
+
+# %% slideshow={"slide_type": "subslide"}
+show_source(PositionalEncoding)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# `P` is computed, not learned. The base class adds it: `X + P`. Back to the headlines.
+#
+# **Predict.** With `P` added, are the two averages apart?
+
+# %% slideshow={"slide_type": "fragment"}
+encoding = PositionalEncoding(num_hiddens=8, dropout=0.0)
+check_shape(encoding(no_news), (1, 3, 8))
+first, second = encoding(no_news), encoding(news)
+apart = (layer(first, first, first) - layer(second, second, second)).mean(dim=1).norm()
+print(f"with positions the headlines are apart by {apart:.3f}")
+assert apart > 0.01
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Why add?
+#
+# Adding seems to stir the word and the place into one soup. Why not put them end to end? Because
+# the next thing that happens is a matrix, and a matrix takes both to the same place:
+#
+# $$W \begin{bmatrix} x \\ p \end{bmatrix} = W_1 x + W_2 p$$
+#
+# End to end, each gets its own matrix. Added, they share one, $W(x + p)$. With hundreds of columns
+# there is room for both: training can give words and places different directions.
+
+# %% slideshow={"slide_type": "fragment"}
+torch.manual_seed(0)
+x, p, W = torch.randn(5), torch.randn(3), torch.randn(4, 8)
+torch.testing.assert_close(W @ torch.cat([x, p]), W[:, :5] @ x + W[:, 5:] @ p)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Each pair is the hand of a clock
+#
+# $(\sin, \cos)$ is a point on a circle: the tip of a hand that starts at the top and turns
+# clockwise. A row of $d$ numbers is a clock with $d/2$ hands, the fastest first.
+#
+# Move on by $\delta$ places. Each hand turns by $\delta\omega$, **whatever the time was**. School
+# knows this as the sum formulas:
+#
+# $$\begin{bmatrix} \sin((i+\delta)\omega) \\ \cos((i+\delta)\omega) \end{bmatrix} =
+# \begin{bmatrix} \cos\delta\omega & \sin\delta\omega \\ -\sin\delta\omega & \cos\delta\omega
+# \end{bmatrix}
+# \begin{bmatrix} \sin i\omega \\ \cos i\omega \end{bmatrix}$$
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# By hand, with $\omega = 90°$. The hand shows $(0, 1)$, then $(1, 0)$, $(0, -1)$, $(-1, 0)$. For
+# $\delta = 1$ the matrix is $\begin{bmatrix} 0 & 1 \\ -1 & 0 \end{bmatrix}$:
+#
+# $$\begin{bmatrix} 0 & 1 \\ -1 & 0 \end{bmatrix} \begin{bmatrix} 0 \\ 1 \end{bmatrix} =
+# \begin{bmatrix} 1 \\ 0 \end{bmatrix}, \qquad
+# \begin{bmatrix} 0 & 1 \\ -1 & 0 \end{bmatrix} \begin{bmatrix} 1 \\ 0 \end{bmatrix} =
+# \begin{bmatrix} 0 \\ -1 \end{bmatrix}$$
+#
+# One matrix, and no $i$ in it. Now all hands of a real encoding: one small matrix for each, put
+# along the diagonal of a large one.
+
+
+# %% slideshow={"slide_type": "fragment"}
+def shift(delta, d):
+    """The matrix (d, d) that takes row i of the encoding to row i + delta, for every i."""
+    angles = delta * 10000 ** (-torch.arange(0, d, 2) / d)
+    turns = [[[a.cos(), a.sin()], [-a.sin(), a.cos()]] for a in angles]
+    return torch.block_diag(*(torch.tensor(turn) for turn in turns))
+
+
+M = shift(delta=5, d=32)
+check_shape(M, (32, 32))
+torch.testing.assert_close(P[:-5] @ M.T, P[5:], atol=1e-4, rtol=0)  # all positions, one matrix
+torch.testing.assert_close(M @ M.T, torch.eye(32))  # a rotation: no length changes
+print(M[:2, :2])
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# So 'five places on' is a matrix, and a matrix is what a layer can learn. With $W_q$ turning three
+# places back, every query finds the key three places before it:
+
+# %% slideshow={"slide_type": "fragment"}
+queries, keys = P @ shift(-3, d=32).T, P
+found = dot_score(queries, keys).argmax(dim=-1)
+print("places 3 to 10 look at", found[3:11].tolist())
+assert torch.equal(found[3:], torch.arange(61))  # all 61 of them
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Distance is all there is
+#
+# Turn two hands together, and the angle between them stays. So the dot product of two rows depends
+# on their distance alone:
+#
+# $$p_i \cdot p_{i+\delta} = \sum_j \cos(\delta\,\omega_j)$$
+#
+# The matrix of all dot products is constant along each diagonal, and symmetric: a plain dot product
+# knows how far, not on which side.
+
+# %% slideshow={"slide_type": "fragment"}
+products = P @ P.T
+frequencies = 10000 ** (-torch.arange(0, 32, 2) / 32)
+for delta in (0, 1, 10, 44):
+    along = products.diagonal(delta)
+    torch.testing.assert_close(along, torch.cos(delta * frequencies).sum().expand_as(along))
+    torch.testing.assert_close(along, products.diagonal(-delta))
+    print(f"distance {delta:2d}: every pair has the dot product {along[0]:5.2f}")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Turn it yourself
+#
+# Left, the encoding with two rows marked, `distance` apart. Middle, one column, with the two
+# positions as dots. Right, the dot product of the first row with all rows, over $d/2$, so that a
+# row with itself gives 1.
+#
+# **Question.** Positions 10 and 54 are the same to column 0. Find the first column in which they
+# differ by more than 0.5. Then keep the distance and move the position: which number does not move?
+
+
+# %% slideshow={"slide_type": "skip"}
+P_view = PositionalEncoding(num_hiddens=32, dropout=0.0).P[0, :100]
+
+
+def compare_positions(figure, position=10, distance=44, column=0):
+    rows, wave, products = figure.subplots(1, 3, width_ratios=[1.1, 1, 1])
+    two = [position, position + distance]
+    heatmap(rows, P_view, vmin=-1, vmax=1)
+    for row, style in zip(two, ("-", "--"), strict=True):
+        rows.axhline(row, color="#D55E00", linewidth=2, linestyle=style)
+    rows.axvline(column, color="black", linewidth=2)
+    rows.set(xlabel="column", ylabel="position", title=f"positions {two[0]} and {two[1]}")
+
+    values = P_view[:, column]
+    wave.plot(values, color="black", linewidth=1.5)
+    wave.plot(two, values[two], "o", color="#D55E00", markersize=11)
+    gap = (values[two[1]] - values[two[0]]).abs()
+    wave.set(ylim=(-1.1, 1.1), xlabel="position", title=f"column {column}: apart by {gap:.2f}")
+
+    cosines = P_view @ P_view[position] / 16
+    products.plot(cosines, color="tab:blue", linewidth=1.5)
+    products.plot(two[1], cosines[two[1]], "o", color="#D55E00", markersize=11)
+    products.set(ylim=(-0.3, 1.1), xlabel="position")
+    products.set_title(f"dot product {cosines[two[1]]:.2f}")
+
+
+# %% slideshow={"slide_type": "subslide"}
+from d2l_attention.widgets import explore
+
+explore(
+    compare_positions,
+    figsize=(11.5, 4.2),
+    alt="The encoding with two rows marked, one column as a wave, and dot products of rows.",
+    position=(0, 50),
+    distance=(0, 49),
+    column=(0, 31),
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view of three panels: the encoding as a heat map with two rows and a
+# column marked, the chosen column as a wave with two dots, and the dot products of the first row
+# with all rows, a curve that peaks at the row itself.*
+
+# %% slideshow={"slide_type": "fragment"}
+gaps = (P_view[10] - P_view[54]).abs()
+print("columns 0 to 7 differ by", [round(gap, 2) for gap in gaps[:8].tolist()])
+first_apart = (gaps > 0.5).nonzero()[0].item()
+print(f"first column with more than 0.5: {first_apart}")
+
+turns = 44 * frequencies / (2 * math.pi)
+print("turns of the first three hands in 44 places:", *(f"{turn:.2f}" for turn in turns[:3]))
+anywhere = torch.stack([P_view[i] @ P_view[i + 44] for i in range(51)]) / 16
+torch.testing.assert_close(anywhere, anywhere[0].expand(51))
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Column 4, the third hand. For the fast hand 44 places are seven turns, for the second nearly four,
+# and both are back where they were. The number that does not move stands over the right panel:
+# 0.61, wherever you start.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# 44 is seven turns of the fast hand, almost to the degree: 7 times 6.283 is 43.98. One hand cannot
+# tell the two times apart, as the minute hand cannot tell noon from one o'clock. Slide the
+# distance at column 0 and let them find another twin: 25 is almost four turns.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Do many columns keep far positions apart?
+#
+# Chapter 3: random vectors of many entries are almost orthogonal. Are the rows of an encoding, 100
+# places apart and more?
+#
+# **Predict.** With $d$ from 2 to 512: does the largest cosine fall? To 0?
+
+# %% slideshow={"slide_type": "fragment"}
+cosines = {}
+for d in (2, 8, 64, 512):
+    rows = PositionalEncoding(d, dropout=0.0, max_len=1000).P[0]
+    cosines[d] = rows @ rows[0] / (d / 2)  # of position 0 with each; it is the same for any i
+    far = cosines[d][100:]
+    print(f"d = {d:3d}   largest {far.max():.2f}   spread {far.std():.2f}   mean {far.mean():.2f}")
+largest = [cosines[d][100:].max() for d in cosines]
+assert largest == sorted(largest, reverse=True) and largest[0] > 0.99 and largest[-1] < 0.5
+assert cosines[512][100:].mean() > 0.2  # far from 0
+
+# %% slideshow={"slide_type": "subslide"}
+_, ax = plt.subplots(figsize=(8.5, 4.2))
+styles = {2: ("0.75", "-"), 8: ("tab:orange", "-"), 64: ("tab:blue", "-"), 512: ("black", "--")}
+for d, (color, style) in styles.items():
+    width = {2: 1, 8: 1.5}.get(d, 2.5)
+    ax.plot(cosines[d][:300], color=color, linestyle=style, linewidth=width, label=f"d = {d}")
+ax.set(xlabel="distance", ylabel="cosine", ylim=(-1.1, 1.1))
+ax.set_title("More columns: fewer look-alikes, but the cosine does not fall to 0")
+ax.legend(frameon=False, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.2))
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the cosine of two rows against their distance, 0 to 300. With d = 2 it swings between −1
+# and 1 all the way. With d = 8 the swings are half as large. With d = 64 the curve falls with small
+# ripples, with d = 512 smoothly; both fall fast at first and are near 0.3 at distance 300.*
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The look-alikes go: with one hand there is a twin at every turn, with 256 hands none. But the
+# cosine levels off above 0, and more columns do not help. The slow hands are to blame: at distance
+# 100, half of all hands have turned by less than a radian, for any $d$. Random rows do better:
+
+# %% slideshow={"slide_type": "fragment"}
+for d in (8, 64, 512):
+    slow = 100 * 10000 ** (-torch.arange(0, d, 2) / d) < 1
+    torch.manual_seed(0)
+    drawn = F.normalize(torch.randn(1000, d), dim=-1)
+    spread = (drawn[0] @ drawn[100:].T).std()
+    print(f"d = {d:3d}   slow hands {slow.float().mean():.0%}   random rows: spread {spread:.2f}")
+    assert slow.float().mean() < 0.5 <= slow.float().mean() + 2 / d
+    assert abs(spread * d**0.5 - 1) < 0.1
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Learned positions
+#
+# Or learn the rows: a table with a vector for each position, as an embedding has one for each word
+# (Gehring et al., 2017). It costs `max_len` times $d$ parameters, and it has an end.
+
+# %% slideshow={"slide_type": "fragment"}
+learned = LearnedPositionalEncoding(num_hiddens=32, dropout=0.0, max_len=16)
+for name, module in (("sinusoidal", PositionalEncoding(32, 0.0)), ("learned", learned)):
+    print(f"{name:10} parameters: {sum(p.numel() for p in module.parameters())}")
+try:
+    learned(torch.randn(1, 17, 32))
+except ValueError as error:
+    print(error)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# A larger table would take 17 tokens, but a row that no training sentence reaches stays what it was
+# at the start: random numbers. And nothing in the table says that row 7 stands between 6 and 8.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Rotary: turn the query and the key
+#
+# What attention needs is a score. Su et al. (2021) ask: can the score itself know the distance, and
+# nothing else of the places? Yes: add nothing. **Turn** the query by its place, the key by its own.
+#
+# Take $d = 2$, and $R(\alpha)$ for the turn by $\alpha$. A turn has $R(\alpha)^\top = R(-\alpha)$,
+# and two turns in a row add up:
+#
+# $$\big(R(i\omega)\,q\big)^{\!\top} \big(R(j\omega)\,k\big)
+#   = q^\top R(-i\omega)\,R(j\omega)\,k
+#   = q^\top R\big((j-i)\,\omega\big)\,k$$
+#
+# $i$ and $j$ have gone; their distance is left.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# By hand, $\omega = 1$, $q = k = (1, 0)$. Place $i$ turns it to $(\cos i, \sin i)$. The query at 5,
+# the key at 3:
+#
+# $$\cos 5 \cos 3 + \sin 5 \sin 3 = \cos(5 - 3) = -0.42$$
+#
+# **Predict.** The query at 105, the key at 103?
+
+# %% slideshow={"slide_type": "fragment"}
+rotary = RotaryEncoding(head_size=2)
+east = torch.tensor([1.0, 0.0]).expand(1, 1, 1, 2)  # sentence, head, token, number
+for i, j in ((5, 3), (105, 103), (2, 0), (3, 5)):
+    query, key = rotary.rotate(east, offset=i), rotary.rotate(east, offset=j)
+    score = dot_score(query, key).item()
+    print(f"query at {i:3d}, key at {j:3d}: score {score:.2f}")
+    assert abs(score - math.cos(i - j)) < 1e-5
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# With more columns, each pair turns at its own speed: the hands of the clock again. Here with
+# random queries and keys of 8 numbers. All scores, with the sentence begun at 0 and at 1000:
+
+# %% slideshow={"slide_type": "fragment"}
+torch.manual_seed(0)
+rotary = RotaryEncoding(head_size=8)
+q, k, v = torch.randn(3, 1, 4, 5, 8)  # each (sentence, head, token, number)
+
+
+def rotary_scores(offset):
+    return dot_score(rotary.rotate(q, offset=offset), rotary.rotate(k, offset=offset))
+
+
+check_shape(rotary_scores(0), (1, 4, 5, 5))
+torch.testing.assert_close(rotary_scores(1000), rotary_scores(0), atol=1e-3, rtol=1e-3)
+assert not torch.allclose(rotary_scores(0), dot_score(q, k))  # but the distance counts
+assert torch.equal(rotary(no_news), no_news)  # and nothing is added to the words
+torch.testing.assert_close(rotary.rotate(q, offset=9).norm(dim=-1), q.norm(dim=-1))
+
+# %% slideshow={"slide_type": "subslide"}
+show_source(RotaryEncoding.rotate)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Predict.** Queries and keys are turned. Should values be turned, too?
+
+# %% slideshow={"slide_type": "fragment"}
+
+
+def attend(offset, turn_values):
+    queries, keys, values = (rotary.rotate(X, offset=offset) for X in (q, k, v))
+    return dot_product_attention(queries, keys, values if turn_values else v)
+
+
+for turn_values in (False, True):
+    moved = (attend(0, turn_values) - attend(100, turn_values)).abs().max()
+    print(f"values turned: {turn_values!s:5}   the answer moves by {moved:.3f}")
+    assert (moved < 1e-4) == (not turn_values)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# No. The weights have done their work; a turned value would say where the *sentence* began, and the
+# answer would change though no distance did. And at the same distance the same word would say
+# different things.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## ALiBi: pay for distance
+#
+# The plainest of all (Press et al., 2022). Turn nothing, add nothing to the words. Subtract from
+# each score the distance times a **slope** $m$, one for each head:
+#
+# $$\text{score}(i, j) = \frac{q_i \cdot k_j}{\sqrt d} - m\,\lvert i - j\rvert$$
+#
+# The slopes are not learned. For 8 heads: $\frac12, \frac14, \frac18, \dots, \frac1{256}$.
+#
+# By hand: $m = \frac12$, equal words at distances 0, 1, 2. The scores are $0, -\frac12, -1$;
+# $e$ to them is $1, 0.61, 0.37$; the weights are $0.51, 0.31, 0.19$.
+
+# %% slideshow={"slide_type": "fragment"}
+alibi = ALiBi(num_heads=8)
+print("slopes", ", ".join(f"1/{1 / slope:.0f}" for slope in alibi.slopes.tolist()))
+assert alibi.slopes.tolist() == [2**-i for i in range(1, 9)]
+assert list(alibi.parameters()) == []
+
+bias = alibi.bias(3, 3)
+check_shape(bias, (8, 3, 3))  # head, query, key: the same for every sentence
+print(bias[0])
+weights = bias[0, 2].flip(0).softmax(dim=-1)  # the last query, the nearest key first
+torch.testing.assert_close(weights, torch.tensor([0.51, 0.31, 0.19]), atol=0.005, rtol=0)
+
+# %% slideshow={"slide_type": "subslide"}
+past = torch.ones(24, 24, dtype=torch.bool).tril()
+sight = alibi.bias(24, 24).masked_fill(~past, -torch.inf).softmax(dim=-1)
+figure, axes = plt.subplots(1, 3, figsize=(11, 4.6), sharey=True)
+for ax, head in zip(axes, (0, 2, 7), strict=True):
+    heatmap(ax, sight[head], vmax=0.4)
+    ax.set(title=f"slope 1/{2 ** (head + 1)}", xlabel="key", aspect="equal")
+axes[0].set_ylabel("query")
+figure.colorbar(axes[0].images[0], ax=axes, label="weight, 0.4 or more is dark")
+figure.suptitle("Equal words, causal: steep heads look near, flat heads far", fontsize=17)
+plt.show()
+
+near = [sight[head, -1, -5:].sum().item() for head in (0, 2, 7)]
+print("weight on the nearest five:", *(f"{share:.0%}" for share in near))
+assert near[0] > 0.9 and near[2] < 0.25
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: three heat maps of 24 queries by 24 keys, lower triangles. Slope 1/2: dark near the
+# diagonal, white five places away. Slope 1/8: a paler, broader band. Slope 1/256: each row is
+# nearly even over all of its past.*
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Four ways, three places to say it
+#
+# | | says it in | parameters | ends at | scores know |
+# |---|---|---|---|---|
+# | sinusoidal | the word vectors | 0 | `max_len`, any you like | place and distance |
+# | learned | the word vectors | `max_len` · $d$ | `max_len` | place |
+# | rotary | queries and keys | 0 | nowhere | distance, either side |
+# | ALiBi | the scores | 0 | nowhere | how far, not which side |
+#
+# The package has one interface for all: a `Positions` module with three hooks.
+
+# %% slideshow={"slide_type": "-"}
+show_source(Positions)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **The small print.** A *causal* layer without positions is not quite blind to order: place 1
+# sees one token, place 2 sees two. Language models without any encoding can learn from that
+# (Haviv et al., 2022).
+
+# %% slideshow={"slide_type": "skip"}
+one = layer(no_news, no_news, no_news, is_causal=True)
+other = layer(news, news, news, is_causal=True)
+assert not torch.allclose(one.mean(dim=1), other.mean(dim=1), atol=1e-3)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Longer than anything seen
+#
+# A model is trained on short texts and gets a long one. Which of the four still work?
+#
+# Two games with the letters a to h. At each place, looking back only, name
+#
+# - **three back**: the letter three places before. Only the place counts.
+# - **last capital**: the latest capital letter. What counts is a mark *and* how recent it is.
+
+
+# %% slideshow={"slide_type": "fragment"}
+def three_back(n, length):
+    """Letters (n, length), and the letter three places before each."""
+    letters = torch.randint(8, (n, length))
+    targets = letters.roll(3, dims=1)
+    targets[:, :3] = -100  # there is none: cross_entropy leaves these out
+    return letters, targets
+
+
+def last_capital(n, length):
+    """Small letters 0 to 7, capitals 8 to 15, and the latest capital at each place."""
+    letters, capital = torch.randint(8, (n, length)), torch.rand(n, length) < 0.2
+    capital[:, 0] = True  # so that there always is one
+    latest = torch.where(capital, torch.arange(length), 0).cummax(dim=1).values
+    return letters + 8 * capital, letters.gather(1, latest)
+
+
+torch.manual_seed(0)
+for game in (three_back, last_capital):
+    letters, targets = game(1, 16)
+    print(f"{game.__name__:12}", *("abcdefghABCDEFGH"[i] for i in letters[0].tolist()))
+    print(f"{'answer':12}", *("abcdefgh"[i] if i >= 0 else "-" for i in targets[0].tolist()))
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# One layer of four heads, 32 numbers wide. The four models differ in one argument.
+
+
+# %% slideshow={"slide_type": "fragment"}
+class Reader(nn.Module):
+    """Letters (B, n) -> scores of the 8 answers at each place, (B, n, 8)."""
+
+    def __init__(self, positions):
+        super().__init__()
+        self.embedding = nn.Embedding(16, 32)
+        self.positions = positions
+        self.attention = MultiHeadAttention(32, 4, dropout=0.0, positions=positions)
+        self.readout = nn.Linear(32, 8)
+
+    def forward(self, letters, mask=None):
+        X = self.positions(self.embedding(letters))
+        return self.readout(X + self.attention(X, X, X, mask=mask, is_causal=True))
+
+
+kinds = {
+    "sinusoidal": lambda: PositionalEncoding(32, 0.0, max_len=64),
+    "learned": lambda: LearnedPositionalEncoding(32, 0.0, max_len=64),
+    "rotary": lambda: RotaryEncoding(head_size=8),
+    "ALiBi": lambda: ALiBi(num_heads=4),
+}
+
+
+# %% slideshow={"slide_type": "subslide"}
+def train(kind, game, seed=0, steps=200):
+    torch.manual_seed(seed)
+    model = Reader(kinds[kind]())
+    model(game(1, 16)[0])  # the first call fixes the sizes of the parameters
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(steps):
+        letters, targets = game(32, 16)  # never longer than 16
+        loss = F.cross_entropy(model(letters).flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model
+
+
+@torch.no_grad()
+def accuracy(model, game, mask=None):
+    """The share of right answers at each of 64 places: four times the training length."""
+    torch.manual_seed(99)
+    letters, targets = game(500, 64)
+    return (model(letters, mask).argmax(dim=-1) == targets).float().mean(dim=0)
+
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Predict.** Four encodings, two games, trained on 16 places. Which of the eight still answer at
+# place 32? Which at place 64? And does any fail within the 16?
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+games = {"three back": three_back, "last capital": last_capital}
+models = {(name, kind): train(kind, game) for name, game in games.items() for kind in kinds}
+curves = {(name, kind): accuracy(model, games[name]) for (name, kind), model in models.items()}
+parts = {"trained, 4-16": slice(3, 16), "17-32": slice(16, 32), "33-64": slice(32, 64)}
+print(f"{'places':28}", *(f"{part:>14}" for part in parts))
+for (name, kind), curve in curves.items():
+    print(f"{name:14} {kind:13}", *(f"{curve[part].mean():14.0%}" for part in parts.values()))
+
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
+figure, axes = plt.subplots(1, 2, figsize=(11.5, 4.6), sharey=True)
+looks = {"sinusoidal": ("tab:orange", ":"), "learned": ("0.6", "-")}
+looks |= {"rotary": ("tab:blue", "-"), "ALiBi": ("black", "--")}
+for ax, name in zip(axes, games, strict=True):
+    for kind, (color, style) in looks.items():
+        curve = curves[name, kind]
+        ax.plot(range(4, 65), curve[3:], color=color, linestyle=style, label=kind)
+    ax.axvspan(1, 16, color="0.92", zorder=0)
+    ax.text(8.5, 1.04, "trained", ha="center")
+    ax.axhline(1 / 8, color="black", linewidth=0.8)
+    ax.set(title=name, xlabel="place", xticks=[1, 16, 32, 48, 64], ylim=(0, 1.12))
+axes[0].text(64, 0.06, "guessing", ha="right")
+axes[0].set(ylabel="right answers", yticks=[0, 0.5, 1], yticklabels=["0%", "50%", "100%"])
+figure.legend(
+    *axes[0].get_legend_handles_labels(), ncols=4, frameon=False, loc="outside lower center"
+)
+figure.suptitle(
+    "Past 16 places, added positions break at once; ALiBi holds what it can do", fontsize=16
+)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: right answers against the place, 4 to 64, for two games; places up to 16 are shaded as
+# trained. Three back: sinusoidal, learned and rotary are at 100% up to 16. Then learned drops to
+# guessing at once; sinusoidal drops too, but for a few peaks; rotary holds until about 32 and falls
+# to guessing. ALiBi is near 30% throughout. Last capital: all begin near 100%; sinusoidal and
+# learned fall from 17 on, rotary from about 40 on; ALiBi stays level at about 95% up to 64.*
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+mean = {
+    (*key, part): curve[where].mean().item()
+    for key, curve in curves.items()
+    for part, where in parts.items()
+}
+for (name, kind, part), right in mean.items():
+    if part == "trained, 4-16":  # all learn both games, with one exception
+        assert right < 0.45 if (name, kind) == ("three back", "ALiBi") else right > 0.92
+    elif kind in ("sinusoidal", "learned"):  # break as soon as places are new
+        assert right < 0.75
+    elif kind == "rotary":  # holds for twice the length, then breaks
+        assert right > 0.85 if part == "17-32" else right < 0.7
+for part in parts:
+    assert mean["last capital", "ALiBi", part] > 0.85  # level, at four times the length
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Why they break
+#
+# - **Learned.** Rows 17 to 64 are the random numbers of the start. Training has not touched them.
+# - **Sinusoidal.** A matrix that works everywhere exists: you built it above, by hand. Training
+#   on 16 places had no reason to find that one.
+# - **ALiBi** at three back. A nearer key always pays less. Between equal letters the nearest wins:
+#   one such layer cannot aim *past* a neighbour, at any length.
+# - **Rotary.** Only distances count. But at place 40 there are keys 39 places away, and distances
+#   above 15 were never seen either.
+
+# %% slideshow={"slide_type": "fragment"}
+torch.manual_seed(0)
+at_start = kinds["learned"]().P  # the same seed: the table before the first step
+trained = models["three back", "learned"].positions.P
+assert torch.equal(trained[:, 16:], at_start[:, 16:])
+assert not torch.equal(trained[:, :16], at_start[:, :16])
+
+same = torch.randn(1, 1, 8).expand(1, 10, 8).contiguous()  # ten times the same token
+no_aim = MultiHeadAttention(8, 2, dropout=0.0, positions=ALiBi(2))
+_, weights = no_aim(same, same, same, is_causal=True, need_weights=True)
+assert (weights.argmax(dim=-1) == torch.arange(10)).all()  # each looks at itself first
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Predict.** The last explanation can be tested. Let every query see the latest 16 tokens only, so
+# that no *distance* is new. Nothing is trained again. Which of the three come back?
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+place = torch.arange(64)
+window = place[:, None] - place < 16  # with the causal mask: the latest 16
+windowed = {
+    (name, kind): accuracy(models[name, kind], games[name], mask=window)
+    for name in games
+    for kind in ("sinusoidal", "learned", "rotary")
+}
+print(f"{'places':28}", *(f"{part:>14}" for part in parts))
+for (name, kind), curve in windowed.items():
+    print(f"{name:14} {kind:13}", *(f"{curve[part].mean():14.0%}" for part in parts.values()))
+    new_places = curve[16:].mean()
+    assert new_places > 0.93 if kind == "rotary" else new_places < 0.75
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Rotary alone. It has no places, only distances; with 16 of those it works anywhere. The other two
+# stay broken: their *places* are new, however little they see.
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+# Chance? Another start of the two that held.
+for name, kind in (("three back", "rotary"), ("last capital", "ALiBi")):
+    curve = accuracy(train(kind, games[name], seed=1), games[name])
+    shares = [curve[part].mean().item() for part in parts.values()]
+    print(f"{name:14} {kind:13}", *(f"{share:14.0%}" for share in shares))
+    for part, share in zip(parts, shares, strict=True):
+        assert abs(share - mean[name, kind, part]) < 0.2
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# And why does ALiBi not reach 100% at last capital? Its steepest slope is $\frac14$ here. Two
+# capitals side by side then differ by $\frac14$ in the score, which is not much. So look where its
+# mistakes are: by the distance between the latest capital and the one before.
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+torch.manual_seed(99)
+letters, targets = last_capital(500, 64)
+capitals = torch.where(letters >= 8, place, -99)
+latest = capitals.cummax(dim=1).values
+before = F.pad(capitals[:, :-1], (1, 0), value=-99).cummax(dim=1).values.gather(1, latest)
+gap = latest - before
+with torch.no_grad():
+    right = (models["last capital", "ALiBi"](letters).argmax(dim=-1) == targets).float()
+beside, apart = right[gap == 1].mean(), right[gap >= 4].mean()
+print(f"capitals side by side: {beside:.0%} right, four places apart and more: {apart:.0%}")
+assert beside + 0.05 < apart
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What this does not show
+#
+# - One layer, two toy games, 16 places, 200 steps. Nothing here says which encoding gives the
+#   better language model. Several layers were not tried.
+# - 'Holds' is not 'is better'. ALiBi reads on to any length, and cannot play three back at all.
+# - Vaswani et al. (2017) hoped that sines 'may allow' reading past the training length. Here they
+#   do not; a hand-made matrix would.
+# - On reasoning tasks, in larger models, Kazemnejad et al. (2023) find ALiBi and rotary 'not well
+#   suited' to longer inputs, and a decoder without any encoding better. Measure on *your* task.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The window is the experiment to dwell on: an explanation, a prediction from it, and a test that
+# could have failed. Ask what would follow in practice. Answers to expect: train on longer texts,
+# keep a window (chapter 9), or squeeze the angles so that long distances look like short ones.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## One token at a time
+#
+# A decoder writes one token, then the next. Each call of the encoding gets a sequence of **one**
+# token. Which position does it take that token to have?
+#
+# In the book's decoder every call begins to count at 0. So every token gets row 0. The package's
+# encodings take an `offset`: how many tokens came before. (The `cache` keeps keys and values of the
+# tokens so far: chapter 8.)
+
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+@torch.no_grad()
+def one_by_one(model, letters, count):
+    cache, answers = KeyValueCache(), []
+    for i in range(letters.shape[1]):
+        X = model.positions(model.embedding(letters[:, i : i + 1]), offset=i if count else 0)
+        answers.append(model.readout(X + model.attention(X, X, X, is_causal=True, cache=cache)))
+    return torch.cat(answers, dim=1)
+
+
+model = models["three back", "sinusoidal"]
+torch.manual_seed(5)
+letters, targets = three_back(500, 16)
+right = {}
+for count in (True, False):
+    answers = one_by_one(model, letters, count)
+    right[count] = (answers.argmax(dim=-1) == targets)[:, 3:].float().mean().item()
+    print(f"offset counts on: {count!s:5}   right answers {right[count]:.0%}")
+torch.testing.assert_close(one_by_one(model, letters, True), model(letters), atol=1e-4, rtol=1e-4)
+assert right[True] > 0.99 and right[False] < 0.4
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# With the offset, token by token gives what the whole sequence gives. Without, the model knows the
+# letters and not their order: the headlines again. No error, no warning; the training looked fine.
+# (For rotary and ALiBi the layer counts by itself: its cache knows how long it is.)
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+for kind in ("rotary", "ALiBi"):
+    model = models["last capital", kind]
+    letters, _ = last_capital(3, 16)
+    expected = model(letters)
+    torch.testing.assert_close(one_by_one(model, letters, True), expected, atol=1e-4, rtol=1e-4)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Summary
+#
+# - Self-attention reaches everyone in one step, for $2n^2d$ multiplications, and pays with the
+#   order: shuffle in, shuffle out.
+# - Sinusoidal: $d/2$ hands of a clock. A shift is a rotation, the same at every place.
+# - Learned: a table with an end. Rotary: turn queries and keys, not values; scores know distances
+#   alone. ALiBi: a fee on distance, no parameters.
+# - Past the training length, new *places* broke two encodings and new *distances* rotary. ALiBi
+#   held where nearness was the point, and could not aim where it was not.
+# - Decoding: pass the `offset`.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ## Exercises
+#
+# Write your answer into the cell and run it: `check` says what is right or what went wrong.
+# `hint("7.1")` gives one more hint each time, `solution("7.1")` the whole way.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **7.1** The second row · *easy, 4 minutes* · by hand
+#
+# Tokens are $d = 4$ numbers wide. What does the sinusoidal encoding add to the second token, which
+# stands at position 1? Use a calculator, not the package. Give a list of four numbers, to two
+# decimals.
+
+# %% slideshow={"slide_type": "skip"}
+from d2l_attention.exercises import check, hint, solution
+
+answer = None
+
+check("7.1", answer)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **7.2** Who notices the swap? · *easy, 8 minutes* · predict, then measure
+#
+# Five random words of 12 numbers enter `MultiHeadAttention(12, 3, 0.0)` as queries, keys and
+# values. Then words 1 and 3 change places; 0, 2 and 4 stay. For how many of these three does the
+# output change
+#
+# - as it is;
+# - with `PositionalEncoding(12, 0.0)` before it;
+# - with `positions=ALiBi(3)` instead;
+# - with nothing but `is_causal=True`?
+#
+# Predict, measure, and give four counts, such as `(3, 3, 3, 3)`.
+
+# %% slideshow={"slide_type": "skip"}
+answer = None
+
+check("7.2", answer)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **7.3** Add the positions · *medium, 10 minutes* · complete a function
+#
+# From embeddings X (B, n, d) to X plus the sinusoidal encoding, the same shape and dtype. The first
+# word of each sentence stands at position `offset`, the next one behind it. Column $2j$ holds the
+# sine and column $2j + 1$ the cosine of position / $10000^{2j/d}$. d may be odd: then the last
+# column is a sine.
+
+
+# %% slideshow={"slide_type": "skip"}
+def add_positions(X, offset): ...
+
+
+check("7.3", add_positions)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **7.4** Turn the pairs · *medium, 12 minutes* · complete a function
+#
+# The rotary encoding of queries or keys X (B, H, n, d), d even. The first token of each head stands
+# at position `offset`. Columns $2j$ and $2j + 1$ are a pair $(a, b)$. At position $p$ it becomes
+# $(a \cos t - b \sin t,\ a \sin t + b \cos t)$ with $t = p / 10000^{2j/d}$. Shape and dtype stay.
+
+
+# %% slideshow={"slide_type": "skip"}
+def rotate(X, offset): ...
+
+
+check("7.4", rotate)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **7.5** Far keys shout · *medium, 12 minutes* · find the bug
+#
+# `alibi_bias` should give what ALiBi adds to the scores of causal self-attention, (H, Q, K). Of
+# `num_keys` tokens the last `num_queries` ask. A key at distance $n$ costs $m$ times $n$. Head $h$
+# of $H = 1, 2, 4, 8, \dots$ heads, counted from 1, has the slope $m = 2^{-8h/H}$. Keys behind a
+# query get $-\infty$. There are four bugs. Mend them.
+
+# %% slideshow={"slide_type": "skip"}
+import torch
+
+
+def alibi_bias(num_heads, num_queries, num_keys):
+    slopes = 2.0 ** (-8 * torch.arange(num_heads) / num_heads)
+    queries = torch.arange(num_queries)[:, None]
+    keys = torch.arange(num_keys)
+    bias = slopes[:, None, None] * (queries - keys)
+    return bias.masked_fill(keys >= queries, -torch.inf)
+
+
+check("7.5", alibi_bias)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **7.6** The test that knows where tokens stand · *hard, 20 minutes* · write the test
+#
+# Your test takes a function `attend(queries, keys, values, first_query, first_key)`: scaled
+# dot-product attention with a rotary encoding as in 7.4. Queries and keys are (B, H, n, D), not yet
+# turned, values (B, H, K, V). The first query and the first key stand at the positions given, and
+# nothing is masked. The test returns without a word where the function is right, and raises an
+# `AssertionError` for each of six broken ones:
+#
+# - the queries alone are turned;
+# - the values are turned, too;
+# - queries are turned one way, keys the other;
+# - queries are turned in pairs of neighbours, keys in pairs $j$ and $j + D/2$;
+# - queries and keys are both counted from 0, whatever is given;
+# - the scores are not divided by the root of D.
+
+
+# %% slideshow={"slide_type": "skip"}
+def test_rotary(attend): ...
+
+
+check("7.6", test_rotary)
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+from d2l_attention.exercises import progress
+
+progress()
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Sources
+#
+# - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, section 11.6: the
+#   comparison, the encoding, the rotation; 11.7: the decoder that writes one token at a time.
+#   [d2l.ai](https://d2l.ai)
+# - A. Vaswani et al., *Attention Is All You Need*, NeurIPS 2017, arXiv:1706.03762. Section 3.5:
+#   sines and cosines; section 4: the table of costs.
+# - J. Gehring et al., *Convolutional Sequence to Sequence Learning*, ICML 2017, arXiv:1705.03122.
+#   Section 3.1: learned positions.
+# - J. Su et al., *RoFormer: Enhanced Transformer with Rotary Position Embedding*, 2021,
+#   arXiv:2104.09864. Section 3.2.
+# - O. Press, N. A. Smith, M. Lewis, *Train Short, Test Long: Attention with Linear Biases Enables
+#   Input Length Extrapolation*, ICLR 2022, arXiv:2108.12409. Section 3.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# On what is disputed:
+#
+# - A. Haviv et al., *Transformer Language Models without Positional Encodings Still Learn
+#   Positional Information*, Findings of EMNLP 2022, arXiv:2203.16634.
+# - A. Kazemnejad et al., *The Impact of Positional Encoding on Length Generalization in
+#   Transformers*, NeurIPS 2023, arXiv:2305.19466.
