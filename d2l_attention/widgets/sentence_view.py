@@ -21,18 +21,22 @@ class SentenceView(widgets.VBox):
     field; ``tokenize`` makes words of the text. Words that are not in ``vocab`` are named, and
     so is a sentence of more than ``max_words``; the last picture then stays.
 
+    Where there are ``kinds`` of attention to choose from, a row of buttons names them, and it is
+    ``look(words, kind)`` that is called.
+
     Errors: ``ValueError`` where there is no example; the first must be a sentence that can be
     shown.
     """
 
     def __init__(
         self,
-        look: Callable[[list[str]], dict],
+        look: Callable[..., dict],
         tokenize: Callable[[str], list[str]],
         vocab: Vocab,
         examples: Sequence[str],
         *,
         max_words: int = 16,
+        kinds: Sequence[str] = (),
     ):
         if not examples:
             raise ValueError("examples must hold at least one sentence, got none")
@@ -49,14 +53,21 @@ class SentenceView(widgets.VBox):
             widgets.Button(description=example, layout=widgets.Layout(width="auto"))
             for example in examples
         ]
+        self.kind = widgets.ToggleButtons(
+            options=kinds,
+            description="Attention",
+            style={"button_width": "auto", "description_width": "initial"},
+        )
         self.message = widgets.HTML()
         words = tokenize(examples[0])
         if found := self.problem(words):
             raise ValueError(f"the first example cannot be shown: {found}")
-        self.view = AttentionView(**look(words))
+        self.view = AttentionView(**self._ask(words))
         row = widgets.HBox(self.examples, layout=widgets.Layout(flex_flow="row wrap"))
-        super().__init__([self.text, row, self.message, self.view])
+        choice = [self.kind] if kinds else []
+        super().__init__([self.text, row, *choice, self.message, self.view])
         self.text.observe(self._changed, "value")
+        self.kind.observe(self._changed, "value")
         for button in self.examples:
             button.on_click(self._take_example)
 
@@ -80,11 +91,14 @@ class SentenceView(widgets.VBox):
         said = self.problem(words)
         if said is None:
             try:
-                self.view.update(**self._look(words))
+                self.view.update(**self._ask(words))
             except Exception as error:  # the reader is to see it, wherever it comes from
                 said = f"{type(error).__name__}: {error}"
         # What the reader typed is text, also where it looks like HTML.
         self.message.value = f'<span role="alert">{html.escape(said)}</span>' if said else ""
+
+    def _ask(self, words: list[str]) -> dict:
+        return self._look(words, self.kind.value) if self.kind.options else self._look(words)
 
     def _take_example(self, button: widgets.Button) -> None:
         self.text.value = button.description

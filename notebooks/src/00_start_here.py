@@ -183,6 +183,8 @@ for asked in (30.0, 25.0):
 # | 4 · Masked softmax | How do you forbid a look? | 11.3.2 |
 # | 5 · Bahdanau attention | What is a look back worth? | 11.4 |
 # | 6 · Multi-head attention | Why look in several ways at once? | 11.5 |
+# | 7 · Self-attention and positional encoding | How does it know the order? | 11.6 |
+# | 8 · The Transformer | What if attention is all there is? | 11.7 |
 #
 # 'The book' is *Dive into Deep Learning*, free at <https://d2l.ai>. You do not need it here.
 # If you read it alongside: where the book has a name, ours is the same; where it has none, such

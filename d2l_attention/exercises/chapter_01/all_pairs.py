@@ -5,14 +5,9 @@ from torch import Tensor
 
 from d2l_attention import attention_pooling, dot_score, gaussian_score
 from d2l_attention.exercises.attempt import Attempt, Raised
-from d2l_attention.exercises.chapter_01.helpers import (
-    because,
-    none_of,
-    normal,
-    one_tensor,
-    rows_of_weights,
-)
+from d2l_attention.exercises.chapter_01.helpers import one_tensor, rows_of_weights
 from d2l_attention.exercises.exercise import Exercise, Wrong
+from d2l_attention.exercises.helpers import because, none_of, normal
 from d2l_attention.exercises.steps import agrees, holds, like
 
 

@@ -5,15 +5,9 @@ from torch import Tensor
 
 from d2l_attention import attention_pooling
 from d2l_attention.exercises.attempt import Attempt
-from d2l_attention.exercises.chapter_01.helpers import (
-    OTHER_DTYPE,
-    because,
-    none_of,
-    normal,
-    one_tensor,
-    rows_of_weights,
-)
+from d2l_attention.exercises.chapter_01.helpers import OTHER_DTYPE, one_tensor, rows_of_weights
 from d2l_attention.exercises.exercise import Exercise, Wrong
+from d2l_attention.exercises.helpers import because, none_of, normal
 from d2l_attention.exercises.steps import agrees, holds, like
 
 

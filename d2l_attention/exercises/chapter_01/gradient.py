@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from d2l_attention.exercises.attempt import Attempt, Raised
-from d2l_attention.exercises.chapter_01.helpers import OTHER_DTYPE, because, none_of, normal
+from d2l_attention.exercises.chapter_01.helpers import OTHER_DTYPE
 from d2l_attention.exercises.exercise import Exercise, Wrong
+from d2l_attention.exercises.helpers import because, none_of, normal
 from d2l_attention.exercises.steps import agrees, holds, like
 
 

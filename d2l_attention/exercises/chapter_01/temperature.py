@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from d2l_attention.exercises.attempt import Attempt
-from d2l_attention.exercises.chapter_01.helpers import because
 from d2l_attention.exercises.compare import form_differs
 from d2l_attention.exercises.exercise import Exercise, Wrong
+from d2l_attention.exercises.helpers import because
 from d2l_attention.exercises.steps import holds, like
 
 

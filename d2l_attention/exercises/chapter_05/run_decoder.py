@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from d2l_attention.exercises.attempt import Attempt
-from d2l_attention.exercises.chapter_01.helpers import because
 from d2l_attention.exercises.chapter_05 import loop_mistakes as mistakes
 from d2l_attention.exercises.chapter_05.loop_notes import Notes, add_up, ten_times
 from d2l_attention.exercises.compare import form_differs
 from d2l_attention.exercises.exercise import Exercise, Wrong
+from d2l_attention.exercises.helpers import because
 from d2l_attention.exercises.steps import agrees, explains, holds
 
 

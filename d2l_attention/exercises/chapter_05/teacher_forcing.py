@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from d2l_attention.exercises.attempt import Attempt, Raised
-from d2l_attention.exercises.chapter_01.helpers import none_of
 from d2l_attention.exercises.chapter_05 import forcing_mistakes as mistakes
 from d2l_attention.exercises.chapter_05 import forcing_readings as readings
 from d2l_attention.exercises.chapter_05.toys import BagOfWords
 from d2l_attention.exercises.compare import form_differs, value_differs
 from d2l_attention.exercises.exercise import Exercise, Wrong
+from d2l_attention.exercises.helpers import none_of
 from d2l_attention.exercises.show import show
 from d2l_attention.exercises.steps import agrees, explains, holds, like
 from d2l_attention.seq2seq import sequence_loss
@@ -167,7 +167,7 @@ write_teacher_forcing = Exercise(
     task=(
         "Complete `teacher_forcing_loss(decoder, targets, lens, bos)`. `targets` (B, T) holds the "
         "numbers of the words that the decoder is to say, each sentence with its <eos> and then "
-        "padding, which may be any number; `lens` (B,) counts words and <eos>: a batch's "
+        "padding, which may be any word's number; `lens` (B,) counts words and <eos>: a batch's "
         "`tgt_out` and `tgt_lens`. `decoder(tokens)` takes what it reads, (B, T), and returns "
         "logits (B, T, N). Return the mean cross-entropy over the real words, <eos> included: a "
         "tensor of shape ()."

@@ -1,23 +1,10 @@
 """What several exercises of this chapter use to make and to judge their cases."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
-import torch
-from torch import Tensor
+from collections.abc import Callable
 
 from d2l_attention.exercises.attempt import Attempt, Raised
-from d2l_attention.exercises.compare import form_differs, value_differs
 from d2l_attention.exercises.exercise import Step
-
-
-def normal(seed: int, *shapes: Sequence[int]) -> tuple[Tensor, ...]:
-    generator = torch.Generator().manual_seed(seed)
-    return tuple(torch.randn(*shape, generator=generator) for shape in shapes)
-
-
-def alike(got: Any, right: Any) -> bool:
-    return not (form_differs(got, right) or value_differs(got, right, 1e-5))
+from d2l_attention.exercises.helpers import alike
 
 
 def stops(attempt: Attempt, case: tuple) -> bool:
@@ -26,22 +13,6 @@ def stops(attempt: Attempt, case: tuple) -> bool:
     except Raised:
         return True
     return False
-
-
-def because(why: str, check: Step) -> Step:
-    """``why`` before what ``check`` finds or what the student's code raises in it.
-
-    For cases that differ in one thing from earlier ones, which went well.
-    """
-
-    def step(attempt: Attempt) -> str | None:
-        try:
-            found = check(attempt)
-        except Raised as failure:
-            return f"{why} {failure}"
-        return f"{why} {found}" if found else None
-
-    return step
 
 
 def mask_on_heads(mistake: Callable, equal: tuple, unequal: tuple, shape: str) -> Step:

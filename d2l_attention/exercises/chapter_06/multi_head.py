@@ -7,7 +7,7 @@ from torch import Tensor
 
 from d2l_attention import masked_softmax
 from d2l_attention.exercises.chapter_06 import multi_head_mistakes as mistakes
-from d2l_attention.exercises.chapter_06.helpers import because, mask_on_heads, normal
+from d2l_attention.exercises.chapter_06.helpers import mask_on_heads
 from d2l_attention.exercises.chapter_06.multi_head_table import named
 from d2l_attention.exercises.chapter_06.parts import (
     longest_for_all,
@@ -16,6 +16,7 @@ from d2l_attention.exercises.chapter_06.parts import (
     right,
 )
 from d2l_attention.exercises.exercise import Exercise, Wrong
+from d2l_attention.exercises.helpers import because, normal
 from d2l_attention.exercises.show import show
 from d2l_attention.exercises.steps import agrees, explains, holds, like, unlike
 

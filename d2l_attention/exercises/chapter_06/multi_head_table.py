@@ -6,9 +6,9 @@ import torch
 
 from d2l_attention.exercises.attempt import Attempt
 from d2l_attention.exercises.chapter_06 import parts
-from d2l_attention.exercises.chapter_06.helpers import alike
 from d2l_attention.exercises.chapter_06.parts import multi_head_with, right
 from d2l_attention.exercises.exercise import Step
+from d2l_attention.exercises.helpers import alike
 
 
 def small(queries, keys, values, W, num_heads: int, length: int) -> tuple:

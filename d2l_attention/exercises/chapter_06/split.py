@@ -7,8 +7,8 @@ from torch import Tensor
 
 from d2l_attention.exercises.attempt import Attempt
 from d2l_attention.exercises.chapter_06 import split_mistakes as mistakes
-from d2l_attention.exercises.chapter_06.helpers import because
 from d2l_attention.exercises.exercise import Exercise, Wrong
+from d2l_attention.exercises.helpers import because
 from d2l_attention.exercises.show import show
 from d2l_attention.exercises.steps import explains, holds, like, unlike
 

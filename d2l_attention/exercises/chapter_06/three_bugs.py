@@ -7,9 +7,10 @@ from torch import Tensor
 
 from d2l_attention.exercises.chapter_06 import parts
 from d2l_attention.exercises.chapter_06 import three_bugs_mistakes as mistakes
-from d2l_attention.exercises.chapter_06.helpers import because, mask_on_heads, normal
+from d2l_attention.exercises.chapter_06.helpers import mask_on_heads
 from d2l_attention.exercises.compare import form_differs
 from d2l_attention.exercises.exercise import Exercise, Wrong
+from d2l_attention.exercises.helpers import because, normal
 from d2l_attention.exercises.show import show
 from d2l_attention.exercises.steps import agrees, explains, holds, like, unlike
 

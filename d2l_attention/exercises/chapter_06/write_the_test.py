@@ -8,10 +8,10 @@ from torch import Tensor
 
 from d2l_attention.exercises.attempt import Attempt, Raised
 from d2l_attention.exercises.chapter_06 import suspects, weak_tests
-from d2l_attention.exercises.chapter_06.helpers import alike
 from d2l_attention.exercises.chapter_06.parts import right
 from d2l_attention.exercises.chapter_06.suspects import BROKEN
 from d2l_attention.exercises.exercise import Exercise, Step, Wrong
+from d2l_attention.exercises.helpers import alike
 from d2l_attention.exercises.steps import fails_on, passes_on
 
 

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from d2l_attention import PositionalEncoding
 from d2l_attention.exercises.attempt import Attempt
-from d2l_attention.exercises.chapter_01.helpers import because, normal
 from d2l_attention.exercises.chapter_07 import add_mistakes as mistakes
 from d2l_attention.exercises.chapter_07 import sines
 from d2l_attention.exercises.exercise import Exercise, Wrong
+from d2l_attention.exercises.helpers import because, normal
 from d2l_attention.exercises.show import show
 from d2l_attention.exercises.steps import agrees, explains, holds, like
 

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from d2l_attention import RotaryEncoding
 from d2l_attention.exercises.attempt import Attempt
-from d2l_attention.exercises.chapter_01.helpers import because, none_of, normal
 from d2l_attention.exercises.chapter_07 import rotate_mistakes as mistakes
 from d2l_attention.exercises.exercise import Exercise, Wrong
+from d2l_attention.exercises.helpers import because, none_of, normal
 from d2l_attention.exercises.steps import agrees, explains, holds, like
 
 

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from d2l_attention.exercises.attempt import Attempt, Raised
-from d2l_attention.exercises.chapter_06.helpers import alike
 from d2l_attention.exercises.chapter_07 import suspects, weak_tests
 from d2l_attention.exercises.chapter_07.suspects import BROKEN, right
 from d2l_attention.exercises.exercise import Exercise, Step, Wrong
+from d2l_attention.exercises.helpers import alike
 from d2l_attention.exercises.steps import fails_on, passes_on
 
 
