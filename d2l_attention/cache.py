@@ -64,6 +64,8 @@ class KeyValueCache:
             )
         start, end = self._length, self._length + keys.shape[2]
         if self._room is None:
+            if not torch.is_grad_enabled():  # read at every step from now on: let rows lie together
+                keys, values = keys.contiguous(), values.contiguous()
             self._room = Room(keys, values, end)
         elif torch.is_grad_enabled():  # the way back needs the rows as they were
             keys = torch.cat((self.keys, keys), dim=2)

@@ -2,7 +2,7 @@
 # # 6 · Multi-head attention
 #
 # **You will**
-# - meet a question that one head cannot answer and two can, prove it, and train both;
+# - meet a question that is too hard for a single head, prove it, and count what more heads do;
 # - write multi-head attention as a loop, then as one product, and see what `view` does to a
 #   sentence;
 # - look into trained heads, and test by removal what their heat maps suggest.
@@ -73,7 +73,8 @@ assert not works.any()
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # 'But a real layer has matrices, and says more than one number.' Let it. The last step to a yes is
-# a linear readout $w$, $b$. The weights sum to one, so it moves inside:
+# a linear readout $w$, $b$. The weights sum to one, so $b$ moves
+# inside the sum, too:
 #
 # $$w^\top W_o \Big(\sum_j a_j W_v x_j\Big) + b
 #   = \sum_j a_j\, \underbrace{\big(w^\top W_o W_v x_j + b\big)}_{\text{what jar } j \text{ says}}$$
@@ -105,8 +106,8 @@ class Cook(nn.Module):
 salt, pepper = torch.eye(2)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Predict.** You know what the cook answers to a shelf with one salt jar, and to a shelf with one
-# pepper jar. What can the answer to salt, salt, pepper be?
+# **Predict.** The cook is untrained, and its numbers are random. It scores one salt jar alone, one
+# pepper jar alone, and a shelf of salt, salt, pepper. Does the proof hold for it already?
 
 # %% slideshow={"slide_type": "fragment"}
 torch.manual_seed(0)
@@ -121,8 +122,8 @@ for name, said in (("salt", salt_says), ("mixed", mixed), ("pepper", pepper_says
     print(f"{name:6} {said[0, 0, 1]:6.3f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Something between the two, and nothing else: here as everywhere, an average of what a salt jar and
-# a pepper jar say alone.
+# (The numbers are the scores of 'yes'.) Something between the two, and nothing else: an average of
+# what a salt jar and a pepper jar say alone.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Two questions
@@ -256,7 +257,7 @@ assert on_pepper[1:].min() < 0.1 and on_pepper[1:].max() > 0.75
 #
 # Nothing tells two heads to differ. They start from different random numbers, and that is all.
 #
-# **Predict.** Ten starts. How often do two heads learn the task? And four?
+# **Predict.** Ten starts, 150 steps each. How often do two heads learn the task? And four?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
 successes = {}
@@ -513,12 +514,12 @@ except RuntimeError as error:
 # Chapter 4's experiment: change one token, and see which answers move. Three ways to go there and
 # back:
 #
-# - right: cut and move; move back and join;
+# - correct: cut and move; move back and join;
 # - `view` there, `view` back;
 # - right on the way there, but no transpose on the way back.
 #
-# **Predict.** Which of them lets every token reach every answer? Which one shows a causal model
-# its future?
+# **Predict.** Which of them let every token reach every answer? Which one shows a causal model its
+# future?
 
 
 # %% slideshow={"slide_type": "fragment"}
@@ -537,7 +538,7 @@ class NoTransposeBack(MultiHeadAttention):
 
 
 ways = {
-    "right": MultiHeadAttention,
+    "correct": MultiHeadAttention,
     "view both ways": ViewBothWays,
     "no transpose back": NoTransposeBack,
 }
@@ -586,14 +587,14 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two rows of three grids, answers by tokens, a cell filled where the token reaches the
-# answer. Right: all filled; causal, the lower triangle. View both ways: two filled blocks, A with
-# B and C with D. No transpose back: all filled; with the causal mask three crosses above the
-# diagonal, where answer A is reached by B, and answer B by C and D.*
+# answer. Correct: all filled; causal, the lower triangle. View both ways: two filled blocks, A with
+# B and C with D; causal, two small triangles. No transpose back: all filled; with the causal mask
+# three crosses above the diagonal, where answer A is reached by B, and answer B by C and D.*
 
 # %% slideshow={"slide_type": "fragment"}
 everything = torch.ones(4, 4, dtype=torch.bool)
-assert torch.equal(reach["right", False], everything)
-assert torch.equal(reach["right", True], everything.tril())
+assert torch.equal(reach["correct", False], everything)
+assert torch.equal(reach["correct", True], everything.tril())
 halves = torch.block_diag(everything[:2, :2], everything[:2, :2])
 assert torch.equal(reach["view both ways", False], halves.bool())
 future = reach["no transpose back", True].triu(diagonal=1)
@@ -758,6 +759,8 @@ print("sees the first word alone (row: sentence, column: head)\n", hidden)
 
 # %% slideshow={"slide_type": "fragment"}
 assert hidden.tolist() == [[False, True], [False, True]]
+unmasked = F.scaled_dot_product_attention(heads, heads, heads)
+torch.testing.assert_close(forgotten[:, 0], unmasked[:, 0])
 
 X = torch.randn(2, 3, 12)
 layer = MultiHeadAttention(num_hiddens=12, num_heads=2, dropout=0.0)
@@ -783,7 +786,7 @@ except RuntimeError as error:
 # | before | d | d | e | l | i | v | e |
 # | opposite | r | e | v | i | l | e | d |
 #
-# A short look and a long one, for every place. The letters are no help in finding them: only the
+# A short look and a long one. The letters are no help in finding them: only the
 # place is.
 
 # %% slideshow={"slide_type": "subslide"}
@@ -841,8 +844,9 @@ print("the one head's weight: before {:.0%}, opposite {:.0%}".format(*shares))
 assert min(shares) > 0.4
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# One head hears both letters at once, about equally loud, and cannot name both. It gives up one of
-# the two. Two heads make no mistake. So have they shared the work?
+# One head hears both letters at once, about equally loud, and cannot name both. A shade louder is
+# enough: that letter it names nearly always, the other nearly never. Two heads make no mistake. So
+# have they shared the work?
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
 deliver = torch.tensor([["abcdefghijklmnopqrstuvwxyz".index(letter) for letter in "deliver"]])
@@ -948,7 +952,7 @@ for stop, frame, (b, o) in zip(stops, frames, marks, strict=True):
 # better at 'before' gets more of that gradient through its exit, and becomes better still.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Who does what is chance
+# ### Always the same head?
 #
 # **Predict.** Train from four other starts. Is it always head 1 that learns 'before'?
 
@@ -1003,14 +1007,14 @@ for head, name in enumerate(learned):
     assert lost < 0.1 and kept > 0.99
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# One falls to chance, 1 in 26 is 4%; the other does not notice. Now the claim is proved: this head
-# does this job, and no other.
+# One falls to chance, 1 in 26 is 4%; the other does not notice. Without this head this job fails,
+# and the other job does not.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Two jobs, and **eight** heads?
 #
-# **Predict.** Take away one head at a time. How many of the eight can go, with 98 answers in 100
-# still right?
+# **Predict.** Take one head away, put it back, take the next. In how many of the eight cases are 98
+# answers in 100 still right?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
 eight = train(lambda: Speller(8), words, steps=300)
@@ -1020,10 +1024,11 @@ print("the worse of the two, without head 1, 2, ... 8:", *(f"{x:.0%}" for x in l
 assert sum(x > 0.98 for x in left) >= 4
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Most of them. Large models are no different: many trained heads can be removed at little loss
-# (Michel et al., 2019), and those that matter often have a job one can name, such as
-# looking at a neighbour (Voita et al., 2019). They need not have been a waste: more heads are more
-# chances to find a job, as with the salt and the pepper.
+# In most of them. (Each head alone: whether several can go together is another question.) In large
+# models, too, many trained heads can be removed at little loss (Michel et al., 2019), and those
+# that matter often have a job one can name, such as looking at a neighbour (Voita et al., 2019).
+# They need not have been a waste: more heads are more chances to find a job, as with the salt and
+# the pepper.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Would training notice?
@@ -1044,8 +1049,10 @@ assert trained[ViewBothWays][0] > 0.99 and trained[ViewBothWays][1] < 0.3
 assert trained[NoTransposeBack].min() > 0.99
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With `view` both ways the two ends of a word never meet: 'opposite' is lost, for ever. Without the
-# transpose back the network **learns around the bug**, and makes no mistake.
+# With `view` both ways the two ends of a word never meet: 'opposite' is lost, for ever. (18% are
+# right all the same: the middle letter is opposite to itself, one in seven, and the rest is
+# luck. The cut goes through the middle letter, so both halves see some of it, and 'before'
+# survives.) Without the transpose back the network **learns around the bug**, and makes no mistake.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # How? In memory stand seven answers of head 1, then seven of head 2. Joined without a transpose,
@@ -1074,7 +1081,7 @@ for name, way in ways.items():
     output = layer(X, X, X)
     same = torch.allclose(output, loop_over_heads(layer, X, X, X), atol=1e-6)
     print(f"{name:18} equals the loop: {same}")
-    assert same == (name == "right")
+    assert same == (name == "correct")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1087,10 +1094,10 @@ for name, way in ways.items():
 # - One head returns one average. 'Salt and pepper' lies outside of every average of 'salt' and
 #   'pepper': one head reaches 75%, two heads 100%, with as many parameters.
 # - $h_i = f(W^{(q)}_i q, W^{(k)}_i k, W^{(v)}_i v)$, end to end, times $W_o$. Heads are thin:
-#   same cost as one, but $H$ times the weights, and rank $D/H$.
+#   as many parameters as one, but $H$ times the attention weights, each of rank $D/H$.
 # - Cut the last axis, *then* move the heads forward. `view` alone shares out tokens.
 # - Self or cross: who supplies queries, who keys and values. Order is unknown to both.
-# - Heads may divide the work. Heat maps suggest it, removal proves it.
+# - Heads may divide the work. Heat maps suggest it, removal tests it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
@@ -1125,8 +1132,9 @@ check("6.1", answer)
 #
 # `layer = MultiHeadAttention(12, 3, 0.0)` reads five random tokens of 12 numbers: `layer(X, X, X)`.
 # Then the second head's four rows of `layer.W_q.weight` are set to 0. How many of one token's 12
-# numbers change *before* $W_o$, and how many *after* it? And what weight does each token now give
-# to itself in this head? Predict, measure, and give three numbers, such as `(1, 1, 0.5)`.
+# numbers change *before* $W_o$ (set it to the identity to see them), and how many *after* it? And
+# what weight does each token now give to itself in this head? Predict, measure, and give three
+# numbers, such as `(1, 1, 0.5)`.
 
 # %% slideshow={"slide_type": "skip"}
 answer = None

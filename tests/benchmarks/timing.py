@@ -24,4 +24,4 @@ def seconds(act: Callable[[], object]) -> float:
 
 def report(what: str, ratios: list[float], goal: float) -> None:
     low, high = min(ratios), max(ratios)
-    print(f"{what:42s}{statistics.median(ratios):6.2f}  ({low:.2f} to {high:.2f})   goal {goal}")
+    print(f"{what:48s}{statistics.median(ratios):6.2f}  ({low:.2f} to {high:.2f})   goal {goal}")
