@@ -18,6 +18,7 @@ CHAPTERS = [
     "05_bahdanau_attention",
     "06_multi_head_attention",
     "07_self_attention_and_positions",
+    "08_the_transformer",
 ]
 BANNED = {
     "a star import": r"^\s*from\s+\S+\s+import\s+\*",

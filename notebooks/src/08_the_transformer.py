@@ -1,0 +1,1085 @@
+# %% [markdown] slideshow={"slide_type": "slide"}
+# # 8 · The Transformer
+#
+# **You will**
+# - build a translator without an RNN from parts that you can check by hand;
+# - train it against chapter 5's, and find out which head knows what 'it' means;
+# - decode with a key-value cache, and break masks and positions to see what they are for.
+#
+# About 90 minutes; two cells train, for about a minute together. Builds on chapters 5, 6 and 7. The
+# book (D2L): section 11.7.
+
+# %% slideshow={"slide_type": "skip"}
+import copy
+import time
+
+import matplotlib.pyplot as plt
+import torch
+from torch import nn
+
+from d2l_attention import (
+    AddNorm,
+    MultiHeadAttention,
+    PositionWiseFFN,
+    TransformerDecoder,
+    TransformerDecoderBlock,
+    TransformerEncoder,
+    TransformerEncoderBlock,
+    check_shape,
+    show_source,
+)
+from d2l_attention.data import BOS, EOS, Vocab, load, make_batch
+from d2l_attention.decoding import beam_search, greedy_decode, translate
+from d2l_attention.evaluation import evaluate
+from d2l_attention.metrics import (
+    align_by_attention,
+    align_diagonally,
+    alignment_error_rate,
+    bleu,
+)
+from d2l_attention.plots import heatmap, set_style
+from d2l_attention.seq2seq import EncoderDecoder, sequence_loss
+from d2l_attention.training import LEARNING_RATES, MODELS, train
+
+torch.set_num_threads(1)
+torch.set_printoptions(precision=2, sci_mode=False)
+set_style()
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## What is 'it'?
+#
+# *The old doctor took the good orange and ate it.* In French:
+#
+# *le vieux médecin a pris la bonne orange et l' a mangée.*
+#
+# The last *e*, which nobody hears, is there because an orange is feminine. With *gâteau*, cake, it
+# would be *mangé*.
+#
+# **Predict.** Which English word decides that letter? Does it stand beside 'it'?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# 'orange' decides, three places before 'it'. Chapter 5's translator had attention for the way from
+# French to English. Within each language two GRUs did the work, and a GRU hands everything from
+# word to word.
+#
+# Attention looks anywhere in one step. So throw out both GRUs, and let attention do the reading and
+# the writing, too. What would be missing?
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# | attention alone | what is added | where |
+# |---|---|---|
+# | only averages | a small network for each token | below |
+# | is hard to stack | residual connections, layer norm | below |
+# | does not know the order | positions | chapter 7 |
+# | sees words that are not written yet | a mask | chapter 4, and below |
+#
+# That is the **Transformer** (Vaswani et al., 2017). No other part is in it.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Whoever knows no French: English has the same trouble with 'the trophy does not fit into the
+# suitcase because it is too big' (Levesque et al., 2012). Ask who 'it' is, then exchange 'big' for
+# 'small'. The French sentence is better here because the answer is one letter that can be counted.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## A network for each token
+#
+# Let a token look at itself alone. Then attention is a linear map, $W_o W_v x$, and a linear map
+# cannot even say how far apart a token's two numbers are: $|x_1 - x_2|$. A network with two hidden
+# units can:
+#
+# $$\max(0,\, x_1 - x_2) + \max(0,\, x_2 - x_1)$$
+#
+# **Predict.** Tokens $(3, 1)$, $(1, 3)$ and their average $(2, 2)$. What comes out for each?
+
+# %% slideshow={"slide_type": "fragment"}
+ffn = PositionWiseFFN(ffn_num_hiddens=2, ffn_num_outputs=1)
+tokens = torch.tensor([[3.0, 1.0], [1.0, 3.0], [2.0, 2.0]])
+ffn(tokens)  # the first call fixes the sizes
+with torch.no_grad():
+    ffn.dense1.weight.copy_(torch.tensor([[1.0, -1.0], [-1.0, 1.0]]))
+    ffn.dense2.weight.fill_(1.0)
+    ffn.dense1.bias.zero_()
+    ffn.dense2.bias.zero_()
+print(ffn(tokens).flatten().tolist())
+assert ffn(tokens).flatten().tolist() == [2, 2, 0]
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# 2, 2, and 0. A linear map sends the average of two tokens to the average of their results,
+# which is 2. The bend of the ReLU makes the difference.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The package's class is just that, wider. It is called **position-wise**: the same network for
+# every token, and no token hears of another.
+
+# %% slideshow={"slide_type": "fragment"}
+show_source(PositionWiseFFN.forward)
+
+# %% slideshow={"slide_type": "fragment"}
+torch.manual_seed(0)
+ffn, X = PositionWiseFFN(7, 3), torch.randn(2, 5, 3)
+Y = ffn(X)
+check_shape(Y, (2, 5, 3))
+
+order = torch.tensor([3, 0, 4, 1, 2])
+torch.testing.assert_close(ffn(X[:, order]), Y[:, order])  # tokens move, results move along
+
+other = X.clone()
+other[:, 2] = 9.0
+changed = (ffn(other) - Y).abs().amax(dim=-1) > 1e-6
+print(changed[0].tolist())
+assert changed.tolist() == [[False, False, True, False, False]] * 2
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# One token was changed, one result moved. So there are two kinds of work, and they take turns:
+# attention carries between tokens, the network works within each.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Residuals: leave a way open
+#
+# A layer with small weights has a small slope, say 0.1.
+#
+# **Predict.** Ten such layers on top of each other, each with the slope 0.1. How much of a change
+# at the top does the bottom feel? And if each layer *adds* its result to its input, so that its
+# slope is $1 + 0.1$?
+
+# %% slideshow={"slide_type": "fragment"}
+print(f"replaced: {0.1**10:.0e}   added: {1.1**10:.1f}")
+assert 1.1**10 > 2.5 and 0.1**10 < 1e-9
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Now with real networks and a real gradient: stacks of 1 to 24, each with `X = ffn(X)` or with
+# `X = X + ffn(X)`. How large is the gradient that arrives at the bottom?
+
+
+# %% slideshow={"slide_type": "fragment"}
+def gradient_at_the_bottom(depth, residual):
+    torch.manual_seed(0)
+    bottom = torch.randn(2, 5, 32, requires_grad=True)
+    X = bottom
+    for _ in range(depth):
+        Y = PositionWiseFFN(64, 32)(X)
+        X = X + Y if residual else Y
+    X.sum().backward()
+    return bottom.grad.norm().item()
+
+
+depths = [1, 3, 6, 12, 24]
+arrives = {r: [gradient_at_the_bottom(d, r) for d in depths] for r in (True, False)}
+figure, ax = plt.subplots(figsize=(8, 4))
+ax.semilogy(depths, arrives[True], "o-", label="X + ffn(X)")
+ax.semilogy(depths, arrives[False], "s--", label="ffn(X)", color="#d95f02")
+ax.set(xlabel="networks on top of each other", ylabel="gradient at the bottom")
+ax.set_title("With residuals the gradient arrives")
+ax.legend(loc="center right")
+plt.show()
+assert min(arrives[True]) > 10 and arrives[False][-1] < 1e-9
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the gradient at the bottom against the number of networks, on a logarithmic axis. With
+# residuals a level line near 20. Without, a straight fall from 5 to about 10 to the power of minus
+# 15 at 24 networks.*
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# A residual asks a layer only for a *correction*. And there is a price: to be added, input and
+# output must have the same size. So every vector in a Transformer has `num_hiddens` numbers, from
+# the embedding to the last block.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Layer norm, by hand
+#
+# Sums grow. So after each sum the numbers are put back into a range: subtract the mean, divide by
+# the standard deviation. **Layer norm** does so for each token on its own.
+#
+# **Predict.** A token $(2, 2, 5)$. Its mean? Its variance, the mean of the squared deviations? What
+# comes out?
+
+# %% slideshow={"slide_type": "fragment"}
+token = torch.tensor([2.0, 2.0, 5.0])
+deviations = token - token.mean()
+variance = (deviations**2).mean()
+print(f"mean {token.mean():.0f}, deviations {deviations.tolist()}, variance {variance:.0f}")
+by_hand = deviations / variance.sqrt()
+print("layer norm", [round(x, 2) for x in by_hand.tolist()])
+torch.testing.assert_close(nn.LayerNorm(3)(token), by_hand)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Mean 3, deviations $-1, -1, 2$, variance $6/3 = 2$, so $(-1, -1, 2) / \sqrt 2$. Divide by $n$, not
+# by $n - 1$: `torch.std` does the second unless told.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Predict.** Ten times the token, $(20, 20, 50)$: what comes out? And if *another* sentence of the
+# batch changes: does this one's result change with layer norm? With batch norm?
+
+# %% slideshow={"slide_type": "fragment"}
+torch.testing.assert_close(nn.LayerNorm(3)(10 * token), by_hand, atol=1e-5, rtol=0)
+
+torch.manual_seed(0)
+X = torch.randn(2, 4, 3)  # two sentences of four tokens
+other = torch.cat([X[:1], 9 * X[1:]])  # the second one changed
+layer, batch = nn.LayerNorm(3), nn.BatchNorm1d(3)
+moved = {
+    "layer norm": (layer(other) - layer(X))[0].abs().max().item(),
+    "batch norm": (batch(other.flatten(0, 1)) - batch(X.flatten(0, 1)))[:4].abs().max().item(),
+}
+for name, far in moved.items():
+    print(f"{name}: the first sentence moves by {far:.2f}")
+assert moved["layer norm"] == 0 and moved["batch norm"] > 0.1
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Layer norm forgets the size of a token and looks at nobody else: not at the padding, not at the
+# length of the neighbour. What sentences need.
+#
+# (Then each of a token's numbers gets a factor and a shift of its own. Both are learned and begin
+# as 1 and 0.)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Before or after?
+#
+# A sublayer $f$ is attention or the network. With a residual and a norm there are two orders:
+#
+# | | formula | the sum | at the top |
+# |---|---|---|---|
+# | **post-norm** | $\mathrm{ln}(X + f(X))$ | is normalised at once | nothing more |
+# | **pre-norm** | $X + f(\mathrm{ln}(X))$ | is never normalised | one last layer norm |
+#
+# The paper's text and its figure 1 are post-norm; so is the book, and so is our default. Many later
+# models are pre-norm, because it trains at larger learning rates and without a warm-up (Xiong et
+# al., 2020).
+
+# %% slideshow={"slide_type": "subslide"}
+show_source(AddNorm)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Prose mixes them up. *The Annotated Transformer* explains the paper's post-norm, above code that
+# is pre-norm, and readers have asked about it for years. One proposes as a correction a third
+# formula: $X + \mathrm{ln}(f(X))$. Are they perhaps the same?
+
+# %% slideshow={"slide_type": "fragment"}
+torch.manual_seed(0)
+X, f, ln = torch.randn(2, 5, 8), nn.Linear(8, 8), nn.LayerNorm(8)
+post, pre, third = ln(X + f(X)), X + f(ln(X)), X + ln(f(X))
+for one, other in ((post, pre), (pre, third), (post, third)):
+    assert (one - other).abs().max() > 0.5  # three formulas, three functions
+
+layer = AddNorm(8, dropout=0.0)
+torch.testing.assert_close(layer(X, f(layer.before(X))), post)
+layer = AddNorm(8, dropout=0.0, pre_norm=True)
+torch.testing.assert_close(layer(X, f(layer.before(X))), pre)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Predict.** 24 blocks, untrained. How large are the numbers after the last block, with post-norm
+# and with pre-norm? And why has pre-norm a layer norm at the top?
+
+# %% slideshow={"slide_type": "fragment"}
+sizes, encoders = {}, {}
+for name, pre_norm in (("post-norm", False), ("pre-norm", True)):
+    torch.manual_seed(0)
+    encoder = TransformerEncoder(50, 32, 64, 4, num_blks=24, dropout=0.0, pre_norm=pre_norm)
+    X = encoder.embed(torch.randint(50, (2, 7)))
+    sizes[name] = []
+    for block in encoder.blks:
+        X = block(X)
+        sizes[name].append(X.std(dim=-1).mean().item())
+    print(f"{name:9}", *(f"{size:.2f}" for size in sizes[name][::6]), f"{sizes[name][-1]:.2f}")
+    encoders[name] = encoder
+
+assert max(sizes["post-norm"]) < 1.05  # always about 1
+assert sizes["pre-norm"][-1] > 1.5 * sizes["pre-norm"][0]  # a sum that grows with each block
+assert isinstance(encoders["post-norm"].ln, nn.Identity)
+assert isinstance(encoders["pre-norm"].ln, nn.LayerNorm)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Pre-norm blocks leave behind a sum, and it grows. Whoever reads it, the decoder or the last linear
+# layer, would get numbers that depend on the depth. The last norm puts them right. (For those
+# who turn a post-norm model into a pre-norm one: it is easily forgotten, and nothing crashes.)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# If time is short, keep the table and the growing sum, and drop the three formulas. A good question
+# for the end: where does the gradient go through a norm on its way down, and where not? In pre-norm
+# there is a path from top to bottom with nothing but plus signs.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## The whole of it
+#
+# ```
+#                                    score of each French word
+#                                               |
+#   English, as read  --------+              linear
+#         |                   |                 |
+#   +-----------+             |      +---------------------+
+#   |  network  |             |      |       network       |
+#   |     |     |  2 blocks   |      |          |          |  2 blocks
+#   | attention |             +----> | attention, English  |
+#   +-----------+                    |          |          |
+#         |                          |  attention, past    |
+#    + positions                     +---------------------+
+#     embedding                                 |
+#         |                                + positions
+#   the good orange                         embedding
+#                                               |
+#                                         <bos> la bonne
+# ```
+#
+# On the left the encoder, on the right the decoder. Each line in a box is a sublayer, with a
+# residual and a norm around it. All blocks of the decoder ask the encoder's last output.
+
+# %% slideshow={"slide_type": "subslide"}
+show_source(TransformerEncoderBlock.forward)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# One call of attention, one of the network, each wrapped. What comes out has the shape of what went
+# in: so blocks can be stacked.
+
+# %% slideshow={"slide_type": "fragment"}
+torch.manual_seed(0)
+block = TransformerEncoderBlock(num_hiddens=12, ffn_num_hiddens=24, num_heads=3, dropout=0.0)
+X, lens = torch.randn(2, 7, 12), torch.tensor([7, 4])
+check_shape(block(X, lens), (2, 7, 12))
+
+dyed = X.clone()
+dyed[1, 4:] = 9.0  # the padding of the second sentence
+torch.testing.assert_close(block(dyed, lens)[1, :4], block(X, lens)[1, :4])
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### How loud is a position?
+#
+# The positions are added to the embeddings. All $D/2$ pairs of a position have
+# $\sin^2 + \cos^2 = 1$, so its length is $\sqrt{D/2}$. The embeddings are multiplied by $\sqrt D$.
+#
+# **Predict.** $D = 128$. PyTorch's `nn.Embedding` begins with numbers of size 1. Which is louder,
+# the word or its place?
+
+# %% slideshow={"slide_type": "fragment"}
+torch.manual_seed(0)
+D = 128
+encoder = TransformerEncoder(300, D, 2 * D, 4, num_blks=1, dropout=0.0)
+place = encoder.pos_encoding.P[0, :16].norm(dim=-1)
+torch.testing.assert_close(place, torch.full((16,), (D / 2) ** 0.5))
+
+loud = {
+    "PyTorch's embedding": nn.Embedding(300, D).weight.norm(dim=-1).mean() * D**0.5,
+    "the package's embedding": encoder.embedding.weight.norm(dim=-1).mean() * D**0.5,
+}
+print(f"place {place[0]:5.1f}")
+for name, size in loud.items():
+    print(f"word  {size:5.1f}   {name}")
+assert loud["PyTorch's embedding"] > 15 * place[0]
+assert loud["the package's embedding"] < 1.5 * place[0]
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# PyTorch's word drowns its place: 128 to 8. Ours begins $\sqrt D$ times smaller, and the two can be
+# heard. Trained on this chapter's data the loud start reached a BLEU of 60, the quiet one 96
+# (measured once).
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Three attentions
+#
+# One class, called in three places. Who supplies queries, keys and values?
+#
+# | | queries | keys, values | a query may see | weights |
+# |---|---|---|---|---|
+# | encoder | English | English | all words, no padding | (B, H, S, S) |
+# | decoder, `attention1` | French | French | itself and words before it | (B, H, T, T) |
+# | decoder, `attention2` | French | encoder's output | all words, no padding | (B, H, T, S) |
+#
+# The last is chapter 5's: who is writing asks who was read.
+
+# %% slideshow={"slide_type": "subslide"}
+show_source(TransformerDecoderBlock.forward)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Three sublayers: `attention1`, `attention2`, `ffn`. The rest is bookkeeping for the cache, of
+# which more below.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Chapter 5's corpus again, three sentences of it, and an untrained model. Does the table hold?
+
+# %% slideshow={"slide_type": "fragment"}
+corpus = load("grammar")
+src_vocab = Vocab((pair.source for pair in corpus.train), min_freq=2)
+tgt_vocab = Vocab((pair.target for pair in corpus.train), min_freq=2)
+batch = make_batch(corpus.test[:3], src_vocab, tgt_vocab)
+B, S, T, H = 3, batch.src.shape[1], batch.tgt_in.shape[1], 4
+
+torch.manual_seed(0)
+untrained = MODELS["transformer"](len(src_vocab), len(tgt_vocab), 128).eval()
+with torch.no_grad():
+    logits = untrained(batch.src, batch.tgt_in, batch.src_lens)
+check_shape(logits, (B, T, len(tgt_vocab)))
+
+# %% slideshow={"slide_type": "fragment"}
+encoder, decoder = untrained.encoder, untrained.decoder
+for layer in range(2):
+    english, french = encoder.attention_weights[layer], decoder.self_attention_weights[layer]
+    across = decoder.cross_attention_weights[layer]
+    check_shape(english, (B, H, S, S))
+    check_shape(french, (B, H, T, T))
+    check_shape(across, (B, H, T, S))
+    for b, length in enumerate(batch.src_lens.tolist()):
+        assert (english[b, :, :, length:] == 0).all() and (across[b, :, :, length:] == 0).all()
+    assert (french.triu(diagonal=1) == 0).all()  # right of the diagonal is the future
+print("English padding gets no weight, the French future gets none")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# And French padding? It stands at the end, so for each real word it lies in the future. What the
+# padded places say themselves is left out of the loss (chapter 5).
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## The future is hidden, always
+#
+# In training the decoder reads the whole true sentence at once: with all places side by side there
+# is nothing to wait for. But place $t$ must say word $t + 1$, and that word stands right beside it.
+#
+# The test is simple. Change everything from place $t$ on: nothing before $t$ may move.
+
+
+# %% slideshow={"slide_type": "fragment"}
+@torch.no_grad()
+def sees_the_future(model):
+    """Whether other words from place t on change what is said before t, for any t."""
+    said = model(batch.src, batch.tgt_in, batch.src_lens)
+    for t in range(1, T):
+        other = batch.tgt_in.clone()
+        other[:, t:] = tgt_vocab["orange"]
+        changed = model(batch.src, other, batch.src_lens)
+        if not torch.allclose(changed[:, :t], said[:, :t], atol=1e-5):
+            return True
+    return False
+
+
+assert not sees_the_future(untrained.train())
+assert not sees_the_future(untrained.eval())
+print("in train() and in eval(): what comes later changes nothing before it")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Why test both? Because the book's decoder masks only *while training* (section 11.7.5): it
+# thinks of the other mode as decoding, where there is no future yet. Here is that thought in three
+# lines.
+#
+# **Predict.** In validation the model is in `eval()` and reads whole sentences. What does it see?
+
+
+# %% slideshow={"slide_type": "fragment"}
+class MasksOnlyInTraining(MultiHeadAttention):
+    def forward(self, *inputs, is_causal=False, **more):
+        return super().forward(*inputs, is_causal=is_causal and self.training, **more)
+
+
+def leaking(model):
+    """A copy with the same parameters whose decoder masks only while training."""
+    model = copy.deepcopy(model)
+    for block in model.decoder.blks:
+        block.attention1.__class__ = MasksOnlyInTraining
+    return model
+
+
+leaky = leaking(untrained)
+assert not sees_the_future(leaky.train())
+assert sees_the_future(leaky.eval())
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# All of the answer. What that does to a validation loss, we measure as soon as there is a trained
+# model.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Train it, against Bahdanau
+#
+# The same sentences, the same loop, 64 of them a step. Two blocks a side, four heads, 128 wide. The
+# learning rate is 0.004 instead of chapter 5's 0.01, which a Transformer does not survive.
+
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+def trained(name, num_hiddens, steps):
+    """A model of the course, trained on the corpus, and the seconds that it took."""
+    torch.manual_seed(0)
+    model = MODELS[name](len(src_vocab), len(tgt_vocab), num_hiddens)
+    started = time.process_time()
+    train(model, corpus.train, src_vocab, tgt_vocab, steps=steps, lr=LEARNING_RATES[name])
+    return model, time.process_time() - started
+
+
+model, seconds = trained("transformer", num_hiddens=128, steps=450)
+on_test = evaluate(model, corpus.test, src_vocab, tgt_vocab)
+print(f"{seconds:.0f} s   {on_test}")
+assert on_test.bleu >= 90
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# And the model of chapter 5, as it was there: 96 units, 600 steps.
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+bahdanau, bahdanau_seconds = trained("bahdanau", num_hiddens=96, steps=600)
+models = {
+    "Bahdanau": (bahdanau, bahdanau_seconds),
+    "Transformer": (model, seconds),
+}
+
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
+results = {("Transformer", "test"): on_test}
+print(f"{'':12}{'parameters':>11}{'CPU s':>7}   {'split':14}{'BLEU':>6}{'exact':>7}{'AER':>7}")
+for name, (some, took) in models.items():
+    parameters = sum(p.numel() for p in some.parameters())
+    for split in ("test", "compositional"):
+        if (name, split) not in results:
+            pairs = getattr(corpus, split)
+            results[name, split] = evaluate(some, pairs, src_vocab, tgt_vocab)
+        r = results[name, split]
+        print(
+            f"{name:12}{parameters:11,}{took:7.0f}   {split:14}{r.bleu:6.1f}{r.exact_match:7.2f}"
+            f"{r.alignment_error_rate:7.2f}"
+        )
+assert results["Transformer", "test"].bleu >= 90
+assert results["Transformer", "test"].bleu > results["Bahdanau", "test"].bleu - 2
+assert results["Transformer", "compositional"].bleu >= 85
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# (AER is chapter 5's alignment error rate; 'compositional' holds pairs of words that never met in
+# training.) No GRU, and it translates no worse, with three times the parameters. Why change, then?
+# The paper's argument is another: in training no place waits for the one before it, so hardware
+# that does many things at once is kept busy.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# And long sentences?
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+lengths = [len(pair.source) for pair in corpus.test]
+by_length = {}
+print(f"{'words':12}" + "".join(f"{name:>13}" for name in models))
+for low, high in ((3, 5), (6, 8), (9, 11), (12, 16)):
+    kept = [i for i, n in enumerate(lengths) if low <= n <= high]
+    references = [corpus.test[i].targets for i in kept]
+    for name in models:
+        words = results[name, "test"].translations
+        by_length.setdefault(name, []).append(bleu([words[i] for i in kept], references))
+    print(f"{low:2} to {high:2}    ", *(f"{scores[-1]:12.1f}" for scores in by_length.values()))
+assert min(by_length["Transformer"]) > 80
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Neither falls off. The vector that had to hold everything is gone from both.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## What validation would have seen
+#
+# Back to the decoder that masks only in training. The trained model was trained with its mask.
+# Take a copy that leaks in `eval()`, and let it read the validation set.
+#
+# **Predict.** It sees each answer beside the question. Will its validation loss be lower, the same,
+# or higher?
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+leaky = leaking(model).eval()
+valid = make_batch(corpus.valid, src_vocab, tgt_vocab)
+losses, said = {}, {}
+for name, some in (("masked always", model), ("masked in training", leaky)):
+    with torch.no_grad():
+        logits = some(valid.src, valid.tgt_in, valid.src_lens)
+    losses[name] = sequence_loss(logits, valid.tgt_out, valid.tgt_lens).item()
+    found = evaluate(some, corpus.test[:100], src_vocab, tgt_vocab)
+    said[name] = found.translations
+    print(f"{name:19} validation loss {losses[name]:.2f}   BLEU {found.bleu:.1f}")
+assert losses["masked in training"] > 5 * losses["masked always"]
+assert said["masked in training"] == said["masked always"]
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Far higher. It never learned what to do with a future, and the sight of it spoils everything. And
+# yet its translations are the same: they are written word by word, and there the future does not
+# exist. So this loss measures something that happens nowhere else. Whoever stops early by it, or
+# picks the best checkpoint by it, goes by noise.
+
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
+figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
+pair = corpus.test[0]
+one = make_batch([pair], src_vocab, tgt_vocab)
+said = [*pair.target, EOS]
+for ax, training, title in zip(axes, (True, False), ("train()", "eval()"), strict=True):
+    with torch.no_grad():
+        leaky.train(training)(one.src, one.tgt_in, one.src_lens)
+    weights = leaky.decoder.self_attention_weights[0][0].mean(dim=0)
+    heatmap(ax, weights, said, [BOS, *pair.target], vmax=1.0)
+    ax.tick_params("x", rotation=40)
+    ax.set(xlabel="reads", title=title)
+axes[0].set_ylabel("says")
+figure.colorbar(axes[0].images[0], ax=axes, label="weight, mean of the heads")
+figure.suptitle("Masked only while training: validation sees the future")
+plt.show()
+assert weights.triu(diagonal=1).sum() > 1
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two heat maps of the decoder's self-attention in its first block. With train() all weight
+# lies on and below the diagonal. With eval() weight lies above it as well, on words that are still
+# to be said.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Most of the room says 'lower: it cheats'. That is the other bug: no mask in training *either*.
+# Then the model learns to copy the next word from beside it, validates near perfection, and cannot
+# write a sentence. The bug museum (chapter 11) has it. Here only validation is wrong, and it looks
+# bad instead of good, which is why people blame overfitting.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## All weights of all heads
+#
+# Two blocks, four heads, three kinds of attention: 24 heat maps for one sentence. It is the one
+# from the beginning, and training never saw it. First the encoder, English asking English.
+#
+# **Question.** Find the row 'it'. Is there a head that knows what 'it' stands for? The frames are
+# the blocks; 'all' shows the heads side by side.
+
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+from d2l_attention.widgets import AttentionView
+
+
+@torch.no_grad()
+def every_head(words, said):
+    """For each kind of attention: weights (blocks, heads, Q, K), labels of queries and of keys."""
+    source, reads, writes = [*words, EOS], [BOS, *said], [*said, EOS]
+    numbers = torch.tensor([src_vocab[source]]), torch.tensor([tgt_vocab[reads]])
+    model(*numbers, torch.tensor([len(source)]))
+    found = {
+        "English asks English": (model.encoder.attention_weights, source, source),
+        "French asks French": (model.decoder.self_attention_weights, writes, reads),
+        "French asks English": (model.decoder.cross_attention_weights, writes, source),
+    }
+    return {kind: (torch.cat(weights), *labels) for kind, (weights, *labels) in found.items()}
+
+
+pair = corpus.test[197]
+heads = every_head(pair.source, pair.target)
+blocks = ["block 1", "block 2"]
+
+
+def view_of(kind):
+    weights, queries, keys = heads[kind]
+    view = AttentionView(weights, queries, keys, frames=blocks, title=kind)
+    view.frame, view.head = 1, -1  # the last block, all heads
+    return view
+
+
+view_of("English asks English")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: four heat maps, one a head, of the English words against themselves in the second block.
+# In heads 1 and 4 the row 'it' is dark in the column 'orange'. In head 4 the rows 'the', 'good',
+# 'orange', 'and', 'ate' and 'it' all look there.*
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# One sentence proves little. Take all test sentences that end on 'it' or 'them' after 'and', and
+# look at the noun in front of that 'and'. How much weight does each head of the encoder put on it?
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+shares, evenly = [], []
+for pair in corpus.test:  # 'and' stands behind the noun in all of them
+    if pair.source[-1] in ("it", "them") and "and" in pair.source:
+        noun = pair.source.index("and") - 1
+        weights, *_ = every_head(pair.source, pair.target)["English asks English"]
+        shares.append(weights[:, :, len(pair.source) - 1, noun])
+        evenly.append(1 / (len(pair.source) + 1))
+on_noun, evenly = torch.stack(shares).mean(dim=0), sum(evenly) / len(evenly)
+print(f"{len(shares)} sentences; spread evenly the noun would get {evenly:.2f}")
+for block, row in zip(blocks, on_noun, strict=True):
+    print(block, *(f"   head {h}: {share:.2f}" for h, share in enumerate(row, start=1)))
+assert on_noun.max() > 3 * evenly
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# One head has made it its job to look from the pronoun to its noun. Nobody told it. (Which head it
+# is depends on the random start: heads have no order.)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The decoder writes the letter. **Question.** What does it look back at in its own French, when it
+# says *mangée*? Above the diagonal there is nothing: not even one cell.
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+view_of("French asks French")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: four heat maps of the French words that are written against those that were read. All
+# above the diagonal is empty. In the row 'mangée' head 4 looks at 'orange', head 2 at 'la' and
+# 'bonne' in front of it, which are feminine as well.*
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# And French asking English. **Question.** Which head looks at the noun when it writes an article,
+# as chapter 5's decoder did, and which at 'the'?
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+view_of("French asks English")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: four heat maps of the French words against the English ones. In all of them a dark band
+# runs from top left to bottom right; in head 1 it is sharpest. 'le' looks at 'the' in head 1, at
+# 'doctor' in heads 2 and 3.*
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Which head aligns?
+#
+# Chapter 5 took the most attended English word as the link of a French word, and found: attention
+# is not alignment. Now there are eight heads that look from French to English.
+#
+# **Predict.** Is each of them a fair alignment, or some, or none?
+
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+@torch.no_grad()
+def cross_weights(pairs):
+    """(blocks, heads, sentences, T, S), while the decoder reads the true translations."""
+    some = make_batch(pairs, src_vocab, tgt_vocab)
+    model(some.src, some.tgt_in, some.src_lens)
+    return torch.stack(model.decoder.cross_attention_weights).transpose(1, 2)
+
+
+def error_rate(links, pairs):
+    sure, possible = [pair.sure for pair in pairs], [pair.possible for pair in pairs]
+    return alignment_error_rate(links, sure, possible)
+
+
+def aer_of(weights, pairs):
+    """The error rate of one head: weights (sentences, T, S)."""
+    links = [
+        align_by_attention(weight, len(pair.source), len(pair.target))
+        for weight, pair in zip(weights, pairs, strict=True)
+    ]
+    return error_rate(links, pairs)
+
+
+weights = cross_weights(corpus.test)
+rates = torch.tensor([[aer_of(head, corpus.test) for head in block] for block in weights])
+diagonal = [align_diagonally(len(p.source), len(p.target)) for p in corpus.test]
+limit = error_rate(diagonal, corpus.test)
+
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
+figure, ax = plt.subplots(figsize=(8, 3.2))
+names = [f"head {h}" for h in range(1, 5)]
+heatmap(ax, rates, blocks, names, vmax=0.6, numbers=True)
+ax.set_title(f"Heads disagree: error rates from {rates.min():.2f} to {rates.max():.2f}")
+plt.show()
+print(f"diagonal {limit:.2f}, Bahdanau {results['Bahdanau', 'test'].alignment_error_rate:.2f}")
+print(f"last block, mean of its heads: {on_test.alignment_error_rate:.2f}")
+assert rates.min() < limit / 2
+assert rates.max() > 1.5 * rates.min()
+assert on_test.alignment_error_rate < limit / 1.5
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a table of two blocks and four heads with the alignment error rate of each, darker where
+# it is worse. The best is head 1 of block 2 with 0.11, the worst head 2 of block 1 with 0.40, worse
+# than the diagonal.*
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Some. All eight heads sit in one model that translates well, and their error rates differ by far.
+# So 'the alignment of a Transformer' does not exist: there is one of *this* head, or of a mean of
+# heads, and whoever shows a heat map has chosen. Chapter 5's cure works here, too: with
+# `guidance=0.1` training asks the last block for the true links.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Decoding without doing things twice
+#
+# Writing goes word by word. To choose word $t + 1$ the decoder needs keys and values of words 1 to
+# $t$. Those of words 1 to $t - 1$ were there a step ago, and the mask says that no later word can
+# change them.
+#
+# **Predict.** A sentence of 24 words. How many keys does each self-attention layer project in all,
+# if each step starts again from the first word? And if it keeps them?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# $1 + 2 + \dots + 24 = 24 \cdot 25 / 2 = 300$ against 24. What is kept is the **key-value cache**.
+# It is in the decoder's state; the package has no other path. To compare, here is a decoder that
+# forgets everything but the words.
+
+
+# %% slideshow={"slide_type": "subslide"}
+class FromScratch(nn.Module):
+    """The same decoder without a memory: at each step it reads all words again."""
+
+    def __init__(self, decoder):
+        super().__init__()
+        self.decoder = decoder
+
+    def init_state(self, *encoded):
+        return self.decoder.init_state(*encoded), None
+
+    def forward(self, token, state):
+        start, words = state
+        words = token if words is None else torch.cat((words, token), dim=1)
+        logits, _ = self.decoder(words, start)
+        return logits[:, -1:], (start, words)
+
+    def select(self, state, index):
+        start, words = state
+        return self.decoder.select(start, index), words[index]
+
+
+scratch = EncoderDecoder(model.encoder, FromScratch(model.decoder)).eval()
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Do both write the same, word for word? Greedy and with a beam, on sentences of many lengths.
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+ends = {"bos": tgt_vocab[BOS], "eos": tgt_vocab[EOS], "max_len": 40}
+for search, n in ((greedy_decode, 100), (beam_search, 30)):
+    some = make_batch(corpus.test[:n], src_vocab, tgt_vocab)
+    with_cache = search(model, some.src, some.src_lens, **ends)
+    without = search(scratch, some.src, some.src_lens, **ends)
+    assert torch.equal(with_cache.tokens, without.tokens)
+    print(f"{search.__name__:14} {n:3} sentences, {with_cache.lens.sum()} words: all the same")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The cost: count the keys that the first layer projects, and time it. To get any length we let it
+# write on and on, without an end.
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+one = make_batch(corpus.test[:1], src_vocab, tgt_vocab)
+projected = []
+hook = model.decoder.blks[0].attention1.W_k.register_forward_hook(
+    lambda layer, inputs, keys: projected.append(keys.shape[1])
+)
+print(f"{'words':>5}{'keys, with and without':>26}{'seconds of CPU time':>24}{'ratio':>7}")
+for n in (16, 64, 256):
+    keys, took = [], []
+    for some in (model, scratch):
+        projected.clear()
+        started = time.process_time()
+        greedy_decode(some, one.src, one.src_lens, bos=tgt_vocab[BOS], eos=-1, max_len=n)
+        took.append(time.process_time() - started)
+        keys.append(sum(projected))
+    assert keys == [n, n * (n + 1) // 2]
+    print(f"{n:5}{keys[0]:17}{keys[1]:9,}{took[0]:17.2f}{took[1]:7.2f}{took[1] / took[0]:7.1f}")
+hook.remove()
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# $n$ against $n(n+1)/2$ keys, exactly. Time follows more slowly, because much of a short step is
+# overhead: the longer the sentence and the larger the model, the more there is to win. The price is
+# memory: each layer keeps two vectors for each word. Chapter 10 works out how much that is.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Every word in place 0
+#
+# With a cache the decoder gets one word at a time. Where does that word stand? A decoder that adds
+# positions to *what it is given* puts it in place 0, and the next one, too. The book's does
+# (section 11.7.5). Ours counts what the cache holds. One line breaks it.
+#
+# **Predict.** In training all positions were right. What will the translations look like?
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+lost = copy.deepcopy(model)
+lost.decoder.embed = lambda X, offset: TransformerDecoder.embed(lost.decoder, X)  # offset forgotten
+
+first = corpus.test[:100]
+at_zero = evaluate(lost, first, src_vocab, tgt_vocab)
+for pair, words in zip(first[:2], at_zero.translations[:2], strict=True):
+    print("English", *pair.source, "\n   says", *words[:16], "...\n")
+at_home = bleu(on_test.translations[:100], [pair.targets for pair in first])
+print(f"BLEU on 100 sentences {at_zero.bleu:.1f}, and it was {at_home:.1f}")
+assert at_zero.bleu < at_home / 2
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# It begins well and goes round in circles: it has no idea how far it has come. And the loss?
+# Training and validation read whole sentences, with the right positions. Neither would ever tell.
+# Decoding from scratch does: it hands over whole beginnings, and the same model is well again.
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+from_scratch = EncoderDecoder(lost.encoder, FromScratch(lost.decoder))
+words = translate(from_scratch, [pair.source for pair in first], src_vocab, tgt_vocab)
+assert words == on_test.translations[:100]
+print("the same 100 translations as those of the right decoder")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The two bugs are sisters. In both the code asks 'training or not?' where it should ask 'which
+# tokens do I have, and where do they stand?'. Ask for the test that catches both: same tokens,
+# whole sentence against one by one, same logits.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Your sentence
+#
+# Write a sentence, or pick one; choose a kind of attention, a block and a head.
+#
+# **Question.** The first two examples differ in one word. Does the last French letter change? With
+# 'French asks French' find the head that looks at the noun.
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+from d2l_attention.widgets import SentenceView
+
+
+def look(words, kind):
+    """The translation of these words, and the weights of this kind behind it."""
+    said = translate(model, [words], src_vocab, tgt_vocab)[0]
+    weights, queries, keys = every_head(words, said)[kind]
+    labels = {"queries": queries, "keys": keys, "frames": blocks}
+    return {"weights": weights, "title": " ".join(said), **labels}
+
+
+SentenceView(
+    look,
+    corpus.tokenize,
+    src_vocab,
+    [
+        "the old doctor took the good orange and ate it",
+        "the old doctor took the good cake and ate it",
+        "he looked for his black cat but did not find it",
+    ],
+    kinds=list(heads),
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a text field with an English sentence, buttons with examples and with three kinds of
+# attention, and a heat map with a slider for the blocks and buttons for the heads.*
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+for noun in ("orange", "cake"):
+    words = f"the old doctor took the good {noun} and ate it".split()
+    print(*translate(model, [words], src_vocab, tgt_vocab)[0])
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Summary
+#
+# - Attention carries between tokens, a network works within each, the same for all. They take
+#   turns.
+# - Residuals keep the way to the bottom open; layer norm keeps each token's size. Post-norm,
+#   $\mathrm{ln}(X + f(X))$, is the paper's. Pre-norm, $X + f(\mathrm{ln}(X))$, needs a norm at the
+#   top.
+# - Three attentions: English asks English, French asks its own past, French asks English.
+# - The future is hidden in `train()` *and* in `eval()`. A validation that sees it measures
+#   nothing.
+# - A cache turns $n(n+1)/2$ projected keys into $n$ and changes no word, if positions go on
+#   counting.
+# - Some heads align, some do not; one links 'it' to its noun.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ## Exercises
+#
+# Write your answer into the cell and run it: `check` says what is right or what went wrong.
+# `hint("8.1")` gives one more hint each time, `solution("8.1")` the whole way.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **8.1** Where the norm stands · *easy, 8 minutes* · by hand
+#
+# Two tokens of four numbers, $(-4, -1, 0, 3)$ and $(4, 1, 2, 5)$, go through a sublayer that
+# squares each number, $f(x) = x^2$, with a residual connection and a layer norm (scale 1, shift 0).
+# What becomes of the first token in post-norm, and what in pre-norm? Give two lists of four
+# numbers, post-norm first.
+
+# %% slideshow={"slide_type": "skip"}
+from d2l_attention.exercises import check, hint, solution
+
+answer = None
+
+check("8.1", answer)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **8.2** What a cache saves · *easy, 10 minutes* · predict, then measure
+#
+# A decoder with one block and one head writes 10 tokens, one at a time, from a source of 7 words.
+# Without a cache each step reads the whole prefix again: 1 token, then 2, up to 10. All 10 steps
+# together:
+#
+# - how many rows go through `attention1.W_k`?
+# - how many through `attention2.W_k`?
+# - how many scores does `attention1` compute? (The hidden ones count, too.)
+#
+# Predict, measure, and give three pairs, *without* and *with* a cache, such as
+# `[(1, 1), (1, 1), (1, 1)]`.
+
+# %% slideshow={"slide_type": "skip"}
+answer = None
+
+check("8.2", answer)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **8.3** Three attentions, three masks · *easy, 8 minutes* · complete a function
+#
+# A batch of source sentences (B, `num_src`) and target sentences (B, `num_tgt`), padded behind,
+# with lengths (B,) of 1 or more. Return three boolean masks, True = may attend, each broadcastable
+# to (B, Q, K): of the encoder's self-attention, of the decoder's self-attention, and of the
+# decoder's attention to the source. What a padding query sees does not matter: nobody reads its
+# output.
+
+
+# %% slideshow={"slide_type": "skip"}
+def three_masks(src_lens, tgt_lens, num_src, num_tgt): ...
+
+
+check("8.3", three_masks)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **8.4** Write a decoder block · *medium, 12 minutes* · complete a function
+#
+# `attention1` among the tokens X (B, T, D), `attention2` to `sources` (B, S, D), then `ffn`, each
+# with a residual connection and a norm, in the order of the list `norms`. Attentions are called as
+# `attention(queries, keys, values)`; masks are theirs to know. `dropout` falls on what a sublayer
+# gives. `pre_norm` is True or False. `sources` come normalised.
+
+
+# %% slideshow={"slide_type": "skip"}
+def decoder_block(X, sources, attention1, attention2, ffn, norms, dropout, pre_norm): ...
+
+
+check("8.4", decoder_block)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **8.5** Right for one token · *medium, 12 minutes* · find the bug
+#
+# `decode_step` gets a new token's query, key and value (B, H, 1, D), and a cache: keys and values
+# (B, H, n, D) of the n tokens before it, 0 at first. It returns the output (B, H, 1, D) and the
+# cache for the next step. `rotate(X, offset=p)` gives X (B, H, m, D) rotary positions p, p + 1, and
+# so on; to play with, take `RotaryEncoding(D).rotate` from `d2l_attention.positional`. Step by step
+# it should give what causal self-attention gives for all tokens at once. Its first token is right.
+# It has three bugs, one of which shows only once another is mended.
+
+
+# %% slideshow={"slide_type": "skip"}
+def decode_step(query, key, value, cache, rotate):
+    query, key, value = (rotate(X, offset=0) for X in (query, key, value))
+    pairs = zip(cache, (key, value), strict=True)
+    keys, values = (torch.cat((old, new), dim=2) for old, new in pairs)
+    weights = (query @ keys.mT / query.shape[-1] ** 0.5).softmax(dim=-1)
+    return weights @ values, (key, value)
+
+
+check("8.5", decode_step)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **8.6** The test that catches a leak · *hard, 15 minutes* · write the test
+#
+# Your test takes a module that reads tokens (B, T), numbers 0 to 9, T up to 16, and gives logits
+# (B, T, 10). It has no dropout. In a right one the logits at place t depend on that sentence's
+# tokens up to t and on nothing else, in training and in evaluation mode. There your test returns
+# without a word. It raises an `AssertionError` for each of seven others:
+#
+# - no causal mask at all;
+# - a mask off by one, so that each token sees the next;
+# - a mask that hides the next two tokens alone, and shows all behind them;
+# - a mask while training only;
+# - a layer norm over the tokens instead of the numbers of a token;
+# - a norm over all sentences of the batch while training;
+# - positions that are counted from the end.
+
+
+# %% slideshow={"slide_type": "skip"}
+def test_no_leak(decoder): ...
+
+
+check("8.6", test_no_leak)
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+from d2l_attention.exercises import progress
+
+progress()
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Sources
+#
+# - A. Vaswani et al., *Attention Is All You Need*, NeurIPS 2017, arXiv:1706.03762. Sections 3.1 to
+#   3.5 and 4, figure 1.
+# - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, section 11.7;
+#   11.7.5 has the decoder with its mask and its positions. [d2l.ai](https://d2l.ai)
+# - K. He et al., *Deep Residual Learning for Image Recognition*, CVPR 2016, arXiv:1512.03385.
+# - J. L. Ba, J. R. Kiros, G. E. Hinton, *Layer Normalization*, 2016, arXiv:1607.06450.
+# - R. Xiong et al., *On Layer Normalization in the Transformer Architecture*, ICML 2020,
+#   arXiv:2002.04745. Post-norm and pre-norm, warm-up, the last norm.
+# - H. J. Levesque, E. Davis, L. Morgenstern, *The Winograd Schema Challenge*, KR 2012. Trophy and
+#   suitcase.
+# - A. Rush, *The Annotated Transformer*, NLP-OSS workshop, ACL 2018, doi:10.18653/v1/W18-2509.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# On GitHub: harvardnlp/annotated-transformer #13, #92 and #110, where readers ask about text and
+# code that differ in the place of the norm; the third formula stands in #110.
