@@ -144,6 +144,7 @@ assert torch.equal(batch.tgt_in[0, 1:length], batch.tgt_out[0, : length - 1])
 show_source(Seq2SeqDecoder.forward)
 
 # %% slideshow={"slide_type": "fragment"}
+torch.manual_seed(0)
 encoder = Seq2SeqEncoder(len(src_vocab), 96, 96, 1, bidirectional=True)
 decoder = Seq2SeqDecoder(len(tgt_vocab), 96, 96, 1)
 
@@ -191,7 +192,7 @@ for b, length in enumerate(batch.tgt_lens.tolist()):
     log_probs = logits[b, :length].log_softmax(dim=-1)
     total -= sum(log_probs[t, word] for t, word in enumerate(batch.tgt_out[b, :length]))
 torch.testing.assert_close(total / batch.tgt_lens.sum(), loss)
-print(f"loss {loss:.3f}, guessing evenly {math.log(len(tgt_vocab)):.3f}")
+print(f"loss {loss:.2f}, guessing evenly {math.log(len(tgt_vocab)):.2f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # An untrained model is about as good as a die with one side for each word.
