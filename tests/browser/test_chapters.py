@@ -1,5 +1,8 @@
 """Every chapter as a student has it: opened, run, and each control of each view moved."""
 
+import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,8 +14,20 @@ VIEWS = ".d2l-attention, .widget-vbox:has(> .widget-image)"
 
 
 @pytest.fixture(scope="module")
-def lab_folder():
-    return NOTEBOOKS
+def lab_folder(tmp_path_factory):
+    """The chapters. Those that train do so for a few steps alone, and claim nothing of it: what
+    their cells claim, nbval has checked; here it is about the views."""
+    folder = tmp_path_factory.mktemp("chapters")
+    for chapter in CHAPTERS:
+        shutil.copy(NOTEBOOKS / chapter, folder)
+        notebook = json.loads((folder / chapter).read_text("utf-8"))
+        if not any("d2l_attention.training" in "".join(c["source"]) for c in notebook["cells"]):
+            continue
+        for cell in notebook["cells"]:
+            code = re.sub(r"\bsteps=\d+", "steps=10", "".join(cell["source"]))
+            cell["source"] = re.sub(r"^( *)assert ", r"\1_ = ", code, flags=re.MULTILINE)
+        (folder / chapter).write_text(json.dumps(notebook), "utf-8")
+    return folder
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
@@ -38,10 +53,12 @@ def test_chapter(chapter, open_notebook, record_property):
 def move_attention_view(view) -> str:
     """Frames by keyboard, lines and heat map by mouse: each must change what is seen."""
     canvas, slider = view.locator("canvas"), view.get_by_role("slider")
-    seen = set()
+    # A view may open on its last frame.
+    at_end = slider.evaluate("slider => slider.value === slider.max")
+    key, seen = "ArrowLeft" if at_end else "ArrowRight", set()
     for act in (
         lambda: None,
-        lambda: (slider.focus(), view.page.keyboard.press("ArrowRight")),
+        lambda: (slider.focus(), view.page.keyboard.press(key)),
         lambda: view.get_by_role("button", name="Show lines").click(),
     ):
         act()
