@@ -38,6 +38,15 @@ def because(why: str, check: Step) -> Step:
     return step
 
 
+def outcome(attempt: Attempt, *inputs: Any) -> BaseException | None:
+    """The error that ends the student's code on these inputs, if one does."""
+    try:
+        attempt(*inputs)
+    except Raised as failure:
+        return failure.error
+    return None
+
+
 def none_of(mistakes: Mapping[Callable, str], case: tuple) -> Step:
     """Like ``unlike`` for each of ``mistakes``, with a single call of the student's function."""
 

@@ -186,8 +186,13 @@ def passes_on(right: Callable) -> Step:
     return step
 
 
-def fails_on(broken: Callable, what: str) -> Step:
-    """The student's test fails, by an ``assert``, on an implementation that does ``what``."""
+def fails_on(
+    broken: Callable, what: str, clue: Callable[[Callable, Attempt], str] | None = None
+) -> Step:
+    """The student's test fails, by an ``assert``, on an implementation that does ``what``.
+
+    ``clue(broken, attempt)`` says to a test that passes what it overlooks.
+    """
 
     def step(attempt: Attempt) -> str | None:
         try:
@@ -199,6 +204,7 @@ def fails_on(broken: Callable, what: str) -> Step:
                 f"On an implementation that {what} your test breaks off with "
                 f"`{show_error(failure.error)}`; let an `assert` say what is wrong."
             )
-        return f"Your test passes on an implementation that {what}. What would show it?"
+        overlooked = "What would show it?" if clue is None else clue(broken, attempt)
+        return f"Your test passes on an implementation that {what}. {overlooked}"
 
     return step

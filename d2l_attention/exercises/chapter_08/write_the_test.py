@@ -9,7 +9,7 @@ from d2l_attention.exercises.attempt import Attempt, Raised
 from d2l_attention.exercises.chapter_08 import suspects, weak_tests
 from d2l_attention.exercises.chapter_08.suspects import LEAKS, Decoder
 from d2l_attention.exercises.exercise import Exercise, Step, Wrong
-from d2l_attention.exercises.helpers import alike
+from d2l_attention.exercises.helpers import alike, outcome
 from d2l_attention.exercises.steps import fails_on, passes_on
 
 
@@ -38,15 +38,6 @@ class Spy(Decoder):
     def forward(self, tokens: Tensor) -> Tensor:
         self.read.append((tokens.clone(), self.training))
         return super().forward(tokens)
-
-
-def outcome(attempt: Attempt, decoder: Decoder) -> BaseException | None:
-    """The error that ends the student's test, if one does."""
-    try:
-        attempt(decoder)
-    except Raised as failure:
-        return failure.error
-    return None
 
 
 def calls_the_decoder(attempt: Attempt) -> str | None:
