@@ -19,8 +19,9 @@ from d2l_attention.functional import (
     scaled_dot_score,
 )
 from d2l_attention.kernels import boxcar, constant, epanechikov, gaussian, nadaraya_watson
-from d2l_attention.layers import AdditiveAttention, DotProductAttention, MultiHeadAttention
+from d2l_attention.layers import AdditiveAttention, DotProductAttention
 from d2l_attention.masks import attention_mask, causal_mask, combine_masks, length_mask
+from d2l_attention.multi_head import MultiHeadAttention
 from d2l_attention.positional import (
     ALiBi,
     LearnedPositionalEncoding,

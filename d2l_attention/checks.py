@@ -82,8 +82,11 @@ def check_bias(bias: Tensor | None, scores_shape: tuple[int, ...]) -> None:
         )
 
 
-def check_valid_lens(valid_lens: Tensor, num_keys: int) -> None:
-    """Raise unless ``valid_lens``, (B,) or (B, Q), holds integers from 0 to ``num_keys``."""
+def check_valid_lens(valid_lens: Tensor, num_keys: int) -> tuple[int, int]:
+    """Raise unless ``valid_lens``, (B,) or (B, Q), holds integers from 0 to ``num_keys``.
+
+    Returns the smallest and the largest, as far as they can be known.
+    """
     if not isinstance(valid_lens, Tensor):
         raise TypeError(f"valid_lens must be a tensor of integers, got {type(valid_lens).__name__}")
     if valid_lens.is_floating_point() or valid_lens.is_complex() or valid_lens.dtype == torch.bool:
@@ -94,10 +97,11 @@ def check_valid_lens(valid_lens: Tensor, num_keys: int) -> None:
         )
     # A compiled graph cannot branch on the numbers in a tensor.
     if valid_lens.numel() == 0 or torch.compiler.is_compiling():
-        return
+        return 0, num_keys
     lowest, highest = (bound.item() for bound in valid_lens.aminmax())
     if lowest < 0 or highest > num_keys:
         raise ValueError(
             f"valid_lens must lie between 0 and the number of keys, {num_keys}, "
             f"got values from {lowest} to {highest}"
         )
+    return lowest, highest

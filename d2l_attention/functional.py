@@ -16,7 +16,9 @@ from d2l_attention.checks import (
     check_dropout,
     check_same_size,
 )
-from d2l_attention.masks import attention_mask, is_per_query, reach
+from d2l_attention.fused import fused_pooling
+from d2l_attention.masks import attention_mask
+from d2l_attention.visibility import Visibility, clear, visibility
 
 
 def masked_softmax(
@@ -136,14 +138,6 @@ def attention_pooling(
     return F.dropout(weights, check_dropout(dropout)) @ values, weights
 
 
-def clear(rows: Tensor, kept: Tensor | None) -> Tensor:
-    """Zeros in the rows that take no part. Weight 0 is not enough: 0 times NaN is NaN.
-
-    Shape: rows (*, n, D), kept bool, broadcastable to (*, n) -> (*, n, D).
-    """
-    return rows if kept is None else rows.masked_fill(~kept.unsqueeze(-1), 0.0)
-
-
 def dot_product_attention(
     queries: Tensor,
     keys: Tensor,
@@ -179,70 +173,30 @@ def dot_product_attention(
     check_dropout(dropout)
     scores_shape = (*queries.shape[:-1], keys.shape[-2])
     check_bias(bias, scores_shape)
-    if mask is not None or bias is not None or is_per_query(valid_lens):
-        mask = attention_mask(scores_shape, valid_lens, mask, is_causal, queries.device)
-        valid_lens, is_causal = None, False
-    seeing, seen = reach(scores_shape, valid_lens, mask, is_causal, queries.device)
-    queries, keys, values = clear(queries, seeing), clear(keys, seen), clear(values, seen)
-
-    if need_weights:
-        visible = attention_mask(scores_shape, valid_lens, mask, is_causal, queries.device)
-        scores = scaled_dot_score(queries, keys)
-        scores = scores if bias is None else scores + bias.to(scores.dtype)
-        return attention_pooling(scores, values, mask=visible, dropout=dropout)
-    if bias is not None:
-        bias = bias.to(queries.dtype)
-        if mask is None:
-            return fused_attention(queries, keys, values, bias, False, dropout)
-        # To the kernel a hidden key is a bias of -inf. A row of nothing else would be NaN:
-        # where all is hidden the bias stays as it is, and the output is cleared.
-        hidden = ~mask & mask.any(dim=-1, keepdim=True)
-        bias = bias.masked_fill(hidden, -math.inf)
-        return clear(fused_attention(queries, keys, values, bias, False, dropout), seeing)
-    if valid_lens is None:
-        return fused_attention(queries, keys, values, mask, is_causal, dropout)
-    lengths = attention_mask((*scores_shape[:-2], 1, scores_shape[-1]), valid_lens)
-    padded = fused_attention(queries, keys, values, lengths, False, dropout)
-    if not is_causal:
-        return padded
-    # Lengths and the future at once, still without a (Q, K) mask. Before its sequence ends
-    # a query sees no padding anyway, so the causal kernel is right; from there on all that
-    # it may see is past, so the padding mask is right.
-    causal = fused_attention(queries, keys, values, None, True, dropout)
-    position = torch.arange(queries.shape[-2], device=queries.device)[:, None]
-    inside = position < valid_lens.reshape(-1, *[1] * (queries.ndim - 1))
-    return torch.where(inside, causal, padded)
+    visible = visibility(scores_shape, valid_lens, mask, is_causal, queries.device)
+    queries, keys, values = visible.clear(queries, keys, values)
+    pooled = dot_product_pooling(
+        queries, keys, values, visible, dropout=dropout, bias=bias, need_weights=need_weights
+    )
+    return pooled if need_weights else pooled[0]
 
 
-def fused_attention(
+def dot_product_pooling(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
-    mask: Tensor | None,
-    is_causal: bool,
+    visible: Visibility,
+    *,
     dropout: float,
-) -> Tensor:
-    """PyTorch's fused kernel, called so that it stays on its path of linear memory.
-
-    ``mask`` is boolean, or floats that are added to the scores. On the CPU the kernel leaves
-    that path for inputs or masks without four axes and for values of another size than the
-    keys. Extra axes of size 1 and columns of zeros change no result.
-    """
-    key_size, value_size = keys.shape[-1], values.shape[-1]
-    if value_size < key_size:
-        values = F.pad(values, (0, key_size - value_size))
-    elif value_size > key_size:
-        queries, keys = (F.pad(X, (0, value_size - key_size)) for X in (queries, keys))
-    four_axes = (None,) * (4 - queries.ndim)
-    if mask is not None:
-        mask = mask[(None,) * (4 - mask.ndim)]
-    output = F.scaled_dot_product_attention(
-        queries[four_axes],
-        keys[four_axes],
-        values[four_axes],
-        attn_mask=mask,
-        dropout_p=dropout,
-        is_causal=is_causal,
-        scale=1 / math.sqrt(key_size),
-    )
-    return output.reshape(*queries.shape[:-1], output.shape[-1])[..., :value_size]
+    bias: Tensor | None,
+    need_weights: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """``dot_product_attention`` of inputs that ``visible`` has cleared and cut."""
+    bias = visible.cut(bias)
+    if not need_weights:
+        return fused_pooling(queries, keys, values, visible, dropout, bias), None
+    scores = scaled_dot_score(queries, keys)
+    scores = scores if bias is None else scores + bias.to(scores.dtype)
+    matrix = visible.matrix(scores.device)
+    output, weights = attention_pooling(scores, values, mask=matrix, dropout=dropout)
+    return output, visible.widen(weights)

@@ -121,38 +121,3 @@ def check_mask_shape(mask: Tensor, scores_shape: tuple[int, ...]) -> None:
             f"mask of shape {tuple(mask.shape)} does not fit scores of shape {scores_shape}: "
             f"expected (Q, K) or {len(scores_shape)} axes, each of the scores' size or 1"
         )
-
-
-def reach(
-    scores_shape: tuple[int, ...],
-    valid_lens: Tensor | None = None,
-    mask: Tensor | None = None,
-    is_causal: bool = False,
-    device: torch.device | str | None = None,
-) -> tuple[Tensor | None, Tensor | None]:
-    """Which queries may see any key, and which keys any query may see.
-
-    What the others hold, NaN included, must not reach the result or a gradient.
-
-    Shape: boolean tensors that broadcast to (*, Q) and to (*, K); ``None``: all of them.
-    """
-    *leading, num_queries, num_keys = scores_shape
-    if mask is None and not is_per_query(valid_lens):
-        # Lengths and the causal rule need no (Q, K) matrix. Key 0 is in nobody's future, so a
-        # query sees something unless its length is 0; and the last query sees the most.
-        seeing = attention_mask((*leading, 1, num_keys), valid_lens)
-        last_row = None
-        if is_causal and num_keys > num_queries > 0:
-            last_row = causal_mask(1, num_keys, offset=num_queries - 1, device=device)
-        seen = combine_masks(seeing, last_row)
-    else:
-        seeing = seen = attention_mask(scores_shape, valid_lens, mask, is_causal, device)
-    return (
-        None if seeing is None else seeing.any(dim=-1),
-        None if seen is None else seen.any(dim=-2),
-    )
-
-
-def is_per_query(valid_lens: Tensor | None) -> bool:
-    """Whether the lengths are (B, Q), a matrix already, rather than (B,)."""
-    return isinstance(valid_lens, Tensor) and valid_lens.ndim == 2

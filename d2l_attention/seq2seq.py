@@ -9,9 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from d2l_attention.functional import additive_score, clear, masked_softmax
+from d2l_attention.functional import additive_score, masked_softmax
 from d2l_attention.layers import AdditiveAttention
 from d2l_attention.masks import length_mask
+from d2l_attention.visibility import clear
 
 
 def init_seq2seq(module: nn.Module) -> None:

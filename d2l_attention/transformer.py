@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from d2l_attention.checks import check_dropout
-from d2l_attention.layers import MultiHeadAttention
-from d2l_attention.masks import reach
+from d2l_attention.masks import attention_mask
+from d2l_attention.multi_head import MultiHeadAttention
 from d2l_attention.positional import PositionalEncoding, Positions
 
 
@@ -164,18 +164,19 @@ class TransformerEncoder(Stack):
             self.blks.add_module(f"block{i}", block)
 
     def forward(self, X: Tensor, valid_lens: Tensor | None = None) -> Tensor:
-        _, seen = reach((*X.shape, X.shape[-1]), valid_lens)
+        visible = attention_mask((*X.shape, X.shape[-1]), valid_lens)
         X = self.embed(X)
-        if seen is not None:
+        if visible is not None:
             # Padding is no key, but it is a query: NaN there would reach the gradients.
-            X = X.masked_fill(~(seen[..., None] | X.isfinite()), 0.0)
+            seen = visible.any(dim=-2)[..., None]
+            X = X.masked_fill(~(seen | X.isfinite()), 0.0)
         for block in self.blks:
             X = block(X, valid_lens)
         return self.ln(X)
 
     @property
     def attention_weights(self) -> list[Tensor]:
-        """Of the last forward pass, one (B, H, S, S) a block: see ``WeightsOnDemand``."""
+        """Of the last forward pass, one (B, H, S, S) a block: see ``AttentionLayer``."""
         return [block.attention.attention_weights for block in self.blks]
 
 

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from d2l_attention.cache import KeyValueCache
-from d2l_attention.functional import clear
-from d2l_attention.layers import MultiHeadAttention
 from d2l_attention.masks import length_mask
+from d2l_attention.multi_head import MultiHeadAttention
 from d2l_attention.positional import Positions
 from d2l_attention.transformer import (
     AddNorm,
@@ -22,6 +21,7 @@ from d2l_attention.transformer import (
     check_vectors,
     make_parameters,
 )
+from d2l_attention.visibility import clear
 
 
 class BlockCache(NamedTuple):

@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from d2l_attention import attention_mask, causal_mask, combine_masks, length_mask
-from d2l_attention.masks import reach
 
 B, H, Q, K = 2, 3, 5, 7
 
@@ -59,33 +58,6 @@ def test_everything_together_is_what_each_says():
                 expected[b, :, q, k] = bool(mask[q, k]) and k <= q and k < lens[b]
     assert torch.equal(together.expand(B, H, Q, K), expected)
     assert attention_mask((B, H, Q, K)) is None
-
-
-@given(
-    st.lists(st.integers(0, K), min_size=B, max_size=B) | st.none(),
-    st.integers(1, 9),
-    st.booleans(),
-    st.integers(0, 2**16) | st.none(),
-)
-def test_reach_is_that_of_the_whole_mask(lens, num_queries, is_causal, seed):
-    lens = None if lens is None else torch.tensor(lens)
-    mask = None
-    if seed is not None:
-        torch.manual_seed(seed)
-        mask = torch.rand(num_queries, K) < 0.4
-    shape = (B, H, num_queries, K)
-    whole = attention_mask(shape, lens, mask, is_causal)
-    whole = torch.ones(shape, dtype=torch.bool) if whole is None else whole.expand(shape)
-    seeing, seen = (
-        torch.tensor(True) if rows is None else rows for rows in reach(shape, lens, mask, is_causal)
-    )
-    assert torch.equal(seeing.expand(B, H, num_queries), whole.any(dim=-1))
-    assert torch.equal(seen.expand(B, H, K), whole.any(dim=-2))
-
-
-def test_reach_builds_no_matrix_for_lengths_and_causality():
-    seeing, seen = reach((2, 3, 500, 700), torch.tensor([5, 0]), None, is_causal=True)
-    assert seeing.numel() <= 2 and seen.numel() <= 2 * 700
 
 
 @pytest.mark.parametrize("mask", [torch.ones(5, 7), torch.ones(5, 7, dtype=torch.uint8), [[True]]])
