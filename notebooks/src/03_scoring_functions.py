@@ -1109,10 +1109,13 @@ show_source(DotProductAttention)
 show_source(AdditiveAttention)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
+# A call goes through `AttentionLayer.forward`, which the two share: it checks the inputs, works out
+# which keys are `visible`, clears away the rest, and calls `attend`.
+#
 # Three remarks. Before the first call there is nothing to read. Weights read later carry no
 # gradient; if your loss needs them (chapter 5 will), ask in the call with `need_weights=True`. And
-# with dropout at work, in training, PyTorch's kernel for the CPU does write the matrix out. (`mask`
-# and `is_causal` are for chapter 4, `bias` is for chapter 7.)
+# with dropout at work, in training, PyTorch's kernel for the CPU does write the matrix out. (Masks
+# are for chapter 4, `bias` is for chapter 7.)
 #
 # The additive layer has no fused kernel to call: it builds its large tensor, and the weights come
 # along.

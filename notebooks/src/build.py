@@ -2,7 +2,8 @@
 
 The text beside this file is what is written and reviewed; notebooks/NN_name.ipynb is made from
 NN_name.py by running it. It is written when every cell has run without an error, and never in
-part. Without arguments: the notebooks that differ from their text or were never run.
+part. Without arguments: the notebooks that differ from their text or were never run; where only
+prose, slide types or tags differ, nothing is run and the outputs stay.
 """
 
 import argparse
@@ -54,6 +55,34 @@ def is_current(notebook: NotebookNode, path: Path) -> bool:
     return was_run and cells_of(stored) == cells_of(notebook)
 
 
+def keep_outputs(notebook: NotebookNode, path: Path) -> bool:
+    """Give ``notebook`` the outputs of the file at ``path``, if that ran the same code."""
+    if not path.exists():
+        return False
+    stored = nbformat.read(path, as_version=4)
+    if code_of(stored) != code_of(notebook):
+        return False
+    old, new = (
+        [cell for cell in book.cells if cell.cell_type == "code"] for book in (stored, notebook)
+    )
+    if not all(cell.execution_count for cell in old):
+        return False
+    for kept, cell in zip(old, new, strict=True):
+        cell.outputs, cell.execution_count = kept.outputs, kept.execution_count
+    if "widgets" in stored.metadata:
+        notebook.metadata.widgets = stored.metadata.widgets
+    return True
+
+
+def code_of(notebook: NotebookNode) -> list[tuple]:
+    """What decides the outputs: the code, and where it may fail."""
+    return [
+        (cell.source, "raises-exception" in cell.metadata.get("tags", []))
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    ]
+
+
 def cells_of(notebook: NotebookNode) -> list[tuple]:
     return [(cell.id, cell.cell_type, cell.source, cell.metadata) for cell in notebook.cells]
 
@@ -101,6 +130,10 @@ def main() -> None:
         path, notebook = NOTEBOOKS / f"{text.stem}.ipynb", read_text(text)
         if not (arguments.force or arguments.numbers) and is_current(notebook, path):
             current += 1
+            continue
+        if not (arguments.force or arguments.numbers) and keep_outputs(notebook, path):
+            write(notebook, path)
+            print(f"{text.stem}: the same code, so the outputs stay", flush=True)
             continue
         start = time.monotonic()
         try:
