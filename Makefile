@@ -25,7 +25,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 export JUPYTER_PREFER_ENV_PATH := 1
 unexport JUPYTER_PATH PYTHONHOME PYTHONPATH
 
-.PHONY: help lab test lint notebooks constraints clean
+.PHONY: help lab test lint notebooks slides site constraints clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -57,6 +57,14 @@ lint: .venv/.test-stamp ## ruff, for mistakes and for format
 
 notebooks: .venv/.lab-stamp ## bring notebooks/ up to notebooks/src/ (NB=03: this one, FORCE=1: all)
 	@$(PY) notebooks/src/build.py $(if $(FORCE),--force) $(NB)
+
+slides: .venv/.test-stamp ## one file a chapter for the lecture room, no network needed: build/slides (NB=03: this one)
+	@$(ONE_THREAD) $(PY) -m d2l_attention.slides $(if $(FORCE),--force) $(NB)
+
+site: slides ## the course as a website, for any web server or none: build/site/index.html
+	@echo "Site:"
+	@$(PY) -m sphinx -W --keep-going -q -b html -d build/doctrees notebooks/site build/site
+	@echo "Open build/site/index.html."
 
 # Pinned on the oldest Python: what installs there installs on newer ones.
 constraints: PYTHONS = python3.11
