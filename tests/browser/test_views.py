@@ -40,10 +40,13 @@ CELLS = {
     "sentence": """
         from d2l_attention.data import Vocab
         from d2l_attention.widgets import SentenceView
-        def look(words):
-            return {"weights": torch.eye(len(words)), "queries": words, "keys": words}
+        def look(words, kind):
+            weights = torch.eye(len(words))
+            weights = weights.flip(0) if kind == "the other word" else weights
+            return {"weights": weights, "queries": words, "keys": words}
         vocab = Vocab(["the cat sees a dog".split()])
-        SentenceView(look, str.split, vocab, ["the cat", "a dog sees"])
+        kinds = ["the same word", "the other word"]
+        SentenceView(look, str.split, vocab, ["the cat", "a dog sees"], kinds=kinds)
     """,
 }
 
@@ -180,6 +183,12 @@ def test_sentence_view_follows_what_is_typed(notebook):
     message.wait_for(state="detached")
     view.locator("svg text", has_text="dog").first.wait_for()
     assert field.input_value() == "a dog sees"
+
+    same = picture(view)
+    for name, sign in (("the other word", "!=="), ("the same word", "===")):
+        page.get_by_role("button", name=name).click()
+        shown = "[...document.querySelectorAll('.d2l-attention canvas')].at(-1).toDataURL()"
+        page.wait_for_function(f"before => {shown} {sign} before", arg=same)
     for theme in ("Light", "Dark"):
         notebook.use_theme(theme)
         notebook.screenshot(f"sentence-{theme}", page.locator(".widget-vbox").last)
