@@ -13,7 +13,7 @@ import torch
 from traitlets import TraitError
 
 from d2l_attention.widgets import AttentionView, explore
-from d2l_attention.widgets.picture import NUM_COLOURS, _lightness, ramp
+from d2l_attention.widgets.picture import NUM_COLOURS, _lightness, draw_weights, ramp
 
 F, H, Q, K = 2, 3, 5, 7  # all different: a swapped axis cannot pass
 PNG_START = b"\x89PNG"
@@ -184,6 +184,37 @@ def test_any_token_can_be_drawn(n):
     tokens = (["$", r"$\frac$", "<b>", "注意", "", "a" * 99] * 10)[:n]
     view = AttentionView(torch.eye(n), tokens, tokens, compare=torch.zeros(n, n), title="$")
     assert _picture(view).startswith(PNG_START)
+
+
+@pytest.mark.parametrize(
+    ("heads", "word", "n", "rows"),
+    [
+        (2, "orange", 13, 1),
+        (3, "orange", 13, 2),
+        (4, "orange", 13, 2),
+        (4, "l'", 13, 1),
+        (4, "orange", 21, 1),
+        (7, "orange", 13, 2),
+    ],
+    ids=["two", "three", "four", "short", "too-many-to-label", "seven"],
+)
+def test_rows_of_heads(heads, word, n, rows):
+    names = [f"head {h}" for h in range(heads)]
+    weights, words = torch.rand(heads, n, n), [word] * n
+    figure = draw_weights(weights, words, words, largest=1.0, panel_titles=names, title="")
+    panels = [ax for ax in figure.axes if ax.get_title() in names]
+    assert len(panels) == heads
+    assert len({ax.get_subplotspec().rowspan.start for ax in panels}) == rows
+
+
+def test_words_of_four_heads_are_as_large_as_their_rows_allow():
+    weights, words = torch.rand(4, 13, 13), ["mangée"] * 13
+    figure = draw_weights(weights, words, words, largest=1.0, panel_titles="abcd", title="")
+    figure.draw_without_rendering()
+    panel = figure.axes[0]
+    label = panel.get_yticklabels()[0]
+    assert label.get_fontsize() == 12
+    assert label.get_window_extent().height <= panel.get_window_extent().height / 13
 
 
 def test_all_zero_weights_can_be_drawn():

@@ -58,14 +58,18 @@ def draw_weights(
 ) -> Figure:
     """Heat maps of some heads under one colour bar, at most four beside each other.
 
+    Three or four heads whose labels are words stand in rows of two, where words can be read.
+
     Shape: weights (H, Q, K), compare (H, Q, K) or None; ``largest`` is the weight at the end
     of the scale, ``panel_titles`` has a title for each head.
     """
     num_heads, num_queries, num_keys = weights.shape
-    rows = ceil(num_heads / 4)
-    columns = ceil(num_heads / rows)
     longest_side = max(num_queries, num_keys)
-    side = 1.8 if num_heads > 1 else min(5.0, 0.55 * longest_side)
+    labelled = num_heads == 1 or longest_side <= 20
+    two_by_two = num_heads in (3, 4) and labelled and _are_words(queries, keys)
+    rows = 2 if two_by_two else ceil(num_heads / 4)
+    columns = ceil(num_heads / rows)
+    side = min(5.0, 0.55 * longest_side) if num_heads == 1 else 2.8 if two_by_two else 1.8
     width = side * num_keys / longest_side * columns + 2.8
     height = side * num_queries / longest_side * rows + 0.4 * rows + 1.6
     # Tokens such as '$' are text, not mathematics.
@@ -78,8 +82,8 @@ def draw_weights(
         for ax, matrix, panel_title in zip(used, weights, panel_titles, strict=True):
             heatmap(ax, matrix, vmin=0.0, vmax=largest, cmap=ListedColormap(ramp()))
             ax.set(aspect="equal", title=panel_title if num_heads > 1 else "")
-        points = min(12, 72 * side / longest_side) if num_heads == 1 else 8
-        if num_heads == 1 or longest_side <= 20:
+        points = min(12, 72 * side / longest_side) if num_heads == 1 or two_by_two else 8
+        if labelled:
             _label(used, queries, keys, columns, points)
         else:
             used[0].set(xticks=[], yticks=[])
@@ -99,12 +103,17 @@ def _label(
     """Write the tokens at the outer axes; keys that are words stand upright."""
     axes[0].set_xticks(range(len(keys)), [_short(key) for key in keys])
     axes[0].set_yticks(range(len(queries)), [_short(query) for query in queries])
-    upright = len(axes) > 1 or max(map(len, keys)) > 3 or points < 12
+    upright = len(axes) > 1 or _are_words(keys) or points < 12
     for ax in axes:
         ax.tick_params(labelsize=points)
         ax.tick_params(axis="x", labelrotation=90 if upright else 0)
     for ax in axes[-columns:]:
         ax.tick_params(labelbottom=True)
+
+
+def _are_words(*labels: Sequence[str]) -> bool:
+    """Whether some label is too long to stand above a cell."""
+    return any(len(label) > 3 for side in labels for label in side)
 
 
 def _short(label: str) -> str:

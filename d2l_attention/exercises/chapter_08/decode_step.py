@@ -154,15 +154,16 @@ repair_decode_step = Exercise(
     id="8.5",
     title="Right for one token",
     task=(
-        "`decode_step(query, key, value, cache, rotate)` gets a new token's query, key and value "
-        "(B, H, 1, D), and a cache: keys and values (B, H, n, D) of the n tokens before it, 0 at "
-        "first. It returns the output (B, H, 1, D) and the cache for the next step. "
-        "`rotate(X, offset=p)` gives X (B, H, m, D) rotary positions p, p + 1, and so on. Step by "
-        "step it should give what causal self-attention gives for all tokens at once. Its first "
-        "token is right. It has three bugs, one of which shows only once another is mended."
+        "`decode_step(query, key, value, cache, rotate)` gets a new token's query, key and value, "
+        "(B, H, 1, D) each, and a cache: the pair `(keys, values)` of the n tokens before it, "
+        "(B, H, n, D) each. At the first step n = 0. It returns the output (B, H, 1, D) and the "
+        "cache for the next step, such a pair again. `rotate(X, offset=p)` gives X (B, H, m, D) "
+        "rotary positions p, p + 1, and so on. Step by step `decode_step` should give what causal "
+        "self-attention with rotary positions gives for all tokens at once. Its first token is "
+        "right. It has three bugs, and one of them shows only once another is mended."
     ),
     difficulty="medium",
-    minutes=12,
+    minutes=15,
     hints=[
         "Write down the shapes of `keys` in steps 1, 2 and 3, and the position that each token is "
         "given. What is special about the first step?",

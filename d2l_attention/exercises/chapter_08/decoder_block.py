@@ -115,11 +115,13 @@ write_decoder_block = Exercise(
     title="Write a decoder block",
     task=(
         "Complete `decoder_block(X, sources, attention1, attention2, ffn, norms, dropout, "
-        "pre_norm)`: `attention1` among the tokens X (B, T, D), `attention2` to `sources` (B, S, "
-        "D), then `ffn`, each with a residual connection and a norm, in the order of `norms`. "
-        "Attentions are called as `attention(queries, keys, values)`; masks are theirs to know. "
-        "`dropout` falls on what a sublayer gives. `pre_norm` is True or False. `sources` come "
-        "normalised."
+        "pre_norm)`: three sublayers, `attention1` among the tokens X (B, T, D), `attention2` from "
+        "them to `sources` (B, S, D), then `ffn`, each with a residual connection and a norm. "
+        "Return what comes out of the last one, (B, T, D). Call an attention as "
+        "`attention(queries, keys, values)`; it has its mask inside. `norms` is a list of three "
+        "layer norms, one a sublayer, in their order. `dropout` is a function and falls on what a "
+        "sublayer gives. `sources` is the encoder's output and needs no norm here. `pre_norm` is "
+        "True or False."
     ),
     difficulty="medium",
     minutes=12,

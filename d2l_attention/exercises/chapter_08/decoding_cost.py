@@ -88,16 +88,18 @@ count_the_cost = Exercise(
         "7 words. Without a cache each step reads the whole prefix again: 1 token, then 2, up to "
         "10. How many rows go through `attention1.W_k`, how many through `attention2.W_k`, and "
         "how many scores does `attention1` compute (the hidden ones count, too), all 10 steps "
-        "together? Predict; then measure. Give three pairs, without and with a cache, such as "
-        "`[(1, 1), (1, 1), (1, 1)]`."
+        "together? Predict; then measure with a hook on `TransformerDecoder(20, 8, 16, "
+        "num_heads=1, num_blks=1, dropout=0.0)`, whose source is `torch.randn(1, 7, 8)`. Give "
+        "three pairs, without and with a cache, such as `[(1, 1), (1, 1), (1, 1)]`."
     ),
     difficulty="easy",
-    minutes=10,
+    minutes=12,
     hints=[
         "Write down three steps. Who asks in each, and who is asked? `attention1` is among target "
         "tokens, `attention2` asks the source.",
         "To count rows: `W_k.register_forward_hook(lambda layer, given, out: "
-        "rows.append(out.shape[1]))`. Without a cache, every step begins with `init_state` and "
+        "rows.append(out.shape[1]))`. The layers are those of `decoder.blks[0]`; scores are as "
+        "many as weights. Without a cache, every step begins with `init_state` and "
         "`tokens[:, :t]`; with one, it goes on with the last state and `tokens[:, t - 1 : t]`.",
         "1 + 2 + ... + n = n (n + 1) / 2 and 1 + 4 + ... + n² = n (n + 1) (2n + 1) / 6. Which of "
         "the six counts is which sum, and which are no sums at all?",

@@ -152,12 +152,13 @@ write_the_test = Exercise(
         "to 16, and give logits (B, T, 10); they have no dropout. It must pass on right ones, in "
         "which the logits at place t depend on that sentence's tokens up to t and on nothing else, "
         "in training and in evaluation mode. It must fail, by an `AssertionError`, on each of "
-        "seven others: no causal mask; a mask off by one; a mask that hides the next two tokens "
-        "alone; a mask while training only; a layer norm over the tokens; a norm over all "
-        "sentences of the batch while training; positions that are counted from the end."
+        "seven broken ones, of which the chapter's `sees_the_future` would catch five: no causal "
+        "mask; a mask off by one; a mask that hides the next two tokens alone; a mask while "
+        "training only; a layer norm over the tokens; a norm over all sentences of the batch while "
+        "training; positions that are counted from the end."
     ),
     difficulty="hard",
-    minutes=15,
+    minutes=25,
     hints=[
         "Two calls that agree up to place t, and differ behind it, have to give the same logits up "
         "to t. What may differ behind it? All that a right decoder must not know.",
