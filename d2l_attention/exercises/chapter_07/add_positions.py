@@ -149,7 +149,7 @@ def counted_on(result: Tensor, X: Tensor, offset: int) -> str | None:
         return "All words get the row of the first one: they stand at offset, offset + 1, ..."
     if close(result, mistakes.offset_after_the_wavelength(X, offset)):
         return (
-            "You add the offset to the angles, behind the division. It is a position: add it "
+            "You add the offset to the angles, after the division. It is a position: add it "
             "before you divide by the wavelength."
         )
     return None
@@ -196,14 +196,15 @@ write_add_positions = Exercise(
     task=(
         "Complete `add_positions(X, offset)`: from embeddings X (B, n, d) to X plus the sinusoidal "
         "encoding, the same shape and dtype. The first word of each sentence stands at position "
-        "`offset`, the next one behind it. Column 2j holds the sine and column 2j + 1 the cosine "
-        "of position / 10000^(2j/d). d may be odd: then the last column is a sine."
+        "`offset`, the second at `offset + 1`, and so on. Column 2j holds the sine and column "
+        "2j + 1 the cosine of position / 10000^(2j/d). d may be odd: then the last column is a "
+        "sine."
     ),
     difficulty="medium",
     minutes=10,
     hints=[
-        "Give it zeros: `add_positions(torch.zeros(1, 2, 4), 0)` is the encoding itself, and you "
-        "know its row 1 from 7.1.",
+        "Give it zeros: `add_positions(torch.zeros(1, 4, 4), 0)` is the encoding itself, and you "
+        "know its last row from 7.1.",
         "One angle for each position and column: a column of positions `[:, None]` divided by a "
         "row of wavelengths. Columns 2j and 2j + 1 share one: `columns - columns % 2`.",
         "`torch.where(columns % 2 == 0, angles.sin(), angles.cos())` interleaves, for an odd d as "
@@ -255,7 +256,7 @@ write_add_positions = Exercise(
         Wrong(mistakes.one_before, "one position too early"),
         Wrong(mistakes.one_behind, "one position too late"),
         Wrong(mistakes.all_at_the_offset, "All words get the row of the first"),
-        Wrong(mistakes.offset_after_the_wavelength, "behind the division"),
+        Wrong(mistakes.offset_after_the_wavelength, "after the division"),
         Wrong(mistakes.rows_up_to_n, "Which rows are needed"),
         Wrong(mistakes.sentences_counted, "on axis 0 are the sentences"),
         Wrong(mistakes.first_sentence_only, "The first sentence is right"),

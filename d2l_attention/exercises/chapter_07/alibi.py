@@ -147,7 +147,8 @@ find_the_bugs = Exercise(
         "`alibi_bias(num_heads, num_queries, num_keys)` should give what ALiBi adds to the scores "
         "of causal self-attention, (H, Q, K). Of num_keys tokens the last num_queries ask. A key "
         "at distance n costs m times n; head h of H = 1, 2, 4, 8, ... heads, counted from 1, has "
-        "the slope m = 2^(-8h/H). Keys behind a query get -inf. There are four bugs. Mend them."
+        "the slope m = 2^(-8h/H). Keys that come after their query get -inf. There are four bugs. "
+        "Mend them."
     ),
     difficulty="medium",
     minutes=12,

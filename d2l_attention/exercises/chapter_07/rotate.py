@@ -121,7 +121,7 @@ write_rotate = Exercise(
     explanation=(
         "Each pair is a point in a plane, and its position turns it. The dot product of a query "
         "turned by i and a key turned by k knows i - k alone, so nothing has to be learned about "
-        "places. A turn keeps lengths: no score grows because a token stands far behind. As "
+        "places. A turn keeps lengths: no score grows because a token stands far away. As "
         "complex numbers it is one product: (a + ib) times e^(it)."
     ),
     steps=[

@@ -72,13 +72,13 @@ two_words_swapped = Exercise(
     title="Who notices the swap?",
     task=(
         "Five random words of 12 numbers enter `MultiHeadAttention(12, 3, 0.0)` as queries, keys "
-        "and values. Then words 1 and 3 change places; 0, 2 and 4 stay. For how many of these "
-        "three does the output change: as it is; with `PositionalEncoding(12, 0.0)` before it; "
-        "with `positions=ALiBi(3)` instead; with nothing but `is_causal=True`? Predict; then "
-        "measure. Give four counts, such as `(3, 3, 3, 3)`."
+        "and values. Then words 1 and 3 change places; 0, 2 and 4 stay. For how many of the three "
+        "words that stay does the output change: as it is; with `PositionalEncoding(12, 0.0)` "
+        "before it; with `positions=ALiBi(3)` instead; with nothing but `is_causal=True`? Predict; "
+        "then measure. Give four counts, such as `(3, 3, 3, 3)`."
     ),
     difficulty="easy",
-    minutes=8,
+    minutes=10,
     hints=[
         "The swap: `Y = X[:, [0, 3, 2, 1, 4]]`. Count with "
         "`((layer(X, X, X) - layer(Y, Y, Y)).abs() > 1e-5).any(dim=-1)[0, [0, 2, 4]]`.",

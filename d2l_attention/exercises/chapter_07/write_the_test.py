@@ -177,10 +177,11 @@ write_the_test = Exercise(
         "Write `test_rotary(attend)` for functions `attend(queries, keys, values, first_query, "
         "first_key)`: scaled dot-product attention with a rotary encoding as in 7.4. Queries and "
         "keys are (B, H, n, D), unturned, values (B, H, K, V); the first query and the first key "
-        "stand at the positions given; nothing is masked. Pass on right ones and fail, by an "
-        "`AssertionError`, on six others, which: turn the queries alone; turn the values, too; "
-        "turn queries one way and keys the other; pair neighbours in queries but halves in keys; "
-        "count both from 0; do not divide by the root of D."
+        "stand at the positions given; nothing is masked. You may use `RotaryEncoding` or your "
+        "`rotate` of 7.4. Pass on right ones, silently, and fail, by an `AssertionError`, on six "
+        "others, which: turn the queries alone; turn the values, too; turn queries one way and "
+        "keys the other; pair neighbours in queries but halves in keys; count both from 0; do not "
+        "divide by the root of D."
     ),
     difficulty="hard",
     minutes=20,
