@@ -10,6 +10,8 @@ LAB_ARGS =
 # What `make notebooks` executes: NB=03 one, FORCE=1 all, else whatever is out of date.
 NB =
 FORCE =
+# What `make bench` measures: empty, a short table; 1, the long one.
+FULL =
 
 PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --no-input
@@ -25,7 +27,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 export JUPYTER_PREFER_ENV_PATH := 1
 unexport JUPYTER_PATH PYTHONHOME PYTHONPATH
 
-.PHONY: help lab test lint notebooks slides site constraints clean
+.PHONY: help lab test lint notebooks slides site bench constraints clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -65,6 +67,9 @@ site: slides ## the course as a website, for any web server or none: build/site/
 	@echo "Site:"
 	@$(PY) -m sphinx -W --keep-going -q -b html -d build/doctrees notebooks/site build/site
 	@echo "Open build/site/index.html."
+
+bench: .venv/.test-stamp ## speed against d2l and PyTorch: two minutes (FULL=1: all, a quarter of an hour)
+	@$(PY) tests/benchmarks/run.py $(if $(FULL),--full)
 
 # Pinned on the oldest Python: what installs there installs on newer ones.
 constraints: PYTHONS = python3.11

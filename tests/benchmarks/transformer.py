@@ -1,21 +1,15 @@
-"""The Transformer: decoding with a cache against the whole prefix, training against d2l's layers.
+"""The Transformer: a cache against the whole prefix, training against d2l's layers."""
 
-python tests/benchmarks/transformer.py
-"""
-
-import sys
-from pathlib import Path
+from collections.abc import Iterator
 
 import torch
-from timing import compare, report
+from d2l_oracle import load_d2l
+from timing import Row, faster
 from torch import nn
 
 from d2l_attention import TransformerDecoder, TransformerEncoder
 from d2l_attention.decoding import greedy_decode
 from d2l_attention.seq2seq import EncoderDecoder, sequence_loss
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from d2l_oracle import load_d2l  # noqa: E402
 
 WORDS, SIZE, FFN, HEADS, BLOCKS = 300, 256, 1024, 8, 2
 BOS, EOS = 1, 2
@@ -82,7 +76,17 @@ def our_transformer() -> EncoderDecoder:
     return EncoderDecoder(TransformerEncoder(*sizes), TransformerDecoder(*sizes))
 
 
-def training_step(batch: int, steps: int) -> list[float]:
+def rows(full: bool) -> Iterator[Row]:
+    yield training_step(64, 12, goal=1.0)
+    yield training_step(32, 64, goal=1.0)
+    yield decoding(1, 64, goal=2.0)
+    if full:
+        yield training_step(4, 512, goal=1.3)
+        yield decoding(1, 256, goal=4.5)
+        yield decoding(16, 256, goal=7.0)
+
+
+def training_step(batch: int, steps: int, goal: float) -> Row:
     model, book = our_transformer(), BooksTransformer()
     source = torch.randint(3, WORDS, (batch, steps))
     target = torch.randint(3, WORDS, (batch, steps))
@@ -99,11 +103,12 @@ def training_step(batch: int, steps: int) -> list[float]:
 
     real = torch.arange(steps) < lens[:, None]
     torch.testing.assert_close(step(book)[real], step(model)[real], atol=1e-4, rtol=1e-4)
-    return compare(lambda: step(book), lambda: step(model))
+    what = f"Transformer, training step, {batch} x {steps} / d2l's layers"
+    return faster(what, lambda: step(book), lambda: step(model), goal)
 
 
 @torch.no_grad()
-def decoding(batch: int, steps: int) -> list[float]:
+def decoding(batch: int, steps: int, goal: float) -> Row:
     model = our_transformer().eval()
     model.decoder.dense.bias[EOS] = -1e9  # so that no sentence ends before its last step
     whole = EncoderDecoder(model.encoder, FullPrefix(model.decoder))
@@ -114,17 +119,5 @@ def decoding(batch: int, steps: int) -> list[float]:
         return greedy_decode(module, source, lens, bos=BOS, eos=EOS, max_len=steps).tokens
 
     assert torch.equal(decode(whole), decode(model))
-    return compare(lambda: decode(whole), lambda: decode(model))
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    print("times faster: median (lowest to highest of 7 rounds)")
-    for batch, steps, goal in ((64, 12, 1.0), (32, 64, 1.0), (4, 512, 1.3)):
-        report(
-            f"training step against d2l's layers, {batch} x {steps}",
-            training_step(batch, steps),
-            goal,
-        )
-    for batch, steps, goal in ((1, 64, 2.0), (1, 256, 4.5), (16, 256, 7.0)):
-        report(f"cache against full prefix, {batch} x {steps}", decoding(batch, steps), goal)
+    what = f"Transformer, cache, {batch} x {steps} tokens / the whole prefix"
+    return faster(what, lambda: decode(whole), lambda: decode(model), goal)

@@ -1,13 +1,10 @@
-"""Bahdanau's decoder against the book's loop, written on d2l 1.0.3's own layers.
+"""Bahdanau's decoder against the book's loop, written on d2l 1.0.3's own layers."""
 
-python tests/benchmarks/translation.py
-"""
-
-import sys
-from pathlib import Path
+from collections.abc import Iterator
 
 import torch
-from timing import compare, report
+from d2l_oracle import load_d2l
+from timing import Row, faster
 from torch import nn
 
 from d2l_attention.decoding import greedy_decode
@@ -17,9 +14,6 @@ from d2l_attention.seq2seq import (
     Seq2SeqEncoder,
     sequence_loss,
 )
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from d2l_oracle import load_d2l  # noqa: E402
 
 SOURCE_WORDS, TARGET_WORDS, SIZE, LAYERS = 300, 400, 256, 2
 BOS, EOS = 1, 2
@@ -64,7 +58,13 @@ def models():
     return EncoderDecoder(encoder, decoder), BooksDecoder(decoder)
 
 
-def training_step(batch: int, steps: int) -> list[float]:
+def rows(full: bool) -> Iterator[Row]:
+    yield training_step(128, 9, goal=1.2)
+    yield training_step(32, 64, goal=1.5)
+    yield greedy(32, 64, goal=2.5)
+
+
+def training_step(batch: int, steps: int, goal: float) -> Row:
     model, book = models()
     source = torch.randint(3, SOURCE_WORDS, (batch, steps))
     target = torch.randint(3, TARGET_WORDS, (batch, steps))
@@ -83,11 +83,11 @@ def training_step(batch: int, steps: int) -> list[float]:
         return learn(model(source, target, lens))
 
     torch.testing.assert_close(peer(), ours(), atol=1e-5, rtol=1e-5)
-    return compare(peer, ours)
+    return faster(f"Bahdanau, training step, {batch} x {steps} / the book's loop", peer, ours, goal)
 
 
 @torch.no_grad()
-def greedy(batch: int, steps: int) -> list[float]:
+def greedy(batch: int, steps: int, goal: float) -> Row:
     model, book = models()
     source = torch.randint(3, SOURCE_WORDS, (batch, steps))
     lens = torch.randint(steps // 2, steps + 1, (batch,))
@@ -108,12 +108,4 @@ def greedy(batch: int, steps: int) -> list[float]:
         return greedy_decode(model, source, lens, bos=BOS, eos=EOS, max_len=steps).tokens
 
     assert torch.equal(peer(), ours())
-    return compare(peer, ours)
-
-
-if __name__ == "__main__":
-    torch.set_num_threads(1)
-    print("times faster than the book's loop: median (lowest to highest of 7 rounds)")
-    report("training step, batch 128, 9 steps", training_step(128, 9), 1.2)
-    report("training step, batch 32, 64 steps", training_step(32, 64), 1.5)
-    report("greedy decoding, batch 32, 64 steps", greedy(32, 64), 2.5)
+    return faster(f"Bahdanau, greedy, {batch} x {steps} / the book's loop", peer, ours, goal)

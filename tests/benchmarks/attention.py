@@ -1,0 +1,135 @@
+"""Attention layers and functions against d2l 1.0.3 and against PyTorch written by hand."""
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from d2l_oracle import load_d2l
+from timing import Row, faster, share
+
+from d2l_attention import (
+    AdditiveAttention,
+    DotProductAttention,
+    MultiHeadAttention,
+    dot_product_attention,
+)
+
+
+def rows(full: bool) -> Iterator[Row]:
+    yield multi_head(2, 10, 100, 5, goal=1.4, padded=True)
+    yield multi_head(32, 128, 256, 8, goal=1.5, padded=True)
+    for n, goal in ((10, 1.25), (128, 1.05), (1024, 1.05)):
+        yield against_fused(n, goal)
+    yield padding(1024)
+    yield weights_asked(128)
+    yield weights_asked(1024)
+    yield additive(False, goal=8)
+    yield additive(True, goal=2)
+    if full:
+        yield multi_head(1, 4096, 512, 8, goal=2.4, padded=False)
+        yield causal_core(False, goal=6)
+        yield causal_core(True, goal=5)
+        yield against_fused(4096, 1.05)
+
+
+def learn(module, *inputs, **options) -> None:
+    """Forward and backward, with gradients for the inputs."""
+    module.zero_grad()
+    for tensor in inputs:
+        tensor.grad = None
+    module(*inputs, **options).sum().backward()
+
+
+def multi_head(batch: int, n: int, size: int, heads: int, goal: float, padded: bool) -> Row:
+    book, layer = (
+        load_d2l().MultiHeadAttention(size, heads, 0.0),
+        MultiHeadAttention(size, heads, 0.0),
+    )
+    X = torch.randn(batch, n, size, requires_grad=True)
+    lens = torch.randint(n // 2, n + 1, (batch,)) if padded else None
+    book(X, X, X, lens), layer(X, X, X, lens)
+    book.load_state_dict(layer.state_dict(), strict=True)
+    torch.testing.assert_close(book(X, X, X, lens), layer(X, X, X, lens), atol=1e-4, rtol=1e-4)
+
+    def step(module):
+        module.zero_grad()
+        X.grad = None
+        module(X, X, X, lens).sum().backward()
+
+    name = f"multi-head, {'lengths, ' if padded else ''}{(batch, n, size, heads)}, with backward"
+    return faster(f"{name} / d2l", lambda: step(book), lambda: step(layer), goal)
+
+
+def heads(n: int, batch: int = 1, num_heads: int = 8, size: int = 64) -> list[torch.Tensor]:
+    return [torch.randn(batch, num_heads, n, size, requires_grad=True) for _ in range(3)]
+
+
+def causal_core(backward: bool, goal: float, n: int = 4096) -> Row:
+    book, layer = load_d2l().DotProductAttention(0.0), DotProductAttention(0.0)
+    inputs = [X.detach()[0].requires_grad_(backward) for X in heads(n)]
+    past = torch.arange(1, n + 1).repeat(len(inputs[0]), 1)
+    with torch.no_grad():
+        expected, output = book(*inputs, past), layer(*inputs, is_causal=True)
+        torch.testing.assert_close(expected, output, atol=1e-5, rtol=1e-4)
+
+    def peer():
+        learn(book, *inputs, valid_lens=past) if backward else book(*inputs, past)
+
+    def ours():
+        if backward:
+            learn(layer, *inputs, is_causal=True)
+        else:
+            layer(*inputs, is_causal=True)
+
+    what = f"causal core, {n} tokens, {'with backward' if backward else 'forward'} / d2l"
+    return faster(what, peer, ours, goal)
+
+
+def against_fused(n: int, goal: float) -> Row:
+    inputs = [X.detach() for X in heads(n)]
+    return share(
+        f"causal core, {n} tokens, forward / fused PyTorch by hand",
+        lambda: dot_product_attention(*inputs, is_causal=True),
+        lambda: F.scaled_dot_product_attention(*inputs, is_causal=True),
+        goal,
+    )
+
+
+def padding(n: int) -> Row:
+    inputs = [X.detach() for X in heads(n, batch=2)]
+    lens = torch.tensor([n // 2, n // 2 - 3])
+    mask = (torch.arange(n) < lens[:, None])[:, None, None]
+    return faster(
+        f"padding from half of {n} keys on / the same without the cut",
+        lambda: F.scaled_dot_product_attention(*inputs, attn_mask=mask),
+        lambda: dot_product_attention(*inputs, lens),
+        1.7,
+    )
+
+
+def weights_asked(n: int) -> Row:
+    inputs = [X.detach() for X in heads(n)]
+    return share(
+        f"weights asked for, {n} tokens / fused without",
+        lambda: dot_product_attention(*inputs, need_weights=True),
+        lambda: F.scaled_dot_product_attention(*inputs),
+        2.2,
+    )
+
+
+def additive(backward: bool, goal: float, batch: int = 8, n: int = 128, size: int = 256) -> Row:
+    book, layer = load_d2l().AdditiveAttention(size, 0.0), AdditiveAttention(size, 0.0)
+    inputs = [torch.randn(batch, n, size, requires_grad=True) for _ in range(3)]
+    lens = torch.full((batch,), n)
+    book(*inputs, lens), layer(*inputs, lens)
+    book.load_state_dict(layer.state_dict(), strict=True)
+
+    def step(module):
+        if backward:
+            learn(module, *inputs, valid_lens=lens)
+        else:
+            with torch.no_grad():
+                module(*inputs, lens)
+
+    what = f"additive, {(batch, n, n, size)}, {'with backward' if backward else 'forward'} / d2l"
+    return faster(what, lambda: step(book), lambda: step(layer), goal)
