@@ -63,9 +63,10 @@ notebooks: .venv/.lab-stamp ## bring notebooks/ up to notebooks/src/ (NB=03: thi
 slides: .venv/.test-stamp ## one file a chapter for the lecture room, no network needed: build/slides (NB=03: this one)
 	@$(ONE_THREAD) $(PY) -m d2l_attention.slides $(if $(FORCE),--force) $(NB)
 
-site: slides ## the course as a website, for any web server or none: build/site/index.html
+site: slides ## the whole course as pages to read, for any web server or none: build/site/index.html
+	@rm -rf build/site build/doctrees
 	@echo "Site:"
-	@$(PY) -m sphinx -W --keep-going -q -b html -d build/doctrees notebooks/site build/site
+	@$(ONE_THREAD) $(PY) -m sphinx -W --keep-going -q -b html -d build/doctrees notebooks/site build/site
 	@echo "Open build/site/index.html."
 
 bench: .venv/.test-stamp ## speed against d2l and PyTorch: two minutes (FULL=1: all, a quarter of an hour)

@@ -1,0 +1,124 @@
+"""The site in a real Chromium, opened from its folder: no network, no kernel."""
+
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+from site_build import CHAPTERS, build_site
+
+PAGES = ["index", *CHAPTERS, "instructors", "api/index", "api/views", "search"]
+# What is wrong on a page that has been typeset, in words.
+PROBLEMS = """async () => {
+  await window.MathJax?.startup.promise;
+  const problems = [];
+  const complain = (text, found) => found.length && problems.push(`${text}: ${found.length}`);
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  complain("equations with an error", all("mjx-merror, [data-mjx-error]"));
+  const typeset = (math) => math.querySelector("mjx-container");
+  complain("equations not typeset", all(".math").filter((math) => !typeset(math)));
+  complain("pictures missing", all("img").filter((image) => image.complete && !image.naturalWidth));
+  complain("views not drawn", all("img.live-view"));
+  const wide = document.documentElement.scrollWidth - innerWidth;
+  if (wide > 0) problems.push(`wider than the window by ${wide} px`);
+  return problems;
+}"""
+PICTURE = "(view) => view.querySelector('canvas').toDataURL()"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    return build_site(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture
+def open_page(site, new_page):
+    """A function that opens pages of the site; whatever the browser complains of is kept."""
+    complaints = []
+
+    def open_page(address, **options):
+        page = new_page(**options)
+        page.on("pageerror", lambda error: complaints.append((address, str(error))))
+        page.on("console", lambda m: m.type == "error" and complaints.append((address, m.text)))
+        page.on("requestfailed", lambda request: complaints.append((address, request.url)))
+        page.goto(f"file://{site}/{address}")
+        return page
+
+    yield open_page
+    assert complaints == []
+
+
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
+def test_every_page_is_whole_at_this_width(open_page, width, theme):
+    problems = {}
+    for name in PAGES:
+        page = open_page(f"{name}.html", color_scheme=theme)
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.get_attribute("html", "data-theme") == theme
+        page.wait_for_function("!document.querySelector('img.live-view')")
+        if found := page.evaluate(PROBLEMS):
+            problems[name] = found
+        page.close()
+    assert problems == {}
+
+
+def test_the_search_works_in_a_folder(open_page):
+    page = open_page("search.html?q=causal")
+    page.wait_for_selector("#search-results a[href*='04_masked_softmax.html']")
+    page.wait_for_selector("#search-results a[href*='d2l_attention.causal_mask']")
+
+
+def test_a_view_answers_without_a_kernel(open_page):
+    view = open_page("08_the_transformer.html").locator(".d2l-attention").first
+    before = view.evaluate(PICTURE)
+    view.get_by_role("group", name="heads").get_by_role("button").nth(2).click()
+    assert view.evaluate(PICTURE) != before
+    frames = []
+    for key in ("Home", "End"):
+        view.get_by_role("slider").press(key)
+        frames.append(view.evaluate(PICTURE))
+    assert frames[0] != frames[1]
+    view.locator(".plot").hover(position={"x": 200, "y": 150})
+    assert 'query "' in view.locator(".readout").inner_text()
+
+
+def test_the_switch_of_the_theme_reaches_views_and_answers(open_page):
+    page = open_page("00_start_here.html", color_scheme="light")
+    view = page.locator(".d2l-attention").first
+    ground = "(view) => getComputedStyle(view).backgroundColor"
+    light = view.evaluate(ground)
+    page.locator("button.theme-switch-button:visible").click()
+    page.locator(
+        "[data-bs-theme-value=dark]:visible, .dropdown-item:has-text('Dark')"
+    ).first.click()
+    page.wait_for_selector("html[data-theme=dark]")
+    assert light == "rgb(255, 255, 255)" and view.evaluate(ground) != light
+    answer = page.locator(".cell_output .text_html").first
+    assert answer.evaluate(ground) == "rgba(0, 0, 0, 0)"
+
+
+@pytest.fixture
+def address(site):
+    """The site as a web server gives it out, which no file:// address can stand for."""
+    handler = partial(QuietHandler, directory=site)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+def test_the_published_site_hands_out_notebooks_and_excerpts(address, new_page):
+    page = new_page()
+    page.goto(f"{address}/03_scoring_functions.html")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Notebook").click()
+    assert download.value.suggested_filename == "03_scoring_functions.ipynb"
+    page.locator("a.right-next").click()
+    assert page.url.endswith("/04_masked_softmax.html")
+    page.goto(f"{address}/search.html?q=causal")
+    page.wait_for_selector("#search-results .context")
