@@ -59,13 +59,23 @@ set_style()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The noun decides, three places before 'it': an orange is feminine in French, a cake is not.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Let them vote by hands for 'took', 'good', 'orange' and 'ate'; ten seconds. Expect votes for
+# 'ate', because it stands beside 'it'. Whoever knows no French: English has the same trouble with
+# 'the trophy does not fit into the suitcase because it is too big' (Levesque et al., 2012). Ask
+# what 'it' is, then exchange 'big' for 'small'. The French sentence is better here because the
+# answer is one letter that can be counted.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # Chapter 5's translator had attention for the way from French to English. Within each language a
 # GRU did the work, and a GRU hands everything from word to word.
 #
 # Attention looks anywhere in one step. So throw out both GRUs, and let attention do the reading and
 # the writing, too. What would be missing?
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # | attention alone | what is added | where |
 # |---|---|---|
 # | only averages | a small network for each token | below |
@@ -78,9 +88,9 @@ set_style()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Whoever knows no French: English has the same trouble with 'the trophy does not fit into the
-# suitcase because it is too big' (Levesque et al., 2012). Ask who 'it' is, then exchange 'big' for
-# 'small'. The French sentence is better here because the answer is one letter that can be counted.
+# Ask what would be missing before the table comes; half a minute in pairs. 'The order' comes at
+# once, from chapter 7. 'It sees the answer' comes from whoever remembers chapter 4. The first row
+# is the hard one: that attention only averages is the next section.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A network for each token
@@ -93,7 +103,7 @@ set_style()
 #
 # **Predict.** Tokens $(3, 1)$, $(1, 3)$ and their average $(2, 2)$. What comes out for each?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 ffn = PositionWiseFFN(ffn_num_hiddens=2, ffn_num_outputs=1)
 tokens = torch.tensor([[3.0, 1.0], [1.0, 3.0], [2.0, 2.0]])
 ffn(tokens)  # the first call fixes the sizes
@@ -109,14 +119,22 @@ assert ffn(tokens).flatten().tolist() == [2, 2, 0]
 # 2, 2, and 0. A linear map sends the average of two tokens to the average of their results,
 # which is 2. The bend of the ReLU makes the difference.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Half a minute with pencil and paper. The first two are easy. If somebody says 2 for the third, for
+# 'it is the average', let them defend it: that is what a linear map would do.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The package's class is just that, wider. It is called **position-wise**: the same network for
-# every token, and no token hears of another.
+# every token.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 show_source(PositionWiseFFN.forward)
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# **Predict.** Change the third of five tokens. Which of the five results move?
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 torch.manual_seed(0)
 ffn, X = PositionWiseFFN(7, 3), torch.randn(2, 5, 3)
 Y = ffn(X)
@@ -132,8 +150,8 @@ print(changed[0].tolist())
 assert changed.tolist() == [[False, False, True, False, False]] * 2
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# One token was changed, one result moved. So there are two kinds of work, and they take turns:
-# attention carries between tokens, the network works within each.
+# One token was changed, one result moved: no token hears of another. So there are two kinds of
+# work, and they take turns: attention carries between tokens, the network works within each.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Residuals: leave a way open
@@ -143,13 +161,23 @@ assert changed.tolist() == [[False, False, True, False, False]] * 2
 # **Predict.** Ten such layers on top of each other. Move the bottom by 1. By how much does the top
 # move? And if each layer *adds* its result to its input, so that its slope is $1 + 0.1$?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 print(f"replaced: {0.1**10:.0e}   added: {1.1**10:.1f}")
 assert 1.1**10 > 2.5 and 0.1**10 < 1e-9
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# $0.1^{10}$: next to nothing arrives. $1.1^{10}$: the 1 is a way from the bottom to the top that
+# stays open, however small a layer's own slope. That is a **residual connection** (He et al.,
+# 2016).
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two questions, two votes, half a minute each. For the second expect 'ten times 0.1 more, so 2'.
+# That is near enough: what counts is ten zeros or none.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Now with real networks and a real gradient: stacks of 1 to 24, each with `X = ffn(X)` or with
-# `X = X + ffn(X)`. How large is the gradient that arrives at the bottom?
+# How large is the gradient at the bottom of 1 to 24 real networks, if each of them does `X =
+# ffn(X)`? And if each does `X = X + ffn(X)`?
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
@@ -181,9 +209,9 @@ assert 18 < min(arrives[True]) and max(arrives[True]) < 30 and arrives[False][-1
 # of minus 15 at 24 networks.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A residual asks a layer only for a *correction*. And there is a price: to be added, input and
-# output must have the same size. So every vector that passes between sublayers has `num_hiddens`
-# numbers, from the embedding to the last block.
+# A residual asks a layer only for a *correction*. The price: to be added, input and output must
+# have the same size. So every vector that passes between sublayers has `num_hiddens` numbers, from
+# the embedding to the last block.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Layer norm, by hand
@@ -194,7 +222,7 @@ assert 18 < min(arrives[True]) and max(arrives[True]) < 30 and arrives[False][-1
 # **Predict.** A token $(2, 2, 5)$. Its mean? Its variance, the mean of the squared deviations? What
 # comes out?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 token = torch.tensor([2.0, 2.0, 5.0])
 deviations = token - token.mean()
 variance = (deviations**2).mean()
@@ -204,16 +232,22 @@ print("layer norm", [round(x, 2) for x in by_hand.tolist()])
 torch.testing.assert_close(nn.LayerNorm(3)(token), by_hand)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Mean 3, deviations $-1, -1, 2$, variance $6/3 = 2$, so $(-1, -1, 2) / \sqrt 2$. Divide by $n$, not
-# by $n - 1$: `torch.std` does the second unless told.
+# Mean 3, deviations $-1, -1, 2$, variance $6/3 = 2$, so $(-1, -1, 2) / \sqrt 2$. Divide by $n$:
+# `torch.std` divides by $n - 1$ unless told.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # **Predict.** Ten times the token, $(20, 20, 50)$: what comes out?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 for some in (token, 10 * token):
     print(some.tolist(), "->", [round(x, 2) for x in nn.LayerNorm(3)(some).tolist()])
 torch.testing.assert_close(nn.LayerNorm(3)(10 * token), by_hand, atol=1e-5, rtol=0)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute with pencil and paper for the first, a show of hands for the second. Somebody gets
+# $(-0.58, -0.58, 1.15)$: divided by $n - 1$. Good, ask which of the two the norm takes. For ten
+# times the token expect 'ten times as much' from a few.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Layer norm takes mean and variance over the numbers of one token. **Batch norm** takes them over
@@ -222,7 +256,7 @@ torch.testing.assert_close(nn.LayerNorm(3)(10 * token), by_hand, atol=1e-5, rtol
 # **Predict.** *Another* sentence of the batch changes. Does this one's result change with layer
 # norm? With batch norm?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 torch.manual_seed(0)
 X = torch.randn(2, 4, 3)  # two sentences of four tokens
 other = torch.cat([X[:1], 9 * X[1:]])  # the second one changed
@@ -238,7 +272,13 @@ assert moved["layer norm"] == 0 and moved["batch norm"] > 0.1
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Layer norm forgets the size of a token and looks at nobody else: not at the padding, not at the
 # length of the neighbour. What sentences need.
-#
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ten seconds, by hands, once for each norm. Then ask what that means for translating: with batch
+# norm a sentence is translated differently, depending on who else is in the batch.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # (Then each of a token's numbers gets a factor and a shift of its own. Both are learned and begin
 # as 1 and 0.)
 
@@ -256,15 +296,22 @@ assert moved["layer norm"] == 0 and moved["batch norm"] > 0.1
 # models are pre-norm, because it trains at larger learning rates and without a warm-up (Xiong et
 # al., 2020).
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask: in which of the two does a gradient come down through all blocks without meeting a norm? Give
+# them half a minute to draw it. In pre-norm: there is a path with nothing but plus signs. If
+# somebody asks which one is 'right': the notebook goes on with a third formula, which a reader
+# proposed as a correction, and shows that all three differ.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 show_source(AddNorm)
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Prose mixes them up. *The Annotated Transformer* explains the paper's post-norm, above code that
 # is pre-norm, and readers have asked about it for years. One proposes as a correction a third
 # formula: $X + \mathrm{ln}(f(X))$. Are they perhaps the same?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
 X, f, ln = torch.randn(2, 5, 8), nn.Linear(8, 8), nn.LayerNorm(8)
 post, pre, third = ln(X + f(X)), X + f(ln(X)), X + ln(f(X))
@@ -281,7 +328,7 @@ torch.testing.assert_close(layer(X, f(layer.before(X))), pre)
 # numbers. What is it after the last block, with post-norm and with pre-norm? So what is pre-norm's
 # layer norm at the top for?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 sizes, encoders = {}, {}
 print("after block", *(f"{block:4}" for block in (1, 7, 13, 19, 24)))
 for name, pre_norm in (("post-norm", False), ("pre-norm", True)):
@@ -308,9 +355,8 @@ assert isinstance(encoders["pre-norm"].ln, nn.LayerNorm)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# If time is short, keep the table and the growing sum, and drop the three formulas. A good question
-# for the end: where does the gradient go through a norm on its way down, and where not? In pre-norm
-# there is a path from top to bottom with nothing but plus signs.
+# Post-norm is easy: 1, whatever the depth. For pre-norm collect guesses before the table comes: 1,
+# 2, 24, 'explodes'. Twice the size after 24 blocks looks harmless, but these are untrained.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The whole of it
@@ -337,15 +383,23 @@ assert isinstance(encoders["pre-norm"].ln, nn.LayerNorm)
 # On the left the encoder, on the right the decoder. Each line in a box is a sublayer, with a
 # residual and a norm around it. All blocks of the decoder ask the encoder's last output.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Stay for two minutes. Let one student tell how 'orange' gets from the lower left to the score of a
+# French word, naming each box. Then ask where the 24 heat maps of the later section come from:
+# three boxes named attention, two blocks, four heads.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# A block of the encoder is one call of attention and one of the network, each wrapped. What comes
+# out has the shape of what went in: so blocks can be stacked.
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 show_source(TransformerEncoderBlock.forward)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# One call of attention, one of the network, each wrapped. What comes out has the shape of what went
-# in: so blocks can be stacked. And the padding? Whatever stands there, the real words must come out
-# the same.
+# %% [markdown] slideshow={"slide_type": "skip"}
+# And the padding? Whatever stands there, the real words must come out the same.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
 block = TransformerEncoderBlock(num_hiddens=12, ffn_num_hiddens=24, num_heads=3, dropout=0.0)
 X, lens = torch.randn(2, 7, 12), torch.tensor([7, 4])
@@ -355,7 +409,7 @@ dyed = X.clone()
 dyed[1, 4:] = 9.0  # the padding of the second sentence
 torch.testing.assert_close(block(dyed, lens)[1, :4], block(X, lens)[1, :4])
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ### How loud is a position?
 #
 # The positions are added to the embeddings. All $D/2$ pairs of a position have
@@ -365,7 +419,7 @@ torch.testing.assert_close(block(dyed, lens)[1, :4], block(X, lens)[1, :4])
 # **Predict.** $D = 128$. PyTorch's `nn.Embedding` begins with numbers of size 1. Which is louder,
 # the word or its place?
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 torch.manual_seed(0)
 D = 128
 encoder = TransformerEncoder(300, D, 2 * D, 4, num_blks=1, dropout=0.0)
@@ -382,7 +436,7 @@ for name, size in loud.items():
 assert loud["PyTorch's embedding"] > 15 * place[0]
 assert loud["the package's embedding"] < 1.5 * place[0]
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # PyTorch's word drowns its place: 128 to 8. Ours begins $\sqrt D$ times smaller, and the two can be
 # heard. In one run on this chapter's data the loud start reached a BLEU of 60, the quiet one 96:
 # the notebook does not repeat it.
@@ -390,8 +444,10 @@ assert loud["the package's embedding"] < 1.5 * place[0]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Three attentions
 #
-# One class, called in three places. Who supplies queries, keys and values?
-#
+# One class, called in three places: in the encoder's block once, in the decoder's twice. Who
+# supplies queries, keys and values? And what may a query see?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # | | queries | keys, values | a query may see | weights |
 # |---|---|---|---|---|
 # | encoder | English | English | all words, no padding | (B, H, S, S) |
@@ -400,6 +456,11 @@ assert loud["the package's embedding"] < 1.5 * place[0]
 #
 # B sentences, H heads, S English and T French words. The last row is chapter 5's: the French being
 # written asks the English that was read.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Draw the empty table on the board and let the room fill it, row by row; two minutes. The last row
+# is where it goes wrong: some let the English ask. Whoever writes is the one who asks.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # In the decoder's block two attentions and the network stand on top of each other. Three lines:
@@ -419,14 +480,14 @@ torch.testing.assert_close(block(french, state)[0], X)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The whole model is two stacks of such blocks, each behind an embedding with positions.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 show_source(MODELS["transformer"])
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # Chapter 5's corpus again, three sentences of it, and an untrained model with 128 numbers a token.
 # Does the table hold?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 corpus = load("grammar")
 src_vocab = Vocab((pair.source for pair in corpus.train), min_freq=2)
 tgt_vocab = Vocab((pair.target for pair in corpus.train), min_freq=2)
@@ -439,7 +500,7 @@ with torch.no_grad():
     logits = untrained(batch.src, batch.tgt_in, batch.src_lens)
 check_shape(logits, (B, T, len(tgt_vocab)))
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 encoder, decoder = untrained.encoder, untrained.decoder
 for layer in range(2):
     english, french = encoder.attention_weights[layer], decoder.self_attention_weights[layer]
@@ -462,6 +523,14 @@ print("English padding gets no weight, the French future gets none")
 # In training the decoder reads the whole true sentence at once: with all places side by side there
 # is nothing to wait for. But place $t$ must say word $t + 1$, and that word stands right beside it.
 #
+# **Question.** How would you test that no place sees it, for any model and without a look inside?
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute in pairs. 'Look at the mask' and 'look at the weights' come first; ask what to do with
+# a model whose weights you cannot see. Then somebody changes a word. Exercise 8.6 is this question.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # The test is simple. Change everything from place $t$ on: nothing before $t$ may move.
 
 
@@ -486,10 +555,10 @@ print("in train() and in eval(): what comes later changes nothing before it")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Why test both? Because the book's decoder masks only *while training* (section 11.7.5): it
 # thinks of the other mode as decoding, where there is no future yet. Here is that thought in three
-# lines.
+# lines. What counts: `is_causal and self.training`.
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 class MasksOnlyInTraining(MultiHeadAttention):
     def forward(self, *inputs, is_causal=False, **more):
         return super().forward(*inputs, is_causal=is_causal and self.training, **more)
@@ -516,13 +585,15 @@ assert found == {"train()": False, "eval()": True}
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Train it, against Bahdanau
 #
-# The same sentences, the same loop, 64 of them a step. Two blocks a side, four heads, 128 wide. The
-# learning rate is 0.004 instead of chapter 5's 0.01: at 0.01 it learned nothing in the one run that
-# we made, which is not repeated here. There is no warm-up, though post-norm often needs one (Xiong
-# et al., 2020). This model is small, and learns without.
+# The same sentences, the same loop, 64 of them a step. Two blocks a side, four heads, 128 wide.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The learning rate is 0.004 instead of chapter 5's 0.01: at 0.01 it learned nothing in the one run
+# that we made, which is not repeated here. There is no warm-up, though post-norm often needs one
+# (Xiong et al., 2020). This model is small, and learns without.
 
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 def trained(name, num_hiddens, steps):
     """A model of the course, trained on the corpus, and the seconds that it took."""
     torch.manual_seed(0)
@@ -537,17 +608,17 @@ on_test = evaluate(model, corpus.test, src_vocab, tgt_vocab)
 print(f"{seconds:.0f} s   {on_test}")
 assert on_test.bleu >= 90
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # And the model of chapter 5, as it was there: 96 units, 600 steps.
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 bahdanau, bahdanau_seconds = trained("bahdanau", num_hiddens=96, steps=600)
 models = {
     "Bahdanau": (bahdanau, bahdanau_seconds),
     "Transformer": (model, seconds),
 }
 
-# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 results = {("Transformer", "test"): on_test}
 print(f"{'':12}{'parameters':>11}{'CPU s':>7}   {'split':14}{'BLEU':>6}{'exact':>7}{'AER':>7}")
 for name, (some, took) in models.items():
@@ -569,10 +640,12 @@ assert results["Transformer", "compositional"].bleu >= 85
 # (AER is chapter 5's alignment error rate; for the Transformer it takes the last block, the mean of
 # its heads. 'compositional' holds pairs of words that never met in training.) No GRU, and it
 # translates no worse, with three times the parameters.
-#
-# Why change, then? Not for time on a CPU: in the run shown the Transformer took longer, in 450
-# steps instead of 600. The paper's reason is that in training no place waits for the one before it.
-# That shows on hardware that does many things at once, which we have not measured here.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# If the training is to run live, start it before the section and talk on: in the run shown it took
+# half a minute for each model. Before the table comes: who expects the Transformer to win, and by
+# how many points of BLEU? Write the guesses on the board.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # And long sentences?
@@ -595,6 +668,14 @@ assert all(shortest - longest < 20 for shortest, *_, longest in by_length.values
 # translator without attention lost 65: its one vector had to hold everything. That is gone from
 # both.
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Why change, then?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Not for time on a CPU: in the run shown the Transformer took longer, in 450
+# steps instead of 600. The paper's reason is that in training no place waits for the one before it.
+# That shows on hardware that does many things at once, which we have not measured here.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What validation would have seen
 #
@@ -604,7 +685,7 @@ assert all(shortest - longest < 20 for shortest, *_, longest in by_length.values
 # **Predict.** It sees each answer beside the question. Will its validation loss be lower, the same,
 # or higher?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 leaky = leaking(model).eval()
 valid = make_batch(corpus.valid, src_vocab, tgt_vocab)
 losses, said = {}, {}
@@ -623,6 +704,13 @@ assert said["masked in training"] == said["masked always"]
 # yet its translations are the same: they are written word by word, and there the future does not
 # exist. So this loss measures something that happens nowhere else. Nothing promises that the
 # checkpoint where it is lowest translates best.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Vote by hands, half a minute. Most of the room says 'lower: it cheats'. That is the other bug: no
+# mask in training *either*. Then the model learns to copy the next word from beside it, validates
+# near perfection, and cannot write a sentence. The bug museum (chapter 11) has it. Here only
+# validation is wrong, and it looks bad instead of good, which is why people blame overfitting.
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
@@ -647,21 +735,18 @@ assert weights.triu(diagonal=1).sum() > 1
 # lies on and below the diagonal. With eval() weight lies above it as well, on words that are still
 # to be said.*
 
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Most of the room says 'lower: it cheats'. That is the other bug: no mask in training *either*.
-# Then the model learns to copy the next word from beside it, validates near perfection, and cannot
-# write a sentence. The bug museum (chapter 11) has it. Here only validation is wrong, and it looks
-# bad instead of good, which is why people blame overfitting.
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## All weights of all heads
 #
 # Two blocks, four heads, three kinds of attention: 24 heat maps for one sentence. It is the one
-# from the beginning, and training never saw it. First the encoder, English asking English.
+# from the beginning, and training never saw it. The frames are the blocks; 'all heads' shows the
+# heads side by side.
 #
-# **Question.** Find the row 'it'. Which heads look at the noun? Do other rows look there, too? The
-# frames are the blocks; 'all' shows the heads side by side.
+# | | the row | the columns |
+# |---|---|---|
+# | English asks English | the word that asks | the words that are read |
+# | French asks French | the word to be said | the French read so far |
+# | French asks English | the word to be said | the English sentence |
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -695,6 +780,10 @@ def view_of(kind):
     return view
 
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# First the encoder, English asking English. **Question.** Find the row 'it'. Which heads look at
+# the noun? Do other rows look there, too?
+
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 view_of("English asks English")
 
@@ -702,6 +791,12 @@ view_of("English asks English")
 # *Figure: four heat maps, one a head, of the English words against themselves in the second block.
 # In the run shown: in heads 1 and 4 the row 'it' is dark in the column 'orange'. In head 4 so are
 # all rows from 'took' to '<eos>'.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Leave the picture alone for half a minute, then move the pointer along the row 'it' of each head,
+# and read the weights aloud. Somebody says 'it knows what *it* means'. Ask which other rows look at
+# 'orange', and go on.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # One sentence proves little. Take all test sentences that end like it: a noun, 'and', a verb, 'it'
@@ -742,19 +837,30 @@ print(f"in {three_back} of them the noun stands three places before the pronoun"
 assert from_pronoun.max() > 2 * evenly
 assert from_pronoun.max() > from_others.flatten()[from_pronoun.argmax()]
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # In the run shown head 4 of block 2 stands out. From the pronoun the noun gets four times its even
-# share. But from the other words it gets nearly three times as much as evenly, too. So much is
-# measured: the noun can be reached from 'it' in one step, and nobody told the model to. That a head
-# *knows* what 'it' means is more than we have measured. Perhaps it looks for a noun, whoever asks;
-# and the noun mostly stands three places back.
+# share. But from the other words it gets nearly three times as much as evenly, too.
 #
+# So much is measured: the noun can be reached from 'it' in one step, and nobody told the model to.
+# That a head *knows* what 'it' means is more than we have measured. Perhaps it looks for a noun,
+# whoever asks; and the noun mostly stands three places back.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Read only the two lines of block 2 aloud, first 'pronoun', then 'others'. Between them ask: 'What
+# should the other words do, if this head were about pronouns?' The control is the point of the
+# slide.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # (Which head it is depends on the random start: heads have no order.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The decoder writes the letter. A row is named after the word that is to be said; the place that
-# asks has just read the word before it. **Question.** What does it look back at in its own French,
-# when it says *mangée*? Above the diagonal there is nothing: not even one cell.
+# The decoder writes the letter. **Question.** What does it look back at in its own French, when it
+# says *mangée*?
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# A row is named after the word that is to be said; the place that asks has just read the word
+# before it. Above the diagonal there is nothing: not even one cell.
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 view_of("French asks French")
@@ -763,6 +869,12 @@ view_of("French asks French")
 # *Figure: four heat maps of the French words that are written against those that were read. All
 # above the diagonal is empty. In the run shown: in the row 'mangée' heads 2 and 4 look at 'orange',
 # head 3 at 'a', the word just read.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# A row is named after the word that is to be said; the place that asks has just read the word
+# before it. Give them half a minute to find the row, then point at it in heads 2 and 4. Ask why all
+# above the diagonal is empty, although the model is in `eval()`.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # And French asking English. **Question.** Look at the row 'le'. Which heads look at 'the', which at
@@ -776,6 +888,11 @@ view_of("French asks English")
 # runs from top left to bottom right. In the run shown: in the row 'le' heads 1 and 4 look at 'the',
 # heads 2 and 3 at 'doctor'.*
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask why a head should look at 'doctor' in order to write *le*: the article needs the noun's
+# gender. (That is a guess at the reason; the picture only shows where it looks.)
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Which head aligns?
 #
@@ -784,6 +901,11 @@ view_of("French asks English")
 #
 # **Predict.** Bahdanau's attention had an error rate of about 0.20. How many of the eight heads
 # beat it?
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Let each write down a number from 0 to 8, then raise hands in the order 0, 1-2, 3-5, 6-8. Ask one
+# of each group for the reason.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
@@ -837,8 +959,11 @@ assert on_test.alignment_error_rate < limit / 1.5
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Some do, some do not. All eight sit in one model that translates well, and their error rates
 # differ by far. So 'the alignment of a Transformer' does not exist: there is one of *this* head, or
-# of a mean of heads, and whoever shows a heat map has chosen. Chapter 5's cure works here, too:
-# with `guidance=0.1` training asks the last block for the true links.
+# of a mean of heads, and whoever shows a heat map has chosen.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Chapter 5's cure works here, too: with `guidance=0.1` training asks the last block for the true
+# links.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Decoding without doing things twice
@@ -854,15 +979,23 @@ assert on_test.alignment_error_rate < limit / 1.5
 # $1 + 2 + \dots + 24 = 24 \cdot 25 / 2 = 300$ against 24. What is kept is the **key-value cache**.
 # The decoder keeps it in its state and always uses it.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# Here is the forward of a decoder's block again, now with its cache. A block keeps two things: keys
-# and values of the French so far, to which each call adds, and those of the English, which the
-# first call makes.
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# A block keeps two things: keys and values of the French so far, to which each call adds, and those
+# of the English, which the first call makes.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute, in pairs. Then ask why an encoder could not keep its keys while a sentence grows:
+# there a new word changes what every other word becomes, and with it all keys above the first
+# block.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Here is the forward of a decoder's block again, now with its cache.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 show_source(TransformerDecoderBlock.forward)
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # And `is_causal=True`, where only one new word asks? With `cache=` the triangle begins behind what
 # the cache holds: the new word sees all words before it, and itself.
 
@@ -898,7 +1031,7 @@ scratch = EncoderDecoder(model.encoder, FromScratch(model.decoder)).eval()
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Do both write the same, word for word? Greedy and with a beam, on sentences of many lengths.
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 ends = {"bos": tgt_vocab[BOS], "eos": tgt_vocab[EOS], "max_len": 40}
 for search, n in ((greedy_decode, 100), (beam_search, 30)):
     some = make_batch(corpus.test[:n], src_vocab, tgt_vocab)
@@ -937,6 +1070,11 @@ assert took[1] > took[0]  # with 256 words
 # price is memory: each layer keeps two vectors for each word. Chapter 10 works out how much that
 # is.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Before the table: 'For 256 words, how much faster?' The keys alone say 128 times. Let them say
+# afterwards what else a step has to do.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Every word in place 0
 #
@@ -946,7 +1084,7 @@ assert took[1] > took[0]  # with 256 words
 #
 # **Predict.** In training all positions were right. What will the translations look like?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 lost = copy.deepcopy(model)
 lost.decoder.embed = lambda X, offset: TransformerDecoder.embed(lost.decoder, X)  # offset forgotten
 
@@ -959,11 +1097,21 @@ print(f"BLEU on 100 sentences {at_zero.bleu:.1f}, and it was {at_home:.1f}")
 assert at_zero.bleu < at_home / 2
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It begins well and goes round in circles: it has no idea how far it has come. And the loss?
+# It begins well and goes round in circles: it has no idea how far it has come.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask for a prediction in words, half a minute: 'right', 'words in the wrong order', 'rubbish'. Then
+# read the first translation aloud.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Question.** And the loss? Would training or validation tell?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # Training and validation read whole sentences, with the right positions. Neither would ever tell.
 # Decoding from scratch does: it hands over whole beginnings, and the same model is right again.
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 from_scratch = EncoderDecoder(lost.encoder, FromScratch(lost.decoder))
 words = translate(from_scratch, [pair.source for pair in first], src_vocab, tgt_vocab)
 assert words == on_test.translations[:100]
@@ -978,14 +1126,20 @@ print("the same 100 translations as those of the right decoder")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Your sentence
 #
-# Write a sentence, or pick one; choose a kind of attention, a block and a head. The view opens on
-# what the decoder looks back at in its own French, in its last block.
-#
-# **Question.** In the last row but one the decoder says *mangée*, *mangé* or *trouvé*. Go through
-# the three examples: in which of them does a head look back at the noun? Then give the third a
-# feminine noun, 'dress' (*robe*), instead of 'cat'. Is the translation still right?
+# Write a sentence, or pick one; choose a kind of attention, a block and a head.
 
-# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The view opens on what the decoder looks back at in its own French, in its last block.
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# **Question.** In the last row but one the decoder says *mangée*, *mangé* or *trouvé*. Go through
+# the three examples: in which of them does a head look back at the noun?
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Then give the third a feminine noun, 'dress' (*robe*), instead of 'cat'. Is the translation still
+# right?
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
 from d2l_attention.widgets import SentenceView
 
 
@@ -1011,16 +1165,27 @@ sentence = SentenceView(
 sentence.view.frame, sentence.view.head = 1, -1  # the last block, all heads
 sentence
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # *Figure: a text field with an English sentence, buttons with examples and with three kinds of
 # attention, and below them a heat map for each of the four heads, with a slider for the blocks. It
 # shows French asking French in block 2. In the run shown: the row 'mangée' is dark at 'orange' in
 # heads 2 and 4.*
 
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# And the two sentences of the beginning? What the model writes:
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 for noun in ("orange", "cake"):
     words = f"the old doctor took the good {noun} and ate it".split()
     print(*translate(model, [words], src_vocab, tgt_vocab)[0])
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# This is for JupyterLab: run the notebook before the lecture (it trains for a minute or two), then
+# open it by the link at the bottom left. Let the room call out sentences, and end with 'dress'
+# (*robe*) instead of 'cat' in the third. Right or wrong: ask what they would look at to find out
+# why. Without JupyterLab go back to 'French asks French' for the first example. Close with the two
+# sentences.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
@@ -1171,7 +1336,7 @@ from d2l_attention.exercises import progress
 
 progress()
 
-# %% [markdown] slideshow={"slide_type": "slide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources
 #
 # - A. Vaswani et al., *Attention Is All You Need*, NeurIPS 2017, arXiv:1706.03762. Sections 3.1 to
