@@ -64,10 +64,18 @@ for d in (4, 1024):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From distance to dot product
 #
-# First, chapter 2's quarrel. The query is (1, 0). The keys are A = (1, 0), B = (3, 0), C = (0, 1).
+# First, chapter 2's quarrel.
+#
+# The query is (1, 0). The keys: A at (1, 0), B at (3, 0), C at (0, 1).
+#
 # The Gaussian score prefers A, which *is* the query. The dot product prefers B.
 #
-# Who is right? Put the two scores side by side and see where they part.
+# **Question.** Who is right? Put the two scores side by side and see where they part.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Hands up for A, hands up for B; one minute, no answer. 'A, it is the same vector' and 'B, it is
+# the strongest' both come. Come back to the vote after the picture of the fee.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Expand the square:
@@ -80,7 +88,7 @@ for d in (4, 1024):
 # | B | 3 | −4.5 | −0.5 | **−2** |
 # | C | 0 | −0.5 | −0.5 | **−1** |
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 q = torch.tensor([[1.0, 0.0]])
 k = torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0]])  # A, B, C
 
@@ -92,15 +100,21 @@ for name, term in (("q.k", products), ("-|k|^2/2", key_term), ("-|q|^2/2", query
 assert (products + key_term + query_term).tolist() == [[0, -2, -1]]
 assert gaussian_score(q, k).tolist() == [[0, -2, -1]]
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # **Predict.** The sum goes into a softmax. One of the three columns can be left out, and no
 # weight changes. Which?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The last one. $-\frac12\lvert q\rvert^2$ is the same number in every row, and a softmax sees
-# differences only (chapter 1). So the query's length drops out, for any keys:
+# differences only (chapter 1). So the query's length drops out, for any keys.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Expand the square on the board first. Ten seconds for the vote, with fingers: 1, 2 or 3. Some say
+# the middle column, 'it holds no query'. Ask them what a softmax does with a number that all rows
+# share, and whether -0.5, -4.5, -0.5 is such a number.
+
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
 queries, keys = torch.randn(7, 3), torch.randn(5, 3)
 full = gaussian_score(queries, keys).softmax(dim=-1)
@@ -140,7 +154,7 @@ def draw_quarrel(q, k):
     plt.show()
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 draw_quarrel(q, k)
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -161,11 +175,15 @@ nearest = gaussian_score(queries, keys).argmax(dim=-1)
 largest = dot_score(queries, keys).argmax(dim=-1)
 print(f"the two scores agree for {(nearest == largest).float().mean():.0%} of the queries")
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# In little more than half. The dot product is another score, not a cheaper way to compute the same
+# one.
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Ask which of the two is *right*. Neither: a query is a question, and nothing says that the best
-# answer looks like the question. What matters is that the dot product is another score, not a
-# cheaper way to compute the same one. Unless all keys have one length: that comes now.
+# Most vote for nine in ten. After the run ask again which of the two is *right*. Neither: a query
+# is a question, and nothing says that the best answer looks like the question. Only where all keys
+# have one length are the two one score: that comes now.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## When everybody pays the same
@@ -179,7 +197,7 @@ print(f"the two scores agree for {(nearest == largest).float().mean():.0%} of th
 #
 # **Predict.** The squared length of the result? And of (10, 20, 60) after layer norm?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 for row in ([1.0, 2.0, 3.0], [10.0, 20.0, 60.0]):
     normed = F.layer_norm(torch.tensor(row), (3,))
     rounded = [round(x, 2) for x in normed.tolist()]
@@ -189,7 +207,16 @@ for row in ([1.0, 2.0, 3.0], [10.0, 20.0, 60.0]):
 # Both times 3, the number of entries $D$. Of course: $D$ numbers whose mean square is 1 have
 # squares that sum to $D$.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Let them do (1, 2, 3) on paper, one minute: 1.22 squared, twice, is 3. For (10, 20, 60) most
+# start to calculate. Wait until someone says that it cannot matter.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The ten keys of before have 64 numbers each. Layer norm gives every one of them the squared length
+# 64.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 normed_keys = F.layer_norm(keys, (64,))
 lengths = normed_keys.square().sum(dim=-1)
 print(f"squared lengths before: {keys.square().sum(dim=-1).round().int().tolist()}")
@@ -199,11 +226,11 @@ print(f"squared lengths after:  {lengths.round().int().tolist()}")
 variance = keys.var(dim=-1, correction=0)
 torch.testing.assert_close(lengths, 64 * variance / (variance + 1e-5))
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # **Predict.** The same thousand queries, the normed keys. How often do the two scores agree now?
 # And how far apart are their weights?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 by_distance = gaussian_score(queries, normed_keys).softmax(dim=-1)
 by_product = dot_score(queries, normed_keys).softmax(dim=-1)
 torch.testing.assert_close(by_distance, by_product, atol=1e-3, rtol=0)  # all 10,000 weights
@@ -214,6 +241,11 @@ print(f"the two scores agree for {agree.float().mean():.0%} of the queries")
 # Always, and no weight differs by more than 0.001: that little is `eps`. With keys of one length,
 # Gaussian attention and dot-product attention are one thing. That is the bridge from chapter 2 to
 # the Transformer.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Remind them of the 57% and let them vote by number. 'Closer, say 90%' is the cautious guess.
+# Whoever says 'always' should give the reason: one fee for all, and the softmax does not see it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The small print
@@ -226,7 +258,7 @@ print(f"the two scores agree for {agree.float().mean():.0%} of the queries")
 #
 # **Predict.** In which of the two are all keys equally long?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 torch.manual_seed(0)
 x = torch.randn(1000, 64)
 W_k = nn.Linear(64, 64, bias=False)
@@ -242,6 +274,11 @@ for name, rows in {
 # In neither. So for the keys of a real Transformer, dropping the fee is a **choice**, not an
 # identity. Long keys speak louder there: more for the queries on their side, less for those
 # against them. Training may use that.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two votes, one for each bullet. Batch norm is the easier one. For the second expect 'yes, W_k
+# comes after the norm': draw a circle, and the ellipse that a matrix makes of it.
 
 # %% slideshow={"slide_type": "skip"}
 against = torch.tensor([[-1.0, 0.0]])
@@ -281,6 +318,11 @@ for score in (dot_score, gaussian_score):
 # **Predict.** The query is (2, 1). Give its dot product with (2, 1), with (−1, 2) and with
 # (−2, −1).
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute with pencils, then with arms: one along the query, the other along each key. The sign
+# is what the room must take away. The number 5 is also the squared length of (2, 1).
+
 
 # %% slideshow={"slide_type": "skip"}
 def draw_directions(query, others):
@@ -305,7 +347,7 @@ def draw_directions(query, others):
     plt.show()
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 draw_directions(
     [2.0, 1.0], {"same way": [2.0, 1.0], "across": [-1.0, 2.0], "against": [-2.0, -1.0]}
 )
@@ -314,7 +356,12 @@ draw_directions(
 # *Figure: three panels with the query as a thin black arrow to (2, 1) and a key as a thick grey
 # arrow. Pointing the same way: product 5. At a right angle: 0. Pointing the opposite way: −5.*
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# A fourth key: (4, 2), the first one made twice as long.
+#
+# **Predict.** What doubles with it: the dot product, the cosine, both?
+
+# %% slideshow={"slide_type": "fragment"}
 q = torch.tensor([[2.0, 1.0]])
 k = torch.tensor([[2.0, 1.0], [-1.0, 2.0], [-2.0, -1.0], [4.0, 2.0]])
 cosines = F.cosine_similarity(q, k)
@@ -323,8 +370,8 @@ print("cosine     ", [round(c, 3) + 0.0 for c in cosines.tolist()])
 torch.testing.assert_close(dot_score(q, k)[0], q.norm() * k.norm(dim=-1) * cosines)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The last key is the first one, twice as long: same direction, same cosine, twice the score. A dot
-# product weighs **direction and length**, the cosine direction only.
+# Same direction, same cosine, twice the score. A dot product weighs **direction and length**, the
+# cosine direction only.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## How large is a dot product?
@@ -339,7 +386,7 @@ torch.testing.assert_close(dot_score(q, k)[0], q.norm() * k.norm(dim=-1) * cosin
 #
 # **Predict.** And for $d = 3$, with 64 pairs?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 coin = torch.tensor([-1.0, 1.0])
 for d in (2, 3, 4, 5):
     vectors = torch.cartesian_prod(*[coin] * d)  # every vector there is
@@ -347,6 +394,11 @@ for d in (2, 3, 4, 5):
     products = dot_score(vectors, vectors)
     assert products.mean() == 0 and products.square().mean() == d  # exactly
     print(f"d = {d}   pairs {products.numel():4d}   variance {products.square().mean():.0f}")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Do the 16 products on the board: a row of four queries, a column of four keys. For d = 3 most say
+# 3 because of the pattern; ask for the reason, and go on to the next slide for it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why it is $d$
@@ -360,7 +412,7 @@ for d in (2, 3, 4, 5):
 #
 # **Predict.** A typical size of $q\cdot k$ for $d = 1024$: about 1, 32 or 1,024?
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 torch.manual_seed(0)
 sizes = [2**power for power in range(1, 13)]  # 2 .. 4096
 measured = []
@@ -370,7 +422,13 @@ for d in sizes:
     assert 0.85 * d < measured[-1] < 1.15 * d
 print(f"d = 1024: standard deviation {measured[sizes.index(1024)] ** 0.5:.0f}")
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Vote before running. Most say 1 ('the entries are about 1') or 1,024 ('there are 1,024 terms').
+# The second would hold if all terms had one sign; they do not, so most of it cancels and a random
+# walk of 1,024 steps is left.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 figure, ax = plt.subplots(figsize=(7, 4.2))
 ax.loglog(sizes, sizes, color="0.6", label="theory: d")
 ax.loglog(sizes, measured, "o", color="tab:blue", markersize=9, label="measured")
@@ -385,12 +443,6 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: measured variance of dot products against $d$ from 2 to 4,096, both axes logarithmic.
 # The twelve dots lie on the grey line 'variance equals d'.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Vote before running. Most say 1 ('the entries are about 1') or 1,024 ('there are 1,024 terms').
-# The second would hold if all terms had one sign; they do not, so most of it cancels and a random
-# walk of 1,024 steps is left. Five minutes with the hand count on the board.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # A paradox to chew on. Random vectors of many entries are **almost orthogonal**: their cosine
@@ -411,18 +463,19 @@ for d in (4, 64, 1024):
 #
 # A softmax sees differences. Scores (1, 2, 3) give soft weights. Ten times as large, (10, 20, 30),
 # the best key takes everything: the softmax is **saturated**.
-#
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+for scores in ([1.0, 2.0, 3.0], [10.0, 20.0, 30.0]):
+    weights = torch.tensor(scores).softmax(dim=0)
+    print(scores, "->", [round(w, 3) for w in weights.tolist()])
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # The differences grow with $d$. Two keys, one query: the gap between their scores is
 # $q\cdot(k_1 - k_2)$. The entries of $k_1 - k_2$ have variance 2, so the gap has variance $2d$.
 #
 # | $d$ | 2 | 32 | 512 |
 # |---|---|---|---|
 # | typical gap $\sqrt{2d}$ | 2 | 8 | 32 |
-
-# %% slideshow={"slide_type": "fragment"}
-for scores in ([1.0, 2.0, 3.0], [10.0, 20.0, 30.0]):
-    weights = torch.tensor(scores).softmax(dim=0)
-    print(scores, "->", [round(w, 3) for w in weights.tolist()])
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The slope goes with it
@@ -438,7 +491,7 @@ for scores in ([1.0, 2.0, 3.0], [10.0, 20.0, 30.0]):
 # **Predict.** At a gap of 0 that is $\frac14$. At a gap of 32: about $\frac1{100}$, a millionth, or
 # less?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 for gap in (0.0, 2.0, 8.0, 32.0):
     a = torch.tensor([gap, 0.0], dtype=torch.float64).softmax(dim=0)
     J = torch.diag(a) - torch.outer(a, a)
@@ -449,13 +502,18 @@ for gap in (0.0, 2.0, 8.0, 32.0):
 # $10^{-14}$. A gradient step moves such a weight by nothing you could measure. Chance has decided,
 # and the gradient cannot take it back.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Half a minute for the vote. Most say a millionth: 'small, but something'. The answer is eight
+# powers of ten below that. Ask what the optimiser would have to do to give the other key a chance.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Now with ten keys, and for every $d$: 400 queries with ten keys of their own, drawn once with
 # 4,096 numbers and cut off after $d$. We measure the size of $J$: the root of the sum of its
 # squared entries.
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 def slope_size(weights):
     J = torch.diag_embed(weights) - weights[..., :, None] * weights[..., None, :]
     return torch.linalg.matrix_norm(J)
@@ -476,12 +534,12 @@ for d in (4, 64, 1024, 4096):
 #
 # $$a(q, k) = \frac{q\cdot k}{\sqrt d}$$
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 scaled = [slope_size((scores_for[d] / d**0.5).softmax(dim=-1)).median().item() for d in sizes]
 assert all(0.3 < size < 0.4 for size in scaled)  # for every d
 assert plain[-1] < 1e-8 and max(plain[:4]) < 0.4  # plain: fine for a small d, gone for a large
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 figure, ax = plt.subplots(figsize=(7, 4.2))
 ax.loglog(sizes, scaled, "o-", color="tab:blue", label=r"divided by $\sqrt{d}$")
 ax.loglog(sizes, plain, "s--", color="black", label="plain dot product")
@@ -503,7 +561,7 @@ plt.show()
 # queries happen to have two keys neck and neck, keep a slope, and hold up the mean. Someone may
 # ask for the mean: it falls too, but only like one over the root of d.
 
-# %% [markdown] slideshow={"slide_type": "slide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ## See it at once
 #
 # Three settings, one column each. Above, all scores. In the middle, the weights that one query
@@ -527,7 +585,7 @@ def draw_scale(axes, scores):
     slope.set(xlabel="score of key ...", ylabel="... moves weight of key")
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 settings = {"d = 4": scores_for[4], "d = 1024": scores_for[1024]}
 settings[r"d = 1024, divided by $\sqrt{d}$"] = scores_for[1024] / 32
 figure, axes = plt.subplots(3, 3, figsize=(11.5, 9.5))
@@ -540,7 +598,7 @@ figure.colorbar(axes[2, 0].images[0], ax=axes[2], label="size of the slope")
 figure.suptitle("Wide scores, one winner, no slope; one division mends all three", fontsize=17)
 plt.show()
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # *Figure: three columns. With d = 4 the scores lie close to 0, several keys share the weight, and
 # the slope has many blue cells. With d = 1024 the scores spread from −100 to 100, one key holds
 # all the weight, and the slope is white. Divided by the root of d, the scores are narrow
@@ -549,11 +607,11 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Turn $d$ yourself
 #
-# The same 400 queries, cut off after $d$ numbers.
+# The same 400 queries, cut off after $d$ numbers. Left all scores, in the middle the weights of one
+# query, right the slope.
 #
-# **Question.** Leave the box empty and make $d$ larger, one step at a time. From which $d$ on does
-# one key hold more than 90% of the weight? Is it always the same key? Then tick the box and try to
-# find a $d$ that still does it.
+# **Question.** Make $d$ larger, step by step. From which $d$ on does one key hold more than 90%?
+# Always the same key? Then tick the box: does any $d$ still do it?
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -561,7 +619,7 @@ def turn(figure, d=4, divide_by_root_d=False):
     draw_scale(figure.subplots(1, 3), scores_for[d] / (d**0.5 if divide_by_root_d else 1))
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 from ipywidgets import SelectionSlider
 
 from d2l_attention.widgets import explore
@@ -577,6 +635,13 @@ explore(
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive view of three panels, for a chosen $d$: the histogram of the scores, the
 # ten weights of one query as bars, and the size of the slope as a heat map.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The sliders work on the slide. Double d slowly and let the room shout 'stop' at 90%: at d = 64.
+# Ask for the chain from left to right: wide scores, one winner, no slope. Go on: the winner
+# changes, four different keys win between 64 and 4,096. Then tick the box and go back and forth:
+# nothing passes 90%.
 
 # %% slideshow={"slide_type": "skip"}
 best = {d: scores_for[d][31].softmax(dim=0).max().item() for d in sizes}
@@ -602,6 +667,11 @@ for divisor in (1, 32, 1024):
 # By 1,024, hardly more than the 10% of a plain average: the query has lost its voice. $\sqrt d$ is
 # the only divisor that keeps the spread at 1. In chapter 1's words, $\sqrt d$ is the
 # **temperature** that fits the size.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One vote for each divisor, percent shouted into the room. The first is known by now; few expect
+# that the last is almost a plain average. Ask what a query is for if all keys get the same.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **A fair objection.** 'Dividing the scores by 32 divides their gradient by 32, too. What have we
@@ -630,24 +700,31 @@ print(f"share of keys more than 105 behind: {lost.float().mean():.0%}")
 assert (scores_for[4096].softmax(dim=-1)[lost] == 0).all()
 assert ((scores_for[4096] / 64).softmax(dim=-1) > 0).all()  # scaled: none is lost
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ### The Gaussian again
 #
 # Chapter 2 had its own temperature, the width: scores $-\lvert q-k\rvert^2 / (2w^2)$. Take keys
 # of one length, drop what cancels, and $q\cdot k / w^2$ is left. So $1/\sqrt d$ is a width of
 # $w = d^{1/4}$: with 64 numbers, 2.8.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
 queries, keys = torch.randn(5, 64), F.layer_norm(torch.randn(7, 64), (64,))
 gaussian_weights = gaussian_score(queries, keys, width=64**0.25).softmax(dim=-1)
 transformer_weights = scaled_dot_score(queries, keys).softmax(dim=-1)
 torch.testing.assert_close(gaussian_weights, transformer_weights, atol=1e-4, rtol=0)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# **What it is not.** $1/\sqrt d$ is for the *start*: it assumes entries that are independent, with
-# variance 1. Training makes queries and keys depend on each other; that is its job. Scores may then
-# grow.
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What the factor is not
+#
+# $1/\sqrt d$ is for the *start*: it assumes entries that are independent, with variance 1.
+#
+# Training makes queries and keys depend on each other; that is its job. Scores may then grow.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask first: 'is the variance still 1 after training?' Wait for someone to name the assumption that
+# breaks, independence. A good place for a break.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A batch at once
@@ -669,14 +746,20 @@ torch.testing.assert_close(scores[1], Q[1] @ K[1].T)  # ... for each sentence
 torch.testing.assert_close(scores, Q @ K.transpose(-2, -1))  # `@` does the same
 torch.testing.assert_close(scores, torch.einsum("bqd,bkd->bqk", Q, K))  # and says so
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Collect shapes: (2, 3, 6) is most people's, some add a 4. Ask which letter of the einsum string
+# disappears. Whoever has read the book may ask about 'elementwise': the elements that it means are
+# whole matrices (the notebook shows what `*` does instead).
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The book says that BMM 'computes the elementwise product'. Its formula is right; the word
 # misleads. The elements it means are whole *matrices*. Elementwise in PyTorch is `*`, and that is
 # another thing.
 #
 # **Predict.** $Q$ and $K^\top$ from above: what does `*` do? And with one query only?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 try:
     Q * K.transpose(1, 2)
 except RuntimeError as error:
@@ -686,7 +769,7 @@ one_query = Q[:, :1]  # (2, 1, 4)
 check_shape(one_query * K, (2, 6, 4))  # no error: broadcasting copies the query
 torch.testing.assert_close((one_query * K).sum(dim=-1), scores[:, 0])
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # With three queries, an error. With a single one, broadcasting and a sum give the right scores by
 # luck. With as many queries as keys you get only the pairs $(q_i, k_i)$: exercise 1.5.
 
@@ -718,7 +801,7 @@ torch.testing.assert_close(
 #
 # Output: $0.248\cdot 10 + 0.503 \cdot 20 = 12.55$.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 q = torch.tensor([[1.0, 1.0]])
 k = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 v = torch.tensor([[0.0], [10.0], [20.0]])
@@ -745,14 +828,19 @@ check_shape(output, (B, n, v))  # an answer for each query, of the size of a val
 # Read the shapes as a story: $d$ disappears in the scores, $m$ disappears in the average. What is
 # left is one value-sized answer a query.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Cover the comments' side and ask for each shape before you read it out. Which axis does the
+# softmax take? 'The last' is right, and 'the keys' is the better answer.
+
+# %% slideshow={"slide_type": "skip"}
 show_source(scaled_dot_score)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # It divides the *query* before the product. On paper that is the same. In float16, where the
 # largest number is 65,504, it matters: a product that overflows cannot be divided any more.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 big = torch.full((1, 256), 17.0, dtype=torch.float16)  # 256 * 17 * 17 = 73,984
 print("first the product ", (dot_score(big, big) / 16).item())
 print("first the division", scaled_dot_score(big, big).item())
@@ -777,7 +865,7 @@ torch.testing.assert_close(F.scaled_dot_product_attention(Q, K, V), output)
 #
 # $M$ translates from the query's language into the key's. Its entries are learned.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 q, k = torch.tensor([[1.0, 2.0]]), torch.tensor([[1.0, 0.0, 1.0]])
 M = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]])
 check_shape(bilinear_score(q, k, M), (1, 1))
@@ -792,7 +880,7 @@ assert bilinear_score(q, q, torch.eye(2)) == dot_score(q, q)  # M = identity: th
 # **Predict.** With the plain dot product, whom does each one find? Can you choose $M$ so that each
 # finds its neighbour to the right, clockwise?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 names = ["north", "east", "south", "west"]
 x = torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.0, -1.0], [-1.0, 0.0]])
 to_the_right = torch.tensor([[0.0, -1.0], [1.0, 0.0]])  # x^T M: x, turned to its right
@@ -804,6 +892,11 @@ for label, M in (("dot product", torch.eye(2)), ("turned", to_the_right)):
 # Among vectors of one length the dot product always finds *itself* first. $M$ lets a query want
 # something that it is not: a verb its subject, a 'he' its name. And the wanting may go one way:
 # $q^\top M k$ is not $k^\top M q$.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The first question is quick: itself. For the second, let four people stand as arrows: each turns
+# a quarter to its right and asks again, with the plain dot product. Two minutes.
 
 # %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
@@ -821,9 +914,10 @@ assert not torch.allclose(bilinear_score(tokens, tokens, M), bilinear_score(toke
 # $$q^\top W_q^\top W_k\, k = (W_q\, q)\cdot(W_k\, k)$$
 #
 # First translate both into a common language of $h$ numbers, then take the dot product. These are
-# the $W_q$ and $W_k$ of chapter 6. A small $h$ makes $M$ cheap: its rank is at most $h$.
+# the $W_q$ and $W_k$ of chapter 6. A small $h$ makes $M$ cheap: its rank is at most $h$. Queries of
+# size 20, keys of size 30, $h = 4$:
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 torch.manual_seed(0)
 queries, keys = torch.randn(3, 20), torch.randn(5, 30)
 W_q, W_k = torch.randn(4, 20), torch.randn(4, 30)  # a common language of 4 numbers
@@ -848,7 +942,7 @@ print(
 # By hand, everything of size 1 with all weights 1: $q = 1$ and the keys 1, −1, −3 give $\tanh(2)$,
 # $\tanh(0)$, $\tanh(-2)$, that is 0.96, 0, −0.96.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 q, k = torch.tensor([[1.0]]), torch.tensor([[1.0], [-1.0], [-3.0]])
 print([round(score, 2) for score in additive_score(q, k, w_v=torch.ones(1))[0].tolist()])
 
@@ -862,7 +956,7 @@ print([round(score, 2) for score in additive_score(q, k, w_v=torch.ones(1))[0].t
 # So the additive score is a network with one hidden layer of $h$ units, applied to the pair.
 # Not a similarity that someone has thought up: a judge that is trained.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
 queries, keys = torch.randn(3, 20), torch.randn(5, 2)
 W_q, W_k, w_v = torch.randn(8, 20), torch.randn(8, 2), torch.randn(8)
@@ -882,7 +976,7 @@ torch.testing.assert_close(mlp(pairs).squeeze(-1), additive)
 # **Predict.** Leave it out: $w_v^\top(W_q\, q + W_k\, k)$. Three different queries ask five keys.
 # What do their weights look like?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 without_tanh = (queries @ W_q.T)[:, None] + (keys @ W_k.T)[None]
 for row in (without_tanh @ w_v).softmax(dim=-1).tolist():
     print([f"{weight:.3f}" for weight in row])
@@ -897,6 +991,12 @@ assert (additive.softmax(dim=-1)[0] - additive.softmax(dim=-1)[1]).abs().max() >
 # attention networks had a milder form of this flaw: the same *ranking* of the keys for every
 # query (Brody, Alon and Yahav, 2022).
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The tanh question is worth five minutes; let them expand the bracket on the board. The usual
+# vote is 'a bit less expressive'. It is not a bit: the query vanishes. Compare with the first
+# part of the chapter, where the same cancellation was welcome.
+
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Two more properties. A tanh lies between −1 and 1, so
 # $\lvert a(q,k)\rvert \le \sum_i\lvert w_{v,i}\rvert$ however large queries and keys get: no
@@ -908,12 +1008,6 @@ huge = additive_score(1e6 * queries @ W_q.T, 1e6 * keys @ W_k.T, w_v)
 assert huge.abs().max() <= w_v.abs().sum() + 1e-5
 torch.testing.assert_close(additive_score(-queries @ W_q.T, -keys @ W_k.T, w_v), -additive)
 
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# The tanh question is worth five minutes; let them expand the bracket on the board. The usual
-# vote is 'a bit less expressive'. It is not a bit: the query vanishes. Compare with the first
-# part of the chapter, where the same cancellation was welcome.
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What each costs
 #
@@ -923,7 +1017,7 @@ torch.testing.assert_close(additive_score(-queries @ W_q.T, -keys @ W_k.T, w_v),
 # **Predict.** The largest tensor that the additive score builds on the way: 2 MiB, 32 MiB or
 # 512 MiB?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 B, Q, K, h = 32, 128, 128, 256
 print(f"scores            (B, Q, K)    {B * Q * K * 4 / 2**20:4.0f} MiB")
 print(f"inside the tanh   (B, Q, K, h) {B * Q * K * h * 4 / 2**20:4.0f} MiB")
@@ -932,6 +1026,11 @@ print(f"inside the tanh   (B, Q, K, h) {B * Q * K * h * 4 / 2**20:4.0f} MiB")
 # It is 512 MiB. A sum of projections is cheap, but the tanh wants it *for each pair*: $h$ numbers
 # where the dot product has one. The book speaks of 'minor computational savings'. Where $h < D$ it
 # saves multiplications for the pairs; in memory and in calls of tanh it goes the other way.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Vote by hands, half a minute. Most choose 32 MiB: they project 128 queries and 128 keys and
+# forget the pairs. Draw the grid of pairs, and a vector of length h in each cell.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Counted
@@ -974,11 +1073,11 @@ def largest_kept(function, *inputs):
     return max(sizes)
 
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Do not believe a table: PyTorch can count its multiplications, and tell how many numbers it
-# keeps for the backward pass. (Both counters are in the cell above, in the notebook.)
+# keeps for the backward pass. (Both counters are in the cell above.)
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 B, Q, K, D, D2, h = 2, 13, 17, 5, 7, 11
 queries, keys, keys2 = torch.randn(B, Q, D), torch.randn(B, K, D), torch.randn(B, K, D2)
 M, w_v = torch.randn(D, D2), torch.randn(h)
@@ -1047,11 +1146,11 @@ output = dot_product(queries, keys, values, valid_lens)
 check_shape(output, (2, 1, 4))
 check_shape(dot_product.attention_weights, (2, 1, 10))
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Now queries of size 20 against the same keys of size 2. The dot product must refuse. The additive
 # layer projects both to 8 hidden units.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 long_queries = torch.randn(2, 1, 20)
 try:
     dot_product(long_queries, keys, values, valid_lens)
@@ -1063,7 +1162,7 @@ check_shape(additive(long_queries, keys, values, valid_lens), (2, 1, 4))
 check_shape(additive.W_q.weight, (8, 20))
 check_shape(additive.W_k.weight, (8, 2))
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 both = torch.stack([layer.attention_weights.squeeze(1) for layer in (dot_product, additive)])
 check_shape(both, (2, 2, 10))
 titles = ["dot product, queries of size 2", "additive, queries of size 20"]
@@ -1073,11 +1172,11 @@ for ax in plt.gcf().axes[:2]:
 plt.suptitle("Either score: only the first 2 and the first 6 keys are seen", fontsize=15)
 plt.show()
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # *Figure: two heat maps of two rows and ten columns. In both, sentence 0 has weight on keys 0 and 1
 # only, sentence 1 on keys 0 to 5 only; the rest is empty. The single weights differ.*
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 assert (both[:, 0, 2:] == 0).all() and (both[:, 1, 6:] == 0).all()
 torch.testing.assert_close(both.sum(dim=-1), torch.ones(2, 2))
 by_formula = masked_softmax(scaled_dot_score(queries, keys), valid_lens)
@@ -1094,13 +1193,18 @@ torch.testing.assert_close(output, by_formula @ values)
 # So the layer remembers queries and keys, which are small, and computes `attention_weights` at the
 # moment you **read** them. If you do not read, you do not pay.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 n, d = 512, 16
 q, k, v = torch.randn(1, n, d), torch.randn(1, n, d), torch.randn(1, n, d)
 fused = largest_kept(dot_product_attention, q, k, v)
 explicit = largest_kept(lambda q, k, v: attention_pooling(scaled_dot_score(q, k), v)[0], q, k, v)
 print(f"largest tensor kept for backward: fused {fused:,}, written out {explicit:,} numbers")
 assert fused < n * n == explicit
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask where the softmax is before you show it: nobody finds it. To show live: run the layer, read
+# `attention_weights`, run it again without reading. How the kernel does it is chapter 10.
 
 # %% slideshow={"slide_type": "skip"}
 show_source(DotProductAttention)

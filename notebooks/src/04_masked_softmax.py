@@ -40,7 +40,7 @@ set_style()
 # Three sentences: four words, three words, two words. A tensor is a rectangle. So the short
 # sentences are filled up with a token that means nothing.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 sentences = ["Dive into Deep Learning", "Learn to code", "Hello world"]
 tokens = [sentence.split() for sentence in sentences]
 valid_lens = torch.tensor([len(words) for words in tokens])
@@ -62,19 +62,20 @@ scores = torch.tensor([math.log(2), 0.0, 0.0])
 print("exponentials", scores.exp().round())
 print("weights     ", scores.softmax(dim=-1))
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# A quarter. A score of 0 does not say 'no': $e^0 = 1$. It says 'half as much as $\ln 2$'.
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Let the room vote by hands. Expect many for 'nothing', because the score is 0. Then do it on
 # the board: the exponentials are 2, 1, 1, their sum is 4. Three minutes.
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# A quarter. A score of 0 does not say 'no': $e^0 = 1$. It says 'half as much as $\ln 2$'.
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Predict.** 'Hello world' travels in a batch with longer sentences, so it is padded: to 3
-# tokens, to 10, to 100. Every `<pad>` has score 0. Does the answer that 'Hello' gets change?
+# tokens, to 10, to 100. Every `<pad>` has score 0. The values: 'Hello' (6, 0), 'world' (0, 6),
+# `<pad>` (−6, 0). Does the answer that 'Hello' gets change?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 word_values = torch.tensor([[6.0, 0.0], [0.0, 6.0]])  # Hello, world
 pad_value = torch.tensor([-6.0, 0.0])
 
@@ -94,6 +95,11 @@ for n in (2, 3, 10, 100):
 # The same question, the same two words, four answers. What 'Hello' gets depends on who else is
 # in the batch, and at 100 tokens it is almost the padding's own value, $(-6, 0)$. No error,
 # no warning.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The usual vote is 'a little'. Ask for the limit: with ever more padding the answer is the
+# padding. Then ask who would notice it in training. There is no error to notice.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Where the mask acts
@@ -143,11 +149,16 @@ torch.testing.assert_close(too_late @ values, 0.75 * torch.tensor([4.0, 2.0]))
 # Three quarters, and the answer is three quarters as long as it should be. The padding is gone,
 # but what it has eaten stays eaten. More padding, a shorter answer.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Most find the three quarters at once. Wait for 'then divide by the sum': the next slide begins
+# with that sentence.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # 'Then I divide by the sum.' In exact arithmetic that is right. In a computer it holds until a
 # padding happens to score high.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 visible = torch.tensor([True, True, False])
 for pad_score in (0.0, 200.0):
     scores = torch.tensor([[math.log(2), 0.0, pad_score]])
@@ -172,8 +183,10 @@ for pad_score in (0.0, 200.0):
 # Now all three sentences. Each token is a random vector, `<pad>` is the same vector everywhere,
 # and every token of a sentence asks every token of its sentence: queries, keys and values are
 # the same `X`.
+#
+# **Predict.** Which weights does a mask change: the padding's alone, or the words' as well?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 generator = torch.Generator().manual_seed(3)
 words = sorted({word for sentence in tokens for word in sentence})
 vectors = {word: torch.randn(8, generator=generator) for word in words}
@@ -185,7 +198,7 @@ plain = scores.softmax(dim=-1)
 masked = masked_softmax(scores, valid_lens)
 check_shape(masked, (3, 4, 4))
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 lost, kept = (weights[2, 0, 2:].sum().item() for weights in (plain, masked))
 assert 0.2 < lost < 0.25 and kept == 0
 compare_heatmaps(
@@ -204,11 +217,14 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
+# First ask for the sentence in which nothing changes, then for the vote's answer: the words'
+# weights grow as well, all of one row by the same factor.
+#
 # Two likely questions. 'Why do the padding's own rows have weights?': in a minute, at 'Columns, not
 # rows'. 'Does a mask save work?': no, the hidden scores are computed and thrown away. Batches of
 # sentences of like length save work.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 assert torch.equal(plain[0], masked[0])  # no padding, no change
 assert (masked[1, :, 3:] == 0).all() and (masked[2, :, 2:] == 0).all()  # exactly 0
 torch.testing.assert_close(masked.sum(dim=-1), torch.ones(3, 4))  # every row sums to one
@@ -243,11 +259,16 @@ print(masked_softmax(torch.zeros(1, 2, 4), lens_per_query))
 # Equal scores make masks easy to read: $\ell$ visible keys get $1/\ell$ each. Keep this trick
 # for your own tests. What a length per query is good for comes with the future, below.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Let them write both rows down, half a minute. A common slip in the second row: a quarter each,
+# with the fourth taken away. Its sum would be three quarters, as with the mask that came too late.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # A wrong length should be loud. Five words where there are four keys, a length that is no
 # integer, two lengths for three sentences:
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 for wrong in (torch.tensor([5, 3, 2]), torch.tensor([4.0, 3.0, 2.0]), torch.tensor([4, 3])):
     try:
         masked_softmax(torch.zeros(3, 4, 4), wrong)
@@ -287,26 +308,26 @@ for fill in (-1e6, -math.inf, -1e9):
     weights = scores.masked_fill(nothing_to_see, fill).softmax(dim=-1)
     print(f"{fill:14,.0f}", weights)
 
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Take three votes, one for each number. The tempting answer is 'zeros' for all. After the run ask
-# why not: a softmax sees differences only, and three equal scores, however low, have none.
-
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # $-10^6$ three times is three *equal* scores: the softmax knows differences only. The query that
 # may see nothing looks at everything, and returns the mean of the padding.
 #
 # $-\infty$ three times: all exponentials are 0, their sum is 0, and 0/0 is NaN.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Take three votes, one for each number. The tempting answer is 'zeros' for all. After the run ask
+# why not: a softmax sees differences only, and three equal scores, however low, have none.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A NaN that nobody looks at
 #
-# 'My loss ignores the empty rows, so let them be NaN.' Row 0 below is fine, row 1 has nothing to
-# see, and the loss takes row 0 only.
+# 'My loss ignores the empty rows, so let them be NaN.' Row 0 is fine, row 1 has nothing to see,
+# and the loss takes row 0 only.
 #
 # **Predict.** Is the loss finite? Is the gradient of the values?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 scores = torch.zeros(2, 3, requires_grad=True)
 values = torch.ones(3, 2, requires_grad=True)
 hidden = torch.tensor([[False, False, True], [True, True, True]])
@@ -322,6 +343,11 @@ print("gradient of the values\n", values.grad)
 # (weights)$^\top$ times (gradient of the output): row 1 enters with gradient 0, and
 # $0 \cdot \text{NaN} = \text{NaN}$. One step of an optimizer later the layer behind the values
 # is NaN, all of it.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two votes. Expect most hands for 'loss finite', rightly, and then 'so the gradient is, too'.
+# Write the product on the board: a column of weights 1/2 and NaN times a gradient of 1 and 0.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Whether the *scores'* gradient is NaN too depends on how the mask was written. `masked_fill`
@@ -346,7 +372,7 @@ assert scores.grad[1].isnan().all()  # added: not stopped
 # **Predict.** What does PyTorch make of $-10^9$ in float16: the nearest number, $-65504$? Minus
 # infinity? An error?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 scores = torch.tensor([math.log(2), 0.0, 0.0], dtype=torch.float16)
 hidden = torch.tensor([False, False, True])
 try:
@@ -364,7 +390,13 @@ print("torch.where:", torch.where(hidden, -1e9, scores))
 # with it the NaN is back. It depends on how you spell it. The book's $-10^6$ is beyond 65,504
 # too, and the book's code assigns.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Take a vote for each of the three; expect hands for all. Ask those who chose minus infinity what
+# follows for an empty row. To show live: the same `masked_fill` in bfloat16, which does not
+# complain.
+
+# %% slideshow={"slide_type": "skip"}
 row = torch.zeros(3, dtype=torch.float16)
 row[nothing_to_see] = -1e6  # spelled as in the book: fine in float32, minus infinity here
 print(row, row.softmax(dim=-1))
@@ -381,14 +413,18 @@ assert (hidden.half() * minus_1e9)[:2].isnan().all()  # the words die, not the p
 # Two fills. Before the softmax, hidden scores become the lowest *finite* number of their own
 # type. After it, hidden weights become exactly 0.
 
-# %% slideshow={"slide_type": "fragment"}
-show_source(masked_softmax)
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # The first fill makes the other weights right. The second matters where a row has nothing to
 # see: equal weights in, zeros out. And no tensor on the way holds infinity or NaN.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+show_source(masked_softmax)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# All scores 0. One row sees two of three keys, the other has nothing to see. In four kinds of
+# numbers:
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 mask = torch.tensor([[True, True, False], [False, False, False]])
 for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
     weights = masked_softmax(torch.zeros(2, 3, dtype=dtype), mask=mask)
@@ -399,7 +435,16 @@ for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
 # A query with nothing to see answers with the zero vector. Its row sums to 0, not to 1: the one
 # exception, and an honest one. It says 'I have nothing'.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask before the numbers: which of the two fills can go, if no row is ever empty? The second. And
+# what should an empty row answer? Zeros, the mean, an error: let them argue for a minute.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# And the gradient that was ruined? The same two rows through the package's function, both in the
+# loss:
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 scores = torch.zeros(2, 3, requires_grad=True)
 values = torch.ones(3, 2, requires_grad=True)
 output = masked_softmax(scores, mask=mask) @ values
@@ -409,6 +454,9 @@ print("output\n", output.detach())
 print("gradient of the values\n", values.grad)
 assert output[1].tolist() == [0, 0] and scores.grad[1].tolist() == [0, 0, 0]
 assert values.grad[2].tolist() == [0, 0]  # the padding learns nothing
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# All finite. The row with nothing to see changes no gradient, and the padding learns nothing.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Could the first fill not be $-\infty$, with the second to clear up the NaN? With `masked_fill`
@@ -423,7 +471,7 @@ for fill in (-math.inf, torch.finfo(torch.float32).min):
     (filled.softmax(dim=-1).masked_fill(~mask, 0.0) @ torch.ones(3, 2)).sum().backward()
     print(f"fill {fill:8.2g}: gradient that leaves the softmax {filled.grad[1].tolist()}")
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ### Three small slips of the book
 #
 # Section 11.3.2.1 says that its code sets attention *weights* to a number such as $-10^6$, and
@@ -431,7 +479,7 @@ for fill in (-math.inf, torch.finfo(torch.float32).min):
 # costs more: it writes into the scores that you passed, because `reshape` makes no copy where it
 # need not.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 scores = torch.zeros(1, 2, 3)
 flat = scores.reshape(-1, 3)  # another shape, the same memory
 flat[:, 2] = -1e6
@@ -480,7 +528,7 @@ assert torch.equal(length_mask(steps, 4), causal.expand(3, 4, 4))
 #
 # A key is visible where *both* masks say so: a logical and. As lengths: the smaller of the two.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 padding = length_mask(valid_lens, 4)
 both = combine_masks(causal, padding)
 check_shape(both, (3, 4, 4))
@@ -495,7 +543,7 @@ assert torch.equal(
     masked_softmax(scaled_dot_score(X, X), mask=both),
 )
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 everything = torch.ones(4, 4, dtype=torch.bool)
 four_masks = [everything, padding[1].expand(4, 4), causal, both[1]]
 compare_heatmaps(
@@ -510,6 +558,11 @@ plt.show()
 # *Figure: four heat maps for 'Learn to code `<pad>`' with equal scores. No mask: 0.25 everywhere.
 # Padding: a third in each of three columns. Causal: a triangle, 1 in the first row, 0.25 in the
 # last. Both: the triangle without the last column, so the last two rows are equal.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Cover the fourth map and ask for its last row before you show it. Why are its last two rows
+# equal? Because the third word and the padding see the same three words.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The row with nothing to see is not exotic
@@ -538,7 +591,7 @@ print(causal_mask(1, 5, offset=4).int())
 # The first key alone: row 0 of a causal mask belongs to position 0. But our query stands at
 # position 4. `offset` says how many keys stand before the first query.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 # Two new queries after three tokens: rows 3 and 4 of the full mask.
 assert torch.equal(causal_mask(2, offset=3), causal_mask(5)[3:])
 
@@ -550,12 +603,17 @@ for t in range(4):
 torch.testing.assert_close(torch.cat(one_by_one, dim=1), at_once)
 print("token by token equals all at once")
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # PyTorch has the same trap. `is_causal=True` starts its triangle at the top left, whatever the
 # number of keys. (`is_causal=True` of our layers does the same: for new tokens give a mask
 # with an offset.)
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Most say 'all five'. Draw the 5 by 5 triangle, and cover all rows but one: which row is our
+# query's? Warn the room: code that writes token by token meets this trap on its first day.
+
+# %% slideshow={"slide_type": "skip"}
 generator = torch.Generator().manual_seed(5)
 query = torch.randn(1, 1, 1, 8, generator=generator)
 keys, values = torch.randn(2, 1, 1, 5, 8, generator=generator)
@@ -576,7 +634,7 @@ print("one query, five keys, is_causal=True: the output is the first value")
 #
 # **Predict.** What if we hide the rows of the padding *instead* of the columns?
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 scores = scaled_dot_score(X, X)[2]  # Hello world <pad> <pad>
 column = padding[2]  # (1, 4): a key is a word
 row = column.mT  # (4, 1): a query is a word
@@ -594,7 +652,7 @@ plt.show()
 # Middle: the two padding rows are 0, but the rows of Hello and world still have weight in the
 # padding columns. Right: weight only in the upper left square.*
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 columns_hidden, rows_hidden, both_hidden = ways
 assert (columns_hidden[:, 2:] == 0).all()
 assert (rows_hidden[:2, 2:] > 0).all()  # the words still read the padding
@@ -612,10 +670,11 @@ assert torch.equal(both_hidden[:2], columns_hidden[:2])  # the words' rows: no d
 # and in the next one nobody either, because its column is hidden there too.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Predict.** Every word has loss 1, every padding loss 9. There are 9 words and 3 paddings.
-# Which numbers do these three lines print?
+# **Predict.** Every word has loss 1, every padding loss 9. There are 9 words and 3 paddings. Which
+# number is the mean of everything? The mean after the padding's losses were set to 0? The mean over
+# the words?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 is_word = padding[:, 0]  # (3, 4)
 losses = torch.where(is_word, 1.0, 9.0)
 print("mean of everything     ", losses.mean().item())
@@ -626,6 +685,11 @@ print("mean over the words    ", losses[is_word].mean().item())
 # Only the last is right. The second divides by 12 instead of 9: like a mask after the softmax, it
 # removes the padding and keeps its share. `F.cross_entropy(..., ignore_index=...)` divides by the
 # words.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute with pencils. The first and the last are easy; for the second many say 1. Ask what it
+# would do to a batch that is half padding: the loss halves, and its gradient with it.
 
 # %% slideshow={"slide_type": "skip"}
 logits = torch.zeros(4, 2)  # four tokens, two classes, every loss is ln 2
@@ -645,7 +709,7 @@ torch.testing.assert_close(loss, torch.tensor(math.log(2)))
 #
 # **Predict.** Weights $\tfrac23, \tfrac13, 0$, values $6, 0, \text{NaN}$. The answer?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 weights = torch.tensor([2 / 3, 1 / 3, 0.0])
 dyed = torch.tensor([[6.0], [0.0], [math.nan]])
 print(f"weights @ values:  {(weights @ dyed).item():.2f}")
@@ -654,23 +718,23 @@ scores, visible = torch.tensor([[math.log(2), 0.0, 0.0]]), torch.tensor([True, T
 output, _ = attention_pooling(scores, dyed, mask=visible)
 print(f"attention_pooling: {output.item():.2f}")
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Weight 0 is not enough: $0 \cdot \text{NaN} = \text{NaN}$. So the package puts zeros where *no*
+# query may look before it multiplies. The book's sentence about values set to 0 is true of our
+# code.
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # The tempting answer is 4. Point at the product: weight 0 times NaN is NaN, and a sum with NaN in
 # it is NaN. Where does NaN in the padding come from in real life? An uninitialised buffer
 # (torch.empty), a division by a length of 0, an empty row's softmax in the layer before.
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Weight 0 is not enough: $0 \cdot \text{NaN} = \text{NaN}$. So the package puts zeros where *no*
-# query may look before it multiplies. The book's sentence about values set to 0 is true of our
-# code.
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The experiment. Fill the padding of keys and values with a dye; return the output and the
 # gradients of queries, keys and values. The loss multiplies the output with random numbers, so
 # that every entry of it counts.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 probe = torch.randn(3, 4, 8, generator=torch.Generator().manual_seed(7))
 
 
@@ -688,7 +752,7 @@ def padding_leaks(attend, dye):
     return not all(map(torch.equal, outcome(attend, 0.0), outcome(attend, dye)))
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 def attention(queries, keys, values):
     return dot_product_attention(queries, keys, values, valid_lens)
 
@@ -727,7 +791,7 @@ suspects = {
     "the package": attention,
 }
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 leaks = {}
 for name, attend in suspects.items():
     leaks[name] = (padding_leaks(attend, 7.0), padding_leaks(attend, math.nan))
@@ -738,6 +802,12 @@ for name, attend in suspects.items():
 # The 7 catches the four wrong masks. Only the NaN sees that the next two multiply the padding by
 # 0 and add it: harmless for a number, fatal for NaN. PyTorch's function does not guard against
 # that. The package does, and this is the test that holds it to it.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes in pairs: a list of six, two crosses each. Most find the first four. Ask those who
+# trust PyTorch's own function why: 'it masks before the softmax'. It does, and multiplies by 0
+# afterwards.
 
 # %% slideshow={"slide_type": "skip"}
 clean_of_7 = [name for name, (seven, _) in leaks.items() if not seven]
@@ -767,7 +837,7 @@ assert all(map(torch.equal, *found))
 # For a causal mask: change the tokens from position 2 on. What stands before must not move in a
 # single bit. What stands after should move, or the test is broken.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 other_future = X.clone()
 other_future[:, 2:] = torch.randn(3, 2, 8, generator=torch.Generator().manual_seed(8))
 
@@ -781,6 +851,10 @@ def early_and_late(**mask):
 print("(unchanged before, unchanged after)")
 print("causal ", early_and_late(is_causal=True))
 print("no mask", early_and_late())
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Under the causal mask what stands before stays, to the bit, and what stands after moves. Without a
+# mask everything moves.
 
 # %% slideshow={"slide_type": "skip"}
 assert early_and_late(is_causal=True) == early_and_late(mask=causal_mask(4)) == (True, False)
@@ -802,11 +876,16 @@ print(output[0].isnan().any(dim=-1))
 # $0 \cdot \text{NaN}$ spoils every row. Padding is hidden from *all* queries; the future only
 # from *some*. For the future, dye with ordinary numbers, and ask for equality to the bit.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The room now believes in NaN: expect 'the first three stay clean'. Show the output, and ask for
+# the product that does it. Then ask why the padding was different: nobody may look there.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The same proof by gradients: the answer at position 1 has a gradient of exactly 0 with respect
 # to every later token.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 tokens_in = X.clone().requires_grad_()
 output = dot_product_attention(tokens_in, tokens_in, tokens_in, is_causal=True)
 (output * probe)[:, 1].sum().backward()
@@ -867,7 +946,7 @@ def six_masks(lengths):
             draw_dots(ax, reached)
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 six_masks(lengths=(4, 3, 2))
 plt.show()
 
@@ -876,6 +955,12 @@ plt.show()
 # length 4 the padding columns have dots, at length 3 one of them, at length 2 none. With causal
 # on nothing above the diagonal has a dot.*
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Repeat both questions here, and let the room point: row and column of the picture. Reading is
+# quick. For writing some choose length 4, 'the mask hides the padding anyway'; that is worth a
+# minute.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Answer.** Reading: length 2, causal off. 'Hello' may look at 'world', nothing looks at padding.
 # Writing: length 2, causal on. Now 'Hello' has to guess 'world' without seeing it.
@@ -883,7 +968,7 @@ plt.show()
 # One more look, at length 4 with causal on: 'Hello' and 'world' see no padding there either. The
 # padding stands at the end, in their future. Only the rows of `<pad>` see `<pad>`.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 assert torch.equal(weights_of(4, True)[:2], weights_of(2, True)[:2])
 assert not torch.equal(weights_of(4, True)[2:], weights_of(2, True)[2:])
 
@@ -916,7 +1001,7 @@ def play(figure, dive=4, learn=3, hello=2, causal=False):
         ax.tick_params("x", rotation=40)
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 from d2l_attention.widgets import explore
 
 explore(
@@ -933,8 +1018,14 @@ explore(
 # *Figure: an interactive view of three heat maps, one a sentence, with a slider for each length
 # and a box for the causal mask. Hidden cells are hatched and have no dots.*
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The sliders work on the slide. At 'hello' 0 everything is hatched; the book's code would show
+# 0.25 everywhere. With *causal* ticked, from 4, 3, 2: 'dive' from 4 to 3 takes one dot, 'learn'
+# from 3 to 2 takes two, 'hello' from 2 to 1 three. Let the room say why.
 
-# %% slideshow={"slide_type": "fragment"}
+
+# %% slideshow={"slide_type": "skip"}
 def dots(length, causal, sentence):
     return who_changes(length, causal, sentence).sum().item()
 
@@ -958,11 +1049,11 @@ for sentence, length in enumerate((4, 3, 2)):
 #
 # The book has no boolean masks: it passes lengths.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # To compare numbers, give `nn.MultiheadAttention` one head and identity matrices as weights. Then
 # it is plain scaled dot-product attention. (What its weights and heads are for: chapter 6.)
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 mha = nn.MultiheadAttention(embed_dim=8, num_heads=1, bias=False, batch_first=True)
 with torch.no_grad():
     mha.in_proj_weight.copy_(torch.eye(8).repeat(3, 1))
@@ -976,7 +1067,7 @@ torch.testing.assert_close(theirs, ours)
 theirs, _ = mha(X, X, X, key_padding_mask=~padding[:, 0])  # True = ignore
 torch.testing.assert_close(theirs, ours)
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 ours = dot_product_attention(X, X, X, is_causal=True)
 causal = causal_mask(4)
 torch.testing.assert_close(F.scaled_dot_product_attention(X, X, X, attn_mask=causal), ours)
@@ -997,7 +1088,7 @@ torch.testing.assert_close(theirs, dot_product_attention(X, X, X, valid_lens))
 # **Predict.** You come from `nn.MultiheadAttention`, keep your mask with `True` = ignore, and give
 # it to `F.scaled_dot_product_attention`. An error? NaN?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 right = F.scaled_dot_product_attention(X, X, X, attn_mask=may_attend)
 inverted = F.scaled_dot_product_attention(X, X, X, attn_mask=~may_attend)
 assert inverted.isfinite().all() and inverted.shape == right.shape
@@ -1013,11 +1104,16 @@ print(f"the answer to 'Hello' has length {size:.1f} and is off by {off:.1f}")
 # sentence has no padding, so with the mask inverted it sees nothing, and its answers are 0. The
 # companion code of a good textbook had this bug (see Sources).
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Leave the table of the last slide on until they have voted. Most hope for an error. Ask how long
+# such a bug would live, and what would show it: the shapes are right, all numbers are finite.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The wrong type does it too. `True` as a float is 1, and a float mask is *added*: a visible key
 # gains 1, a hidden key keeps its score.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 zero_scores = torch.zeros(1, 1, 4)
 one_hot_values = torch.eye(4)[None]  # so the output shows the weights
 first_two = torch.tensor([[[True, True, False, False]]])
@@ -1049,7 +1145,7 @@ for name, output in {
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # And the row with nothing to see? There, too, they differ.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 nothing = torch.zeros(4, 4, dtype=torch.bool)  # attend nowhere
 sdpa = F.scaled_dot_product_attention(X, X, X, attn_mask=nothing)
 with_weights, _ = mha(X, X, X, attn_mask=~nothing)
@@ -1062,7 +1158,7 @@ for name, output in {
 }.items():
     print(f"{name:30}", "NaN" if output.isnan().all() else output.abs().max().item())
 
-# %% [markdown] slideshow={"slide_type": "skip"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # This is PyTorch 2.13. `scaled_dot_product_attention` returned NaN for such rows in older
 # versions, and `nn.MultiheadAttention` still does where it computes weights, which is its default.
 
@@ -1194,7 +1290,7 @@ from d2l_attention.exercises import progress
 
 progress()
 
-# %% [markdown] slideshow={"slide_type": "slide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources
 #
 # - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, section 11.3.2
