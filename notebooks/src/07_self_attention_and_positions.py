@@ -58,12 +58,17 @@ no_news, news = torch.stack([dog, bites, man])[None], torch.stack([man, bites, d
 
 layer = MultiHeadAttention(num_hiddens=8, num_heads=2, dropout=0.0)
 one, other = layer(no_news, no_news, no_news), layer(news, news, news)
-torch.testing.assert_close(one.mean(dim=1), other.mean(dim=1))  # not apart at all
-torch.testing.assert_close(one.flip(1), other)  # 'dog' gets one answer, wherever it stands
 apart = (one - other).mean(dim=1).norm()
 print(f"the two averages are apart by {apart:.6f}")
+assert apart < 1e-6
+torch.testing.assert_close(one.flip(1), other)  # 'dog' gets one answer, wherever it stands
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Vote: a lot, a little, not at all. Expect 'a little: the words are the same'. Wait for someone who
+# asks which part of the formula contains a position. None does.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # The same answer, but for rounding. No training could mend it: the two are equal whatever the
 # parameters. Chapter 6 saw it in passing: shuffle the tokens, and the answers are shuffled along.
 # The word for it is **permutation equivariance**. For any order $\pi$ of the rows,
@@ -83,7 +88,7 @@ print("20 orders of 7 tokens: the answers are shuffled along each time")
 #
 # **Predict.** How do a convolution over neighbours and a recurrent network know it?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 torch.manual_seed(0)
 conv, rnn = nn.Conv1d(8, 8, kernel_size=3, padding=1), nn.RNN(8, 8, batch_first=True)
 for name, read in {
@@ -104,7 +109,9 @@ for name, read in {
 # **For the lecturer.**
 # Someone will say: 'but in chapter 6 the heads learned *before* and *opposite*'. They did, because
 # each letter carried seven extra numbers that said where it stood. That was a positional encoding
-# already, the plainest one: it has as many columns as the longest word has letters.
+# already, the plainest one: it has as many columns as the longest word has letters. Before the
+# numbers, let two people say what tells a CNN and an RNN the order: a weight for each side, and
+# reading in turn.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Three ways to read
@@ -122,7 +129,7 @@ for name, read in {
 # to the state on its left. $n$ such steps are one reading of $n$ words.
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 def read_cnn(X, layers, conv=conv):
     for _ in range(layers):
         X = conv(X.mT).mT
@@ -164,8 +171,14 @@ def reached(read, n, steps):
 
 after = {(steps, name): reached(readers[name], 12, steps) for steps in (1, 4) for name in readers}
 
-# %% slideshow={"slide_type": "subslide"}
-figure, axes = plt.subplots(2, 3, figsize=(9.5, 6.6), sharex=True, sharey=True)
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# A minute with paper before the picture: draw the three grids after four steps. Expect a right band
+# for the CNN, and for the RNN a whole triangle after one step, because its loop runs over the
+# sentence. That is four steps for four words: count them.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+figure, axes = plt.subplots(2, 3, figsize=(9, 5.6), sharex=True, sharey=True)
 for ((steps, name), filled), ax in zip(after.items(), axes.flat, strict=True):
     heatmap(ax, filled, range(1, 13), range(1, 13), vmax=1.4)
     ax.set(aspect="equal", title=name if steps == 1 else "")
@@ -185,7 +198,7 @@ plt.show()
 # everything. After four: the CNN a band of nine, the RNN the diagonal and the three cells left of
 # it, self-attention everything.*
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 index = torch.arange(12)
 back = index[:, None] - index  # how far output i looks back to input j
 for steps in (1, 4):
@@ -206,7 +219,7 @@ print("12 steps together: the last state is that of an RNN which reads 12 words 
 # **Predict.** For each of the three: with 4, 8, 16 and 32 tokens?
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 def longest_path(read, n):
     X, steps, slope = torch.randn(n, 8, requires_grad=True), 0, torch.zeros(n, 8)
     while not slope[0].any():
@@ -225,7 +238,7 @@ for name, read in readers.items():
 # A window of $k$ ($k$ odd) reaches $(k-1)/2$ places to each side, so a CNN needs about $2n/(k-1)$
 # layers.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 for k in (3, 5, 9):
     wide = nn.Conv1d(8, 8, kernel_size=k, padding=k // 2)
     path = longest_path(lambda X, layers, conv=wide: read_cnn(X, layers, conv), 33)
@@ -235,7 +248,7 @@ for k in (3, 5, 9):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # And a long path is a thin one: at each step of an RNN some of the news is lost.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 X = torch.randn(32, 8, requires_grad=True)
 for name, steps in (("RNN", 32), ("self-attention", 1)):
     (slope,) = torch.autograd.grad(readers[name](X, steps)[-1].sum(), X)
@@ -256,7 +269,7 @@ for name, steps in (("RNN", 32), ("self-attention", 1)):
 # **Predict.** $d = 64$. From which $n$ on does attention alone multiply more than the RNN? And the
 # whole layer, with $W_q$, $W_k$, $W_v$ and $W_o$?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 d = 64
 cnn_layer, rnn_layer = nn.Conv1d(d, d, 3, padding=1), nn.RNN(d, d, batch_first=True)
 attention_layer = MultiHeadAttention(d, num_heads=8, dropout=0.0)
@@ -281,14 +294,19 @@ for n in (16, 64, 512):
     alone, projections = 2 * n**2 * d, 4 * n * d**2
     assert list(counts.values()) == [3 * n * d**2, 2 * n * d**2, alone, alone + projections]
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# A minute with the table, in pairs: $2n^2d > 2nd^2$ from $n > d$ on, and $4nd^2$ is more than the
+# RNN has in all. Who says 64 for both has overlooked the projections.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # At $n = d$ attention alone and the RNN are equal; beyond, attention multiplies more. The layer
 # multiplies more at every $n$: its projections alone cost twice the RNN. At $n = 512$ attention
 # multiplies eight times as much as the RNN, the layer ten times.
 #
 # **Predict.** So which is slower there?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 timed = {
     "RNN": lambda: rnn_layer(X),
     "attention alone": lambda: dot_product_attention(X, X, X),
@@ -311,12 +329,16 @@ assert median["attention alone"] < min(median["RNN"], median["layer of 8 heads"]
 # multiplications are not time. A likely reason: the RNN's 512 steps are small products, each
 # waiting for the one before, and attention's are few and large. What a GPU makes of that we have
 # not measured.
-#
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # This, and the path of length 1, is what self-attention gets for its $n^2$. (What to do about the
 # $n^2$: chapters 9 and 10.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
+# Vote. Expect 'attention, eight times as slow'. Run the cell live: the numbers change, the order
+# should not.
+#
 # Say what the table does not: a CNN or RNN reuses a few weights at every place, and knows about
 # neighbours before it has seen one sentence. With little data that is an advantage. Self-attention
 # has to learn what a neighbour is.
@@ -324,10 +346,24 @@ assert median["attention alone"] < min(median["RNN"], median["layer of 8 heads"]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Where do I stand?
 #
-# The first idea: add the number of its **position** to the word vector. (Positions $i$ count from
-# 0, as indices do.) Position 500 drowns the word. Divide by the length? Then a step from one word
-# to the next is 1/10 in one sentence and 1/50 in another.
+# A word vector is to say where its word stands: at **position** $i$. (Positions count from 0, as
+# indices do.)
 #
+# **Question.** How would you write the position into the vector? What could go wrong?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The first idea: add the number $i$. Position 500 drowns the word.
+#
+# Divide by the length? Then a step from one word to the next is 1/10 in one sentence and 1/50 in
+# another.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Collect ideas on the board for two minutes. Expect 'add i', then 'divide by the length', perhaps
+# 'one column for each position': that is a learned table without the learning. For each ask what
+# happens at word 500, and in a sentence of another length.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # Think of a counter in **binary**. Its last digit flips at every step, the next at every second
 # step, then every fourth. No digit ever exceeds 1, and no two numbers look alike.
 
@@ -344,7 +380,8 @@ assert len(bits.unique(dim=0)) == 64
 #
 # $$p_{i,2j} = \sin(i\,\omega_j), \quad p_{i,2j+1} = \cos(i\,\omega_j), \qquad
 #   \omega_j = 10000^{-2j/d}$$
-#
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # By hand for $d = 4$: two pairs, $\omega_0 = 1$ and $\omega_1 = 10000^{-1/2} = \frac1{100}$.
 #
 # | $i$ | $\sin i$ | $\cos i$ | $\sin\frac i{100}$ | $\cos\frac i{100}$ |
@@ -353,14 +390,14 @@ assert len(bits.unique(dim=0)) == 64
 # | 1 | 0.84 | 0.54 | 0.01 | 1.00 |
 # | 2 | 0.91 | −0.42 | 0.02 | 1.00 |
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 P = PositionalEncoding(num_hiddens=4, dropout=0.0).P
 check_shape(P, (1, 1000, 4))  # the same for every sentence of a batch
 print(P[0, :3])
 by_hand = torch.tensor([[0, 1, 0, 1], [0.84, 0.54, 0.01, 1.00], [0.91, -0.42, 0.02, 1.00]])
 torch.testing.assert_close(P[0, :3], by_hand, atol=0.005, rtol=0)
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 P = PositionalEncoding(num_hiddens=32, dropout=0.0).P[0, :64]
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 5.4), width_ratios=[1, 2.6])
 heatmap(left, bits, vmin=0, vmax=1)
@@ -376,7 +413,13 @@ plt.show()
 # row, two, four, eight, sixteen and thirty-two. Right, the encoding in 32 columns: fast waves on
 # the left, ever slower ones to the right. The last third of the columns hardly moves.*
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask for the seconds hand of each panel, then for the hour hand. Should someone ask 'why 10000?':
+# the paper does not say. The slowest wave is 35,333 positions long, far more than a sentence, and
+# the right third of the columns says nearly nothing.
+
+# %% slideshow={"slide_type": "skip"}
 lengths = 2 * math.pi * 10000 ** (torch.arange(0, 32, 2) / 32)  # positions a wave
 waves = 64 / lengths
 print("waves within 64 positions, pair by pair:", *(f"{count:.1f}" for count in waves[:8]), "...")
@@ -384,14 +427,14 @@ print(f"the fastest wave is {lengths[0]:.1f} positions long, the slowest {length
 assert waves[0] > 10 and waves[10] < 0.05  # pair 10 on: less than a twentieth of a wave
 assert P.abs().max() <= 1 and len(P.unique(dim=0)) == 64
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # From pair to pair the wave is longer by the same factor. Why 10000? The paper does not say. It
 # sets the slowest wave, and makes it far longer than a sentence.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 show_source(PositionalEncoding)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # `P` is computed, not learned. The base class adds it: `X + P`. Back to the headlines.
 #
 # **Predict.** With `P` added, are the two averages apart by more than the RNN's, or by less?
@@ -405,7 +448,13 @@ of_rnn = (rnn(no_news)[0] - rnn(news)[0]).mean(dim=1).norm()
 print(f"with positions the averages are apart by {apart:.3f}, the RNN's by {of_rnn:.3f}")
 assert 0.01 < apart < of_rnn
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# A show of hands: more, less. Less: the layer is random, and nothing has taught it to listen to
+# positions. What counts is that it is no longer 0, so that training can begin. 'Why add, and not
+# put end to end?' Ask back what the next matrix makes of either; the notebook has the line.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ### Why add?
 #
 # Why not put word and position end to end? Because a matrix comes next, and either way it makes one
@@ -417,7 +466,7 @@ assert 0.01 < apart < of_rnn
 # Adding is the case $W_1 = W_2$, and it saves columns: the token stays as wide as it was. The
 # price: words and positions no longer have a matrix each.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
 x, p, W_1, W_2 = torch.randn(5), torch.randn(5), torch.randn(4, 5), torch.randn(4, 5)
 end_to_end = torch.cat([x, p])
@@ -431,7 +480,7 @@ print(f"end to end {len(end_to_end)} columns, added {len(x + p)}")
 # $(\sin, \cos)$ is a point on a circle: the tip of a hand that starts at the top and turns
 # clockwise. A row of $d$ numbers is a clock with $d/2$ hands, the fastest first.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 hands = {"slow": 8, "middle": 2, "fast": 0}  # the pair of each; drawn in this order
 figure, axes = plt.subplots(1, 3, figsize=(9, 3.7))
 for i, ax in enumerate(axes):
@@ -452,7 +501,12 @@ plt.show()
 # At 0 all three point to the top. At each step the fast hand turns clockwise by 57 degrees, the
 # middle one by 18, the slow one by 0.6, which one does not see.*
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Cover position 2 and ask where the hands will be. The same angles again. Then ask what changes if
+# we start at position 1000 instead. Nothing: that is the next slide.
+
+# %% slideshow={"slide_type": "skip"}
 for name, pair in reversed(hands.items()):
     sin, cos = P[:3, 2 * pair], P[:3, 2 * pair + 1]
     degrees = torch.atan2(sin, cos).rad2deg()  # clockwise from the top
@@ -467,7 +521,7 @@ for name, pair in reversed(hands.items()):
 # \end{bmatrix}
 # \begin{bmatrix} \sin i\omega \\ \cos i\omega \end{bmatrix}$$
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # By hand, with $\omega = 90°$. The hand shows $(0, 1)$, then $(1, 0)$, $(0, -1)$, $(-1, 0)$. For
 # $\delta = 1$ the matrix is $\begin{bmatrix} 0 & 1 \\ -1 & 0 \end{bmatrix}$:
 #
@@ -476,8 +530,11 @@ for name, pair in reversed(hands.items()):
 # \begin{bmatrix} 0 & 1 \\ -1 & 0 \end{bmatrix} \begin{bmatrix} 1 \\ 0 \end{bmatrix} =
 # \begin{bmatrix} 0 \\ -1 \end{bmatrix}$$
 #
-# One matrix, and no $i$ in it. Now all hands of a real encoding: one small matrix for each, put
-# along the diagonal of a large one.
+# One matrix, and no $i$ in it.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Now all hands of a real encoding: one small matrix for each, put along the diagonal of a large
+# one. It takes row $i$ to row $i + \delta$, for every $i$.
 
 
 # %% slideshow={"slide_type": "fragment"}
@@ -495,7 +552,7 @@ for delta in (1, 5):
     torch.testing.assert_close(M @ M.T, torch.eye(32))  # a rotation: no length changes
 print(shift(1, d=32)[:2, :2])
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # So 'one position on' is a matrix, and a matrix is what a layer can learn. Take the rows of `P`
 # alone, without words. With $W_q$ turning three back, every query from position 3 on finds the key
 # three before it:
@@ -517,7 +574,7 @@ assert torch.equal(found[3:], torch.arange(61))  # all 61 of them
 # The matrix of all dot products is constant along each diagonal, and symmetric: a plain dot product
 # knows how far, not on which side.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 products = P @ P.T
 frequencies = 10000 ** (-torch.arange(0, 32, 2) / 32)
 for delta in (0, 1, 10, 44):
@@ -529,12 +586,13 @@ for delta in (0, 1, 10, 44):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Turn it yourself
 #
-# Left, the encoding with two rows marked, `distance` apart. Middle, one column, with the two
-# positions as dots, the second one hollow. Right, the dot product of the first row with all rows,
-# over $d/2$, so that a row with itself gives 1.
-#
 # **Question.** Positions 10 and 54 look almost the same to column 0. Find the first column in which
 # they differ by more than 0.5. Then keep the distance and move the position: which number stays?
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The view has three panels. Left, the encoding with two rows marked, `distance` apart. Middle, one
+# column, with the two positions as dots, the second one hollow. Right, the dot product of the first
+# row with all rows, over $d/2$, so that a row with itself gives 1.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -562,7 +620,7 @@ def compare_positions(figure, position=10, distance=44, column=0):
     products.set(ylabel="dot product / 16", title=f"dot product / 16: {cosines[two[1]]:.2f}")
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 from d2l_attention.widgets import explore
 
 explore(
@@ -579,7 +637,18 @@ explore(
 # column marked, the chosen column as a wave with a full and a hollow dot, and the dot products of
 # the first row with all rows, a curve that peaks at the row itself.*
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Name the panels first: the encoding with two rows marked; one column of it as a wave; the dot
+# product of the first row with all rows. Let the room call out columns and move the slider. Then
+# ask for a number that stays before you touch 'position'.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Column 4, the third hand. In 44 positions the fast hand makes seven turns and is back where it
+# was; the second makes 3.94 and is nearly back. The number that stays is over the right panel:
+# 0.61, wherever you start.
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 gaps = (P_view[10] - P_view[54]).abs()
 print("columns 0 to 7 differ by", [round(gap, 2) for gap in gaps[:8].tolist()])
 first_apart = (gaps > 0.5).nonzero()[0].item()
@@ -591,18 +660,13 @@ anywhere = torch.stack([P_view[i] @ P_view[i + 44] for i in range(51)]) / 16
 torch.testing.assert_close(anywhere, anywhere[0].expand(51))
 print(f"dot product / 16 at distance 44, from every position: {anywhere[0]:.2f}")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Column 4, the third hand. In 44 positions the fast hand makes seven turns and is back where it
-# was; the second makes 3.94 and is nearly back. The number that stays is over the right panel:
-# 0.61, wherever you start.
-
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # 44 is seven turns of the fast hand, almost to the degree: 7 times 6.283 is 43.98. One hand cannot
-# tell the two times apart, as the minute hand cannot tell noon from one o'clock. Slide the
-# distance at column 0 and let them find another twin: 25 is almost four turns.
+# tell the two times apart, as the minute hand cannot tell noon from one o'clock. Slide the distance
+# at column 0 and let them find another twin: 25 is almost four turns.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ### Do many columns keep far positions apart?
 #
 # Chapter 3: random vectors of many entries are almost orthogonal. Are the rows of an encoding, 100
@@ -610,7 +674,7 @@ print(f"dot product / 16 at distance 44, from every position: {anywhere[0]:.2f}"
 #
 # **Predict.** With $d$ from 2 to 512: does the largest cosine fall? To 0?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 cosines = {}
 for d in (2, 8, 64, 512):
     rows = PositionalEncoding(d, dropout=0.0, max_len=1000).P[0]
@@ -622,7 +686,7 @@ largest = [cosines[d][100:].max() for d in cosines]
 assert largest == sorted(largest, reverse=True) and largest[0] > 0.99 and largest[-1] < 0.5
 assert all(0.25 < cosines[d][250:350].mean() < 0.35 for d in (64, 512))
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 _, ax = plt.subplots(figsize=(8.5, 4.2))
 styles = {2: ("0.75", "-"), 8: ("tab:orange", "-"), 64: ("tab:blue", "-"), 512: ("black", "--")}
 for d, (color, style) in styles.items():
@@ -633,20 +697,20 @@ ax.set_title("More columns: fewer look-alikes, but at 300 still a cosine of 0.3"
 ax.legend(frameon=False, ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.2))
 plt.show()
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # *Figure: the cosine of two rows against their distance, 0 to 300. With d = 2 it swings between −1
 # and 1 all the way. With d = 8 the swings are half as large. With d = 64 the curve falls with small
 # ripples; with d = 512 smoothly, until ripples begin past 180. Both fall fast at first, then
 # slowly, and are near 0.3 at distance 300.*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The look-alikes go: with one hand there is a twin at every turn, with 256 hands none. But the
 # cosine falls slowly: 300 positions apart it is still about 0.3, and going from 64 columns to 512
 # does not help. The slow hands are to blame: within 100 positions a quarter of the hands ($d = 8$)
 # to half of them (large $d$) turn by less than a radian. Random rows do better, the more columns
 # the better:
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 for d in (8, 64, 512):
     slow = 100 * 10000 ** (-torch.arange(0, d, 2) / d) < 1
     torch.manual_seed(0)
@@ -661,8 +725,10 @@ for d in (8, 64, 512):
 #
 # Or learn the rows: a table with a vector for each position, as an embedding has one for each word
 # (Gehring et al., 2017). It costs `max_len` times $d$ parameters, and it has an end.
+#
+# **Predict.** The table has 16 rows, and 17 tokens come. What happens?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 learned = LearnedPositionalEncoding(num_hiddens=32, dropout=0.0, max_len=16)
 for name, module in (("sinusoidal", PositionalEncoding(32, 0.0)), ("learned", learned)):
     print(f"{name:10} parameters: {sum(p.numel() for p in module.parameters())}")
@@ -675,11 +741,19 @@ except ValueError as error:
 # A larger table would take 17 tokens, but a row that no training sentence reaches stays what it was
 # at the start: random numbers. And nothing in the table says that row 7 stands between 6 and 8.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Expect 'an index error' and 'it wraps around'. Then ask: a table of 1000 rows, trained on 16
+# tokens, gets 17. No error now. Leave the answer open; the experiment near the end gives it.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Rotary: turn the query and the key
 #
 # What attention needs is a score. Su et al. (2021) ask: can a score depend on the distance and on
-# no position itself? Yes: add nothing. **Turn** the query by its position, the key by its own.
+# no position itself?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Yes: add nothing. **Turn** the query by its position, the key by its own.
 #
 # Take $d = 2$, and the turn by $\alpha$, which takes $(1, 0)$ to $(\cos\alpha, \sin\alpha)$:
 #
@@ -706,7 +780,7 @@ except ValueError as error:
 #
 # **Predict.** Both scores with the query at 105, the key at 103? With the query at 3, the key at 5?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 plane = RotaryEncoding(head_size=2)
 east, north = torch.eye(2).reshape(2, 1, 1, 1, 2)  # each (sentence, head, token, number)
 for i, j in ((5, 3), (105, 103), (2, 0), (3, 5)):
@@ -721,11 +795,22 @@ for i, j in ((5, 3), (105, 103), (2, 0), (3, 5)):
 # The distance alone counts. Exchange the sides, and the second score changes its sign: a rotary
 # score can tell left from right.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# With more columns, each pair turns at its own speed: the hands of the clock again. Here with
-# random queries and keys of 8 numbers. All scores, with the sentence begun at 0 and at 1000:
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Half a minute, in pairs: four numbers. The first two are quickly said: the same. At the exchanged
+# sides many say 'both change sign'. The cosine does not. Have someone turn two pencils in the air.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# With more columns, each pair turns at its own speed: the hands of the clock again.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+show_source(RotaryEncoding.rotate)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Random queries and keys of 8 numbers. The scores of one query, with the sentence begun at 0 and at
+# 1000:
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 torch.manual_seed(0)
 rotary = RotaryEncoding(head_size=8)
 q, k, v = torch.randn(3, 1, 4, 5, 8)  # each (sentence, head, token, number)
@@ -742,24 +827,20 @@ print(f"begun at 1000: {rotary_scores(1000)[0, 0, 0]}")
 print(f"not turned:    {dot_score(q, k)[0, 0, 0]}")
 assert not torch.allclose(rotary_scores(0), dot_score(q, k))  # the distance counts
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # A turn makes no query longer, and the words themselves stay as they were:
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 turned = rotary.rotate(q, offset=9)
 torch.testing.assert_close(turned.norm(dim=-1), q.norm(dim=-1))
 assert torch.equal(rotary(no_news), no_news)
 print(f"a query of length {q[0, 0, 0].norm():.3f}, turned: {turned[0, 0, 0].norm():.3f}")
 
-# %% slideshow={"slide_type": "subslide"}
-show_source(RotaryEncoding.rotate)
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Predict.** Queries and keys are turned. Should values be turned, too?
 
+
 # %% slideshow={"slide_type": "fragment"}
-
-
 def attend(offset, turn_values):
     queries, keys, values = (rotary.rotate(X, offset=offset) for X in (q, k, v))
     return dot_product_attention(queries, keys, values if turn_values else v)
@@ -774,6 +855,11 @@ for turn_values in (False, True):
 # No. A turned value would carry its absolute position into the answer: the same sentence, begun
 # somewhere else, would get another answer, though no distance changed.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Vote. Expect many to say yes, for symmetry. Ask them what should happen to the answer when the
+# same sentence begins 100 places later.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## ALiBi: pay for distance
 #
@@ -783,12 +869,15 @@ for turn_values in (False, True):
 # $$\text{score}(i, j) = \frac{q_i \cdot k_j}{\sqrt d} - m\,\lvert i - j\rvert$$
 #
 # The slopes are not learned. For 8 heads: $\frac12, \frac14, \frac18, \dots, \frac1{256}$.
-#
-# By hand: $m = \frac12$, equal words at distances 0, 1, 2. Their common $q \cdot k$ drops out of
-# the softmax. What is left is $0, -\frac12, -1$; the exponentials are $1, 0.61, 0.37$, the weights
-# $0.51, 0.31, 0.19$.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **By hand.** Take $m = \frac12$ and equal words at distances 0, 1, 2. Which weights do they get?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Their common $q \cdot k$ drops out of the softmax. What is left is $0, -\frac12, -1$. The
+# exponentials are $1, 0.61, 0.37$, the weights $0.51, 0.31, 0.19$.
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 alibi = ALiBi(num_heads=8)
 print("slopes", ", ".join(f"1/{1 / slope:.0f}" for slope in alibi.slopes.tolist()))
 assert alibi.slopes.tolist() == [2**-i for i in range(1, 9)]
@@ -800,10 +889,10 @@ print(bias[0])
 weights = bias[0, 2].flip(0).softmax(dim=-1)  # the last query, the nearest key first
 torch.testing.assert_close(weights, torch.tensor([0.51, 0.31, 0.19]), atol=0.005, rtol=0)
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 past = torch.ones(24, 24, dtype=torch.bool).tril()
 sight = alibi.bias(24, 24).masked_fill(~past, -torch.inf).softmax(dim=-1)
-figure, axes = plt.subplots(1, 3, figsize=(11, 4.6), sharey=True)
+figure, axes = plt.subplots(1, 3, figsize=(9.6, 4.2), sharey=True)
 for ax, head in zip(axes, (0, 2, 7), strict=True):
     heatmap(ax, sight[head], vmax=0.4)
     ax.set(title=f"slope 1/{2 ** (head + 1)}", xlabel="key", aspect="equal")
@@ -821,6 +910,11 @@ assert near[0] > 0.9 and near[2] < 0.25
 # diagonal, nearly white five places away. Slope 1/8: a paler, broader band. Slope 1/256: each row
 # is nearly even over all of its past.*
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask which head could find the letter *three* back. None can be sure of it: a nearer key always
+# pays less. Do not resolve it; it is half of the vote to come.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Four ways, three places to say it
 #
@@ -831,12 +925,12 @@ assert near[0] > 0.9 and near[2] < 0.25
 # | rotary | queries and keys | 0 | nowhere | how far, and on which side |
 # | ALiBi | the scores | 0 | nowhere | how far, not on which side |
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The package has one interface for all: a `Positions` module with three hooks. A **hook** is a
 # method that others call at a fixed moment. The model calls `forward` on its embeddings. The
 # attention layer calls `rotate` on its queries and keys, and adds `bias` to its scores.
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "skip"}
 show_source(Positions)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -864,7 +958,7 @@ assert apart > 1e-3
 #   recent it is.
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 def three_back(n, length):
     """Letters (n, length), and the letter three places before each."""
     letters = torch.randint(8, (n, length))
@@ -881,6 +975,7 @@ def last_capital(n, length):
     return letters + 8 * capital, letters.gather(1, latest)
 
 
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 torch.manual_seed(0)
 for game in (three_back, last_capital):
     letters, targets = game(1, 16)
@@ -888,10 +983,10 @@ for game in (three_back, last_capital):
     print(f"{'answer':12}", *("abcdefgh"[i] if i >= 0 else "-" for i in targets[0].tolist()))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# One layer of four heads, 32 numbers wide. The four models differ in one argument.
+# One layer of four heads, 32 numbers wide. The four models differ in one argument:
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 class Reader(nn.Module):
     """Letters (B, n) -> scores of the 8 answers at each place, (B, n, 8)."""
 
@@ -907,6 +1002,7 @@ class Reader(nn.Module):
         return self.readout(X + self.attention(X, X, X, mask=mask, is_causal=True))
 
 
+# %% slideshow={"slide_type": "-"}
 kinds = {
     "sinusoidal": lambda: PositionalEncoding(32, 0.0, max_len=64),
     "learned": lambda: LearnedPositionalEncoding(32, 0.0, max_len=64),
@@ -915,7 +1011,7 @@ kinds = {
 }
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 def train(kind, game, seed=0, steps=200):
     torch.manual_seed(seed)
     model = Reader(kinds[kind]())
@@ -938,11 +1034,17 @@ def accuracy(model, game, mask=None):
     return (model(letters, mask).argmax(dim=-1) == targets).float().mean(dim=0)
 
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # **Predict.** Four encodings, two games, trained on 16 places. Which of the eight still answer at
 # place 32? Which at place 64? And does any fail within the 16?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The vote of the hour. Draw a table of 4 by 2 on the board and let the room fill it: 16, 32 or 64
+# in each cell. Typical: sinusoidal 64 ('a formula has no end'), learned 16, rotary 64 ('only the
+# distance counts'), ALiBi 64 in both. Leave it standing beside the picture that follows.
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 games = {"three back": three_back, "last capital": last_capital}
 models = {(name, kind): train(kind, game) for name, game in games.items() for kind in kinds}
 curves = {(name, kind): accuracy(model, games[name]) for (name, kind), model in models.items()}
@@ -951,23 +1053,8 @@ print(f"{'places':28}", *(f"{part:>14}" for part in parts))
 for (name, kind), curve in curves.items():
     print(f"{name:14} {kind:13}", *(f"{curve[part].mean():14.0%}" for part in parts.values()))
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Guessing is right once in eight. What is the third that ALiBi gets at *three back*? Whoever sees
-# the letters and not their order can name the commonest:
-
-# %% slideshow={"slide_type": "fragment"}
-torch.manual_seed(99)
-letters, targets = three_back(4000, 64)
-so_far = F.one_hot(letters, 8).cumsum(dim=1)
-latest_8 = so_far - F.pad(so_far[:, :-8], (0, 0, 8, 0))
-without_order = {}
-for name, count in (("commonest letter so far", so_far), ("commonest of the latest 8", latest_8)):
-    hits = (count.argmax(dim=-1) == targets).float().mean(dim=0)
-    without_order[name] = [hits[part].mean().item() for part in parts.values()]
-    print(f"{name:28}", *(f"{share:14.0%}" for share in without_order[name]))
-
-# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
-figure, axes = plt.subplots(1, 2, figsize=(11.5, 4.6), sharey=True)
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+figure, axes = plt.subplots(1, 2, figsize=(10.2, 4.8), sharey=True)
 looks = {"sinusoidal": ("tab:orange", ":"), "learned": ("0.6", "-")}
 looks |= {"rotary": ("tab:blue", "-"), "ALiBi": ("black", "--")}
 for ax, name in zip(axes, games, strict=True):
@@ -996,7 +1083,30 @@ plt.show()
 # near 30% throughout. At last capital all begin at 98% or more. Sinusoidal and learned are near 65%
 # at place 20 and 30% at 32. Rotary keeps 90% up to 41 and is at 50% by 47. ALiBi stays near 96%.*
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Go through the board first. Then a minute in pairs: why does each break where it does? Take one
+# guess for each curve, and a test that could prove it wrong, before you turn the page.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Guessing is right once in eight. At *three back* ALiBi is right one time in three. How?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Whoever sees the letters and not their order can name the commonest:
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+torch.manual_seed(99)
+letters, targets = three_back(4000, 64)
+so_far = F.one_hot(letters, 8).cumsum(dim=1)
+latest_8 = so_far - F.pad(so_far[:, :-8], (0, 0, 8, 0))
+without_order = {}
+print(f"{'places':28}", *(f"{part:>14}" for part in parts))
+for name, count in (("commonest letter so far", so_far), ("commonest of the latest 8", latest_8)):
+    hits = (count.argmax(dim=-1) == targets).float().mean(dim=0)
+    without_order[name] = [hits[part].mean().item() for part in parts.values()]
+    print(f"{name:28}", *(f"{share:14.0%}" for share in without_order[name]))
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 mean = {
     (*key, part): curve[where].mean().item()
     for key, curve in curves.items()
@@ -1016,19 +1126,10 @@ for part, blind in zip(parts, without_order["commonest of the latest 8"], strict
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why they break
 #
-# - **Learned.** The rows of places 17 to 64 are the random numbers of the start. Training has not
-#   touched them.
-# - **Sinusoidal.** For positions alone, a matrix that works everywhere exists: you built it above.
-#   Four hands are enough for it, and 8 columns, as each head has here. Training on 16 places had no
-#   reason to find it. (At some later places it is right again; why, we have not tested.)
-# - **ALiBi**, poor at *three back* within the 16 already. In a head a nearer key always pays less.
-#   Between equal letters the nearest wins: one head cannot aim *past* a neighbour. A mix of heads
-#   might; training did not find one.
-# - **Rotary.** Only distances count. But at place 40 there are keys 39 places away, and distances
-#   above 15 were never seen either. Why it holds to 32 first, this does not say; the window below
-#   tests only that distances are to blame.
+# **Learned.** The rows of places 17 to 64 are the random numbers of the start. Training has not
+# touched them.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 torch.manual_seed(0)
 at_start = kinds["learned"]().P  # the same seed: the table before the first step
 trained = models["three back", "learned"].positions.P
@@ -1037,7 +1138,12 @@ assert not torch.equal(trained[:, :16], at_start[:, :16])
 touched = (trained != at_start).any(dim=-1)[0]
 print(f"learned: training has changed {touched.sum()} of {len(touched)} rows, the first ones")
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# **Sinusoidal.** For positions alone, a matrix that works everywhere exists: you built it above.
+# Four hands are enough for it, and 8 columns, as each head has here. Training on 16 places had no
+# reason to find it. (At some later places it is right again; why, we have not tested.)
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 four_hands = P[:, :8]  # the fastest; positions alone, no words
 scores = four_hands @ shift(-3, d=32)[:8, :8].T @ four_hands.T
 past = torch.ones(64, 64, dtype=torch.bool).tril()
@@ -1046,7 +1152,12 @@ assert torch.equal(key[:, 0], torch.arange(61))
 lead = (best[:, 0] - best[:, 1]).min()
 print(f"four hands: all {len(key)} keys found, each at least {lead:.2f} before the runner-up")
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **ALiBi**, poor at *three back* within the 16 already. In a head a nearer key always pays less.
+# Between equal letters the nearest wins: one head cannot aim *past* a neighbour. A mix of heads
+# might; training did not find one.
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 same = torch.randn(1, 1, 8).expand(1, 10, 8).contiguous()  # ten times the same token
 no_aim = MultiHeadAttention(8, 2, dropout=0.0, positions=ALiBi(2))
 _, weights = no_aim(same, same, same, is_causal=True, need_weights=True)
@@ -1055,12 +1166,17 @@ assert (weights.diff(dim=-1).tril(diagonal=-1) >= 0).all()  # and at nearer ones
 shown = " ".join(f"{weight:.2f}" for weight in weights[0, 0, -1])
 print(f"ALiBi, ten equal letters, weights of the last: {shown}")
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# **Rotary.** Only distances count. But at place 40 there are keys 39 places away, and distances
+# above 15 were never seen either. Why it holds to 32 first, this does not say; the window below
+# tests only that distances are to blame.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Let every query see the latest 16 tokens only. Nothing is trained again.
 #
 # **Predict.** Which come back past place 16: sinusoidal, learned, rotary?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 place = torch.arange(64)
 window = place[:, None] - place < 16  # with the causal mask: the latest 16
 windowed = {
@@ -1081,6 +1197,12 @@ for (name, kind), curve in windowed.items():
 # Rotary alone comes back in full, up to place 64. It has no places, only distances, and of those
 # none is new any more. The other two gain, and stay broken: their *places* are new, however little
 # they see.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The window is the experiment to dwell on: an explanation, a prediction from it, and a test that
+# could have failed. Ask what would follow in practice. Answers to expect: train on longer texts,
+# keep a window (chapter 9), or squeeze the angles so that long distances look like short ones.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 # Chance? Another start of the two that held.
@@ -1121,24 +1243,25 @@ assert beside + 0.05 < well_apart
 # - On reasoning tasks, in larger models, Kazemnejad et al. (2023) find ALiBi and rotary 'not well
 #   suited' to longer inputs, and a decoder without any encoding better. Measure on *your* task.
 
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# The window is the experiment to dwell on: an explanation, a prediction from it, and a test that
-# could have failed. Ask what would follow in practice. Answers to expect: train on longer texts,
-# keep a window (chapter 9), or squeeze the angles so that long distances look like short ones.
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## One token at a time
 #
 # A decoder writes one token, then the next. Each call of the encoding gets a sequence of **one**
-# token. Which position does it take that token to have?
+# token.
 #
+# **Question.** Which position does it take that token to have?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # In the book's decoder every call begins to count at 0. So every token gets row 0. The package's
 # encodings take an `offset`: how many tokens came before. (The `cache` keeps keys and values of the
 # tokens so far: chapter 8.)
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Predict.** The sinusoidal model has learned *three back*. It reads 16 letters again, one at a
+# time, and takes each for the first. What share of its answers is right?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+
+# %% slideshow={"slide_type": "-"}
 @torch.no_grad()
 def one_by_one(model, letters, count):
     cache, answers = KeyValueCache(), []
@@ -1148,6 +1271,7 @@ def one_by_one(model, letters, count):
     return torch.cat(answers, dim=1)
 
 
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 model = models["three back", "sinusoidal"]
 torch.manual_seed(5)
 letters, targets = three_back(500, 16)
@@ -1164,6 +1288,12 @@ assert right[True] > 0.99 and right[False] < 0.4
 # letters and not their order: the headlines again, and the third that letters alone allow. No
 # error, no warning; the training looked fine. (For rotary and ALiBi the layer counts by itself: its
 # cache knows how long it is.)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Vote: 100%, a third, one in eight. Expect 'one in eight'. But the keys still say which letters
+# came: the commonest of them is right one time in three, as for ALiBi before. Ask who would have
+# noticed.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 for kind in ("rotary", "ALiBi"):
@@ -1303,7 +1433,7 @@ from d2l_attention.exercises import progress
 
 progress()
 
-# %% [markdown] slideshow={"slide_type": "slide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources
 #
 # - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, section 11.6: the
