@@ -47,12 +47,19 @@ set_style()
 # Read this sentence once, cover it with your hand, and write it down.
 #
 # *The king of the island writes them because he loves these white churches.*
-#
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Do the covering for real: five seconds, then press B, and the screen is black. Half of the room
+# writes 'the king of the island' and then guesses something grammatical. The model without
+# attention makes the same kind of mistake, as we shall see.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # Three words would be easy. Of thirteen, some are gone before you get there. The translators of
 # 2014 worked like that. One network read the sentence, word by word, into a vector. Another wrote
 # the translation from this vector, without a second look.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # **Predict.** The vector has 96 numbers, however long the sentence is. From 5 words to 15, does
 # the quality of the translation fall a little, by half, or to almost nothing?
 #
@@ -60,9 +67,8 @@ set_style()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Do the covering for real: show the sentence for five seconds, then switch the projector off. Half
-# of the room writes 'the king of the island' and then guesses something grammatical. The model
-# without attention makes the same kind of mistake, as we shall see.
+# Hands up for each of the three, and the counts on the board. Most say 'by half'. Do not answer:
+# 'Long sentences are lost' does, in a quarter of an hour.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Sentences whose alignments are known
@@ -71,7 +77,7 @@ set_style()
 # brings a small grammar that writes English and French at once and keeps the links. (Real text
 # comes at the end of the chapter.)
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 corpus = load("grammar")
 seen = set()
 for name in ("train", "valid", "test", "compositional"):
@@ -85,10 +91,15 @@ for pair in corpus.test[:3]:
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The vocabulary is small. What makes translation more than looking up words is all there:
-# *bonnes* agrees with *oranges*, *blanches* stands behind its noun, *ne … pas* embraces the verb,
-# *les* moves in front of it.
+#
+# | English | French | |
+# |---|---|---|
+# | the good oranges | les **bonnes** oranges | the adjective agrees with its noun |
+# | these white churches | ces églises **blanches** | it may stand behind the noun |
+# | she does not eat | elle **ne** mange **pas** | two words embrace the verb |
+# | she reads them | elle **les** lit | *les* moves in front of the verb |
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 pair = corpus.test[2]
 figure, ax = plt.subplots(figsize=(6, 4.6))
 heatmap(ax, link_matrix(pair), pair.target, pair.source, vmax=1.0)
@@ -105,6 +116,11 @@ plt.show()
 # Dark links are **sure**: everybody who knows both languages would draw them. The pale one is
 # **possible**: 'does' has no French word of its own; it only helps the verb.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Before the explanation: 'which English word has no French word of its own?' Ten seconds. Somebody
+# who speaks French says 'does', and the room has the difference between sure and possible.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From words to a batch
 #
@@ -113,7 +129,7 @@ plt.show()
 # first. It is trained with **teacher forcing**: at each place it reads the *true* words so far,
 # whatever it would have said itself. Read the two French rows below each other.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 src_vocab = Vocab((pair.source for pair in corpus.train), min_freq=2)
 tgt_vocab = Vocab((pair.target for pair in corpus.train), min_freq=2)
 batch = make_batch(corpus.test[:3], src_vocab, tgt_vocab)
@@ -134,16 +150,26 @@ assert torch.equal(batch.tgt_in[0, 1:length], batch.tgt_out[0, : length - 1])
 # An RNN reads word by word and keeps a state, $\mathbf s_t = f(\mathbf x_t, \mathbf s_{t-1})$. Here
 # $\mathbf x_t$ is the word's embedding, a vector that is learned, and $f$ is a GRU, which decides
 # with gates how much of the old state to keep.
-#
-# The encoder reads in both directions, with half of its units each way, so that the state at a
-# word knows the words on both sides. The last state of each direction, side by side, is the
-# **summary**. The decoder is another GRU. Besides its own last word it reads the summary, at each
-# step the same.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "-"}
+# The **encoder** reads in both directions, with half of its units each way, so that the state at a
+# word knows the words on both sides. The last state of each direction, side by side, is the
+# **summary**.
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# The **decoder** is another GRU. Besides its own last word it reads the summary, at each step the
+# same.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The summary beside every word
+#
+# The decoder of the package. `context` is the summary, and `expand` repeats it for each of the
+# steps.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 show_source(Seq2SeqDecoder.forward)
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
 encoder = Seq2SeqEncoder(len(src_vocab), 96, 96, 1, bidirectional=True)
 decoder = Seq2SeqDecoder(len(tgt_vocab), 96, 96, 1)
@@ -156,31 +182,40 @@ logits, state = decoder(batch.tgt_in, decoder.init_state((outputs, summary)))
 check_shape(logits, (3, batch.tgt_in.shape[1], len(tgt_vocab)))  # a score for each French word
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Predict.** The decoder gets `summary`, and `outputs` is thrown away. The second sentence has 13
-# words and an `<eos>`, the third has 6 and an `<eos>`. How many numbers does the encoder have for
-# each, and how many does it pass on?
+# **Predict.** At each word the encoder has a state of 96 numbers; together they are `outputs`.
+# They are thrown away, and the decoder gets `summary`. The second sentence has 13 words and an
+# `<eos>`, the third has 6 and an `<eos>`. How many numbers does the encoder have for each, and how
+# many does it pass on?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 for b in (1, 2):
     length = int(batch.src_lens[b])
     print(
         f"{length} tokens: {outputs[:length, b].numel()} numbers, {summary[:, b].numel()} passed on"
     )
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# A short one, hands up after half a minute. Then ask for a sentence of 100 words: 9,600 numbers,
+# and still 96 passed on. Draw it as a funnel, and leave the funnel on the board.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Padding does not count
 #
 # The loss is the cross-entropy of the true word, averaged over the real words. Chapter 4 showed
-# how padding sneaks into an average, so here too the padding is left out.
+# how padding sneaks into an average, so here too the padding is left out: sentence $b$ of a batch
+# has $T_b$ words, its `<eos>` included, and
+#
+# $$\text{loss} = -\frac{\sum_b \sum_{t' \le T_b} \log p(y_{b,t'})}{\sum_b T_b}.$$
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 show_source(sequence_loss)
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Two proofs. Whatever the model says at a padded place, NaN included, changes nothing. And the loss
 # is the sum over all real words, divided by their number.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 loss = sequence_loss(logits, batch.tgt_out, batch.tgt_lens)
 dyed = logits.detach().clone()
 for b, length in enumerate(batch.tgt_lens.tolist()):
@@ -194,7 +229,7 @@ for b, length in enumerate(batch.tgt_lens.tolist()):
 torch.testing.assert_close(total / batch.tgt_lens.sum(), loss)
 print(f"loss {loss:.2f}, guessing evenly {math.log(len(tgt_vocab)):.2f}")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # An untrained model is about as good as a die with one side for each word.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -218,12 +253,18 @@ for _ in range(6):
 print(*(f"{loss:.1f}" for loss in losses))
 assert losses[-1] < losses[0] - 1
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Six steps on three sentences: ask what the model has learned. Three sentences by heart. The
+# package's `train` is this loop with shuffled batches, a falling learning rate and checkpoints: 600
+# steps on 64 sentences each make the model of the next slides.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The package's `train` is this loop, with what long runs need: shuffled batches, a learning rate
 # that falls, progress, checkpoints, GPUs. 600 steps on 64 sentences each.
 
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 def trained(name, **options):
     """A model of the course, trained on the corpus; the same numbers at each call."""
     torch.manual_seed(0)
@@ -242,7 +283,7 @@ without = trained("seq2seq")
 # While training, the decoder read the true words. Now there are none. **Greedy decoding** takes
 # the most likely word, feeds it back as the next input, and goes on until `<eos>`.
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 for pair, words in zip(
     corpus.test[:3],
     translate(without, [pair.source for pair in corpus.test[:3]], src_vocab, tgt_vocab),
@@ -271,22 +312,23 @@ for pair, words in zip(
 #
 # - says *la fille mange une pomme rouge*
 # - true *la fille mange une pomme verte*
-#
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # Of 6 single words 5 are right, of 5 pairs 4, of 4 triples 3, of 3 fours 2. Hence
 # $\left(\tfrac56 \cdot \tfrac45 \cdot \tfrac34 \cdot \tfrac23\right)^{1/4} = (1/3)^{1/4} = 0.76$.
 # Multiplied by 100, that is BLEU.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 green = "la fille mange une pomme verte".split()
 red = "la fille mange une pomme rouge".split()
 print(f"{bleu([red], [[green]]):.1f}")  # each translation has a list of references
 assert math.isclose(bleu([red], [[green]]), 100 * (1 / 3) ** 0.25)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# **Predict.** Then silence pays: *la fille mange une pomme* has no wrong word at all. Is its
-# BLEU 100?
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Predict.** Then silence pays. Against *la fille mange une pomme verte*, the translation *la
+# fille mange une pomme* has no wrong word at all. Is its BLEU 100?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 short = green[:5]
 print(f"{bleu([short], [[green]]):.1f}")
 assert math.isclose(bleu([short], [[green]]), 100 * math.exp(1 - 6 / 5))
@@ -296,13 +338,19 @@ assert math.isclose(bleu([short], [[green]]), 100 * math.exp(1 - 6 / 5))
 # penalty**, here $e^{1 - 6/5} = 0.82$. Counts are summed over the whole test set before any share
 # is taken, so BLEU is a measure of a corpus, not of a sentence.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# On the slide before, let the room call out the four shares. Here about half say 100. Then ask for
+# another way to cheat: to say a sure word twice. That is why each counts at most as often as in the
+# reference.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Long sentences are lost
 #
 # All of the test split. *exact* is the share of translations that equal the reference word for
 # word.
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 BUCKETS = [(3, 5), (6, 8), (9, 11), (12, 16)]  # source words
 
 
@@ -325,8 +373,16 @@ shortest, *_, longest = bleu_by_length(results["without"])
 assert longest < shortest / 2
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The longer the sentence, the worse, down to almost nothing. Our suspect is the summary: 96 numbers
-# have to hold everything, before anybody knows what will be asked.
+# The longer the sentence, the worse, down to almost nothing.
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Our suspect is the summary: 96 numbers have to hold everything, before anybody knows what will be
+# asked.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Back to the votes on the board. Ask who is guilty before the last sentence appears: the training
+# data, the decoder, or the vector? So far nobody can know; the next section changes one thing.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Look back at every step
@@ -343,12 +399,11 @@ assert longest < shortest / 2
 # There are two clocks: $t$ counts English words, $t'$ French ones.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# By hand: three English words with the states $(6, 0)$, $(0, 6)$ and $(3, 3)$. At the first French
-# word the scores are $\ln 4, 0, 0$, at the second $0, 0, \ln 4$.
-#
-# **Predict.** Exponentials 4, 1, 1. What is the context at each of the two steps?
+# **Predict.** By hand: three English words with the states $(6, 0)$, $(0, 6)$ and $(3, 3)$. At the
+# first French word the scores are $\ln 4, 0, 0$, at the second $0, 0, \ln 4$. So the exponentials
+# are 4, 1, 1 and 1, 1, 4. What is the context at each of the two steps?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 states = torch.tensor([[6.0, 0.0], [0.0, 6.0], [3.0, 3.0]])
 scores = torch.tensor([[math.log(4), 0.0, 0.0], [0.0, 0.0, math.log(4)]])
 context, weights = attention_pooling(scores, states)
@@ -360,6 +415,11 @@ torch.testing.assert_close(context, torch.tensor([[4.5, 1.5], [3.0, 3.0]]))
 # $\tfrac46 (6, 0) + \tfrac16 (0, 6) + \tfrac16 (3, 3) = (4.5, 1.5)$: the same states, asked twice,
 # gave two answers. The summary gives one answer to all questions.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# On paper, two minutes, in pairs. The usual slip: to take 4, 1, 1 for weights and get (27, 9). Ask
+# what a weight must add up to.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which state asks?
 #
@@ -369,20 +429,32 @@ torch.testing.assert_close(context, torch.tensor([[4.5, 1.5], [3.0, 3.0]]))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The state needs the context, so the context cannot need the state. The query is the state *before*
-# the step. Here is one look of the package's decoder, with the additive score of chapter 3.
+# the step.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Wait until somebody says 'that is circular'; if nobody does, draw an arrow from each thing to what
+# needs it. Who knows more may object that Luong et al. (2015, arXiv:1508.04025) do ask with the
+# newest state: there the context comes in after the state is made.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One look
+#
+# Here is one look of the package's decoder, with the additive score of chapter 3. `hidden` asks,
+# `keys` and `values` are the encoder's states.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 show_source(Seq2SeqAttentionDecoder.attend)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # `keys` come projected already. The English sentence does not change while the French one is
 # written, so the product $\mathbf W_k \mathbf h_t$ is worked out once, in `init_state`.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Check the two claims, on the package's own layer: the weights of the first step come from the
 # encoder's last state, and padding gets nothing.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(1)
 model = MODELS["bahdanau"](len(src_vocab), len(tgt_vocab), 96).eval()
 outputs, summary = model.encoder(batch.src, batch.src_lens)
@@ -404,10 +476,10 @@ print("the first query is the encoder's last state; padding gets exactly 0")
 # ### Is it worth it?
 #
 # The same sizes, the same data, the same 600 steps. One difference: the decoder may look back. That
-# takes two matrices and a vector more, and more time for each step. (The alignment error rate is
-# explained below.)
+# takes two matrices and a vector more, and more time for each step. (The alignment error rate comes
+# later.)
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 with_attention = trained("bahdanau")
 size = {
     model: sum(parameter.numel() for parameter in model.parameters())
@@ -420,7 +492,7 @@ for name, result in results.items():
     print(f"{name:15s}", result)
 assert results["with attention"].bleu >= 90
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 figure, ax = plt.subplots(figsize=(8, 4.2))
 names = [f"{low} to {high}" for low, high in BUCKETS]
 ax.plot(names, bleu_by_length(results["with attention"]), "o-", label="with attention")
@@ -451,10 +523,11 @@ assert gain >= 10
 #
 # Each row of weights belongs to one French word. The orange frames are the true links, pale ones
 # possible links. Move the slider to write the sentence word by word; **Show lines** draws links.
-#
+
+# %% [markdown] slideshow={"slide_type": "-"}
 # **Question.** Where does the decoder look when it writes *le*? What could it want there?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
 from d2l_attention.widgets import AttentionView
 
 
@@ -492,10 +565,18 @@ AttentionView(
 # instead of 'the', 'à' at 'the' instead of 'to', and 'pas' more at 'did' and 'return' than at
 # 'not'.*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### *le* asks the noun
+#
 # Nobody told the model which word belongs to which. It learned to look, because looking lowers the
 # loss. And *le*? English 'the' does not tell whether French needs *le*, *la*, *l'* or *les*. The
 # noun tells. (*à* may have a reason, too: with *le* it would become *au*.)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The view on the slide before is alive without a kernel. Step to 'writing le' and wait. The first
+# guess is 'it makes a mistake'. Say that the word it writes is right, and ask again: what must one
+# know to write *le*? Then let them find the other rows that leave their frames.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Is attention an alignment?
@@ -507,11 +588,15 @@ AttentionView(
 #
 # Sure links must be found; possible ones may be. (While we look, the decoder reads the true French
 # words: with its own, a wrong word would count as a wrong link.)
-#
-# By hand: $S$ has two links, $P$ one more. A model finds one sure link, the possible one, and a
-# wrong one: $|A \cap S| = 1$, $|A \cap P| = 2$, so $1 - \tfrac{1 + 2}{3 + 2} = 0.4$.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# By hand: $S$ has two links, $P$ one more. A model finds one sure link, the possible one, and a
+# wrong one.
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# $|A \cap S| = 1$ and $|A \cap P| = 2$, so the rate is $1 - \tfrac{1 + 2}{3 + 2} = 0.4$.
+
+# %% slideshow={"slide_type": "skip"}
 S, P = {(0, 0), (1, 2)}, {(0, 0), (1, 2), (1, 1)}
 A = {(0, 0), (1, 1), (0, 2)}
 print(f"{alignment_error_rate([A], [S], [P]):.2f}")
@@ -523,12 +608,13 @@ assert math.isclose(alignment_error_rate([A], [S], [P]), 0.4)
 # - the **diagonal**: word 3 of 6 belongs to word 4 of 8;
 # - **IBM model 1** of 1993: how often does which word become which? Guess, share out the links
 #   accordingly, count, guess anew, five times. The order of the words does not enter.
-#
+
+# %% [markdown] slideshow={"slide_type": "-"}
 # **Predict.** Our model translates almost perfectly. IBM model 1 does not even know the
 # order of words. Whose alignments are better?
 
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 def error_rate(links, pairs=corpus.test):
     return alignment_error_rate(
         links, [pair.sure for pair in pairs], [pair.possible for pair in pairs]
@@ -550,12 +636,17 @@ assert aer["IBM model 1"] < aer["attention"] < aer["diagonal"]
 # not alignment**, and Koehn and Knowles (2017) found the same on real text. How can it look at the
 # wrong word and write the right one?
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Vote by hands before the numbers. Nearly all vote for the network. Then wait: somebody says 'so it
+# is broken'. It has 94 BLEU. Leave the last question open until the slide after next.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Measure where it looks instead. Take the French words with a single sure link. How far is the most
 # attended English word from the true one?
 
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 def look_ups(model):
     """(French word, places to the right of its true word), for words with one sure link."""
     found = []
@@ -577,9 +668,12 @@ print(f"\nof the misses, next door: {next_door:.0%}")
 assert next_door > 0.6
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# When it misses, it looks next door, and mostly to the right. Which words are that?
+# When it misses, it looks next door, and mostly to the right.
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Predict.** Which French words are these? What could a look one word ahead be good for?
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 DETERMINERS = set(
     "le la l' les un une des mon ma mes son sa ses notre nos leur leurs ce cet cette ces".split()
 )
@@ -597,20 +691,27 @@ assert of_missed > 1.5 * of_all and sum(ahead) > 0.6 * len(ahead)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# This is the place for a warning. Heat maps are shown everywhere as explanations. Here is a case
-# with the truth at hand, and every fifth row points to the wrong word. See Jain and Wallace (2019)
-# for the debate.
+# Most find the articles, thanks to *le*. This is the place for a warning. Heat maps are shown
+# everywhere as explanations. Here is a case with the truth at hand, and every fifth row points to
+# the wrong word. See Jain and Wallace (2019) for the debate.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Teach it where to look
 #
-# If the alignment matters, ask for it. Add to the loss, times 0.1, $-\log$ of the weight that falls
-# on the true words.
+# If the alignment matters, ask for it. Add one term to the loss, times 0.1: for each French
+# word $t'$ that has a link (and then the mean over these words)
+#
+# $$-\log \sum_{t \text{ linked to } t'} \alpha_{t', t}.$$
+#
+# It is 0 where all the weight falls on true words, and large where little does.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# **Predict.** The error rate will fall. And BLEU: does it rise, fall, or stay?
+
+# %% slideshow={"slide_type": "skip"}
 show_source(guidance_loss)
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 guided = trained("bahdanau", guidance=0.1)
 results["guided"] = evaluate(guided, corpus.test, src_vocab, tgt_vocab)
 for name, result in results.items():
@@ -622,7 +723,13 @@ assert results["guided"].alignment_error_rate <= 0.05
 # The error rate almost vanishes, and BLEU is as good as before. The model always could look at
 # the right word; there was no reason to.
 
-# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two good arguments, let the room find both: it rises, since looking at the right word must help;
+# it falls, since the model is no longer free. The next slide is alive: switch between its two
+# frames.
+
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
 AttentionView(
     torch.stack([weights_of(model, pair)[None] for model in (with_attention, guided)]),
     queries=pair.target,
@@ -640,10 +747,10 @@ AttentionView(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What is hard, and what is new
 #
-# Each sentence of the test set is tagged with what makes it hard. Where does the one vector lose
-# most?
+# **Predict.** Each sentence of the test set is tagged with what makes it hard: agreement, the place
+# of the adjective, negation, a pronoun, two clauses and so on. Where does the one vector lose most?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 from d2l_attention.data.grammar import PHENOMENA
 
 tagged = {}  # for each tag the sentences that have it
@@ -662,8 +769,13 @@ assert set(sorted(worst, key=worst.get)[:2]) == {"two clauses", "relative clause
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # In sentences with two clauses or with a relative clause: they are the longest, and there is most
-# to remember. With attention no row falls far behind, and what is hard for a student of French, the
-# place of the adjective for example, is not hard for it.
+# to remember. With attention no kind falls far behind, and what is hard for a student of
+# French, the place of the adjective for example, is not hard for it.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Who learned French answers with what was hard for them: agreement, pronouns. The table in the
+# notebook has all kinds, and how each model does on them.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Words that never met
@@ -671,7 +783,7 @@ assert set(sorted(worst, key=worst.get)[:2]) == {"two clauses", "relative clause
 # In the **compositional** split every sentence has an adjective and a noun that never stood
 # together in training, though each was there. Who learned words, and who learned phrases?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 models = {"without": without, "with attention": with_attention, "guided": guided}
 unseen = {
     name: evaluate(model, corpus.compositional, src_vocab, tgt_vocab)
@@ -700,7 +812,7 @@ assert all(unseen[name].alignment_error_rate < limit for name in ("with attentio
 # **Predict.** For which model does a beam of four change more translations: for the one that knows
 # what it wants to say, or for the one that guesses?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 batch = make_batch(corpus.test, src_vocab, tgt_vocab)
 ends = {"bos": tgt_vocab[BOS], "eos": tgt_vocab[EOS], "max_len": 40}
 references = [pair.targets for pair in corpus.test]
@@ -721,6 +833,11 @@ assert changed["with attention"] < changed["without"]
 # For the one that guesses. Where one word is clearly best at each step, the best beginning stays
 # the best to the end. BLEU gains a little for both.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Half and half, as a rule. Ask for a reason with each vote. If time is short, this section is the
+# one to leave out.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Your sentence
 #
@@ -728,11 +845,12 @@ assert changed["with attention"] < changed["without"]
 # with the slider, and see what each of them looked at. The vocabulary is small: a word that the
 # model has never seen is named. (Capitals and full stops do not matter; write 'did not' for
 # 'didn't'.)
-#
+
+# %% [markdown] slideshow={"slide_type": "-"}
 # **Question.** Change 'white' into 'beautiful' in the first example. Which French words move? And
 # which letters change when the woman becomes a man, or the pears become a pear?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
 from d2l_attention.widgets import SentenceView
 
 
@@ -764,6 +882,12 @@ SentenceView(
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: a text field with an English sentence, buttons with examples, and a heat map of the
 # French words against the English ones, with a slider for the steps of the decoding.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# A new sentence needs the kernel: run the notebook to this cell before the lecture, and go there
+# now. Take words from the room, and let it bet on the French before you type. The slide has the
+# first example alone.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 for words in ("the woman does not eat the white pears", "the man does not eat the beautiful pear"):
@@ -944,7 +1068,7 @@ from d2l_attention.exercises import progress
 
 progress()
 
-# %% [markdown] slideshow={"slide_type": "slide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources
 #
 # - D. Bahdanau, K. Cho, Y. Bengio, *Neural Machine Translation by Jointly Learning to Align and

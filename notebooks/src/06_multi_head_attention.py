@@ -58,7 +58,7 @@ set_style()
 #
 # The last line is an average of two negative numbers. It is negative, whatever $a$ is.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 numbers, shares = torch.linspace(-3, 3, 61), torch.linspace(0, 1, 21)
 s, p, a = torch.meshgrid(numbers, numbers, shares, indexing="ij")
 works = (s < 0) & (p < 0) & (a * s + (1 - a) * p > 0)
@@ -83,6 +83,12 @@ assert not works.any()
 # answer is an average of the two. The table stands, however wide the layer is and wherever its
 # weights come from.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask before you show it: 'which step of a layer could save the single head?' Usual answers: more
+# numbers, the output matrix, the bias. None helps: after the softmax everything is linear. An MLP
+# after the head does; the notebook's small print shows it.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Here is such a layer, `MultiHeadAttention` with one head. The query is the same for every shelf:
 # it knows nothing of the jars. Keys and values are the jars. The readout scores 'no' and 'yes', and
@@ -105,11 +111,11 @@ class Cook(nn.Module):
 
 salt, pepper = torch.eye(2)
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # **Predict.** The cook is untrained, and its numbers are random. It scores one salt jar alone, one
 # pepper jar alone, and a shelf of salt, salt, pepper. Does the proof hold for it already?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
 cook = Cook(num_heads=1)  # untrained: the identity holds for any parameters
 salt_says, pepper_says = cook(salt[None, None]), cook(pepper[None, None])
@@ -121,7 +127,7 @@ torch.testing.assert_close(mixed, a[:2].sum() * salt_says + a[2] * pepper_says)
 for name, said in (("salt", salt_says), ("mixed", mixed), ("pepper", pepper_says)):
     print(f"{name:6} {said[0, 0, 1]:6.3f}")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # (The numbers are the scores of 'yes'.) Something between the two, and nothing else: an average of
 # what a salt jar and a pepper jar say alone.
 
@@ -134,7 +140,7 @@ for name, said in (("salt", salt_says), ("mixed", mixed), ("pepper", pepper_says
 # By hand, with two heads of size 1: head 1 takes the first number of a jar as its key and its
 # value, head 2 the second. A key of 10 is loud enough.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 jars = torch.tensor([[0, 0], [1, 1], [0, 1], [1, 0]])  # 0 is salt, 1 is pepper
 four_shelves = F.one_hot(jars, 2).float()
 question = torch.ones(4, 1, 1)
@@ -146,7 +152,7 @@ with torch.no_grad():
     layer.W_v.weight.copy_(torch.eye(2))
     layer.W_o.weight.copy_(torch.eye(2))
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 found = layer(question, four_shelves, four_shelves)[:, 0]
 check_shape(found, (4, 2))  # for each shelf, what each head found
 for shelf, (one, two) in zip(jars.tolist(), found.tolist(), strict=True):
@@ -163,11 +169,9 @@ assert torch.equal(found.sum(dim=-1) > 1.5, torch.tensor([False, False, True, Tr
 #
 # Six jars now. A quarter of the shelves is all salt, a quarter all pepper, half are mixed, some
 # with a single jar of the other kind.
-#
-# **Predict.** What is the best accuracy that *one* head can reach: 50%, 75% or 90%?
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 def shelves(n):
     """Jars (n, 6, 2), one-hot, and whether salt and pepper are both there (n, 1)."""
     jars, kind = torch.randint(2, (n, 6)), torch.randint(4, (n,))
@@ -183,15 +187,23 @@ for line, answer in zip(jars.argmax(dim=-1).tolist(), both.flatten().tolist(), s
     print(*("pepper" if jar else "salt  " for jar in line), "->", "yes" if answer else "no")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
+# **Predict.** What is the best accuracy that *one* head can reach: 50%, 75% or 90%?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # 75%. To every all-salt shelf one head gives the same answer, and to every all-pepper shelf. If it
 # has both right, every mixed shelf is wrong: 50%. If not, a quarter is wrong: at most 75%.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# A vote by hands, one minute. 50% ('it cannot do it') and 90% share the room. Ask a voter for 50%
+# for a rule that does better: 'yes if there is any pepper' errs on the all-pepper shelves alone.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The loop that trains everything in this chapter. It holds nothing but the usual steps; `draw`
 # makes a fresh batch each time, so nothing can be learned by heart.
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 def train(make_model, draw, steps, seed=0):
     torch.manual_seed(seed)
     model = make_model()
@@ -212,7 +224,10 @@ def accuracy(model, draw):
     return (model(inputs).argmax(dim=-1) == targets).float().mean(dim=(0, 1))
 
 
-# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# One head against two, 300 steps each, tried on 2,000 new shelves:
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
 cooks = {h: train(lambda h=h: Cook(h), shelves, steps=300) for h in (1, 2)}
 sizes = {h: sum(p.numel() for p in cook.parameters()) for h, cook in cooks.items()}
 right = {h: accuracy(cook, shelves).item() for h, cook in cooks.items()}
@@ -223,11 +238,11 @@ assert sizes[1] == sizes[2]  # it is the heads, not the parameters
 assert abs(right[1] - 0.75) < 0.03  # the limit, give or take the draw of 2,000 shelves
 assert right[2] > 0.99
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # The same width, 8, and the same number of parameters. One head reaches its limit and stops there;
 # two heads make no mistake. What do they look at, on a shelf with one jar of pepper?
 
-# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
 shelf = torch.stack([salt, salt, pepper, salt, salt, salt])[None]
 rows = []
 for cook in cooks.values():
@@ -259,7 +274,7 @@ assert on_pepper[1:].min() < 0.1 and on_pepper[1:].max() > 0.75
 #
 # **Predict.** Ten starts, 150 steps each. How often do two heads learn the task? And four?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 successes = {}
 for h in (2, 4):
     starts = [train(lambda h=h: Cook(h), shelves, steps=150, seed=seed) for seed in range(10)]
@@ -340,7 +355,7 @@ def loop_over_heads(layer, queries, keys, values, f=dot_product_attention):
 # **Predict.** 2 sentences, 3 queries, 5 keys, $D = 12$, 3 heads. The shape of one head? Of the
 # output? Of all weights?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
 queries, keys, values = torch.randn(2, 3, 7), torch.randn(2, 5, 11), torch.randn(2, 5, 13)
 layer = MultiHeadAttention(num_hiddens=12, num_heads=3, dropout=0.0)
@@ -354,11 +369,23 @@ W_q, W_k, W_v = (W.weight.chunk(3)[0] for W in (layer.W_q, layer.W_k, layer.W_v)
 check_shape(W_q, (4, 7))  # from a query of 7 numbers to 12 / 3
 check_shape(dot_product_attention(queries @ W_q.T, keys @ W_k.T, values @ W_v.T), (2, 3, 4))
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# | | shape | |
+# |---|---|---|
+# | one head | (2, 3, 4) | 4 = 12 / 3 numbers for each query |
+# | output | (2, 3, 12) | an answer for each query |
+# | all weights | (2, 3, 3, 5) | sentence, head, query, key |
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute, on paper. The usual slip is 5 in the output: keys and values are averaged away. The
+# two threes in the last row are on purpose: ask which is which.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # And PyTorch's `nn.MultiheadAttention`? It keeps the three matrices in one, `in_proj_weight`. Copy
 # our weights into it, and compare outputs and the weights of all heads.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 X = torch.randn(2, 5, 12)
 ours = MultiHeadAttention(num_hiddens=12, num_heads=3, dropout=0.0)
 output = ours(X, X, X)
@@ -390,7 +417,7 @@ torch.testing.assert_close(averaged, ours.attention_weights.mean(dim=1))
 # **Predict.** Can you tell the two cases apart after adding the heads? After putting them end to
 # end?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 one, two = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
 print("added:     ", (one + two).tolist(), (two + one).tolist())
 print("end to end:", torch.cat([one, two]).tolist(), torch.cat([two, one]).tolist())
@@ -400,7 +427,7 @@ print("end to end:", torch.cat([one, two]).tolist(), torch.cat([two, one]).tolis
 # head. So each head has an **exit matrix** of its own, and the output is the sum of what comes
 # out: $W_o h = W_{o,1} h_1 + \dots + W_{o,H} h_H$.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 heads = torch.randn(3, 4)  # three heads of size 4
 exits = ours.W_o.weight.chunk(3, dim=1)
 check_shape(exits[0], (12, 4))
@@ -423,7 +450,7 @@ torch.testing.assert_close(ours.W_o(heads.flatten()), sum_of_exits)
 # Dye the numbers and follow them. Four tokens A, B, C, D of four numbers each; A holds 0 to 3, B
 # 10 to 13, C 20 to 23, D 30 to 33. So the tens say whose number it is. Two heads.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 tokens = 10 * torch.arange(4)[:, None] + torch.arange(4)
 cut_and_moved = tokens.reshape(4, 2, 2).transpose(0, 1)
 view_alone = tokens.view(2, 4, 2)
@@ -454,7 +481,7 @@ def draw_dyed(ax, blocks, title, labels):
     ax.axis("off")
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 figure, axes = plt.subplots(1, 3, figsize=(11, 5.2))
 draw_dyed(axes[0], tokens[None], "X\n(4, 4)", ["tokens"])
 names = ["head 1", "head 2"]
@@ -479,15 +506,15 @@ assert whose["wrong"][0].unique().tolist() == [0, 1]  # A and B alone
 # only say anew where a row ends. Only transpose changes the order of axes. Hence: first *cut* the
 # last axis, (4, 4) to (4, 2, 2), then *move* the new axis to the front.
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # `view` and `reshape` never change the order of the numbers; they cut the row of 16 anew. The first
 # half of that row is A and B. So: **cut** the last axis with `reshape`, then **move** the heads
 # forward with `transpose`. On the way back, first move, then join.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 show_source(MultiHeadAttention.split_heads)
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 show_source(MultiHeadAttention.merge_heads)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -522,7 +549,7 @@ except RuntimeError as error:
 # future?
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 class ViewBothWays(MultiHeadAttention):  # reshape does what view does, and is never refused
     def split_heads(self, X):
         batch, n, num_hiddens = X.shape
@@ -544,7 +571,7 @@ ways = {
 }
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 def reached(layer, is_causal):
     """Bool (4, 4): does answer i move when token j changes?"""
     torch.manual_seed(1)
@@ -564,7 +591,7 @@ reach = {
     for is_causal in (False, True)
 }
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 figure, axes = plt.subplots(2, 3, figsize=(9.5, 6.4))
 for (name, is_causal), ax in zip(reach, axes.T.flat, strict=True):
     heatmap(ax, reach[name, is_causal], "ABCD", "ABCD", vmax=1.4)
@@ -591,7 +618,7 @@ plt.show()
 # B and C with D; causal, two small triangles. No transpose back: all filled; with the causal mask
 # three crosses above the diagonal, where answer A is reached by B, and answer B by C and D.*
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 everything = torch.ones(4, 4, dtype=torch.bool)
 assert torch.equal(reach["correct", False], everything)
 assert torch.equal(reach["correct", True], everything.tril())
@@ -623,7 +650,7 @@ assert future.nonzero().tolist() == [[0, 1], [1, 2], [1, 3]]
 # | multiplications, scores and averages | $2 n^2 D$ | $H \cdot 2 n^2 \frac{D}{H} = 2 n^2 D$ |
 # | weights, and exponentials for them | $n^2$ | $H n^2$ |
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
 n, D = 13, 24
 X = torch.randn(1, n, D)
@@ -644,6 +671,11 @@ for num_heads in (1, 2, 8):
 # Eight heads cost what one costs, but for the softmax. (The weights need memory only where somebody
 # reads them: the fused kernel of chapter 3 holds none, whatever the number of heads.)
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# 'Eight times the cost' is the common guess. Go through the table row by row, and ask each time
+# where the eight went: into heads that are eight times thinner.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The price is paid elsewhere. A head has $D/H$ numbers for its queries and keys, so its table of
 # $n \times n$ scores has at most **rank** $D/H$. Thin heads can express less (Bhojanapalli et
@@ -651,7 +683,7 @@ for num_heads in (1, 2, 8):
 #
 # **Predict.** $D = 24$, 13 tokens. The rank of one head's scores with 1, 8 and 24 heads?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 for num_heads in (1, 8, 24):
     layer = MultiHeadAttention(D, num_heads, dropout=0.0)
     layer(X, X, X)
@@ -661,16 +693,23 @@ for num_heads in (1, 8, 24):
     assert rank == min(n, D // num_heads)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# So heads trade *how many* looks against *how fine* each look is. And $H$ must divide $D$. The
-# book's class does not check that; ours does:
+# So heads trade *how many* looks against *how fine* each look is.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Give them a hint if nobody moves: a table of products of 3 numbers with 3 numbers. Some say 8 for
+# eight heads. 13, and not 24, comes first: 13 tokens allow no more.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# And $H$ must divide $D$. The book's class does not check that; ours does:
+
+# %% slideshow={"slide_type": "skip"}
 try:
     MultiHeadAttention(num_hiddens=100, num_heads=3, dropout=0.0)
 except ValueError as error:
     print(error)
 
-# %% [markdown] slideshow={"slide_type": "slide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ## Any attention inside
 #
 # The formula says $f$, not 'dot product'. Chapter 3's additive attention fits as well: give the
@@ -678,7 +717,7 @@ except ValueError as error:
 #
 # Its parameters are shared by the heads. What makes the heads differ are $W_q$, $W_k$ and $W_v$.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
 queries, keys, values = torch.randn(2, 3, 7), torch.randn(2, 5, 11), torch.randn(2, 5, 13)
 additive = AdditiveAttention(num_hiddens=4, dropout=0.0)
@@ -703,7 +742,7 @@ torch.testing.assert_close(loop_over_heads(layer, queries, keys, values, f=addit
 # The cook's question to the shelf was cross-attention. So are the alignment heat maps of
 # chapter 5: the translation asks, the source sentence answers.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
 english, french = torch.randn(1, 5, 12), torch.randn(1, 3, 12)
 layer = MultiHeadAttention(num_hiddens=12, num_heads=2, dropout=0.0)
@@ -717,7 +756,7 @@ check_shape(layer.attention_weights, (1, 2, 3, 5))
 # **Predict.** The words of the English sentence are shuffled. What happens to the answers, in
 # cross-attention and in self-attention?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 order = torch.tensor([3, 0, 4, 1, 2])
 shuffled = english[:, order]
 
@@ -733,6 +772,11 @@ torch.testing.assert_close(layer(shuffled, shuffled, shuffled), itself[:, order]
 # matters, a token must *say* where it stands. In the game below it does, in the plainest way;
 # chapter 7 has better ones.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two questions, two votes. Many say 'nonsense comes out' for self-attention. Act it out: five
+# people swap seats, and each still says the same. This is the bridge to chapter 7.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Masks and heads
 #
@@ -742,7 +786,7 @@ torch.testing.assert_close(layer(shuffled, shuffled, shuffled), itself[:, order]
 # **Predict.** And if one forgets it? Two sentences, two heads; sentence 0 has three words,
 # sentence 1 has one.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 torch.manual_seed(0)
 heads = torch.randn(2, 2, 3, 4)  # sentence, head, token, number
 mask = length_mask(torch.tensor([3, 1]), 3).expand(2, 3, 3)  # sentence, query, key
@@ -757,7 +801,12 @@ print("sees the first word alone (row: sentence, column: head)\n", hidden)
 # head 1 sees everything and head 2 one word. It runs because there are as many sentences as heads.
 # Test with different numbers.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask for three votes: an error, all masked wrongly, nothing. Most expect an error. Write (2, 3, 3)
+# under (2, 2, 3, 3) on the board, flush right, and the mistake is to be seen.
+
+# %% slideshow={"slide_type": "skip"}
 assert hidden.tolist() == [[False, True], [False, True]]
 unmasked = F.scaled_dot_product_attention(heads, heads, heads)
 torch.testing.assert_close(forgotten[:, 0], unmasked[:, 0])
@@ -789,7 +838,7 @@ except RuntimeError as error:
 # A short look and a long one. The letters are no help in finding them: only the
 # place is.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 before = torch.tensor([0, 0, 1, 2, 3, 4, 5])  # place i looks at place before[i] ...
 opposite = torch.tensor([6, 5, 4, 3, 2, 1, 0])  # ... and at opposite[i]
 
@@ -816,7 +865,7 @@ assert (before != opposite).all()  # the two looks never coincide
 # **Predict.** One head puts half of its weight on each of the two places. What goes wrong?
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 class Speller(nn.Module):
     """Scores of 26 letters for 'before' and for 'opposite': (B, 7, 2, 26)."""
 
@@ -829,7 +878,7 @@ class Speller(nn.Module):
         return self.readout(self.attention(X, X, X)).unflatten(-1, (2, 26))
 
 
-# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 spellers = {h: train(lambda h=h: Speller(h), words, steps=300) for h in (1, 2)}
 scores = {h: accuracy(speller, words) for h, speller in spellers.items()}
 for h, (b, o) in scores.items():
@@ -848,7 +897,7 @@ assert min(shares) > 0.4
 # enough: that letter it names nearly always, the other nearly never. Two heads make no mistake. So
 # have they shared the work?
 
-# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 deliver = torch.tensor([["abcdefghijklmnopqrstuvwxyz".index(letter) for letter in "deliver"]])
 known = {"before": torch.eye(7)[before], "opposite": torch.eye(7)[opposite]}
 
@@ -859,17 +908,18 @@ learned = [max(known, key=lambda name: (w * known[name]).sum().item()) for w in 
 print("head 1 looks", learned[0], "and head 2", learned[1])
 assert sorted(learned) == ["before", "opposite"]
 
-# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
-figure, axes = plt.subplots(2, 2, figsize=(8.6, 8.0))
-for column, name, matrix, head in zip(axes.T, learned, weights, (1, 2), strict=True):
-    heatmap(column[0], known[name], "deliver", "deliver", vmax=1)
-    heatmap(column[1], matrix, "deliver", "deliver", vmax=1)
-    column[0].set_title(f"the rule: {name}")
-    column[1].set_title(f"head {head}")
-    column[1].set_xlabel("key")
-for row in axes:
-    row[0].set_ylabel("query")
-figure.colorbar(axes[0, 0].images[0], ax=axes, shrink=0.6, label="weight")
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+figure, axes = plt.subplots(1, 4, figsize=(12.4, 3.6))
+panels = zip(axes.reshape(2, 2), learned, weights, (1, 2), strict=True)
+for (rule, trained_head), name, matrix, head in panels:
+    heatmap(rule, known[name], "deliver", "deliver", vmax=1)
+    heatmap(trained_head, matrix, "deliver", "deliver", vmax=1)
+    rule.set_title(f"the rule: {name}")
+    trained_head.set_title(f"head {head}")
+for ax in axes:
+    ax.set_xlabel("key")
+axes[0].set_ylabel("query")
+figure.colorbar(axes[0].images[0], ax=axes, shrink=0.8, label="weight")
 figure.suptitle("Nobody told them: one head learned 'before', one 'opposite'", fontsize=16)
 plt.show()
 
@@ -877,10 +927,10 @@ for name, matrix in zip(learned, weights, strict=True):
     assert torch.equal(matrix.argmax(dim=-1), known[name].argmax(dim=-1))  # every row's darkest
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four heat maps of seven by seven for the letters of 'deliver'. Above, the two rules: a
-# line just below the diagonal for 'before', the other diagonal for 'opposite'. Below, the two
-# heads: each has its darkest cells where the rule above it has them, and pale cells where the
-# other rule has them.*
+# *Figure: four heat maps of seven by seven for the letters of 'deliver', in two pairs: a rule, and
+# the head beside it. The rule 'before' is a line just below the diagonal, 'opposite' the other
+# diagonal. Each head has its darkest cells where the rule to its left has them, and pale cells
+# where the other rule has them.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Every row's darkest cell is the rule's. About a sixth of the weight has stayed at the other
@@ -902,7 +952,7 @@ for name, matrix in zip(learned, weights, strict=True):
 # **Question.** After 80 steps both heads know the two places already. What is wrong with them
 # still? At which stop have they shared the work? And which rule draws lines that all cross?
 
-# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
 from d2l_attention.widgets import AttentionView
 
 stops = [0, 40, 80, 120, 200, 300]
@@ -956,7 +1006,7 @@ for stop, frame, (b, o) in zip(stops, frames, marks, strict=True):
 #
 # **Predict.** Train from four other starts. Is it always head 1 that learns 'before'?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 roles = []
 for seed in range(1, 5):
     speller = train(lambda: Speller(2), words, steps=300, seed=seed)
@@ -970,6 +1020,11 @@ assert set(roles) == set(known)
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Heads have no order. Swap two, with their rows of `W_q`, `W_k`, `W_v` and their columns of `W_o`,
 # and the layer computes the same. So never compare 'head 3' of two models.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# A show of hands. Nearly all say no; ask why, until somebody says that nothing in the formula tells
+# head 1 from head 2.
 
 # %% slideshow={"slide_type": "skip"}
 swapped = copy.deepcopy(spellers[2])
@@ -989,7 +1044,7 @@ torch.testing.assert_close(swapped(describe(deliver)), spellers[2](describe(deli
 # of the letters opposite?
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 def without(speller, head):
     """A copy whose head says nothing any more."""
     speller = copy.deepcopy(speller)
@@ -999,7 +1054,7 @@ def without(speller, head):
     return speller
 
 
-# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 for head, name in enumerate(learned):
     b, o = accuracy(without(spellers[2], head), words)
     print(f"without the head for {name!r}: before {b:.0%}, opposite {o:.0%}")
@@ -1010,13 +1065,17 @@ for head, name in enumerate(learned):
 # One falls to chance, 1 in 26 is 4%; the other does not notice. Without this head this job fails,
 # and the other job does not.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Insist on numbers, two from each voter: 'worse' is no prediction. Many expect that both suffer.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Two jobs, and **eight** heads?
 #
 # **Predict.** Take one head away, put it back, take the next. In how many of the eight cases are 98
 # answers in 100 still right?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 eight = train(lambda: Speller(8), words, steps=300)
 assert accuracy(eight, words).min() > 0.99
 left = [accuracy(without(eight, head), words).min().item() for head in range(8)]
@@ -1024,11 +1083,18 @@ print("the worse of the two, without head 1, 2, ... 8:", *(f"{x:.0%}" for x in l
 assert sum(x > 0.98 for x in left) >= 4
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In most of them. (Each head alone: whether several can go together is another question.) In large
-# models, too, many trained heads can be removed at little loss (Michel et al., 2019), and those
-# that matter often have a job one can name, such as looking at a neighbour (Voita et al., 2019).
-# They need not have been a waste: more heads are more chances to find a job, as with the salt and
-# the pepper.
+# In most of them. (Each head alone: whether several can go together is another question.) They need
+# not have been a waste: more heads are more chances to find a job, as with the salt and the pepper.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# 'None' and 'six, those without a job' share the votes. Ask what eight heads may do with two jobs,
+# before the second paragraph.
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# In large models, too, many trained heads can be removed at little loss (Michel et al., 2019), and
+# those that matter often have a job one can name, such as looking at a neighbour (Voita et al.,
+# 2019).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Would training notice?
@@ -1038,7 +1104,7 @@ assert sum(x > 0.98 for x in left) >= 4
 #
 # **Predict.** Which of the two learns the game?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 trained = {}
 for way in (ViewBothWays, NoTransposeBack):
     speller = train(lambda way=way: Speller(2, layer=way), words, steps=500)
@@ -1049,16 +1115,19 @@ assert trained[ViewBothWays][0] > 0.99 and trained[ViewBothWays][1] < 0.3
 assert trained[NoTransposeBack].min() > 0.99
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With `view` both ways the two ends of a word never meet: 'opposite' is lost, for ever. (18% are
-# right all the same: the middle letter is opposite to itself, one in seven, and the rest is
-# luck. The cut goes through the middle letter, so both halves see some of it, and 'before'
-# survives.) Without the transpose back the network **learns around the bug**, and makes no mistake.
+# With `view` both ways the two ends of a word never meet: 'opposite' is lost, for ever. Without the
+# transpose back the network **learns around the bug**, and makes no mistake.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# How? In memory stand seven answers of head 1, then seven of head 2. Joined without a transpose,
-# place 0 gets the first two of the fourteen, place 1 the next two. So what place 3 asks with head 1
-# is read by place 1. All words have seven letters here, so this never changes, and place 3
-# learns to look *on behalf of place 1*.
+# 18% are right all the same: the middle letter is opposite to itself, one in seven, and the rest is
+# luck. The cut goes through the middle letter, so both halves see some of it, and 'before'
+# survives.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# How does the other one learn? In memory stand seven answers of head 1, then seven of head 2.
+# Joined without a transpose, place 0 gets the first two of the fourteen, place 1 the next two. So
+# what place 3 asks with head 1 is read by place 1. All words have seven letters here, so this never
+# changes, and place 3 learns to look *on behalf of place 1*.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 speller(words(1000)[0])
@@ -1068,12 +1137,12 @@ on_behalf = asked[range(14), before[reader]] + asked[range(14), opposite[reader]
 print(f"weight on the two places that the reader needs: at least {on_behalf.min():.0%}")
 assert on_behalf.min() > 0.9
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # A repository for teaching had this very bug, and its copy task trained well (see Sources). So a
 # good accuracy proves nothing about the code. The loop over heads does: a few slow lines, and
 # right.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 torch.manual_seed(0)
 X = torch.randn(2, 5, 12)
 for name, way in ways.items():
@@ -1217,7 +1286,7 @@ from d2l_attention.exercises import progress
 
 progress()
 
-# %% [markdown] slideshow={"slide_type": "slide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources
 #
 # - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, section 11.5: the
