@@ -3,6 +3,7 @@
 import asyncio
 import html
 import inspect
+import os
 from collections.abc import Callable
 
 import ipywidgets as widgets
@@ -10,6 +11,7 @@ import matplotlib
 from matplotlib.figure import Figure
 from traitlets import Unicode
 
+from d2l_attention.widgets import frames
 from d2l_attention.widgets.picture import DPI, add_picture, png
 
 # A change that already waits is read sooner than this, so one drawing answers the whole burst.
@@ -59,7 +61,7 @@ class Explore(widgets.VBox):
             self._pending.cancel()
             self._pending = None
         try:
-            picture = self._render()
+            picture = self._render(self._values())
         except Exception as error:
             # The last good picture stays: the message says why it is not the present one.
             picture = self.image.value or png(Figure(self._figure.get_size_inches(), dpi=DPI))
@@ -70,11 +72,11 @@ class Explore(widgets.VBox):
             self.message.value = ""
         self.image.value = picture
 
-    def _render(self) -> bytes:
+    def _render(self, values: dict) -> bytes:
         figure = self._figure
         figure.clear()
         with matplotlib.rc_context({"font.size": max(12, matplotlib.rcParams["font.size"])}):
-            self._draw(figure, **self._values())
+            self._draw(figure, **values)
             # Axes stay where the first drawing put them: finding their place takes a third of
             # the time, and curves are hard to compare in a frame that moves.
             if len(figure.axes) == len(self._boxes):
@@ -111,7 +113,13 @@ class Explore(widgets.VBox):
 
     def _repr_mimebundle_(self, **kwargs):
         bundle = super()._repr_mimebundle_(**kwargs)
-        return add_picture(bundle, self.image.value, f"{self!r}: {self._alt}", self._alt)
+        text = f"{self!r}: {self._alt}"
+        bundle, metadata = add_picture(bundle, self.image.value, text, self._alt)
+        # Slides have no kernel that could draw: they take every picture along.
+        if os.environ.get(frames.VARIABLE):
+            if drawn := frames.frames(self.controls, self._render):
+                bundle[frames.MIME] = drawn
+        return bundle, metadata
 
 
 def explore(

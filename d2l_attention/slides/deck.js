@@ -1,0 +1,147 @@
+// Starts a deck: equations, views, figures as large as there is room, then the slides.
+
+(async () => {
+  const BOTTOM = 676; // of the 720 px of a slide; below stand the chapter's name and the number
+  const SIDE = 1168;
+  const LEAST = 260; // the height that a figure is never made smaller than for want of room
+  const MOST = 1.7; // a figure is enlarged up to so many times its pixels
+  const ZOOMS = [2, 1.8, 1.6, 1.4, 1.2, 1];
+  const frame = () => new Promise(requestAnimationFrame);
+  const read = (id) => JSON.parse(document.getElementById(id).textContent);
+
+  // Bitmaps of the views are drawn finer, because slides and views are enlarged.
+  const dots = window.devicePixelRatio || 1;
+  Object.defineProperty(window, "devicePixelRatio", { get: () => Math.max(3, dots) });
+
+  await MathJax.startup.promise;
+  await MathJax.typesetPromise([document.querySelector(".slides")]);
+
+  await Reveal.initialize({
+    width: 1280,
+    height: 720,
+    margin: 0,
+    minScale: 0.1,
+    maxScale: 4,
+    center: false,
+    hash: true,
+    slideNumber: "c/t",
+    transition: "none",
+    backgroundTransition: "none",
+    pdfMaxPagesPerSlide: 1,
+    pdfSeparateFragments: false,
+    plugins: [RevealNotes],
+  });
+
+  // The measure of a slide that may not be on show: lay it out unseen, then put it back.
+  async function laidOut(slide, work) {
+    const chain = [slide.parentElement, slide].filter((part) => part.matches("section"));
+    const before = chain.map((part) => [part, part.getAttribute("style"), part.hidden]);
+    for (const part of chain) {
+      part.hidden = false;
+      part.style.setProperty("display", "block", "important");
+    }
+    await work();
+    for (const [part, style, hidden] of before) {
+      style === null ? part.removeAttribute("style") : part.setAttribute("style", style);
+      part.hidden = hidden;
+    }
+  }
+
+  const scaleOf = (slide) => slide.getBoundingClientRect().width / 1280 || 1;
+  function roomLeft(slide) {
+    const box = slide.querySelector(".content").getBoundingClientRect();
+    return BOTTOM - (box.bottom - slide.getBoundingClientRect().top) / scaleOf(slide);
+  }
+
+  function fitFigures(slide) {
+    const figures = [...slide.querySelectorAll(".figure")];
+    const size = (figure, height) => {
+      const [wide, high] = [figure.naturalWidth || figure.width, figure.naturalHeight || figure.height];
+      const used = Math.min(height, (Math.min(SIDE, wide * MOST) * high) / wide);
+      const [h, w] = [`${used}px`, `${(used * wide) / high}px`];
+      Object.assign(figure.style, { maxHeight: "none", height: h, width: w });
+      return used;
+    };
+    const heights = figures.map((figure) => size(figure, LEAST));
+    for (let round = 0; round < 3; round++) {
+      const room = roomLeft(slide) / figures.length;
+      if (!(room > 1)) break;
+      figures.forEach((figure, i) => (heights[i] = size(figure, heights[i] + room)));
+    }
+  }
+
+  // A view lays itself out for the width it is given: the largest letters, then the largest matrix.
+  async function fitView(slide, view) {
+    const inner = view.querySelector(".view-inner");
+    view.style.height = "0px";
+    const room = Math.max(LEAST, roomLeft(slide));
+    const lay = async (zoom, width) => {
+      Object.assign(inner.style, { width: `${width}px`, transform: `scale(${zoom})` });
+      inner.style.setProperty("--zoom", zoom);
+      await frame();
+      await frame(); // it watches its size, and draws after the first frame
+      const stage = inner.querySelector(".stage");
+      const cut = stage && stage.scrollWidth * zoom > SIDE;
+      view.style.height = `${inner.offsetHeight * zoom}px`;
+      return cut ? Infinity : inner.offsetHeight * zoom;
+    };
+    let best = [Infinity];
+    for (const zoom of ZOOMS) {
+      for (let width = SIDE / zoom; width > 300; width *= 0.88) {
+        const height = await lay(zoom, width);
+        if (height <= room) return;
+        if (height < best[0]) best = [height, zoom, width];
+      }
+    }
+    if (best[0] < Infinity) await lay(best[1], best[2]);
+  }
+
+  // The slides are scaled, and a view counts in its own pixels: give it the pointer in those.
+  function unscalePointer(event) {
+    const plot = event.target.closest?.(".plot");
+    if (!plot) return;
+    const box = plot.getBoundingClientRect();
+    const scale = box.width / plot.offsetWidth;
+    const { clientX, clientY } = event;
+    Object.defineProperties(event, {
+      clientX: { value: box.left + (clientX - box.left) / scale },
+      clientY: { value: box.top + (clientY - box.top) / scale },
+    });
+  }
+
+  // Keys belong to a view while it has the focus, and go back to the slides after a click.
+  function shareKeys(element) {
+    element.addEventListener("keydown", (event) => {
+      if (/^(Arrow|Home$|End$|Enter$| $)/.test(event.key)) event.stopPropagation();
+    });
+    element.addEventListener("pointerup", () => setTimeout(() => document.activeElement.blur()));
+  }
+
+  await Promise.all([...document.images].map((image) => image.decode().catch(() => {})));
+  const frames = read("frames");
+  for (const element of document.querySelectorAll(".frames")) {
+    showFrames(element, frames[element.dataset.frames]);
+    shareKeys(element);
+  }
+  const widgets = openWidgets(read("states"));
+  for (const view of document.querySelectorAll(".view")) {
+    const inner = document.createElement("div");
+    inner.className = "view-inner";
+    view.replaceChildren(inner);
+    for (const type of ["pointermove", "pointerdown", "click"]) {
+      view.addEventListener(type, unscalePointer, true);
+    }
+    await widgets.show(view.dataset.model, inner);
+    shareKeys(view);
+  }
+
+  for (const slide of document.querySelectorAll("section.slide")) {
+    const views = slide.querySelectorAll(".view");
+    if (!views.length && !slide.querySelector(".figure")) continue;
+    await laidOut(slide, async () => {
+      for (const view of views) await fitView(slide, view);
+      fitFigures(slide);
+    });
+  }
+  document.documentElement.dataset.deck = "ready";
+})();

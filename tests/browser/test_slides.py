@@ -1,0 +1,275 @@
+"""Every slide of every deck in Chromium: nothing leaves it, all is typeset, nothing is asked for.
+
+The decks are those of build/slides; what is out of date there is made anew first. What a deck can
+do is tried on a small one, of which these tests know what stands where.
+"""
+
+import re
+import subprocess
+import sys
+from base64 import b64encode
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+from ipywidgets.embed import dependency_state
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from slide_report import DECKS, ROOT, open_deck, problems_of
+
+from d2l_attention.slides import export
+from d2l_attention.widgets import AttentionView
+
+NAMES = [path.stem for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))]
+SIZES = {"1280x720": (1280, 720), "1920x1080": (1920, 1080)}
+MOST_BYTES = 8_000_000
+HARMLESS = ("file:", "data:", "blob:", "about:")
+
+
+@pytest.fixture(scope="session")
+def decks() -> Path:
+    """The folder of all decks, each as its notebook is now."""
+    command = [sys.executable, "-m", "d2l_attention.slides", "--out", str(DECKS)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return DECKS
+
+
+DRAW = """
+from d2l_attention.widgets import explore
+
+def draw(fig, x=1, bold=False):
+    fig.text(0.2 * x, 0.5, "here", weight="bold" if bold else "normal")
+
+explore(draw, figsize=(6, 2), x=(0, 4), bold=False)
+"""
+
+
+@pytest.fixture(scope="session")
+def small_deck(tmp_path_factory) -> Path:
+    """A deck of three slides: a title with notes, an attention view, an ``explore`` view."""
+    folder = tmp_path_factory.mktemp("small")
+    torch.manual_seed(0)
+    weights = torch.rand(2, 3, 4, 5).softmax(dim=-1)  # frames, heads, queries, keys
+    view = AttentionView(weights, list("abcd"), list("vwxyz"), title="$5 </script>")
+    states = dependency_state([view], drop_defaults=False)
+    picture = b64encode(view.still()).decode()
+    widget = {"application/vnd.jupyter.widget-view+json": {"model_id": view.model_id}}
+
+    def cell(source, kind, text, tags=(), **data):
+        data = {"text/plain": text, "image/png": picture} | data
+        metadata = {"slideshow": {"slide_type": kind}, "tags": list(tags)}
+        outputs = [new_output("execute_result", data=data)]
+        return new_code_cell(source, outputs=outputs, metadata=metadata)
+
+    def words(source, kind):
+        return new_markdown_cell(source, metadata={"slideshow": {"slide_type": kind}})
+
+    cells = [
+        words("# Small $\\sqrt{d}$\n\n**You will** see.", "slide"),
+        words("**For the lecturer.** Ask about $\\alpha$ and wait.", "notes"),
+        words("## A view", "slide"),
+        cell("...", "fragment", "AttentionView(...)", ["hide-input"], **widget),
+        words("## A figure", "subslide"),
+        cell(DRAW, "-", "explore(x=1, bold=False): words", ["hide-input"]),
+        words("End", "slide"),
+    ]
+    mime = "application/vnd.jupyter.widget-state+json"
+    book = new_notebook(cells=cells, metadata={"widgets": {mime: {"state": states}}})
+    nbformat.write(book, folder / "small.ipynb")
+    export(folder / "small.ipynb", folder / "small.html")
+    return folder / "small.html"
+
+
+@pytest.fixture
+def show(browser):
+    """A function that opens a deck; after the test, no page may have complained or asked."""
+    contexts, wrong = [], []
+
+    def listen(page):
+        page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+        page.on("console", lambda said: said.type == "error" and wrong.append(said.text))
+
+    def open_page(path, size=(1280, 720), query="", **options):
+        viewport = {"width": size[0], "height": size[1]}
+        context = browser.new_context(viewport=viewport, **options)
+        contexts.append(context)
+        context.on("page", listen)
+        context.on(
+            "request",
+            lambda request: request.url.startswith(HARMLESS) or wrong.append(request.url),
+        )
+        page = context.new_page()
+        page.on("websocket", lambda socket: wrong.append(socket.url))
+        open_deck(page, path, query)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not wrong, wrong
+
+
+def slide_with(page, selector):
+    """Go to the first slide that holds ``selector``, with all its fragments shown."""
+    page.evaluate(
+        """(selector) => {
+            const slide = document.querySelector(selector).closest("section");
+            const { h, v } = Reveal.getIndices(slide);
+            Reveal.slide(h, v, slide.querySelectorAll(".fragment").length);
+        }""",
+        selector,
+    )
+    return page.locator(f"section.present section.present {selector}").first
+
+
+def pixels(canvas):
+    return canvas.evaluate("(canvas) => canvas.toDataURL()")
+
+
+def wait_for_another(canvas, before):
+    other = "([canvas, before]) => canvas.toDataURL() !== before"
+    canvas.page.wait_for_function(other, arg=[canvas.element_handle(), before])
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_slide_holds_what_stands_on_it(show, decks, name, size):
+    problems = problems_of(show(decks / f"{name}.html", size), name)
+    if problems:
+        pytest.fail("\n" + "\n".join(map(str, problems)), pytrace=False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_deck_is_small_enough_to_be_sent(decks, name):
+    assert (decks / f"{name}.html").stat().st_size < MOST_BYTES
+
+
+def test_the_eyes_see_what_is_wrong(show, small_deck):
+    """Break slides on purpose: the test above must say so."""
+    page = show(small_deck)
+    assert not [problem for problem in problems_of(page, "") if problem.slide == 1]
+    page.evaluate(
+        """() => {
+            const cell = document.querySelector("section.slide .cell");
+            cell.insertAdjacentHTML("beforeend", `
+              <p style="margin-top: 700px">low</p><p style="width: 1500px">wide</p><p>$x$</p>
+              <div class="source"><pre>${"long ".repeat(100)}</pre></div><img src="data:,">
+              <mjx-merror>bad</mjx-merror>`);
+        }"""
+    )
+    found = " ".join(str(problem) for problem in problems_of(page, "d") if problem.slide == 1)
+    for words in ("at the bottom by", "at the right by", "not typeset", "cut off", "missing"):
+        assert words in found
+    assert "equation with an error" in found
+
+
+def test_a_view_lives_without_a_kernel(show, small_deck):
+    page = show(small_deck, (1920, 1080))
+    view = slide_with(page, ".view")
+    canvas = view.locator("canvas")
+    at_first = pixels(canvas)
+    view.locator(".heads button").nth(2).click()
+    one_head = pixels(canvas)
+    assert one_head != at_first
+    slider = view.locator("input[type=range]")
+    slider.fill("1")
+    assert pixels(canvas) != one_head
+    # Slides are scaled: the cell under the pointer must be the one that is named.
+    plot = view.locator(".plot")
+    labels = plot.locator("svg text")
+    row = labels.filter(has_text=re.compile("^d$")).first.bounding_box()
+    column = labels.filter(has_text=re.compile("^z$")).first.bounding_box()
+    x, y = (column["x"] + column["width"] / 2, row["y"] + row["height"] / 2)
+    page.mouse.move(x, y)
+    assert 'query "d", key "z"' in view.locator(".readout").inner_text()
+
+
+def test_a_click_in_a_view_leaves_the_keys_to_the_slides(show, small_deck):
+    page = show(small_deck)
+    slide_with(page, ".view").locator(".heads button").nth(1).click()
+    before = page.evaluate("Reveal.getSlidePastCount()")
+    page.keyboard.press("PageDown")
+    page.wait_for_function(f"Reveal.getSlidePastCount() > {before}")
+
+
+def test_sliders_of_an_explore_view_move_its_picture(show, small_deck):
+    page = show(small_deck)
+    frames = slide_with(page, ".frames")
+    canvas = frames.locator("canvas")
+    at_first = pixels(canvas)
+    slider = frames.locator("input[type=range]").first
+    slider.focus()
+    slide = page.evaluate("Reveal.getSlidePastCount()")
+    page.keyboard.press("ArrowRight")
+    wait_for_another(canvas, at_first)
+    assert page.evaluate("Reveal.getSlidePastCount()") == slide  # the key was the slider's
+    moved = pixels(canvas)
+    frames.locator("input[type=checkbox]").check()
+    wait_for_another(canvas, moved)
+
+
+def test_the_speakers_window_shows_notes_and_follows(show, small_deck):
+    page = show(small_deck)
+    page.evaluate(
+        """() => {
+            const slide = document.querySelector("section.slide:has(aside.notes)");
+            const { h, v } = Reveal.getIndices(slide);
+            Reveal.slide(h, v);
+        }"""
+    )
+    with page.expect_popup() as opened:
+        page.keyboard.press("s")
+    speaker = opened.value
+    notes = speaker.locator(".speaker-controls-notes .value")
+    notes.wait_for(timeout=60_000)
+    assert re.fullmatch(r"Ask about .+ and wait\.", notes.inner_text().strip(), re.DOTALL)
+    assert notes.locator("mjx-container svg").count() == 1  # the equation came along
+    now = speaker.frame_locator("#current-slide iframe")
+    now.locator("section.present section.present .cell").first.wait_for(timeout=60_000)
+
+
+def test_escape_shows_all_slides_and_a_question_mark_the_keys(show, small_deck):
+    page = show(small_deck)
+    page.keyboard.press("Escape")
+    page.wait_for_function("Reveal.isOverview()")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Shift+?")
+    page.get_by_text("Keyboard Shortcuts").wait_for()
+
+
+def test_print_has_one_page_a_slide_and_shows_fragments(show, small_deck):
+    page = show(small_deck, query="?print-pdf")
+    slides = page.evaluate("document.querySelectorAll('section.slide').length")
+    pdf = page.pdf(prefer_css_page_size=True, print_background=True)
+    assert pdf.count(b"/Type /Page\n") == slides
+    hidden = """[...document.querySelectorAll(".pdf-page .fragment")].filter(
+        (part) => !part.checkVisibility({ opacityProperty: true, visibilityProperty: true })
+    ).length"""
+    assert page.evaluate(hidden) == 0
+    cut = """[...document.querySelectorAll(".pdf-page")].filter((page) => {
+        const slide = page.querySelector("section.slide").getBoundingClientRect();
+        const box = page.getBoundingClientRect();
+        return slide.bottom > box.bottom + 1 || slide.right > box.right + 1;
+    }).length"""
+    assert page.evaluate(cut) == 0
+
+
+def test_a_dark_browser_shows_the_same_light_slides(show, small_deck):
+    colours = """() => ["body", "h2", ".d2l-attention", ".d2l-attention button"].map((part) => {
+        const style = getComputedStyle(document.querySelector(part) ?? document.body);
+        return [part, style.color, style.backgroundColor];
+    })"""
+    seen = [show(small_deck, color_scheme=name).evaluate(colours) for name in ("light", "dark")]
+    assert seen[0] == seen[1]
+    assert seen[0][0][2] == "rgb(255, 255, 255)"
+
+
+def test_every_slide_names_its_cell(show, small_deck):
+    page = show(small_deck)
+    links = page.locator("section.slide a.source-cell").evaluate_all(
+        "(links) => links.map((link) => link.href)"
+    )
+    start = "http://localhost:8888/lab/tree/notebooks/small.ipynb#cell-id="
+    assert len(links) == page.evaluate("Reveal.getTotalSlides()")
+    assert all(link.startswith(start) for link in links)
