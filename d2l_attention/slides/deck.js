@@ -6,6 +6,7 @@
   const LEAST = 260; // the height that a figure is never made smaller than for want of room
   const MOST = 1.7; // a figure is enlarged up to so many times its pixels
   const ZOOMS = [2, 1.8, 1.6, 1.4, 1.2, 1];
+  const STAGE = 880; // what is left for the matrix of a view whose controls stand beside it
   const frame = () => new Promise(requestAnimationFrame);
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
 
@@ -72,28 +73,41 @@
 
   // A view lays itself out for the width it is given: the largest letters, then the largest matrix.
   async function fitView(slide, view) {
-    const inner = view.querySelector(".view-inner");
     view.style.height = "0px";
     const room = Math.max(LEAST, roomLeft(slide));
-    const lay = async (zoom, width) => {
-      Object.assign(inner.style, { width: `${width}px`, transform: `scale(${zoom})` });
-      inner.style.setProperty("--zoom", zoom);
-      await frame();
-      await frame(); // it watches its size, and draws after the first frame
-      const stage = inner.querySelector(".stage");
-      const cut = stage && stage.scrollWidth * zoom > SIDE;
-      view.style.height = `${inner.offsetHeight * zoom}px`;
-      return cut ? Infinity : inner.offsetHeight * zoom;
-    };
     let best = [Infinity];
     for (const zoom of ZOOMS) {
-      for (let width = SIDE / zoom; width > 300; width *= 0.88) {
-        const height = await lay(zoom, width);
-        if (height <= room) return;
+      for (let width = widest(view) / zoom; width > 200; width *= 0.88) {
+        const height = await layOut(view, zoom, width);
         if (height < best[0]) best = [height, zoom, width];
+        if (height <= room) return keepFitting(view, room, zoom, width);
       }
     }
-    if (best[0] < Infinity) await lay(best[1], best[2]);
+    if (best[0] < Infinity) await layOut(view, best[1], best[2]);
+    keepFitting(view, room, best[1], best[2]);
+  }
+
+  // Several heads stand side by side, below their controls: deck.css.
+  const widest = (view) => (view.querySelector(".heads") ? SIDE : STAGE);
+
+  async function layOut(view, zoom, width) {
+    const inner = view.querySelector(".view-inner");
+    Object.assign(inner.style, { width: `${width}px`, transform: `scale(${zoom})` });
+    inner.style.setProperty("--zoom", zoom);
+    await frame();
+    await frame(); // it watches its size, and draws after the first frame
+    const stage = inner.querySelector(".stage");
+    view.style.height = `${inner.offsetHeight * zoom}px`;
+    return stage && stage.scrollWidth * zoom > widest(view) ? Infinity : inner.offsetHeight * zoom;
+  }
+
+  // One head alone is drawn larger than one of many: after a click the view may need less width.
+  function keepFitting(view, room, zoom, first) {
+    view.addEventListener("click", async () => {
+      for (let width = first; width > 200; width *= 0.88) {
+        if ((await layOut(view, zoom, width)) <= room) return;
+      }
+    });
   }
 
   // The slides are scaled, and a view counts in its own pixels: give it the pointer in those.

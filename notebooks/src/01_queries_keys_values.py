@@ -22,21 +22,14 @@ set_style()
 #
 # Four stations measure the wind. Each has a place on the map and a reading.
 # You stand somewhere between them, with no instrument. What is the wind where *you* are?
-#
-# Your place is the **query**. The places of the stations are the **keys**. Their readings
-# are the **values**. Keys and values come in pairs: that is all a database is.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "-"}
 names = ["Harbour", "Hill", "Forest", "Lake"]
 places = torch.tensor([[0.0, 0.0], [4.0, 3.0], [1.0, 4.0], [4.0, 0.0]])  # km east, north
 winds = torch.tensor([[10.0, 2.0], [6.0, 9.0], [2.0, 5.0], [9.0, 4.0]])  # km/h east, north
 you = torch.tensor([[2.0, 1.0]])
 
-check_shape(places, (4, 2))  # 4 keys of size 2
-check_shape(winds, (4, 2))  # 4 values of size 2
-check_shape(you, (1, 2))  # 1 query of size 2
-
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 figure, ax = plt.subplots(figsize=(7, 4.5))
 ax.scatter(*places.T, s=90, color="tab:blue", zorder=3)
 arrows = dict(angles="xy", scale_units="xy", scale=8, width=0.006)
@@ -52,12 +45,27 @@ plt.show()
 # *Figure: a map with four blue dots, Harbour, Hill, Forest and Lake, each with an arrow for
 # its wind. A black star marks you, between Harbour and Lake, with no arrow.*
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# Chapter 0's strict dictionary has nothing for your place: one step from the Harbour is one step
-# too far.
-#
+# %% [markdown] slideshow={"slide_type": "-"}
 # **Predict.** How would *you* guess the wind at the star? Write two numbers down, east and north,
 # before you go on.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. Collect guesses on the board and keep them; expect copies of the Harbour or the Lake,
+# and half of each. (8.9, 3.7) comes out under 'From scores to weights'.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Your place is the **query**. The places of the stations are the **keys**. Their readings
+# are the **values**. Keys and values come in pairs: that is all a database is.
+
+# %% slideshow={"slide_type": "-"}
+check_shape(places, (4, 2))  # 4 keys of size 2
+check_shape(winds, (4, 2))  # 4 values of size 2
+check_shape(you, (1, 2))  # 1 query of size 2
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Chapter 0's strict dictionary has nothing for your place: one step from the Harbour is one step
+# too far.
 
 # %% slideshow={"slide_type": "fragment"}
 pairs = zip(places.tolist(), winds.tolist(), strict=True)
@@ -67,8 +75,7 @@ print("where you are: ", dictionary.get((2.0, 1.0)))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Collect guesses on the board and keep them: (8.9, 3.7) comes out below. A dictionary compares
-# keys for equality. The whole chapter is the step from 'equal' to 'similar'.
+# A dictionary compares keys for equality. The whole chapter is the step from 'equal' to 'similar'.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The one formula
@@ -82,8 +89,9 @@ print("where you are: ", dictionary.get((2.0, 1.0)))
 # only; what comes out is made of values only. The sum is called **attention pooling**.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# By hand first. Two stations, weights $\tfrac14$ and $\tfrac34$, winds $(4, 0)$ and $(0, 8)$:
-#
+# By hand first. Two stations, weights $\tfrac14$ and $\tfrac34$, winds $(4, 0)$ and $(0, 8)$.
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # $$\tfrac14\,(4, 0) + \tfrac34\,(0, 8) = (1, 6).$$
 
 # %% slideshow={"slide_type": "fragment"}
@@ -91,6 +99,11 @@ weights = torch.tensor([[0.25, 0.75]])
 values = torch.tensor([[4.0, 0.0], [0.0, 8.0]])
 print((weights @ values).tolist())
 assert (weights @ values).tolist() == [[1.0, 6.0]]
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Let the room do the sum before you show it: half a minute. Ask which letter of the formula each
+# number is.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Four kinds of weights
@@ -102,7 +115,7 @@ assert (weights @ values).tolist() == [[1.0, 6.0]]
 # Draw rays from 0 through the hull: that is their **cone**. (Not their span: a weight is never
 # negative here.)
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "subslide"}
 kinds = {
     "cone: not negative": torch.tensor([0.3, 0.9, 0.2, 0.8]),
     "hull: sum 1 as well": torch.tensor([0.1, 0.5, 0.1, 0.3]),
@@ -113,7 +126,7 @@ for kind, weights in kinds.items():
     east, north = (weights @ winds).tolist()
     print(f"{kind:20}  sum {weights.sum():.1f}   wind ({east:5.2f}, {north:5.2f})")
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 figure, axes = plt.subplots(1, 4, figsize=(13, 3.9), sharex=True, sharey=True)
 order = [0, 3, 1, 2]  # the corners of the hull, one after the other
 cone = torch.stack([torch.zeros(2), 9 * winds[0], 9 * winds[2]])
@@ -135,7 +148,7 @@ plt.show()
 # that are only not negative it lies in a cone, beyond every reading; with weights that sum to one
 # inside the hull of the readings; with a single 1 on a reading; with equal weights at their mean.*
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # Read the four pictures from left to right.
 #
 # - **Not negative:** the answer lies in the *cone* of the values. It can be any length.
@@ -143,6 +156,11 @@ plt.show()
 #   longest value.
 # - **A single 1:** an ordinary database lookup.
 # - **All equal:** average pooling. The query no longer matters.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Before the list: which of the four pictures would you trust with your sailing boat, and why? Wait
+# for 'not the first: no station measured that much'. That is the hull.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # 'Never longer than the longest value' is the triangle inequality:
@@ -154,7 +172,7 @@ plt.show()
 # the other. An answer that may be longer than what went in can grow every time; inside the
 # hull it cannot.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 torch.manual_seed(0)
 random_weights = torch.rand(1000, 4)
 random_weights = random_weights / random_weights.sum(dim=1, keepdim=True)
@@ -177,7 +195,8 @@ print(f"the answer in the cone {(kinds['cone: not negative'] @ winds).norm():.1f
 # How much does station $i$ matter? Start with any number that is larger for closer stations,
 # its **score** $a(q, k_i)$. Here: minus half the squared distance. (Its exponential is the bell
 # curve, the Gaussian, so the package calls it `gaussian_score`.)
-#
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # Two steps make scores weights. Take $\exp$: every number becomes positive, the order stays, and
 # differences become ratios. Then divide by the sum. Together that is the **softmax**:
 #
@@ -186,7 +205,8 @@ print(f"the answer in the cone {(kinds['cone: not negative'] @ winds).norm():.1f
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # By hand: scores $0$ and $\ln 3$. Then $e^0 = 1$ and $e^{\ln 3} = 3$, the sum is 4,
 # and the weights are $\tfrac14$ and $\tfrac34$.
-#
+
+# %% [markdown] slideshow={"slide_type": "-"}
 # **Predict.** Add 100 to both scores. What happens to the weights?
 
 # %% slideshow={"slide_type": "fragment"}
@@ -202,6 +222,11 @@ print("without subtracting ", by_hand.tolist())
 # count. A computer even needs that: $e^{100}$ is too large for float32, so `softmax` first
 # subtracts the largest score, which changes nothing.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute, in pairs. Expect three votes: 'the larger one takes all', 'nothing', and 'it breaks',
+# which on a computer is right as well: see the last line. Keep all three on the board.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Now the whole thing for the walker, with the package's two functions: a score, then the
 # pooling.
@@ -213,6 +238,7 @@ check_shape(scores, (1, 4))  # 1 query, 4 keys
 check_shape(weights, (1, 4))
 check_shape(wind, (1, 2))  # 1 query, values of size 2
 
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 for name, score, weight in zip(names, scores[0].tolist(), weights[0].tolist(), strict=True):
     print(f"{name:8} score {score:6.2f}   weight {weight:.3f}")
 print(f"wind where you are: ({wind[0, 0]:.2f}, {wind[0, 1]:.2f}) km/h")
@@ -221,7 +247,7 @@ print(f"wind where you are: ({wind[0, 0]:.2f}, {wind[0, 1]:.2f}) km/h")
 # Harbour and Lake are equally far from you: same score, same weight. Hill and Forest are
 # farther and still have a say. (Rounded weights may miss 1 in the last digit.)
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 figure, ax = plt.subplots(figsize=(7, 4.5))
 ax.scatter(*places.T, s=40 + 600 * weights[0], color="tab:blue", zorder=3)
 ax.quiver(*places.T, *winds.T, color="tab:blue", **arrows)
@@ -236,6 +262,11 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: the map again. Harbour and Lake are now large dots, Hill and Forest small ones, and the
 # star has a black arrow of its own, between those of Harbour and Lake.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Compare with the guesses on the board: who was nearest, and by which rule? Somebody's rule was a
+# kind of weights: the nearest station is a lookup, half and half is a mean of two.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In two lines, the pooling is `weights = scores.softmax(dim=-1)` and `weights @ values`. The
@@ -254,7 +285,12 @@ show_source(attention_pooling)
 # **Predict.** Stand at (2.5, 1.0), nearest to the Lake. What are the four weights as $T \to 0$? As
 # $T \to \infty$? And does the *order* of the four stations ever change with $T$?
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes, in pairs. The ends are easily guessed; on the order expect two camps. Ask a 'yes' for
+# an example, and let a 'no' explain: dividing by a positive number keeps every 'larger than'.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 near_lake = torch.tensor([[2.5, 1.0]])
 temperatures = [0.1, 1.0, 10.0, 1000.0]
 figure, axes = plt.subplots(1, 4, figsize=(13, 3.6), sharey=True)
@@ -272,7 +308,7 @@ plt.show()
 # *Figure: four bar charts of the weights of the four stations at temperatures 0.1, 1, 10 and
 # 1000. At 0.1 the Lake has all the weight; at 1000 each station has a quarter.*
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 _, cold = attention_pooling(gaussian_score(near_lake, places) / 0.01, winds)
 _, hot = attention_pooling(gaussian_score(near_lake, places) / 1e6, winds)
 assert cold.argmax() == names.index("Lake") and cold.max() > 0.999
@@ -288,9 +324,13 @@ print("the order at every temperature:", ", ".join(orders[0]))
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Walk, and turn the temperature
 #
-# Now you hold the query. Move it east and north; turn the temperature. The dots grow with the
-# weights; on the right is the wind that you get, inside the hull of the readings.
-#
+# Now you hold the query. Move it east and north; turn the temperature.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The dots grow with the weights; on the right is the wind that you get, inside the hull of the
+# readings.
+
+# %% [markdown] slideshow={"slide_type": "-"}
 # **Question.** Stand at (2.5, 1.0). How cold may it get before the second-best station falls below
 # 5%? And find the one point on the sliders where three bars stay level, however you turn $T$.
 
@@ -319,7 +359,7 @@ def walk(figure, east=2.5, north=1.0, temperature=1.0):
     sky.set(xlim=(0, 12), ylim=(0, 11))
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 from ipywidgets import FloatLogSlider
 
 from d2l_attention.widgets import explore
@@ -338,7 +378,14 @@ explore(
 # for you; middle, the four weights as bars; right, the plane of winds with the answer as a cross
 # inside the hull.*
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# On a slide each slider has six stops: enough to show cold, hot and the hull, not to answer. Open
+# the cell in JupyterLab for the search, and let somebody call the moves: 'colder, stop'. For the
+# second question wait two minutes. The hint: which point is equally far from three stations?
+# (The centre of the circle through them.)
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 for temperature in (0.40, 0.51, 0.60):
     _, weights = attention_pooling(gaussian_score(near_lake, places) / temperature, winds)
     first, second = weights[0].topk(2).values.tolist()
@@ -347,7 +394,7 @@ for temperature in (0.40, 0.51, 0.60):
 level = gaussian_score(torch.tensor([[2.0, 1.5]]), places)[0]
 assert level[0] == level[1] == level[3]  # Harbour, Hill and Lake: 2.5 km each
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # About 0.51. And the point is (2.0, 1.5): Harbour, Hill and Lake are each 2.5 km away. Equal scores
 # stay equal at any temperature.
 
@@ -355,17 +402,19 @@ assert level[0] == level[1] == level[3]  # Harbour, Hill and Lake: 2.5 km each
 # ## What attention does not mind
 #
 # Three properties that will matter when the database is a sentence.
-#
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # 1. The **order** of the pairs does not matter. 'Dog bites man' and 'man bites dog' are the same
 #    database: a gift and a problem. (Positions, in a later chapter, repair it.)
 # 2. The **number** of pairs is free: the same code runs on 4 or 4,000. The answer does change.
 # 3. The pairs may **change** at any time. Nothing is trained again, because nothing was trained.
-#
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # **Predict.** A fifth station opens 300 m from where you stand. It reports calm air. What happens
 # to your wind?
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 def ask(query, keys, values):
     return attention_pooling(gaussian_score(query, keys), values)[0]
 
@@ -376,6 +425,7 @@ assert torch.allclose(ask(you, places, winds), ask(you, places[shuffled], winds[
 many_places, many_winds = torch.randn(4000, 2), torch.randn(4000, 2)
 check_shape(ask(you, many_places, many_winds), (1, 2))
 
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 more_places = torch.cat([places, torch.tensor([[2.0, 1.3]])])
 more_winds = torch.cat([winds, torch.zeros(1, 2)])
 print(f"speed with 4 stations {ask(you, places, winds).norm():.2f} km/h")
@@ -386,8 +436,9 @@ assert ask(you, more_places, more_winds).norm() < ask(you, places, winds).norm()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Let the room find the example for property 1 before you show the slide: which two sentences have
-# the same words and different meanings?
+# Let the room find the example for property 1 before you show the list: which two sentences have
+# the same words and different meanings? At the prediction, a show of hands: a fifth less, half, or
+# less than half? Expect 'a fifth': one station in five. Weights go by nearness, not by head.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why it can learn
@@ -395,7 +446,8 @@ assert ask(you, more_places, more_winds).norm() < ask(you, places, winds).norm()
 # A lookup picks one answer. Move the query a little and the same answer comes back: the gradient
 # is zero, so nothing tells a network which way to move. With the softmax every key has a say,
 # if a small one, and there is a slope to follow.
-#
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # Raise score $i$ alone. By the quotient rule its own weight grows at the rate $a_i(1 - a_i)$, and
 # every other weight $a_j$ shrinks at the rate $a_j a_i$. So the output moves at the rate
 #
@@ -408,9 +460,9 @@ assert ask(you, more_places, more_winds).norm() < ask(you, places, winds).norm()
 #
 # $$\bigl(\operatorname{diag}(\mathbf a) - \mathbf a\,\mathbf a^\top\bigr)\, V$$
 #
-# PyTorch finds the same by itself:
+# PyTorch finds the same by itself. For the walker:
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 scores = gaussian_score(you, places)[0].requires_grad_()
 output, weights = attention_pooling(scores[None], winds)
 a = weights[0].detach()
@@ -425,6 +477,11 @@ assert torch.allclose(by_formula, a[:, None] * (winds - output.detach()), atol=1
 assert (by_formula != 0).all()
 for name, (east, north) in zip(names, by_formula.tolist(), strict=True):
     print(f"{name:8} per unit of its score the wind moves by ({east:5.2f}, {north:5.2f})")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Before the numbers: Harbour and Lake have the same weight. Do they pull equally hard? Wait a
+# minute; expect 'yes'. No: the Lake's wind is nearly the output, so $v_i - \mathbf o$ is small.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Two fine points, because they return later.
@@ -457,15 +514,18 @@ print("weight is 0 at scores 0, -80 and -110:", (far_apart == 0).tolist())
 # Row $i$ of $A$ belongs to walker $i$ and sums to one. No row waits for another: that is why
 # attention runs well on hardware that does thousands of multiplications at once.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "fragment"}
 walkers = torch.linspace(0, 1, 9)[:, None] * torch.tensor([[4.0, 3.0]])
 check_shape(walkers, (9, 2))
 winds_on_the_way, weights = attention_pooling(gaussian_score(walkers, places), winds)
 check_shape(weights, (9, 4))
 check_shape(winds_on_the_way, (9, 2))
+
+# %% slideshow={"slide_type": "skip"}
 one_by_one = torch.cat([ask(walker[None], places, winds) for walker in walkers])
 assert torch.allclose(winds_on_the_way, one_by_one, atol=1e-6)
 
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 figure, ax = plt.subplots(figsize=(7, 5))
 labels = [f"{5 * step / 8:.1f} km" for step in range(9)]
 heatmap(ax, weights, labels, names, numbers=True, vmax=1.0)

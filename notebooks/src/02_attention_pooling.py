@@ -72,7 +72,7 @@ set_style()
 # | 50 | 15 | 0.25 | 0.25 / 1.25 = 0.2 | 140 |
 # | | | sum 1.25 | sum 1 | **580 €** |
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 sizes = torch.tensor([20.0, 30.0, 50.0])
 rents = torch.tensor([400.0, 600.0, 700.0])
 query = torch.tensor([35.0])
@@ -87,7 +87,7 @@ torch.testing.assert_close(weights, torch.tensor([[0.2, 0.6, 0.2]]))
 torch.testing.assert_close(rent, torch.tensor([580.0]))
 print(f"weights {[round(w, 2) for w in weights[0].tolist()]}   rent {rent.item():.0f}")
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 grid = torch.arange(5.0, 66.0)
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(6.5, 4.2), sharex=True)
 top.plot(sizes, rents, "o", markersize=10, color="black", label="known flats")
@@ -116,7 +116,10 @@ plt.show()
 # $$f(q) = \sum_i \frac{\alpha(q, k_i)}{\sum_j \alpha(q, k_j)}\, v_i$$
 #
 # Nadaraya and Watson published it in 1964, independently. It is attention pooling, fifty years
-# before the first neural translator used it. After its checks the package's code is four lines:
+# before the first neural translator used it.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# After its checks the package's code is four lines:
 
 # %% slideshow={"slide_type": "skip"}
 show_source(nadaraya_watson)
@@ -133,20 +136,27 @@ show_source(nadaraya_watson)
 more_sizes = torch.cat([sizes, torch.tensor([36.0])])
 more_rents = torch.cat([rents, torch.tensor([800.0])])
 new_rent, new_weights = nadaraya_watson(more_sizes, more_rents, query, triangle_20)
-torch.testing.assert_close(new_rent, torch.tensor([675.0]))
 print(f"rent {new_rent.item():.0f}   weight of the new flat {new_weights[0, 3].item():.2f}")
+
+# %% slideshow={"slide_type": "skip"}
+torch.testing.assert_close(new_rent, torch.tensor([675.0]))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # From 580 to 675, and nothing is trained again: one more row in the table is all it takes. The
 # new flat is nearly ours, so it takes 43% of the vote.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Hands up for 'less than 50', then for 'more'. Expect most for less: one flat in four. Then ask the
+# second question and wait: who knows regression wants to fit again, and there is nothing to fit.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ### Values need not be numbers
 #
 # Which of the three flats has a balcony? No, yes, yes. Write that as one column per answer
 # ('one-hot') and use the *same* weights. The average is now a probability.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 has_balcony = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])  # columns: no, yes
 probabilities = weights @ has_balcony
 torch.testing.assert_close(probabilities, torch.tensor([[0.2, 0.8]]))
@@ -166,7 +176,13 @@ print("no {:.1f}   yes {:.1f}".format(*probabilities[0].tolist()))
 #
 # **Predict.** One of the four gives the same answer whatever you ask. Which?
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Half a minute, the room calls it out. Ask back which rule of the first vote each kernel is: the
+# average was the constant, 'the nearest flat' is not among them (it comes with a small width). The
+# dashed curve in the next picture is Epanechnikov's own kernel; the notebook tells its story.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 kernels = (gaussian, boxcar, constant, epanechikov)
 x = torch.linspace(-2.5, 2.5, 501)
 figure, axes = plt.subplots(1, 4, figsize=(11, 3), sharey=True)
@@ -184,7 +200,7 @@ plt.show()
 # a flat line at 1, and a triangle from −1 to 1. Over the triangle lies a dashed parabola,
 # Epanechnikov's own kernel, which is broader.*
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ### A name to mend
 #
 # The book calls the triangle *Epanechikov*. The statistician's name is Epanechnikov, with one n
@@ -192,7 +208,7 @@ plt.show()
 # line. The triangle is a close relative. We keep the book's name and formula, so that its code
 # runs here.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 half = torch.tensor(0.5)
 print("triangle at 0.5:", epanechikov(half).item(), "  parabola at 0.5:", (1 - half**2).item())
 assert epanechikov(half) == 0.5
@@ -210,7 +226,7 @@ assert boxcar(torch.tensor(1.0)) == 0
 # **Predict.** Epanechnikov's kernel is usually written with a factor $\tfrac34$ in front. Multiply
 # a kernel by $\tfrac34$: does the prediction shrink to $\tfrac34$, change a little, or stay?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 rent_scaled, weights_scaled = nadaraya_watson(
     sizes, rents, query, lambda distance: 0.75 * triangle_20(distance)
 )
@@ -269,7 +285,7 @@ def draw_weights(ax, weights, vmax):
     ax.set_xlabel("key at x =")
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 figure, axes = plt.subplots(1, 4, figsize=(11, 3.1), sharey=True)
 for ax, kernel in zip(axes, kernels, strict=True):
     prediction, weights = nadaraya_watson(x_train, y_train, x_val, kernel)
@@ -285,7 +301,7 @@ plt.show()
 # down and rises again. Gaussian, boxcar and triangle follow it with flattened bumps, the boxcar
 # in steps; the constant kernel is a horizontal line at the mean.*
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 flat, _ = nadaraya_watson(x_train, y_train, x_val, constant)
 torch.testing.assert_close(flat, y_train.mean().expand(50))
 
@@ -300,6 +316,11 @@ print(f"the true curve itself     {noise:15.1f}")
 # The last line is the floor. The noise has variance 1, so even the true curve misses fresh
 # points by about 1. What lies above 1 is ours to win.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Before the errors: which of the four would you trust at $x = 2$, and how could we find out without
+# the dashed line? One minute; somebody says 'with points that it has not seen'.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The same fits, seen as weights
 #
@@ -307,7 +328,7 @@ print(f"the true curve itself     {noise:15.1f}")
 #
 # **Predict.** How does the picture of the constant kernel look? And the boxcar's?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 figure, axes = plt.subplots(1, 4, figsize=(11.5, 3.4), sharey=True)
 for ax, kernel in zip(axes, kernels, strict=True):
     _, weights = nadaraya_watson(x_train, y_train, x_val, kernel)
@@ -344,11 +365,12 @@ for kernel in kernels:
 # **Predict.** All similarities are 0. What does 'divide by the sum' give?
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 def boxcar_20(distance):
     return boxcar(distance / 20)
 
 
+# %% slideshow={"slide_type": "fragment"}
 loft = torch.tensor([120.0])
 similarity = boxcar_20(loft - sizes)
 by_the_book = similarity / similarity.sum()
@@ -356,8 +378,15 @@ rent, weights = nadaraya_watson(sizes, rents, loft, boxcar_20)
 print("similarities", similarity.tolist())
 print("the book    ", by_the_book.tolist())
 print("the package ", weights[0].tolist(), "-> rent", rent.item())
+
+# %% slideshow={"slide_type": "skip"}
 assert torch.cat([by_the_book, weights[0]]).mean().isnan()
 assert not weights.any()
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# For the vote: an error, 0, NaN, or the average? One minute. Then ask what a website should show
+# the owner of the loft. There is no right number; that it must know it has none is the point.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # 0/0 is NaN, 'not a number', and it spreads: one NaN makes the mean of a whole batch NaN. The
@@ -367,7 +396,7 @@ assert not weights.any()
 # A rent of 0 € is **not a prediction** either. It means 'I have nobody to ask'. Look at the sum
 # of the weights: 1 is an answer, 0 is a shrug.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 _, weights = nadaraya_watson(sizes, rents, torch.tensor([35.0, 65.0, 120.0]), boxcar_20)
 for size, total in zip((35, 65, 120), weights.sum(dim=1).tolist(), strict=True):
     print(f"{size:3d} m²: weights sum to {total:.0f}", "" if total else " -> do not use")
@@ -383,7 +412,7 @@ assert weights.sum(dim=1).tolist() == [1, 1, 0]
 # width 3?
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 def with_width(kernel, width):
     return lambda difference: kernel(difference / width)
 
@@ -396,7 +425,7 @@ def fresh_error(kernel):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Three widths, each seen twice: above as a curve, below as weights.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 figure, axes = plt.subplots(2, 3, figsize=(9.6, 6.4), sharey="row")
 for (top, bottom), width in zip(axes.T, (0.05, 0.32, 3.0), strict=True):
     kernel = with_width(gaussian, width)
@@ -416,17 +445,16 @@ plt.show()
 # dark band of weights. Width 0.32: a smooth curve near the truth, a soft band. Width 3: an almost
 # flat line, weights spread evenly over all keys.*
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# Read the picture by columns, curve above and weights below.
-#
-# - **Narrow**: a query asks one or two keys. Their noise is your noise.
-# - **Wide**: a query asks everybody. The answer hardly depends on the question.
-# - **Between**: enough neighbours to average the noise away, all near enough to know.
-#
+# %% [markdown] slideshow={"slide_type": "-"}
 # **Question.** At width 0.05 the curve shoots up to 4.8 at $x = 4$. How many keys does the query
 # there listen to? Read it from the heat map, then check.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Have somebody walk to the screen and put a finger on the row of the query at 4. The colour scale
+# ends at 0.3, so 'dark' alone does not say one key; that the neighbours are white does.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 prediction, weights = nadaraya_watson(x_train, y_train, x_val, with_width(gaussian, 0.05))
 row = weights[40]  # the query at 4.0
 loudest = row.argmax()
@@ -435,18 +463,20 @@ print(f"the key at {key:.2f} has weight {weight:.2f} and value {value:.1f}")
 print(f"prediction {prediction[40]:.1f}, truth {f(x_val[40]):.1f}")
 assert weight > 0.99
 
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Have somebody walk to the screen and put a finger on the row of the query at 4. The colour scale
-# ends at 0.3, so 'dark' alone does not say one key; that the neighbours are white does.
+# %% [markdown] slideshow={"slide_type": "-"}
+# One, and its noise is the curve's. Read the picture by columns, curve above and weights below.
+#
+# - **Narrow**: a query asks one or two keys. Their noise is your noise.
+# - **Wide**: a query asks everybody. The answer hardly depends on the question.
+# - **Between**: enough neighbours to average the noise away, all near enough to know.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ### The two ends
 #
 # Shrink the width, and the nearest key takes everything: a lookup, as chapter 1's cold end.
 # Stretch it, and all keys count alike: the constant kernel, the hot end.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 nearest = (x_val[:, None] - x_train).abs().argmin(dim=1)
 for width in (0.32, 0.05, 0.02):
     _, weights = nadaraya_watson(x_train, y_train, x_val, with_width(gaussian, width))
@@ -458,13 +488,13 @@ wide, _ = nadaraya_watson(x_train, y_train, x_val, with_width(gaussian, 1000.0))
 torch.testing.assert_close(wide, y_train.mean().expand(50), atol=1e-3, rtol=0)
 print(f"width 1000: every prediction is the mean of the data, {y_train.mean():.2f}")
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ### How many keys does a query listen to?
 #
 # A number for it: $1 / \sum_i w_i^2$. If $m$ keys share the weight equally it is $m$; if one key
 # has everything it is 1. Call it the **effective number of keys**.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 for width in (0.05, 0.32, 3.0):
     _, weights = nadaraya_watson(x_train, y_train, x_val, with_width(gaussian, width))
     effective = 1 / weights.square().sum(dim=1)
@@ -477,7 +507,12 @@ for width in (0.05, 0.32, 3.0):
 #
 # **Predict.** Which of the two errors would lead you astray, and in which direction?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes, in pairs, and let one pair draw both curves on the board before the next slide. The
+# hint, if they are stuck: how wrong is a very narrow width on a point that it has seen?
+
+# %% slideshow={"slide_type": "skip"}
 widths = torch.logspace(-1.5, 1, 26)
 train_errors, fresh_errors = [], []
 for width in widths:
@@ -491,7 +526,7 @@ print(f"best width {widths[best]:.2f}: fresh error {fresh_errors[best]:.2f}")
 assert min(train_errors) == train_errors[0]  # the narrowest
 assert 0 < best < 25  # neither end
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 figure, ax = plt.subplots(figsize=(7.5, 3.7))
 ax.semilogx(widths, train_errors, "--", color="C1", label="on its own 40 points")
 ax.semilogx(widths, fresh_errors, color="C0", label="on 200 fresh points")
@@ -519,7 +554,8 @@ plt.show()
 #
 # Choose a kernel, turn the width. Left the curve, in the middle the weights, right the error on
 # fresh points, with a dot where you stand.
-#
+
+# %% [markdown] slideshow={"slide_type": "-"}
 # **Question.** Which kernel leaves the bottom of its valley fastest when you make the width
 # smaller? Look at the heat map to see why.
 
@@ -542,7 +578,7 @@ def tune(figure, kernel=gaussian, width=1.0):
     valley.set(title=f"error {fresh_error(stretched):.2f}", xlabel="width", ylim=(0, 5))
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 from ipywidgets import FloatLogSlider
 
 from d2l_attention.widgets import explore
@@ -559,11 +595,17 @@ explore(
 # *Figure: an interactive view of three panels: data with the fitted curve, the weights as a heat
 # map, and the error on fresh points against the width, with a dot at the width that is set.*
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The buttons and the slider work here. Start with the Gaussian and let the room say where to stop;
+# then the boxcar, slowly to the left, until the heat map shows its first white rows. Ask what a
+# white row means before you go on: a query that nobody answers.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 for kernel in (gaussian, boxcar, epanechikov):
     print(f"{kernel.__name__:12s} at width 0.03: error {fresh_error(with_width(kernel, 0.03)):.1f}")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # Boxcar and triangle have an edge. Below some width most queries find *nobody* in reach, and
 # their prediction is 0. The Gaussian always has its nearest key.
 
@@ -574,7 +616,7 @@ for kernel in (gaussian, boxcar, epanechikov):
 #
 # **Predict.** Give each kernel its own best width. By how much does the best kernel win now?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 lowest = []
 for kernel in (gaussian, boxcar, epanechikov):
     errors = [fresh_error(with_width(kernel, width)) for width in widths]
@@ -603,15 +645,20 @@ assert max(lowest) - min(lowest) < 0.05
 # **softmax** of the scores $-(q - k_i)^2 / 2$. And you know the score: it weighed the four weather
 # stations of chapter 1.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The three flats again, now with a Gaussian of width 20 m²: a score, then a softmax.
+
+# %% slideshow={"slide_type": "-"}
 scores = gaussian_score(query[:, None], sizes[:, None], width=20.0)
 print("scores ", [round(s, 3) for s in scores[0].tolist()])
 print("softmax", [round(w, 3) for w in scores.softmax(dim=-1)[0].tolist()])
 
+# %% slideshow={"slide_type": "skip"}
 # Distances 15, 5, 15 are 0.75, 0.25, 0.75 widths
 by_hand = [-(0.75**2) / 2, -(0.25**2) / 2, -(0.75**2) / 2]
 torch.testing.assert_close(scores, torch.tensor([by_hand]))
 
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 rent, weights = nadaraya_watson(sizes, rents, query, with_width(gaussian, 20.0))
 torch.testing.assert_close(scores.softmax(dim=-1), weights)
 print(f"rent    {rent.item():.0f}   (plain average {rents.mean().item():.0f})")
@@ -632,6 +679,7 @@ def pool(queries, keys, values, width):
     return output[:, 0], weights
 
 
+# %% slideshow={"slide_type": "skip"}
 output, weights = pool(x_val, x_train, y_train, width=0.32)
 check_shape(weights, (50, 40))
 expected = nadaraya_watson(x_train, y_train, x_val, with_width(gaussian, 0.32))
@@ -643,10 +691,13 @@ show_source(gaussian_score)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The width is a temperature
 #
-# In chapter 1 a temperature $T$ divided the scores. Here width² divides them. So narrow is cold,
-# wide is hot, and $T = \text{width}^2$.
+# In chapter 1 a temperature $T$ divided the scores. Here width² divides them:
+#
+# $$-\frac12\Bigl(\frac{q - k}{\text{width}}\Bigr)^2 = \frac{-(q - k)^2/2}{\text{width}^2}$$
+#
+# So $T = \text{width}^2$: narrow is cold, wide is hot.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 plain = gaussian_score(x_val[:, None], x_train[:, None])
 torch.testing.assert_close(
     gaussian_score(x_val[:, None], x_train[:, None], width=0.32), plain / 0.32**2
@@ -659,7 +710,7 @@ torch.testing.assert_close(
 # flat has 50 m². What does each of the two routes answer: kernel and division, or score and
 # softmax?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 castle = torch.tensor([2000.0])
 rent, weights = nadaraya_watson(sizes, rents, castle, with_width(gaussian, 20.0))
 print("kernel and division: sum of weights", weights.sum().item(), "  rent", rent.item())
@@ -669,12 +720,17 @@ rent, weights = pool(castle, sizes, rents, width=20.0)
 print("score and softmax:   sum of weights", weights.sum().item(), "  rent", rent.item())
 torch.testing.assert_close(weights, torch.tensor([[0.0, 0.0, 1.0]]))
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # The castle is 97.5 widths away, and $e^{-97.5^2/2}$ is too small a number for the computer: it
 # becomes 0, and we are back at 0/0. The softmax first subtracts the largest score from all. On
 # paper that changes nothing; here it saves the nearest flat's vote.
 #
 # (700 € for a castle is still a poor price. Without a mask, a softmax never shrugs.)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute. The room has just learned that the two are equal, so expect 'the same, 700'. Show the
+# numbers, wait for the protest, then explain.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### And the other kernels?
@@ -683,7 +739,7 @@ torch.testing.assert_close(weights, torch.tensor([[0.0, 0.0, 1.0]]))
 # constant kernel is the same without a mask. In chapter 9 the boxcar comes back, with positions in
 # a sentence for keys, as the 'sliding window'.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 no_scores = torch.zeros(50, 40)
 near = (x_val[:, None] - x_train).abs() < 1
 output, weights = attention_pooling(no_scores, y_train[:, None], mask=near)
@@ -694,7 +750,7 @@ output, weights = attention_pooling(no_scores, y_train[:, None])
 expected = nadaraya_watson(x_train, y_train, x_val, constant)
 torch.testing.assert_close((output[:, 0], weights), expected)
 
-# %% [markdown] slideshow={"slide_type": "slide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ## One width for all?
 #
 # The 40 points lie evenly. Real data do not: many small flats, few large ones.
@@ -717,7 +773,7 @@ x_exam = torch.cat([torch.rand(300), 1 + 5 * torch.rand(300)])  # crowded half, 
 y_exam = g(x_exam) + 0.7 * torch.randn(600)
 x_line = torch.cat([torch.linspace(0, 1, 200), torch.linspace(1, 6, 200)])  # to draw a curve with
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ### Let the data set the width
 #
 # Ask four neighbours. The width is the distance to the **fourth nearest** key: short in a crowd,
@@ -726,7 +782,7 @@ x_line = torch.cat([torch.linspace(0, 1, 200), torch.linspace(1, 6, 200)])  # to
 # In code the width becomes a column, one entry for each query. All else stays as it was.
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 def distance_to_neighbour(queries, keys, k):
     distances = (queries[:, None] - keys).abs()  # (Q, K)
     return distances.kthvalue(k, dim=1, keepdim=True).values
@@ -737,7 +793,7 @@ column = distance_to_neighbour(torch.tensor([0.4, 9.0]), torch.tensor([0.0, 1.0,
 check_shape(column, (2, 1))
 torch.testing.assert_close(column, torch.tensor([[0.6], [7.0]]))
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 choices = {"0.03": 0.03, "0.6": 0.6, "4th key": distance_to_neighbour(x_exam, x_uneven, k=4)}
 exam = {}
 for name, width in choices.items():
@@ -748,7 +804,7 @@ for name, width in choices.items():
 
 assert sum(exam["4th key"]) < min(sum(exam["0.03"]), sum(exam["0.6"]))
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 to_fourth = distance_to_neighbour(x_line, x_uneven, k=4)
 titles = ("0.03 copies noise on the right", "0.6 flattens the left", "4th key: serves both")
 figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.2), sharey=True)
@@ -761,7 +817,7 @@ axes[0].set_ylabel("y")
 axes[2].legend(loc="lower right", fontsize=12, frameon=False)
 plt.show()
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # *Figure: the same uneven data three times. Width 0.03 follows the two swings on the left but jumps
 # from point to point on the right; width 0.6 is calm on the right but flat on the left; the width
 # from the fourth key follows the swings and is calmer on the right, but dips just after 1.*
@@ -776,7 +832,7 @@ four = (1.2 - x_uneven).abs().topk(4, largest=False).indices
 assert (x_uneven[four] < 1).all()
 assert (y_uneven[four] < g(torch.tensor(1.2))).all()
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Is that luck? Twenty new draws of data. On one side the distance to the fourth key, fixed in
 # advance. On the other the best of eleven single widths, chosen **after** seeing the exam.
 
@@ -800,7 +856,7 @@ wins = sum(neighbours_win(seed) for seed in range(20))
 print(f"the fourth key's distance wins {wins} of 20 times")
 assert wins >= 15
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Mostly not luck, and no magic either. It works because this curve is calm **where data are
 # sparse**. If it swings in the desert, no width helps: nobody was there to see it.
 #
@@ -848,7 +904,7 @@ for kernel, trainable in ((gaussian, True), (boxcar, False)):
 # minimises the error on the training points. Where does it arrive: near 0.32, far above, or far
 # below?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 seen, weights_seen = learn_width()
 for step in (0, 20, 50, 100, 399):
     print("step {:3d}   width {:.3f}   training error {:.2f}".format(step, *seen[step]))
@@ -862,7 +918,7 @@ assert seen[-1][0] < seen[-2][0]  # and still shrinking
 # The usual wrong vote is 'near 0.32': the room forgets that the queries stand among the keys. Give
 # two minutes to find out why before you go on; somebody says 'it looks at itself'.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 prediction, _ = pool(x_fresh, x_train, y_train, seen[-1][0])
 error_seen = (prediction - y_fresh).square().mean().item()
 print(f"error on fresh points {error_seen:.1f}, on its own points {seen[-1][1]:.1f}")
@@ -878,7 +934,7 @@ assert error_seen > (y_train.mean() - y_fresh).square().mean()  # worse than a f
 # key can score higher. Shrink the width, and each point copies its own answer. It is an exam with
 # the solution on the desk.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 assert (weights_seen.argmax(dim=1) == torch.arange(40)).all()
 print(f"mean weight of a point on itself: {weights_seen.diagonal().mean().item():.2f}")
 
@@ -887,23 +943,31 @@ print(f"mean weight of a point on itself: {weights_seen.diagonal().mean().item()
 #
 # A mask says who may attend to whom: True = may attend. Everybody may, except each point to
 # itself. That is one line. Statisticians call it **leave-one-out**.
-#
+
+# %% slideshow={"slide_type": "-"}
+others = ~torch.eye(40, dtype=torch.bool)
+
+# %% [markdown] slideshow={"slide_type": "-"}
 # **Predict.** Same start, same steps. Where does the width arrive now?
 
-# %% slideshow={"slide_type": "fragment"}
-others = ~torch.eye(40, dtype=torch.bool)
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 hidden, weights_hidden = learn_width(mask=others)
 for step in (0, 20, 50, 100, 399):
     print("step {:3d}   width {:.2f}   training error {:.2f}".format(step, *hidden[step]))
 assert not weights_hidden.diagonal().any()
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 prediction, _ = pool(x_fresh, x_train, y_train, hidden[-1][0])
 error_hidden = (prediction - y_fresh).square().mean().item()
 print(f"error on fresh points {error_hidden:.2f}, best of the 26 widths {min(fresh_errors):.2f}")
 assert error_hidden < 1.01 * min(fresh_errors)
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Votes now go to 'near 0.32', and they are right. Ask why the training error may be trusted this
+# time: each point is predicted by others only, so it is a fresh point for them.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.4))
 for run, style, name in ((seen, "C1--", "may see itself"), (hidden, "C0-", "masked")):
     run_widths, losses = zip(*run, strict=True)
@@ -921,7 +985,7 @@ plt.show()
 # 0.01 and is still falling; the solid masked run settles on the dotted line at 0.32. Right, the
 # training error: unmasked goes to 0, masked stays near 1.*
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8), sharey=True)
 titles = ("May see itself: it only copies", "Masked: it asks its neighbours")
 for ax, weights, title in zip(axes, (weights_seen, weights_hidden), titles, strict=True):
@@ -954,7 +1018,12 @@ plt.show()
 #
 # **Predict.** What happens to the width of the useless coordinate?
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Three votes: to 0, stays, grows. Two minutes. 'To 0' is a common wish ('remove it'); ask what a
+# width of 0 would do: only keys with exactly your house number would count.
+
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(1)
 keys = torch.rand(60, 2) * 5  # column 0 matters, column 1 does not
 values = f(keys[:, :1]) + torch.randn(60, 1)
@@ -962,7 +1031,7 @@ others = ~torch.eye(60, dtype=torch.bool)
 fresh_keys = torch.rand(300, 2) * 5
 fresh_values = f(fresh_keys[:, :1]) + torch.randn(300, 1)
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "subslide"}
 log_widths = torch.zeros(2, requires_grad=True)
 for _ in range(1000):
     stretched = keys / log_widths.exp()
@@ -973,11 +1042,13 @@ for _ in range(1000):
         log_widths -= 0.2 * gradient
 learned = log_widths.exp().detach()
 print("width of what matters {:.1f}, of the house number {:.0f}".format(*learned.tolist()))
+
+# %% slideshow={"slide_type": "skip"}
 assert learned[0] < 0.6
 assert learned[1] > 5  # wider than the whole range of the data
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 def error_with(widths):
     scores = gaussian_score(fresh_keys / widths, keys / widths)
     output, _ = attention_pooling(scores, values)
@@ -994,13 +1065,13 @@ assert error_with(learned) < shared
 #
 # Nobody told it what matters. It found a geometry in which 'near' means 'useful'.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # Dividing each coordinate by its width is multiplication by a diagonal matrix
 # $W = \mathrm{diag}(1/\text{widths})$. So we have learned a matrix that queries and keys pass
 # through before they meet. Later the matrices are full, one for queries and one for keys. Their
 # names are $W_q$ and $W_k$.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 W = torch.diag(1 / learned)
 torch.testing.assert_close(
     gaussian_score(fresh_keys @ W, keys @ W), gaussian_score(fresh_keys / learned, keys / learned)
@@ -1012,7 +1083,7 @@ torch.testing.assert_close(
 # **Predict.** The data end just before $x = 5$, where the true curve is rising. What does the
 # model say at $x = 8$?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 outside, _ = pool(torch.tensor([8.0]), x_train, y_train, 0.32)
 print(f"prediction {outside.item():.1f}   truth {f(torch.tensor(8.0)).item():.1f}")
 assert y_train.min() <= outside <= y_train.max()
@@ -1025,6 +1096,11 @@ assert y_train.min() <= outside <= y_train.max()
 #
 # The last point is what the rest of the course repairs: learn what is compared.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Let somebody continue the curve on the board by hand to $x = 8$. Then ask where the model's curve
+# must stay: between the lowest and the highest value, the hull of chapter 1.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Only the score will change
 #
@@ -1035,7 +1111,7 @@ assert y_train.min() <= outside <= y_train.max()
 #
 # **Predict.** Which key wins with the Gaussian score? Which with the dot product?
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 q = torch.tensor([[1.0, 0.0]])
 k = torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0]])
 v = torch.tensor([[10.0], [20.0], [30.0]])
