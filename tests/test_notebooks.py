@@ -7,6 +7,8 @@ import jupytext
 import nbformat
 import pytest
 
+from d2l_attention.exercises.registry import load_chapter
+
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 CHAPTERS = [
@@ -116,6 +118,19 @@ def test_the_first_cell_says_what_awaits_the_student(path):
     assert first.cell_type == "markdown" and first.source.startswith("# ")
     for needed in (r"\*\*You will\*\*", r"\d+ minutes", r"(?i)builds? on", r"D2L.*\b11\b"):
         assert re.search(needed, first.source, re.DOTALL), f"the first cell lacks {needed}"
+
+
+@notebook_paths
+def test_the_minutes_are_those_of_the_exercises(path):
+    """In the chapter's first cell, and in the README's table."""
+    number = int(path.stem[:2])
+    exercises = sum(exercise.minutes for exercise in load_chapter(number).exercises)
+    first = " ".join(read(path).cells[0].source.split())
+    reading = re.search(r"About (\d+) minutes", first)[1]
+    if number > 0:  # chapter 0 has one exercise, of a minute
+        assert f"About {reading} minutes, and {exercises} for the exercises" in first
+    row = re.search(rf"^\| \[{number:02d} .*$", (ROOT / "README.md").read_text(), re.MULTILINE)[0]
+    assert f"({path.relative_to(ROOT)})" in row and f"| {reading} + {exercises} |" in row
 
 
 @notebook_paths

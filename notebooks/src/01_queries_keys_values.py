@@ -4,7 +4,7 @@
 # **You will** answer a question from a database that does not hold the answer, see why
 # weights that sum to one are safe, and find the slope that lets attention learn.
 #
-# About 35 minutes. Builds on chapter 0. The book (D2L): section 11.1.
+# About 35 minutes, and 43 for the exercises. Builds on chapter 0. The book (D2L): section 11.1.
 
 # %% slideshow={"slide_type": "skip"}
 import matplotlib.pyplot as plt

@@ -6,7 +6,7 @@
 # - see what a width that is too narrow or too wide does, and find the one in between;
 # - train your first attention, fall into its classic trap, and climb out with a mask.
 #
-# About 60 minutes. Builds on chapter 1. The book (D2L): section 11.2.
+# About 60 minutes, and 61 for the exercises. Builds on chapter 1. The book (D2L): section 11.2.
 
 # %% slideshow={"slide_type": "skip"}
 import math

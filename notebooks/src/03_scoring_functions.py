@@ -7,7 +7,7 @@
 # - write $\operatorname{softmax}(QK^\top/\sqrt d)\,V$ for a batch, and choose between four scores
 #   by what they can do and what they cost.
 #
-# About 70 minutes. Builds on chapter 2. The book (D2L): section 11.3.
+# About 70 minutes, and 66 for the exercises. Builds on chapter 2. The book (D2L): section 11.3.
 
 # %% slideshow={"slide_type": "skip"}
 import matplotlib.pyplot as plt

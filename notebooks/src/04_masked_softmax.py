@@ -6,7 +6,7 @@
 # - choose the number that hides a score, and see three popular choices fail;
 # - prove by experiment that nothing leaks, in your own code or in anybody's.
 #
-# About 70 minutes. Builds on chapter 3. The book (D2L): section 11.3.2.
+# About 70 minutes, and 74 for the exercises. Builds on chapter 3. The book (D2L): section 11.3.2.
 
 # %% slideshow={"slide_type": "skip"}
 import math

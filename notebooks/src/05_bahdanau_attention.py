@@ -6,8 +6,8 @@
 # - let its decoder look back at each step, and measure what that is worth;
 # - compare where attention looks with the true word alignments, and mend the difference.
 #
-# About 80 minutes; three cells train, one to two minutes together. Builds on chapters 3 and 4. The
-# book (D2L): section 11.4, with 10.5 to 10.8.
+# About 80 minutes, and 73 for the exercises; three cells train, one to two minutes together.
+# Builds on chapters 3 and 4. The book (D2L): section 11.4, with 10.5 to 10.8.
 
 # %% slideshow={"slide_type": "skip"}
 import math

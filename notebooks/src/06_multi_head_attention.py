@@ -7,7 +7,8 @@
 #   sentence;
 # - look into trained heads, and test by removal what their heat maps suggest.
 #
-# About 75 minutes. Builds on chapters 3 and 4. The book (D2L): section 11.5.
+# About 75 minutes, and 69 for the exercises. Builds on chapters 3 and 4. The book (D2L): section
+# 11.5.
 
 # %% slideshow={"slide_type": "skip"}
 import copy
