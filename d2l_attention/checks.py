@@ -95,8 +95,9 @@ def check_valid_lens(valid_lens: Tensor, num_keys: int) -> tuple[int, int]:
         raise ValueError(
             f"valid_lens must have shape (B,) or (B, Q), got {tuple(valid_lens.shape)}"
         )
-    # A compiled graph cannot branch on the numbers in a tensor.
-    if valid_lens.numel() == 0 or torch.compiler.is_compiling():
+    # A compiled or traced graph cannot branch on the numbers in a tensor.
+    in_graph = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    if valid_lens.numel() == 0 or in_graph:
         return 0, num_keys
     lowest, highest = (bound.item() for bound in valid_lens.aminmax())
     if lowest < 0 or highest > num_keys:

@@ -21,11 +21,10 @@ from d2l_attention.visibility import Visibility, visibility
 class AttentionLayer(nn.Module):
     """What attention layers share: masks, and weights that are computed when they are read.
 
-    A layer scores and averages in ``attend(queries, keys, values, visible, bias,
-    need_weights)``, with rows that nobody sees already cleared away, and calls ``remember``
-    with the inputs of its ``score``. It holds these inputs, the masks and the bias until the
-    next pass; a mask or bias that is changed in place meanwhile changes the weights that are
-    read.
+    A layer scores and averages in ``attend``, with rows that nobody sees already cleared away,
+    and calls ``remember`` with the inputs of its ``score``. It holds these inputs, the masks and
+    the bias until the next pass; a mask or bias that is changed in place meanwhile changes the
+    weights that are read.
     """
 
     score = None  # a scoring function, set by the layer
@@ -46,16 +45,36 @@ class AttentionLayer(nn.Module):
         is_causal: bool = False,
         bias: Tensor | None = None,
         need_weights: bool = False,
+        visible: Visibility | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        check_attention_inputs(queries, keys, values)
-        scores_shape = (*queries.shape[:-1], keys.shape[-2])
-        check_bias(bias, scores_shape)
-        visible = visibility(scores_shape, valid_lens, mask, is_causal, queries.device)
-        queries, keys, values = visible.clear(queries, keys, values)
+        # A layer around this one has checked, masked and cleared, and says what is visible.
+        if visible is None:
+            self.check(queries, keys, values)
+            scores_shape = (*queries.shape[:-1], keys.shape[-2])
+            check_bias(bias, scores_shape)
+            visible = visibility(scores_shape, valid_lens, mask, is_causal, queries.device)
+            queries, keys, values = visible.clear(queries, keys, values)
         output, weights = self.attend(
             queries, keys, values, visible, bias=bias, need_weights=need_weights
         )
         return (output, weights) if need_weights else output
+
+    def check(self, queries: Tensor, keys: Tensor, values: Tensor) -> None:
+        """Raise where the three do not fit together."""
+        check_attention_inputs(queries, keys, values)
+
+    def attend(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        visible: Visibility,
+        *,
+        bias: Tensor | None,
+        need_weights: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The output, and the weights where they are asked for."""
+        raise NotImplementedError
 
     @property
     def attention_weights(self) -> Tensor:
@@ -91,8 +110,11 @@ class DotProductAttention(AttentionLayer):
 
     score = staticmethod(scaled_dot_score)
 
-    def attend(self, queries, keys, values, visible, *, bias=None, need_weights=False):
+    def check(self, queries, keys, values):
+        super().check(queries, keys, values)
         check_same_size(queries, keys)
+
+    def attend(self, queries, keys, values, visible, *, bias, need_weights):
         self.remember(queries, keys, visible=visible, bias=bias)
         dropout = self.dropout.p if self.training else 0.0
         return dot_product_pooling(
@@ -117,7 +139,7 @@ class AdditiveAttention(AttentionLayer):
         self.W_q = nn.LazyLinear(num_hiddens, bias=False)
         self.w_v = nn.Linear(num_hiddens, 1, bias=False)
 
-    def attend(self, queries, keys, values, visible, *, bias=None, need_weights=False):
+    def attend(self, queries, keys, values, visible, *, bias, need_weights):
         queries, keys = self.W_q(queries), self.W_k(keys)
         w_v = self.w_v.weight[0]
         # An optimizer changes w_v in place: the weights of this pass need a copy of it.

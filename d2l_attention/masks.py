@@ -97,18 +97,21 @@ def attention_mask(
     lengths = None
     if valid_lens is not None:
         lengths = length_mask(valid_lens, num_keys)
-        if (
-            not leading
-            or lengths.shape[0] != leading[0]
-            or lengths.shape[1] not in (1, num_queries)
-        ):
-            raise ValueError(
-                f"valid_lens {tuple(valid_lens.shape)} does not fit scores of shape "
-                f"{tuple(scores_shape)}: expected (B,) or (B, Q)"
-            )
+        check_lens_shape(valid_lens, tuple(scores_shape))
         lengths = lengths.reshape(lengths.shape[0], *[1] * (len(leading) - 1), *lengths.shape[1:])
     causal = causal_mask(num_queries, num_keys, device=device) if is_causal else None
     return combine_masks(mask, lengths, causal)
+
+
+def check_lens_shape(valid_lens: Tensor, scores_shape: tuple[int, ...]) -> None:
+    """Raise unless the lengths are one a sequence of the scores, or one a query."""
+    *leading, num_queries, _ = scores_shape
+    fits = bool(leading) and valid_lens.shape[0] == leading[0]
+    if not fits or valid_lens.ndim == 2 and valid_lens.shape[1] not in (1, num_queries):
+        raise ValueError(
+            f"valid_lens {tuple(valid_lens.shape)} does not fit scores of shape {scores_shape}: "
+            "expected (B,) or (B, Q)"
+        )
 
 
 def check_mask_shape(mask: Tensor, scores_shape: tuple[int, ...]) -> None:

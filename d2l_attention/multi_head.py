@@ -48,6 +48,8 @@ class MultiHeadAttention(nn.Module):
     ):
         super().__init__()
         check_heads(num_hiddens, num_heads)
+        if attention is not None and not isinstance(attention, AttentionLayer):
+            raise TypeError(f"attention must be an AttentionLayer, got {type(attention).__name__}")
         if attention is not None and check_dropout(dropout) > 0:
             raise ValueError(
                 f"dropout={dropout} is for the default attention: give it to the attention "
@@ -96,10 +98,11 @@ class MultiHeadAttention(nn.Module):
         bias = self.positions.bias(queries.shape[1], num_keys, offset=offset)
         check_bias(bias, scores_shape)
 
-        if cache is None:
-            queries, keys, values = visible.any_head().clear(queries, keys, values)
-        queries = self.split_heads(self.W_q(queries))  # (B, H, Q, D / H)
+        rows = visible.any_head()
+        queries = self.split_heads(self.W_q(rows.clear_queries(queries)))  # (B, H, Q, D / H)
         queries = self.positions.rotate(queries, offset=offset)
+        if cache is None:
+            keys, values = rows.clear_pairs(keys, values)
         if keys is not None:
             keys = self.positions.rotate(self.split_heads(self.W_k(keys)), offset=offset)
             values = self.split_heads(self.W_v(values))
@@ -107,10 +110,11 @@ class MultiHeadAttention(nn.Module):
             if keys is not None:
                 cache.append(keys, values)
             # What is hidden from these queries may be seen by later ones: the cache keeps it.
-            queries, keys, values = visible.clear(queries, cache.keys, cache.values)
-        output, weights = self.attention.attend(
-            queries, keys, values, visible, bias=bias, need_weights=need_weights
+            keys, values = visible.clear_pairs(cache.keys, cache.values)
+        result = self.attention(
+            queries, keys, values, bias=bias, need_weights=need_weights, visible=visible
         )
+        output, weights = result if need_weights else (result, None)
         output = self.W_o(self.merge_heads(output))
         return (output, weights) if need_weights else output
 
@@ -132,7 +136,7 @@ class MultiHeadAttention(nn.Module):
         if is_causal and offset > 0:
             is_causal = False
             num_queries, num_keys = scores_shape[-2:]
-            if num_queries > 1:  # a single new token sees all there is
+            if num_keys > offset + 1:  # a single new token sees all there is
                 past = causal_mask(num_queries, num_keys, offset=offset, device=device)
                 mask = combine_masks(mask, past)
         return visibility(scores_shape, valid_lens, mask, is_causal, device)

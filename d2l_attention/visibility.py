@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from d2l_attention.checks import check_valid_lens
-from d2l_attention.masks import attention_mask, causal_mask, combine_masks
+from d2l_attention.masks import attention_mask, causal_mask, check_lens_shape, combine_masks
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +42,15 @@ class Visibility:
 
         Shape: queries (*, Q, D), keys (*, K, D'), values (*, K, V) -> K is now ``longest``.
         """
+        return self.clear_queries(queries), *self.clear_pairs(keys, values)
+
+    def clear_queries(self, queries: Tensor) -> Tensor:
+        return clear(queries, self.seeing)
+
+    def clear_pairs(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         one = keys is values  # as in self-attention: then once is enough
         keys = clear(self.cut(keys, axis=-2), self.seen)
-        values = keys if one else clear(self.cut(values, axis=-2), self.seen)
-        return clear(queries, self.seeing), keys, values
+        return keys, keys if one else clear(self.cut(values, axis=-2), self.seen)
 
     def any_head(self) -> "Visibility":
         """The same for inputs (B, n, D) of all heads: what takes part in one head takes part."""
@@ -62,7 +67,8 @@ class Visibility:
 
     def widen(self, weights: Tensor) -> Tensor:
         """Weights (*, Q, longest) as (*, Q, K): keys that were cut off have weight 0."""
-        return F.pad(weights, (0, self.shape[-1] - self.longest))
+        missing = self.shape[-1] - self.longest
+        return F.pad(weights, (0, missing)) if missing else weights  # a pad of 0 would copy
 
 
 def visibility(
@@ -77,6 +83,7 @@ def visibility(
     shortest, longest = num_keys, num_keys
     if valid_lens is not None:
         shortest, longest = check_valid_lens(valid_lens, num_keys)
+        check_lens_shape(valid_lens, tuple(scores_shape))
     if is_causal:
         longest = min(longest, num_queries)
     # One key stays where there are any: what follows need not know of empty axes.

@@ -316,3 +316,26 @@ def test_gradients_are_those_without_a_cache(frozen):
             torch.cat(parts, dim=1).square().sum().backward()
         grads.append([p.grad.clone() for p in layer.parameters() if p.requires_grad])
     assert_close(*grads)
+
+
+def test_one_query_before_several_new_keys_sees_itself_at_most():
+    layer, X = MultiHeadAttention(HIDDEN, H, 0.0), torch.randn(2, 5, HIDDEN)
+    cache = KeyValueCache()
+    with torch.no_grad():
+        layer(X[:, :2], X[:, :2], X[:, :2], cache=cache)
+        layer(X[:, 2:3], X[:, 2:], X[:, 2:], is_causal=True, cache=cache)
+    weights = layer.attention_weights
+    assert weights.shape == (2, H, 1, 5)
+    assert (weights[..., :3] > 0).all() and (weights[..., 3:] == 0).all()
+
+
+def test_nan_in_a_query_that_sees_nothing_spoils_no_gradient():
+    layer, X = MultiHeadAttention(HIDDEN, H, 0.0), torch.randn(2, 5, HIDDEN)
+    cache = KeyValueCache()
+    with torch.no_grad():
+        layer(X, X, X, cache=cache)
+    queries, lens = X.clone(), torch.full((2, 5), 5)
+    queries[0, 1], lens[0, 1] = torch.nan, 0
+    with torch.enable_grad():
+        layer(queries, None, None, lens, cache=cache).sum().backward()
+    assert layer.W_q.weight.grad.isfinite().all()

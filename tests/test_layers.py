@@ -424,3 +424,21 @@ def test_compiled_for_real():
     expected = layer(*inputs, lens)
     torch.compiler.reset()
     assert_close(torch.compile(layer)(*inputs, lens), expected)
+
+
+def test_hooks_on_the_attention_inside_the_heads_fire():
+    layer, X, seen = MultiHeadAttention(HIDDEN, H, 0.0), torch.randn(2, 5, HIDDEN), []
+    layer.attention.register_forward_hook(lambda module, inputs, output: seen.append(output.shape))
+    layer(X, X, X)
+    assert seen == [(2, H, 5, HIDDEN // H)]
+
+
+def test_only_a_layer_of_this_kind_serves_as_attention():
+    with pytest.raises(TypeError, match="attention must be an AttentionLayer, got Linear"):
+        MultiHeadAttention(HIDDEN, H, 0.0, attention=torch.nn.Linear(3, 3))
+
+
+def test_the_error_on_sizes_tells_the_shapes_that_were_given():
+    X = torch.randn(2, 5, 8)
+    with pytest.raises(ValueError, match=r"queries \(2, 5, 3\) and keys \(2, 5, 8\)"):
+        DotProductAttention(0.0)(X[..., :3], X, X, torch.tensor([2, 3]))

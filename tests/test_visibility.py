@@ -1,10 +1,17 @@
+import warnings
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from d2l_attention import AdditiveAttention, DotProductAttention, MultiHeadAttention
+from d2l_attention import (
+    AdditiveAttention,
+    DotProductAttention,
+    MultiHeadAttention,
+    dot_product_attention,
+)
 from d2l_attention.masks import attention_mask
 from d2l_attention.visibility import visibility
 
@@ -61,6 +68,28 @@ def test_equal_lengths_leave_nothing_to_mask(lens, longest):
 def test_where_nothing_is_visible_one_key_stays():
     visible = visibility((B, H, 5, K), torch.tensor([0, 0]))
     assert visible.longest == 1 and not visible.matrix().any() and not visible.seeing.any()
+
+
+@pytest.mark.parametrize("lens", [[3, 3, 3], [4], [7] * 7], ids=str)
+def test_equal_lengths_of_another_batch_are_refused_too(lens):
+    X = torch.randn(B, K, HIDDEN)
+    for layer in layers().values():
+        with pytest.raises(ValueError, match="valid_lens .* does not fit scores"):
+            layer(X, X, X, torch.tensor(lens))
+    with pytest.raises(ValueError, match="valid_lens .* does not fit scores"):
+        dot_product_attention(X[0], X[0], X[0], torch.tensor([3]))  # no batch to count along
+
+
+def test_a_traced_layer_serves_other_lengths():
+    layer, X = layers()["heads"], torch.randn(B, K, HIDDEN)
+    layer(X, X, X)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # the tracer warns of every size that it turns into a number
+        traced = torch.jit.trace(layer, (X, X, X, torch.tensor([3, 3])), check_trace=False)
+    lens = torch.tensor([5, 2])
+    torch.testing.assert_close(traced(X, X, X, lens), layer(X, X, X, lens))
 
 
 def layers():
