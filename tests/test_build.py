@@ -89,3 +89,10 @@ def test_what_was_never_run_is_run(build, stored):
     assert not build.keep_outputs(build.read_text(stored.with_suffix(".py")), stored)
     stored.unlink()
     assert not build.keep_outputs(build.read_text(stored.with_suffix(".py")), stored)
+
+
+@pytest.mark.parametrize("content", ["<<<<<<< HEAD", "[]", '{"cells": [{}]}'])
+def test_a_damaged_notebook_is_made_anew(build, stored, content):
+    notebook = build.read_text(stored.with_suffix(".py"))
+    stored.write_text(content)
+    assert not build.is_current(notebook, stored) and not build.keep_outputs(notebook, stored)

@@ -137,3 +137,16 @@ def test_explore_takes_frames_along_only_when_asked(monkeypatch):
     bundle, metadata = view._repr_mimebundle_()
     assert len(bundle.pop(MIME)["frames"]) == 4 * 2
     assert (bundle, metadata) == before
+
+
+def test_no_value_lies_beyond_the_end_and_odd_sliders_draw_too():
+    drawn = []
+    sliders = {
+        "p": widgets.FloatSlider(min=0, max=1, step=0.6, value=0, readout_format=".3s"),
+        "unset": widgets.Dropdown(options=["a", "b"], value="a"),
+    }
+    made = frames(sliders, lambda values: drawn.append(values["p"]) or blank())
+    assert sorted(set(drawn)) == [0.0, 0.6]
+    assert made["controls"][0]["shown"] == ["0", "0.6"]
+    sliders["unset"].index = None
+    assert frames(sliders, lambda values: blank()) is None

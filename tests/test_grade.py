@@ -18,7 +18,7 @@ import torch
 from filelock import FileLock
 
 from d2l_attention.exercises import solution
-from d2l_attention.exercises.__main__ import main
+from d2l_attention.exercises.__main__ import found, main
 from d2l_attention.exercises.grade import is_plain, one_line
 from d2l_attention.exercises.registry import find, load_chapter
 from d2l_attention.exercises.submission import read
@@ -363,7 +363,16 @@ def test_ctrl_c_keeps_the_rows_and_leaves_no_kernel(tmp_path):
     assert not psutil.pid_exists(int(pid.read_text()))
 
 
-@pytest.mark.parametrize("arguments", [["x", "--seconds", "-1"], ["x", "--memory", "much"], []])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["x", "--seconds", "-1"],
+        ["x", "--seconds", "3000000"],
+        ["x", "--memory", "much"],
+        ["x", "--memory", "1e12"],
+        [],
+    ],
+)
 def test_wrong_arguments_are_told_before_any_work(tmp_path, monkeypatch, capsys, arguments):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["exercises", "grade", *arguments])
@@ -377,6 +386,21 @@ def test_a_table_that_cannot_be_written_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["exercises", "grade", "x", "--out", str(tmp_path)])
     with pytest.raises(SystemExit, match="Cannot write .*: Is a directory"):
         main()
+
+
+def test_a_forgotten_name_of_the_table_costs_no_notebook(tmp_path, monkeypatch):
+    notebook = tmp_path / "b.ipynb"
+    notebook.write_text("a student's work")
+    monkeypatch.setattr(sys, "argv", ["exercises", "grade", "--out", str(notebook), "c.ipynb"])
+    with pytest.raises(SystemExit, match="is a notebook's name"):
+        main()
+    assert notebook.read_text() == "a student's work"
+
+
+def test_a_link_to_itself_is_one_of_the_files(tmp_path):
+    (tmp_path / "x.ipynb").symlink_to("x.ipynb")
+    assert list(found([tmp_path])) == [tmp_path / "x.ipynb"]
+    assert "Too many levels of symbolic links" in read(tmp_path / "x.ipynb").problem
 
 
 # ---- The parts ------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from d2l_attention.slides import SlidesError, export
 from d2l_attention.slides import frames as exporter
-from d2l_attention.slides.__main__ import is_current
+from d2l_attention.slides.__main__ import chosen, is_current
 from d2l_attention.slides.deck import deck
 from d2l_attention.slides.render import markdown
 from d2l_attention.slides.structure import columns_of
@@ -229,12 +229,12 @@ def test_views_that_draw_themselves_live_and_their_texts_cannot_end_the_script()
 
 def test_a_view_with_frames_takes_them_along():
     cell = code("explore(f)", view("python", "explore(x=1): words"))
-    drawn = {cell.id: {"controls": [], "frames": [[0]], "tiles": ["</script>"]}}
+    drawn = {f"{cell.id}-0": {"controls": [], "frames": [[0]], "tiles": ["</script>"]}}
     book = notebook(text("# T", "slide"), cell, states=widget_states("t"))
     html, slides = deck(book, "01_name", drawn)
     scripts = [data for attributes, data in Page(html).scripts if attributes.get("id") == "frames"]
     assert json.loads("".join(scripts)) == drawn
-    assert f'<div class="frames" data-frames="{cell.id}">' in html
+    assert f'<div class="frames" data-frames="{cell.id}-0">' in html
     assert "Move it in the notebook." not in html
     assert slides == 1
 
@@ -258,6 +258,45 @@ def test_a_missing_or_damaged_notebook_is_named_and_leaves_the_old_deck(tmp_path
         export(path, out)
     assert out.read_text() == "the old deck"
     assert not list(tmp_path.glob(".*"))
+
+
+ODD = {
+    "no source": {"cell_type": "markdown", "metadata": {}, "id": "a"},
+    "a stream without text": {
+        "cell_type": "code",
+        "metadata": {},
+        "id": "a",
+        "source": "x",
+        "execution_count": 1,
+        "outputs": [{"output_type": "stream", "name": "stdout"}],
+    },
+    "nothing for the room": text("x", "skip"),
+}
+
+
+@pytest.mark.parametrize("cell", ODD.values(), ids=ODD)
+def test_an_odd_cell_is_an_error_that_names_the_notebook(tmp_path, cell):
+    path, out = tmp_path / "05_name.ipynb", tmp_path / "05_name.html"
+    book = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    path.write_text(json.dumps(book))
+    with pytest.raises(SlidesError, match="05_name.ipynb"):
+        export(path, out)
+    assert not out.exists()
+
+
+def test_a_notebook_of_an_older_jupyter_has_no_ids_and_a_deck_all_the_same(tmp_path):
+    path, out = tmp_path / "05_name.ipynb", tmp_path / "05_name.html"
+    cell = {"cell_type": "markdown", "metadata": {"slideshow": None}, "source": "# T"}
+    lone = {"cell_type": "markdown", "metadata": {}, "source": "half a letter: \ud83d"}
+    book = {"cells": [cell, lone], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    path.write_text(json.dumps(book))
+    assert export(path, out)[0] == 1
+
+
+@pytest.mark.parametrize("number", ["**", "/tmp/03_x.ipynb", "99"])
+def test_what_is_no_chapter_is_told(number):
+    with pytest.raises(SystemExit, match="No chapter"):
+        chosen([number])
 
 
 def test_a_deck_is_current_until_its_notebook_changes(tmp_path):

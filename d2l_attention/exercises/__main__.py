@@ -5,14 +5,16 @@ import csv
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TextIO
 
 import torch
 
 from d2l_attention.exercises.exercise import sort_key
 from d2l_attention.exercises.submission import Submission, read
 
+DAY = 86_400  # seconds
 MARKS = {"solved": "✓", "wrong": "✗", "not attempted": "·", "not there": "-", "not run": "?"}
 DESCRIPTION = """\
 Run each notebook in a fresh kernel of its own, check its answers outside of that kernel, and
@@ -46,13 +48,13 @@ def main() -> None:
     )
     command.add_argument(
         "--seconds",
-        type=positive,
+        type=positive_up_to(DAY),
         default=300.0,
         help="for all cells of a notebook; one cell may take half of what is left (default: 300)",
     )
     command.add_argument(
         "--memory",
-        type=positive,
+        type=positive_up_to(1024),
         default=4.0,
         metavar="GB",
         help="for each process of a notebook; only Linux keeps it (default: 4)",
@@ -62,19 +64,24 @@ def main() -> None:
         sys.exit("The grader needs Linux or macOS; on Windows run it in WSL or in a container.")
     sys.stdout.reconfigure(errors="replace")  # a terminal that knows no ✓ gets a ?
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
+    if options.out.suffix == ".ipynb":  # one of the notebooks, if the table's name was forgotten
+        sys.exit(f"{options.out} is a notebook's name: the table would take its place.")
     try:
         write_table(options)
-    except OSError as error:
-        sys.exit(f"Cannot write {options.out}: {error.strerror}.")
+    except BrokenPipeError:  # nobody reads the screen any more; the table is another file
+        sys.exit(f"Stopped. The rows so far are in {options.out}.")
     except KeyboardInterrupt:
         print(f"Stopped. The rows so far are in {options.out}.", file=sys.stderr)
         sys.exit(130)  # as a shell expects after Ctrl-C
 
 
-def positive(text: str) -> float:
-    number = float(text)
-    if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be more than 0, got {text}")
+def positive_up_to(most: float) -> Callable[[str], float]:
+    def number(text: str) -> float:
+        value = float(text)
+        if not 0 < value <= most:
+            raise argparse.ArgumentTypeError(f"must be more than 0, at most {most:g}, got {text}")
+        return value
+
     return number
 
 
@@ -84,7 +91,7 @@ def write_table(options: argparse.Namespace) -> None:
 
     torch.set_num_threads(1)  # or a copy of this process would wait for threads it has not
     adopt_orphans()
-    with options.out.open("w", newline="", encoding="utf-8", errors="backslashreplace") as file:
+    with new_table(options.out) as file:
         submissions = list(map(read, found(options.notebooks)))
         columns = exercise_columns(submissions)
         table = csv.writer(file)
@@ -106,14 +113,22 @@ def write_table(options: argparse.Namespace) -> None:
     print(f"{len(submissions)} rows in {options.out}.")
 
 
+def new_table(path: Path) -> TextIO:
+    try:
+        return path.open("w", newline="", encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        sys.exit(f"Cannot write {path}: {error.strerror}.")
+
+
 def found(paths: Sequence[Path]) -> Iterator[Path]:
     """The notebooks in ``paths``, each once; what is not there comes along and gets a row."""
     seen = set()
     for path in paths:
         inside = sorted(path.rglob("*.ipynb")) if path.is_dir() else []
         for notebook in inside or [path]:
-            if ".ipynb_checkpoints" not in notebook.parts and notebook.resolve() not in seen:
-                seen.add(notebook.resolve())
+            real = os.path.realpath(notebook)  # unlike resolve(), it stands a link to itself
+            if ".ipynb_checkpoints" not in notebook.parts and real not in seen:
+                seen.add(real)
                 yield notebook
 
 

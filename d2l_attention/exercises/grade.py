@@ -110,11 +110,16 @@ class Run:
             exercise = replace(exercise, seconds=PATIENCE * exercise.seconds)
             limit = START + exercise.seconds + GRACE + LATE
             told, _ = apart(judge, self.answers, exercise, seconds=limit, memory=self.memory)
-            verdict = told[0] if told else {"state": WRONG, "remark": "its check gave no verdict"}
+            verdict = told[0] if told else self.without_verdict(exercise.id)
             states[exercise.id] = verdict["state"] or self.without_answer(exercise.id)
             if verdict.get("remark"):
                 remarks.append(f"{exercise.id}: {verdict['remark']}")
         return states, remarks
+
+    def without_verdict(self, exercise_id: str) -> dict:
+        """Its judge died. Where there is an answer, that was the answer's doing."""
+        given = last_answer(self.answers, exercise_id) is not None
+        return {"state": WRONG if given else None, "remark": "its check gave no verdict"}
 
     def without_answer(self, exercise_id: str) -> str:
         """Its cell was deleted, or failed before ``check``, or its turn did not come."""

@@ -1,6 +1,7 @@
 """``python -m d2l_attention.slides [NN ...]``: write the chapters' decks."""
 
 import argparse
+import re
 import sys
 import time
 from pathlib import Path
@@ -20,6 +21,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/slides"), help="folder")
     parser.add_argument("--force", action="store_true", help="also decks that are up to date")
     arguments = parser.parse_args()
+    try:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.exit(f"Cannot write into {arguments.out}: {error.strerror}.")
     failed = [path for path in chosen(arguments.numbers) if not write(path, arguments)]
     if failed:
         sys.exit(f"No deck of {', '.join(path.stem for path in failed)}.")
@@ -29,9 +34,10 @@ def chosen(numbers: list[str]) -> list[Path]:
     """The notebooks of these chapters; of all, where there are none."""
     found = []
     for number in numbers or ["[0-9][0-9]"]:
-        paths = sorted(NOTEBOOKS.glob(f"{number}_*.ipynb"))
+        known = re.fullmatch(r"\d\d|\[0-9]\[0-9]", number)
+        paths = sorted(NOTEBOOKS.glob(f"{number}_*.ipynb")) if known else []
         if not paths:
-            sys.exit(f"No chapter {number} in {NOTEBOOKS}.")
+            sys.exit(f"No chapter {number} in {NOTEBOOKS}: give its number, for example 03.")
         found += paths
     return found
 

@@ -12,7 +12,13 @@ from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
 from d2l_attention.slides.errors import SlidesError
-from d2l_attention.slides.frames import MIME, frames_of, is_explore_output, write_whole
+from d2l_attention.slides.frames import (
+    MIME,
+    frames_key,
+    frames_of,
+    is_explore_output,
+    write_whole,
+)
 from d2l_attention.slides.render import cell_html, notes
 from d2l_attention.slides.structure import Slide, columns_of, is_description
 from d2l_attention.slides.views import alive
@@ -38,14 +44,24 @@ def export(path: Path, out: Path) -> tuple[int, int]:
     """
     notebook = read(path)
     frames = frames_of(notebook, path.parent, out.parent / ".frames" / f"{path.stem}.json")
-    text, slides = deck(notebook, path.stem, frames)
+    try:
+        text, slides = deck(notebook, path.stem, frames)
+    except SlidesError:
+        raise
+    except Exception as error:  # a file that keeps to the format can still be odd in many ways
+        what = f"{type(error).__name__}: {error}"
+        raise SlidesError(f"{path} has a cell that no slide can be made of: {what}") from error
+    if not slides:
+        raise SlidesError(f"{path} has no cell that is for slides: no deck is written")
     write_whole(out, text)
-    return slides, len(text.encode())
+    return slides, out.stat().st_size
 
 
 def read(path: Path) -> NotebookNode:
     try:
-        return nbformat.read(path, as_version=4)
+        notebook = nbformat.v4.upgrade(nbformat.read(path, as_version=4))  # older ones have no ids
+        nbformat.validate(notebook)
+        return notebook
     except FileNotFoundError:
         raise SlidesError(f"there is no notebook {path}") from None
     except Exception as error:  # nbformat has no common ancestor for what it raises
@@ -54,11 +70,12 @@ def read(path: Path) -> NotebookNode:
 
 
 def deck(notebook: NotebookNode, name: str, frames: dict[str, dict]) -> tuple[str, int]:
-    """The deck's HTML and its number of slides. ``frames``: those of ``explore``, by cell."""
+    """The deck's HTML and its number of slides. ``frames``: those of ``explore``, by output."""
     shown, states = alive(notebook)
     for cell in notebook.cells:
-        if cell.id in frames:
-            _put_frames(cell)
+        for number, output in enumerate(cell.get("outputs", [])):
+            if (key := frames_key(cell, number)) in frames and is_explore_output(output):
+                output.data[MIME] = key
     chapter = next(filter(None, map(_heading, notebook.cells[:1])), name)
     section, columns = "", []
     for column in columns_of(notebook):
@@ -102,13 +119,6 @@ def _cells(slide: Slide, shown: set[str]) -> list[str]:
         described = [other for other in (cell, *after) if is_description(other)]
         parts.append(cell_html(cell, f"words-{described[0].id}" if described else None, shown))
     return parts
-
-
-def _put_frames(cell: NotebookNode) -> None:
-    """Mark the output whose frames are known: they stand beside the slides, by cell."""
-    for output in cell.outputs:
-        if is_explore_output(output):
-            output.data[MIME] = cell.id
 
 
 def _heading(cell: NotebookNode) -> str:

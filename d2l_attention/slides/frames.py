@@ -23,7 +23,7 @@ SECONDS_A_CELL = 600
 
 
 def frames_of(notebook: NotebookNode, folder: Path, memory: Path) -> dict[str, dict]:
-    """The frames of each ``explore`` view by its cell's id.
+    """The frames of each ``explore`` view, by ``frames_key``.
 
     They are drawn in a fresh kernel, in ``folder``, and kept in the file ``memory``: a chapter's
     text may change without a minute of drawing.
@@ -40,7 +40,7 @@ def frames_of(notebook: NotebookNode, folder: Path, memory: Path) -> dict[str, d
         kept = json.loads(memory.read_text("utf-8"))
     except (OSError, ValueError):
         kept = {}
-    if kept.get("key") != key:
+    if not isinstance(kept, dict) or kept.get("key") != key:
         kept = {"key": key, "frames": _drawn(start, folder)}
         write_whole(memory, json.dumps(kept))
     return kept["frames"]
@@ -54,12 +54,17 @@ def is_explore_output(output: NotebookNode) -> bool:
     return output.get("data", {}).get("text/plain", "").startswith("explore(")
 
 
+def frames_key(cell: NotebookNode, number: int) -> str:
+    """Which output of which cell: a cell may show several views."""
+    return f"{cell.id}-{number}"
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write the file, or leave what was there: never a part of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        unfinished.write_text(text, encoding="utf-8")
+        unfinished.write_text(text, encoding="utf-8", errors="replace")
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -86,9 +91,9 @@ def _drawn(notebook: NotebookNode, folder: Path) -> dict[str, dict]:
             words = strip_ansi(str(error))
             raise SlidesError(f"the views have no frames, because a cell fails: {words}") from error
     return {
-        cell.id: output.data[MIME]
+        frames_key(cell, number): output.data[MIME]
         for cell in notebook.cells
-        for output in cell.get("outputs", [])
+        for number, output in enumerate(cell.get("outputs", []))
         if MIME in output.get("data", {})
     }
 

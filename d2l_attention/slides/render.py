@@ -51,7 +51,7 @@ def cell_html(cell: NotebookNode, described_by: str | None, alive: set[str]) -> 
 
 
 def _code(cell: NotebookNode, described_by: str | None, alive: set[str]) -> str:
-    tags = cell.metadata.get("tags", [])
+    tags = cell.metadata.get("tags") or []
     parts = []
     if HIDE_INPUT not in tags and cell.source.strip():
         highlight = nbconvert.filters.Highlight2HTML(pygments_lexer="ipython3")

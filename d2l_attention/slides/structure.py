@@ -17,7 +17,7 @@ class Slide:
 
 
 def slide_type(cell: NotebookNode) -> str:
-    return cell.metadata.get("slideshow", {}).get("slide_type", "-")
+    return (cell.metadata.get("slideshow") or {}).get("slide_type", "-")
 
 
 def is_description(cell: NotebookNode) -> bool:

@@ -11,7 +11,8 @@ LINKS = ("LinkModel", "DirectionalLinkModel")
 
 def states_of(notebook: NotebookNode) -> dict[str, dict]:
     """The saved state of each widget in the notebook, by the id of its model."""
-    return notebook.metadata.get("widgets", {}).get(STATE_MIME, {}).get("state", {})
+    widgets = notebook.metadata.get("widgets") or {}
+    return widgets.get(STATE_MIME, {}).get("state") or {}
 
 
 def shown_models(notebook: NotebookNode) -> list[str]:

@@ -8,7 +8,7 @@ import io
 from base64 import b64encode
 from collections.abc import Callable
 from itertools import product
-from math import prod
+from math import floor, prod
 
 import ipywidgets as widgets
 from PIL import Image
@@ -133,12 +133,14 @@ def _describe(control: widgets.ValueWidget) -> dict | None:
         return _values("box", [False, True], ["off", "on"], int(control.value))
     if isinstance(control, widgets.SelectionSlider | widgets.ToggleButtons | widgets.Dropdown):
         kind = "slider" if isinstance(control, widgets.SelectionSlider) else "choice"
+        if control.index is None:  # nothing is chosen yet
+            return None
         labels = [str(label) for label in control._options_labels]
         return _values(kind, list(control._options_values), labels, control.index)
     if isinstance(control, widgets.IntSlider):
         values = list(range(control.min, control.max + 1, control.step))
-    elif isinstance(control, widgets.FloatSlider | widgets.FloatLogSlider):
-        stops = round((control.max - control.min) / control.step) + 1
+    elif isinstance(control, widgets.FloatSlider | widgets.FloatLogSlider) and control.step:
+        stops = floor((control.max - control.min) / control.step + 1e-9) + 1  # none beyond the end
         values = [control.min + i * control.step for i in range(stops)]
         if isinstance(control, widgets.FloatLogSlider):
             values = [control.base**value for value in values]
@@ -155,4 +157,7 @@ def _values(kind: str, values: list, shown: list[str], start: int) -> dict:
 
 
 def _written(control, value: float) -> str:
-    return format(value, control.readout_format)
+    try:
+        return format(value, control.readout_format)
+    except ValueError:  # the browser's formats are a few more than Python's
+        return f"{value:g}"

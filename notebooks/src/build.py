@@ -46,20 +46,30 @@ def read_text(text: Path) -> NotebookNode:
     return notebook
 
 
+def read_stored(path: Path) -> NotebookNode | None:
+    """The notebook as it is, unless it is not there or damaged: then it is to be made anew."""
+    try:
+        stored = nbformat.read(path, as_version=4)
+        nbformat.validate(stored)
+    except Exception:  # nbformat has no common ancestor for what it raises
+        return None
+    return stored
+
+
 def is_current(notebook: NotebookNode, path: Path) -> bool:
     """Whether the file at ``path`` has the cells of ``notebook``, and all of them were run."""
-    if not path.exists():
+    stored = read_stored(path)
+    if stored is None:
         return False
-    stored = nbformat.read(path, as_version=4)
     was_run = all(cell.execution_count for cell in stored.cells if cell.cell_type == "code")
     return was_run and cells_of(stored) == cells_of(notebook)
 
 
 def keep_outputs(notebook: NotebookNode, path: Path) -> bool:
     """Give ``notebook`` the outputs of the file at ``path``, if that ran the same code."""
-    if not path.exists():
+    stored = read_stored(path)
+    if stored is None:
         return False
-    stored = nbformat.read(path, as_version=4)
     if code_of(stored) != code_of(notebook):
         return False
     old, new = (
