@@ -35,15 +35,20 @@ ax.scatter(*places.T, s=90, color="tab:blue", zorder=3)
 arrows = dict(angles="xy", scale_units="xy", scale=8, width=0.006)
 ax.quiver(*places.T, *winds.T, color="tab:blue", **arrows)
 ax.scatter(*you.T, s=160, marker="*", color="black", zorder=3)
-for name, (x, y) in zip(["you", *names], [*you.tolist(), *places.tolist()], strict=True):
-    ax.annotate(name, (x, y), xytext=(0, -18), textcoords="offset points", ha="center")
-ax.set(xlabel="km east", ylabel="km north", xlim=(-0.7, 6), ylim=(-0.8, 5.5))
+signs = [
+    f"{name} ({east:.0f}, {north:.0f})"
+    for name, (east, north) in zip(names, winds.tolist(), strict=True)
+]
+for sign, (x, y) in zip(["you", *signs], [*you.tolist(), *places.tolist()], strict=True):
+    ax.annotate(sign, (x, y), xytext=(0, -18), textcoords="offset points", ha="center")
+ax.set(xlabel="km east", ylabel="km north", xlim=(-1, 6), ylim=(-0.8, 5.5))
 ax.set_title("Four answers, none of them for the place where you stand")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a map with four blue dots, Harbour, Hill, Forest and Lake, each with an arrow for
-# its wind. A black star marks you, between Harbour and Lake, with no arrow.*
+# *Figure: a map with four blue dots, each with an arrow for its wind and the two numbers of it:
+# Harbour (10, 2), Hill (6, 9), Forest (2, 5), Lake (9, 4). A black star marks you, between Harbour
+# and Lake, with no arrow.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # **Predict.** How would *you* guess the wind at the star? Write two numbers down, east and north,
@@ -88,6 +93,12 @@ print("where you are: ", dictionary.get((2.0, 1.0)))
 # **attention weight**: how much pair $i$ matters to this query. The query meets the keys
 # only; what comes out is made of values only. The sum is called **attention pooling**.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute: which of these are numbers, which are vectors? Many take the weight for a vector. It
+# is one number, the value is a vector, so the answer has the size of a value. The keys do not come
+# out.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # By hand first. Two stations, weights $\tfrac14$ and $\tfrac34$, winds $(4, 0)$ and $(0, 8)$.
 
@@ -115,7 +126,10 @@ assert (weights @ values).tolist() == [[1.0, 6.0]]
 # Draw rays from 0 through the hull: that is their **cone**. (Not their span: a weight is never
 # negative here.)
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Four sets of weights
+
+# %% slideshow={"slide_type": "-"}
 kinds = {
     "cone: not negative": torch.tensor([0.3, 0.9, 0.2, 0.8]),
     "hull: sum 1 as well": torch.tensor([0.1, 0.5, 0.1, 0.3]),
@@ -181,8 +195,10 @@ answers = random_weights @ winds
 longest = winds.norm(dim=1).max()
 assert (answers.norm(dim=1) <= longest).all()
 assert (kinds["cone: not negative"] @ winds).norm() > longest
-print(f"longest reading {longest:.1f}, longest of 1000 answers {answers.norm(dim=1).max():.1f}")
-print(f"the answer in the cone {(kinds['cone: not negative'] @ winds).norm():.1f}")
+print(f"longest reading: {longest:.1f}")
+print(f"1000 random weights that sum to one: longest answer {answers.norm(dim=1).max():.1f}")
+in_cone = (kinds["cone: not negative"] @ winds).norm()
+print(f"the first picture's weights, of sum {kinds['cone: not negative'].sum():.1f}: {in_cone:.1f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -201,6 +217,11 @@ print(f"the answer in the cone {(kinds['cone: not negative'] @ winds).norm():.1f
 # differences become ratios. Then divide by the sum. Together that is the **softmax**:
 #
 # $$\alpha(q, k_i) = \frac{\exp a(q, k_i)}{\sum_j \exp a(q, k_j)}$$
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask before the second paragraph: these scores are negative, how would you make weights of them?
+# 'Take the absolute value' and 'square them' come first: then the farthest station counts most.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # By hand: scores $0$ and $\ln 3$. Then $e^0 = 1$ and $e^{\ln 3} = 3$, the sum is 4,
@@ -253,15 +274,16 @@ ax.scatter(*places.T, s=40 + 600 * weights[0], color="tab:blue", zorder=3)
 ax.quiver(*places.T, *winds.T, color="tab:blue", **arrows)
 ax.quiver(*you.T, *wind.T, color="black", **arrows)
 ax.scatter(*you.T, s=160, marker="*", color="black", zorder=3)
-for name, (x, y) in zip(["you", *names], [*you.tolist(), *places.tolist()], strict=True):
-    ax.annotate(name, (x, y), xytext=(0, -22), textcoords="offset points", ha="center")
-ax.set(xlabel="km east", ylabel="km north", xlim=(-0.7, 6), ylim=(-0.8, 5.5))
+signs_now = [f"you ({wind[0, 0]:.1f}, {wind[0, 1]:.1f})", *signs]
+for sign, (x, y) in zip(signs_now, [*you.tolist(), *places.tolist()], strict=True):
+    ax.annotate(sign, (x, y), xytext=(0, -22), textcoords="offset points", ha="center")
+ax.set(xlabel="km east", ylabel="km north", xlim=(-1, 6), ylim=(-0.8, 5.5))
 ax.set_title("An answer for a place that has no station")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: the map again. Harbour and Lake are now large dots, Hill and Forest small ones, and the
-# star has a black arrow of its own, between those of Harbour and Lake.*
+# star has a black arrow of its own, between those of Harbour and Lake, and the numbers (8.9, 3.7).*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -290,7 +312,10 @@ show_source(attention_pooling)
 # Two minutes, in pairs. The ends are easily guessed; on the order expect two camps. Ask a 'yes' for
 # an example, and let a 'no' explain: dividing by a positive number keeps every 'larger than'.
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Four temperatures
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 near_lake = torch.tensor([[2.5, 1.0]])
 temperatures = [0.1, 1.0, 10.0, 1000.0]
 figure, axes = plt.subplots(1, 4, figsize=(13, 3.6), sharey=True)
@@ -385,7 +410,10 @@ explore(
 # second question wait two minutes. The hint: which point is equally far from three stations?
 # (The centre of the circle through them.)
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The two answers
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 for temperature in (0.40, 0.51, 0.60):
     _, weights = attention_pooling(gaussian_score(near_lake, places) / temperature, winds)
     first, second = weights[0].topk(2).values.tolist()
@@ -448,32 +476,40 @@ assert ask(you, more_places, more_winds).norm() < ask(you, places, winds).norm()
 # if a small one, and there is a slope to follow.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Raise score $i$ alone. By the quotient rule its own weight grows at the rate $a_i(1 - a_i)$, and
-# every other weight $a_j$ shrinks at the rate $a_j a_i$. So the output moves at the rate
+# Write $s_i$ for the score $a(q, k_i)$, $\alpha_i$ for its weight, $\mathbf o$ for the output.
+# Raise score $i$ alone. By the quotient rule its own weight grows at the rate
+# $\alpha_i(1 - \alpha_i)$, and every other weight $\alpha_j$ shrinks at the rate
+# $\alpha_j \alpha_i$. So the output moves at the rate
 #
 # $$\frac{\partial \mathbf o}{\partial s_i}
-#   = a_i v_i - a_i \sum_j a_j v_j = a_i\,(v_i - \mathbf o).$$
+#   = \alpha_i v_i - \alpha_i \sum_j \alpha_j v_j = \alpha_i\,(v_i - \mathbf o).$$
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Three minutes, on the board, with two keys. Ask for $\partial \alpha_1 / \partial s_1$ first. Then
+# $\partial \alpha_2 / \partial s_1$ needs no calculation: the two weights sum to one.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# In words: raising score $i$ pulls the output towards value $i$, with a force of $a_i$. All rows at
-# once, one row a score and one column a component of the output:
+# In words: raising score $i$ pulls the output towards value $i$, with a force of
+# $\alpha_i$. All rows at once, one row a score and one column a component of the output, with
+# $\alpha$ for the column of all weights:
 #
-# $$\bigl(\operatorname{diag}(\mathbf a) - \mathbf a\,\mathbf a^\top\bigr)\, V$$
+# $$\bigl(\operatorname{diag}(\alpha) - \alpha\,\alpha^\top\bigr)\, V$$
 #
 # PyTorch finds the same by itself. For the walker:
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 scores = gaussian_score(you, places)[0].requires_grad_()
 output, weights = attention_pooling(scores[None], winds)
-a = weights[0].detach()
-by_formula = (torch.diag(a) - torch.outer(a, a)) @ winds
+alpha = weights[0].detach()
+by_formula = (torch.diag(alpha) - torch.outer(alpha, alpha)) @ winds
 
 by_autograd = torch.stack(
     [torch.autograd.grad(component, scores, retain_graph=True)[0] for component in output[0]], dim=1
 )
 check_shape(by_formula, (4, 2))  # one row a score, one column a component of the output
 assert torch.allclose(by_formula, by_autograd, atol=1e-5)
-assert torch.allclose(by_formula, a[:, None] * (winds - output.detach()), atol=1e-5)
+assert torch.allclose(by_formula, alpha[:, None] * (winds - output.detach()), atol=1e-5)
 assert (by_formula != 0).all()
 for name, (east, north) in zip(names, by_formula.tolist(), strict=True):
     print(f"{name:8} per unit of its score the wind moves by ({east:5.2f}, {north:5.2f})")
@@ -525,7 +561,10 @@ check_shape(winds_on_the_way, (9, 2))
 one_by_one = torch.cat([ask(walker[None], places, winds) for walker in walkers])
 assert torch.allclose(winds_on_the_way, one_by_one, atol=1e-6)
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The weights of nine walkers
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 figure, ax = plt.subplots(figsize=(7, 5))
 labels = [f"{5 * step / 8:.1f} km" for step in range(9)]
 heatmap(ax, weights, labels, names, numbers=True, vmax=1.0)
@@ -539,8 +578,8 @@ plt.show()
 # pass from one to the other, with some weight on Lake and Forest on the way.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Half-way, at 2.5 km, stands the point of the last question: three stations share, 0.28 each. And
-# 0.00 is rounded: at the Harbour the Lake still has 0.0003.
+# Half-way, at 2.5 km, stands (2.0, 1.5), the point where three bars stayed level: three stations
+# share, 0.28 each. And 0.00 is rounded: at the Harbour the Lake still has 0.0003.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -556,7 +595,7 @@ plt.show()
 # - Softmax turns any scores into such weights. Only differences between scores matter.
 # - Temperature leads from lookup (cold) to average (hot).
 # - The order of the pairs does not matter and any number will do. Every score has a slope,
-#   $a_i(v_i - o)$, and all queries are answered by one matrix product.
+#   $\alpha_i(v_i - \mathbf o)$, and all queries are answered by one matrix product.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises

@@ -8,6 +8,11 @@
 #
 # About 70 minutes, and 74 for the exercises. Builds on chapter 3. The book (D2L): section 11.3.2.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two lectures, if a large room votes on everything: cut after slide 19, before 'Not seeing the
+# future'. Only 45 minutes? Slides 2-8, 13-15, 17, 20-22 and 28-30.
+
 # %% slideshow={"slide_type": "skip"}
 import math
 
@@ -113,7 +118,7 @@ for n in (2, 3, 10, 100):
 # $\tfrac23, \tfrac13, 0$. That is a **masked softmax**.
 
 # %% slideshow={"slide_type": "fragment"}
-scores, values = padded_to(3)
+scores, values = padded_to(3)  # of 'Hello world <pad>'
 weights = masked_softmax(scores[None, None], torch.tensor([2]))  # one sentence, one query
 check_shape(weights, (1, 1, 3))
 print(weights)
@@ -122,7 +127,7 @@ torch.testing.assert_close(weights[0, 0], torch.tensor([2 / 3, 1 / 3, 0.0]))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Does the answer still depend on the batch? The same four paddings again.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 for n in (2, 3, 10, 100):
     scores, values = padded_to(n)
     weights = masked_softmax(scores[None], mask=torch.arange(n) < 2)
@@ -132,14 +137,14 @@ for n in (2, 3, 10, 100):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # $\tfrac23 (6, 0) + \tfrac13 (0, 6) = (4, 2)$, four times. The first call gave a length, this one
-# a boolean mask: `True` where the query may look.
+# a boolean mask, `True` where the query may look: `torch.arange(n) < 2`.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Predict.** A shorter way, it seems: take the plain softmax, then multiply the padding's
 # weight by 0. What do the weights sum to, and what happens to the answer?
 
 # %% slideshow={"slide_type": "fragment"}
-scores, values = padded_to(3)
+scores, values = padded_to(3)  # of 'Hello world <pad>'
 too_late = scores.softmax(dim=-1) * torch.tensor([1.0, 1.0, 0.0])
 print("weights", too_late, "sum", too_late.sum())
 print("answer ", too_late @ values)
@@ -198,7 +203,10 @@ plain = scores.softmax(dim=-1)
 masked = masked_softmax(scores, valid_lens)
 check_shape(masked, (3, 4, 4))
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Without a mask, and with one
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 lost, kept = (weights[2, 0, 2:].sum().item() for weights in (plain, masked))
 assert 0.2 < lost < 0.25 and kept == 0
 compare_heatmaps(
@@ -236,8 +244,8 @@ torch.testing.assert_close(masked[2, 0, 0] / masked[2, 0, 1], ratio)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## One length a sentence, or one a query
 #
-# `length_mask` turns lengths into booleans. One length for each sentence, shape $(B,)$, gives
-# $(B, 1, K)$: one row, which broadcasting repeats for every query.
+# `length_mask` turns lengths, here `valid_lens` = [4, 3, 2], into booleans. One length for each
+# sentence, shape $(B,)$, gives $(B, 1, K)$: one row, which broadcasting repeats for every query.
 
 # %% slideshow={"slide_type": "fragment"}
 mask = length_mask(valid_lens, num_keys=4)
@@ -257,7 +265,7 @@ print(masked_softmax(torch.zeros(1, 2, 4), lens_per_query))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Equal scores make masks easy to read: $\ell$ visible keys get $1/\ell$ each. Keep this trick
-# for your own tests. What a length per query is good for comes with the future, below.
+# for your own tests. What a length per query is good for comes with the causal mask.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -322,8 +330,8 @@ for fill in (-1e6, -math.inf, -1e9):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A NaN that nobody looks at
 #
-# 'My loss ignores the empty rows, so let them be NaN.' Row 0 is fine, row 1 has nothing to see,
-# and the loss takes row 0 only.
+# 'My loss ignores the empty rows, so let them be NaN.' Row 0 sees two of three keys, row 1 has
+# nothing to see. All scores are 0, all values (1, 1), and the loss adds up what row 0 answers.
 #
 # **Predict.** Is the loss finite? Is the gradient of the values?
 
@@ -411,13 +419,24 @@ assert (hidden.half() * minus_1e9)[:2].isnan().all()  # the words die, not the p
 # ## What the package does
 #
 # Two fills. Before the softmax, hidden scores become the lowest *finite* number of their own
-# type. After it, hidden weights become exactly 0.
+# type. After it, hidden weights become exactly 0. (`X` are the scores, `visible` is the mask.)
+#
+# ```python
+# scores = X.masked_fill(~visible, torch.finfo(X.dtype).min)
+# return scores.softmax(dim=-1).masked_fill(~visible, 0.0)
+# ```
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The first fill makes the other weights right. The second matters where a row has nothing to
 # see: equal weights in, zeros out. And no tensor on the way holds infinity or NaN.
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask before the second paragraph: which of the two fills can go, if no row is ever empty? The
+# second. And what should an empty row answer? Zeros, the mean, an error: let them argue for a
+# minute.
+
+# %% slideshow={"slide_type": "skip"}
 show_source(masked_softmax)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -434,11 +453,6 @@ for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A query with nothing to see answers with the zero vector. Its row sums to 0, not to 1: the one
 # exception, and an honest one. It says 'I have nothing'.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Ask before the numbers: which of the two fills can go, if no row is ever empty? The second. And
-# what should an empty row answer? Zeros, the mean, an error: let them argue for a minute.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # And the gradient that was ruined? The same two rows through the package's function, both in the
@@ -475,9 +489,9 @@ for fill in (-math.inf, torch.finfo(torch.float32).min):
 # ### Three small slips of the book
 #
 # Section 11.3.2.1 says that its code sets attention *weights* to a number such as $-10^6$, and
-# *values* to 0. The code sets the *scores*, as it should, and touches no value. The third slip
-# costs more: it writes into the scores that you passed, because `reshape` makes no copy where it
-# need not.
+# *values* to 0. The code sets the *scores*, as it should, and touches no value. (Ours does set
+# values to 0; 'Proof 1' says which, and why.) The third slip costs more: it writes into the scores
+# that you passed, because `reshape` makes no copy where it need not.
 
 # %% slideshow={"slide_type": "skip"}
 scores = torch.zeros(1, 2, 3)
@@ -504,6 +518,11 @@ check_shape(causal, (4, 4))
 print(causal.int())
 print(masked_softmax(torch.zeros(1, 4, 4), mask=causal))
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask before the output: all scores 0, what is the third row? Then why the diagonal is open. Expect
+# 'so it sees the answer'. No: at position 1 stands the word just read, the answer is at position 2.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The first token sees itself alone, the last sees all four. A query may see its own position:
 # what it guesses is the *next* one.
@@ -527,6 +546,8 @@ assert torch.equal(length_mask(steps, 4), causal.expand(3, 4, 4))
 # ### Padding and future together
 #
 # A key is visible where *both* masks say so: a logical and. As lengths: the smaller of the two.
+#
+# **Predict.** 'Learn to code `<pad>`', all scores 0, length 3 and causal. What is the last row?
 
 # %% slideshow={"slide_type": "skip"}
 padding = length_mask(valid_lens, 4)
@@ -543,7 +564,7 @@ assert torch.equal(
     masked_softmax(scaled_dot_score(X, X), mask=both),
 )
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 everything = torch.ones(4, 4, dtype=torch.bool)
 four_masks = [everything, padding[1].expand(4, 4), causal, both[1]]
 compare_heatmaps(
@@ -561,8 +582,9 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Cover the fourth map and ask for its last row before you show it. Why are its last two rows
-# equal? Because the third word and the padding see the same three words.
+# Half a minute, four numbers from each. Some write a quarter four times: the causal row alone. On
+# the picture ask why the last two rows of the fourth map are equal: the third word and the padding
+# see the same three words.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The row with nothing to see is not exotic
@@ -575,6 +597,12 @@ words_right = torch.tensor([False, False, True, True])  # <pad> <pad> Hello worl
 mask = combine_masks(causal_mask(4), words_right)
 assert not mask[:2].any()
 print(masked_softmax(torch.zeros(1, 4, 4), mask=mask))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Draw '`<pad> <pad>` Hello world' and ask which rows will be empty: the first two, since all they
+# may look back at is padding. Then: what would $-\infty$ give there? NaN, and the next layer
+# inherits it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The newest token stands at the end
@@ -670,6 +698,8 @@ assert torch.equal(both_hidden[:2], columns_hidden[:2])  # the words' rows: no d
 # and in the next one nobody either, because its column is hidden there too.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Which mean?
+#
 # **Predict.** Every word has loss 1, every padding loss 9. There are 9 words and 3 paddings. Which
 # number is the mean of everything? The mean after the padding's losses were set to 0? The mean over
 # the words?
@@ -705,7 +735,7 @@ torch.testing.assert_close(loss, torch.tensor(math.log(2)))
 # where the water comes out coloured. Put something outrageous into the padding. Outputs and
 # gradients must not change in a single bit.
 #
-# The strongest dye is NaN: every sum and every product with NaN in it is NaN.
+# The strongest dye is NaN.
 #
 # **Predict.** Weights $\tfrac23, \tfrac13, 0$, values $6, 0, \text{NaN}$. The answer?
 
@@ -719,9 +749,9 @@ output, _ = attention_pooling(scores, dyed, mask=visible)
 print(f"attention_pooling: {output.item():.2f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Weight 0 is not enough: $0 \cdot \text{NaN} = \text{NaN}$. So the package puts zeros where *no*
-# query may look before it multiplies. The book's sentence about values set to 0 is true of our
-# code.
+# Every product and every sum with NaN in it is NaN, so weight 0 is not enough:
+# $0 \cdot \text{NaN} = \text{NaN}$. The package puts zeros where *no* query may look before it
+# multiplies.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -730,9 +760,9 @@ print(f"attention_pooling: {output.item():.2f}")
 # (torch.empty), a division by a length of 0, an empty row's softmax in the layer before.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The experiment. Fill the padding of keys and values with a dye; return the output and the
-# gradients of queries, keys and values. The loss multiplies the output with random numbers, so
-# that every entry of it counts.
+# The experiment, as a function `outcome`: fill the padding of keys and values with a dye; return
+# the output and the gradients of queries, keys and values. The loss multiplies the output with
+# random numbers, so that every entry of it counts. Run it twice, with 0 and with the dye:
 
 # %% slideshow={"slide_type": "skip"}
 probe = torch.randn(3, 4, 8, generator=torch.Generator().manual_seed(7))
@@ -747,6 +777,7 @@ def outcome(attend, dye):
     return [output.detach(), *(tensor.grad for tensor in inputs)]
 
 
+# %% slideshow={"slide_type": "-"}
 def padding_leaks(attend, dye):
     """Whether anything at all depends on what stands in the padding."""
     return not all(map(torch.equal, outcome(attend, 0.0), outcome(attend, dye)))
@@ -763,6 +794,11 @@ for dye in (7.0, -1e4, math.nan):
 _, queries_grad, keys_grad, values_grad = outcome(attention, math.nan)
 assert (keys_grad[~is_word] == 0).all() and (values_grad[~is_word] == 0).all()
 print("padding of 7, of -10000, of NaN: same outputs, same gradients, bit for bit")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask why one may demand equality to the bit, where every other test allows a tolerance. Both runs
+# do the same sums, for what stood in the padding never enters. A tolerance would hide a small leak.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # A test that cannot fail proves nothing. Here are six other ways to attend: no mask; a mask after
@@ -848,13 +884,18 @@ def early_and_late(**mask):
     return torch.equal(now[:, :2], then[:, :2]), torch.equal(now[:, 2:], then[:, 2:])
 
 
-print("(unchanged before, unchanged after)")
-print("causal ", early_and_late(is_causal=True))
-print("no mask", early_and_late())
+for name, arguments in {"causal": {"is_causal": True}, "no mask": {}}.items():
+    early, late = ("same" if same else "moved" for same in early_and_late(**arguments))
+    print(f"{name:8} before: {early}   after: {late}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Under the causal mask what stands before stays, to the bit, and what stands after moves. Without a
 # mask everything moves.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask first what must stay and what must move. Most forget the second: a function that always
+# answers 0 keeps the past, too. The line without a mask shows that the test can fail.
 
 # %% slideshow={"slide_type": "skip"}
 assert early_and_late(is_causal=True) == early_and_late(mask=causal_mask(4)) == (True, False)
@@ -1084,11 +1125,19 @@ additive = torch.zeros(3, 4).masked_fill(~padding[:, 0], -math.inf)
 theirs, _ = mha(X, X, X, key_padding_mask=additive)
 torch.testing.assert_close(theirs, dot_product_attention(X, X, X, valid_lens))
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # **Predict.** You come from `nn.MultiheadAttention`, keep your mask with `True` = ignore, and give
 # it to `F.scaled_dot_product_attention`. An error? NaN?
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Let them read the table in silence, half a minute, then the vote: an error, NaN, or neither? Most
+# hope for an error.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# No error, no NaN, the right shape.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 right = F.scaled_dot_product_attention(X, X, X, attn_mask=may_attend)
 inverted = F.scaled_dot_product_attention(X, X, X, attn_mask=~may_attend)
 assert inverted.isfinite().all() and inverted.shape == right.shape
@@ -1099,15 +1148,15 @@ assert (inverted[0] == 0).all()
 off, size = (inverted - right)[2, 0].norm(), right[2, 0].norm()
 print(f"the answer to 'Hello' has length {size:.1f} and is off by {off:.1f}")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# No error, no NaN, the right shape. 'Hello' gets the padding's vector and nothing else. The first
-# sentence has no padding, so with the mask inverted it sees nothing, and its answers are 0. The
-# companion code of a good textbook had this bug (see Sources).
+# %% [markdown] slideshow={"slide_type": "-"}
+# 'Hello' gets the padding's vector and nothing else. The first sentence has no padding, so with the
+# mask inverted it sees nothing, and its answers are 0. The code of a good textbook had this bug
+# (rasbt/LLMs-from-scratch #1061).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Leave the table of the last slide on until they have voted. Most hope for an error. Ask how long
-# such a bug would live, and what would show it: the shapes are right, all numbers are finite.
+# Ask how long such a bug would live, and what would show it: the shapes are right, all numbers are
+# finite.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The wrong type does it too. `True` as a float is 1, and a float mask is *added*: a visible key
@@ -1130,7 +1179,8 @@ except TypeError as error:
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # One experiment tells you the convention of any library. Mark the first key alone with `True`. If
-# `True` means attend, every output is that key's value, whatever the scores are.
+# `True` means attend, every output is that key's value, whatever the scores are. (`mha` is
+# `nn.MultiheadAttention` with one head and identity matrices: its output is the value itself.)
 
 # %% slideshow={"slide_type": "fragment"}
 only_first = torch.tensor([True, False, False, False]).expand(4, 4)
@@ -1143,6 +1193,8 @@ for name, output in {
     print(f"{name:30} True = {means}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The empty row again
+#
 # And the row with nothing to see? There, too, they differ.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
