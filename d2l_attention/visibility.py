@@ -96,8 +96,9 @@ def visibility(
         return Visibility(tuple(scores_shape), longest, whole, None, False, seeing, seen)
     lengths = None
     if shortest < longest:
-        lengths = attention_mask((*leading, 1, num_keys), valid_lens)
-        lengths = lengths[..., :longest] if longest < num_keys else lengths
+        # (B,) -> (B, ..., 1, 1), beside the positions of the keys that stay.
+        positions = torch.arange(longest, device=valid_lens.device)
+        lengths = positions < valid_lens.reshape(-1, *[1] * (len(leading) + 1))
     # Key 0 is in nobody's future, so a query sees something unless its length is 0.
     seeing = lengths.any(dim=-1) if shortest == 0 and lengths is not None else None
     # The last query sees the most: all that is left, but for padding.

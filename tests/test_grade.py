@@ -403,6 +403,24 @@ def test_a_link_to_itself_is_one_of_the_files(tmp_path):
     assert "Too many levels of symbolic links" in read(tmp_path / "x.ipynb").problem
 
 
+CLOCK = """
+import json, sys, time
+from d2l_attention.exercises.apart import apart
+def work(tell):
+    time.sleep(1.5)
+    tell(started=True)
+    time.sleep(6)
+    tell(done=True)
+print(json.dumps([apart(work, seconds=0.5, memory=4, start=start) for start in (0, 60)]))
+"""
+
+
+def test_the_clock_starts_with_the_first_message():
+    """What a busy machine needs to start a kernel is not taken from the student's time."""
+    run = subprocess.run([sys.executable, "-c", CLOCK], capture_output=True, text=True, check=True)
+    assert json.loads(run.stdout) == [[[], True], [[{"started": True}], True]]
+
+
 # ---- The parts ------------------------------------------------------------------------------
 
 

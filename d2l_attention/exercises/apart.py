@@ -22,10 +22,13 @@ SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of linux/prctl.h
 LONGEST_MESSAGE = 1_000_000  # bytes
 
 
-def apart(work: Callable, *given: Any, seconds: float, memory: float) -> tuple[list[dict], bool]:
+def apart(
+    work: Callable, *given: Any, seconds: float, memory: float, start: float = 0.0
+) -> tuple[list[dict], bool]:
     """What ``work(tell, *given)`` told from a copy of this process, and whether it was late.
 
-    The copy gets ``memory`` gigabytes. Its messages come as JSON, which, unlike a pickle, cannot
+    The copy gets ``memory`` gigabytes, and ``start`` seconds before its first message beside the
+    ``seconds`` of its work. Its messages come as JSON, which, unlike a pickle, cannot
     run code here. Afterwards no process below this one is left, the caller's own included.
     """
     receiving, sending = Pipe(duplex=False)
@@ -37,10 +40,13 @@ def apart(work: Callable, *given: Any, seconds: float, memory: float) -> tuple[l
         finally:
             os._exit(0)
     sending.close()
-    told, deadline = [], time.monotonic() + seconds
+    told, deadline = [], time.monotonic() + start + seconds
     try:
         while receiving.poll(max(0.0, deadline - time.monotonic())):
-            told.append(json.loads(receiving.recv_bytes(LONGEST_MESSAGE)))
+            message = json.loads(receiving.recv_bytes(LONGEST_MESSAGE))
+            if not told:
+                deadline = min(deadline, time.monotonic() + seconds)
+            told.append(message)
     except (EOFError, OSError, ValueError):
         return told, False
     finally:

@@ -34,6 +34,7 @@ from d2l_attention.exercises.submission import Submission
 
 SOLVED, WRONG, BLANK, MISSING, NOT_RUN = "solved", "wrong", "not attempted", "not there", "not run"
 PATIENCE = 3  # times as long as in a student's kernel may a check take
+KERNEL_START = 60.0  # seconds that a kernel has to start, on a busy machine; they are no cell's
 LATE = 5.0  # seconds beyond its time after which a process is stopped by force
 MOST_LETTERS = 400  # of a remark
 TYPES = "builtins", "numpy", "torch"  # modules of the types that a value may have
@@ -84,7 +85,13 @@ class Run:
         self.submission, self.seconds, self.memory = submission, seconds, memory
         self.answers = folder / "answers"
         self.told, self.late = apart(
-            run_cells, submission, seconds, folder, seconds=seconds + LATE, memory=memory
+            run_cells,
+            submission,
+            seconds,
+            folder,
+            seconds=seconds + LATE,
+            memory=memory,
+            start=KERNEL_START,
         )
         self.failed = {tell["failed"]: tell["why"] for tell in self.told if "failed" in tell}
         self.began = max((tell["began"] for tell in self.told if "began" in tell), default=0)
@@ -95,6 +102,8 @@ class Run:
             late = f"was still running after {self.seconds:g} s and would not stop"
             lost = "took all memory, or ended the process that runs the cells"
             found = [f"code cell {self.began} {late if self.late else lost}"]
+            if not self.began:
+                found = ["its kernel did not start"]
         found += [f"code cell {number}: {why}" for number, why in list(self.failed.items())[:3]]
         if len(self.failed) > 3:
             found.append(f"{len(self.failed) - 3} more cells failed")
@@ -148,7 +157,6 @@ def run_cells(tell: Callable, submission: Submission, seconds: float, folder: Pa
     A cell may take half of the time that is left. Then it is interrupted, so that an endless
     loop does not hide the answers behind it.
     """
-    deadline = time.monotonic() + seconds
     limit = began = 0.0
 
     def half_of_what_is_left(_cell: Any) -> float:
@@ -166,6 +174,8 @@ def run_cells(tell: Callable, submission: Submission, seconds: float, folder: Pa
     client = new_client(submission, half_of_what_is_left, failed)
     client.start_new_kernel(cwd=str(folder))
     client.start_new_kernel_client()
+    tell(began=0)
+    deadline = time.monotonic() + seconds
     for index, cell in enumerate(submission.cells):
         began = time.monotonic()
         if began > deadline:

@@ -8,11 +8,10 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 
 from d2l_attention.slides import frames
-from d2l_attention.slides.structure import is_description, slide_type
+from d2l_attention.slides.structure import FOR_THE_LECTURER, is_description, slide_type
 from d2l_attention.slides.views import WIDGET_MIME
 
 HIDE_INPUT, HIDE_OUTPUT = "hide-input", "hide-output"
-FOR_THE_LECTURER = "**For the lecturer.**"
 MOVE_IT = '<p class="aside">Move it in the notebook.</p>'
 # What fits beside each other at 1 px of font size, and the sizes that a hall can read.
 LINE_WIDTH, LETTER_WIDTH = 1132, 0.603

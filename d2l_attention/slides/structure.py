@@ -6,6 +6,7 @@ from nbformat import NotebookNode
 
 NEW_COLUMN, NEW_SLIDE, NOTES, SKIP = "slide", "subslide", "notes", "skip"
 FIGURE = "*Figure:"
+FOR_THE_LECTURER = "**For the lecturer.**"
 
 
 @dataclass

@@ -11,10 +11,10 @@ from pathlib import Path
 import nbformat
 from sphinx.project import Project
 
+from d2l_attention.slides.structure import FIGURE, FOR_THE_LECTURER
+from d2l_attention.slides.views import REFERENCE, STATE_MIME, WIDGET_MIME, states_of
+
 FOLDER = Path(__file__).resolve().parents[1]
-VIEW = "application/vnd.jupyter.widget-view+json"
-STATE = "application/vnd.jupyter.widget-state+json"
-LECTURER = "**For the lecturer.**"
 FOLDED = """::::{admonition} For the lecturer
 :class: lecturer
 :collapsible: closed
@@ -52,24 +52,25 @@ def use_course(app):
 def read(text):
     """The notebook as the site shows it: notes folded, views as pictures that may come to life."""
     notebook = nbformat.reads(text, as_version=4)
-    widgets = notebook.metadata.pop("widgets", {}).get(STATE, {"state": {}})
-    live = {}
+    states, live = states_of(notebook), {}
+    widgets = notebook.metadata.pop("widgets", None)
     for cell, following in zip(notebook.cells, [*notebook.cells[1:], None], strict=True):
-        if cell.source.startswith(LECTURER):
-            note = cell.source.removeprefix(LECTURER).strip()
+        if cell.source.startswith(FOR_THE_LECTURER):
+            note = cell.source.removeprefix(FOR_THE_LECTURER).strip()
             cell.source = f"{FOLDED}\n{note}\n::::"
         for output in cell.get("outputs", []):
             if "image/png" not in output.get("data", {}):
                 continue
             alt = output.metadata.get("image/png", {}).get("alt")
             image = {"alt": alt or describe(following.source)}
-            view = output.data.pop(VIEW, None)
-            if view and (model := find_view(view["model_id"], widgets["state"])):
-                live[model] = widgets["state"][model]
+            view = output.data.pop(WIDGET_MIME, None)
+            if view and (model := find_view(view["model_id"], states)):
+                live[model] = states[model]
                 image["classes"] = f"live-view model-{model}"  # what views.js looks for
             cell.metadata["mystnb"] = {"image": image}
     if live:
-        notebook.metadata["widgets"] = {STATE: {**widgets, "state": live}}
+        widgets[STATE_MIME]["state"] = live
+        notebook.metadata["widgets"] = widgets
     return notebook
 
 
@@ -79,14 +80,14 @@ def find_view(model, state):
     if "_esm" in traits:
         return model
     children = (
-        find_view(name.removeprefix("IPY_MODEL_"), state) for name in traits.get("children", [])
+        find_view(name.removeprefix(REFERENCE), state) for name in traits.get("children", [])
     )
     return next(filter(None, children), None)
 
 
 def describe(caption):
     """A figure's description in the cell below it, as plain text."""
-    text = caption.split("\n\n")[0].removeprefix("*Figure:")
+    text = caption.split("\n\n")[0].removeprefix(FIGURE)
     return re.sub(r"[*$`\\]", "", " ".join(text.split()))
 
 

@@ -901,7 +901,8 @@ for words in ("the woman does not eat the white pears", "the man does not eat th
 # ## On real text
 #
 # The same code reads the sentence pairs of the Tatoeba project, from which the book takes
-# its English-French file. From a shell, with a downloaded file (the address stands under Sources):
+# its English-French file. From a shell, with a downloaded file (the chapter's sources say where
+# from):
 #
 # ```
 # python -m d2l_attention.training --data fra-eng.zip --steps 1200 --out run

@@ -3,7 +3,7 @@
 #
 # **You will**
 # - build a translator without an RNN from parts that you can check by hand;
-# - train it against chapter 5's, and see which head looks from 'it' to its noun;
+# - train it against chapter 5's, and see where heads look when 'it' asks;
 # - decode with a key-value cache, and break masks and positions to see what they are for.
 #
 # About 90 minutes, and 80 for the exercises; two cells train, one to three minutes together.
@@ -1200,7 +1200,7 @@ for noun in ("orange", "cake"):
 #   nothing about translating.
 # - A cache turns $n(n+1)/2$ projected keys into $n$ and changes no word, if positions go on
 #   counting.
-# - Some heads align, some do not; in one, 'it' looks at its noun.
+# - Some heads align, some do not; in one, 'it' puts almost half its weight on the noun.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
