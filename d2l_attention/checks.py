@@ -56,16 +56,17 @@ def check_attention_inputs(queries: Tensor, keys: Tensor, values: Tensor) -> Non
     """Raise unless queries (*, Q, D), keys (*, K, D') and values (*, K, V) fit together."""
     for name, given in (("queries", queries), ("keys", keys), ("values", values)):
         check_floats(name, given)
-    shapes = (
-        f"got queries {tuple(queries.shape)}, keys {tuple(keys.shape)}, "
-        f"values {tuple(values.shape)}"
-    )
-    if min(queries.ndim, keys.ndim, values.ndim) < 2:
-        raise ValueError(f"queries, keys and values must have at least two axes, {shapes}")
-    if not queries.shape[:-2] == keys.shape[:-2] == values.shape[:-2]:
-        raise ValueError(f"queries, keys and values must share their leading axes, {shapes}")
-    if keys.shape[-2] != values.shape[-2]:
-        raise ValueError(f"keys and values must come in pairs (same axis -2), {shapes}")
+    shapes = queries.shape, keys.shape, values.shape
+    if min(map(len, shapes)) < 2:
+        wrong = "queries, keys and values must have at least two axes"
+    elif not shapes[0][:-2] == shapes[1][:-2] == shapes[2][:-2]:
+        wrong = "queries, keys and values must share their leading axes"
+    elif shapes[1][-2] != shapes[2][-2]:
+        wrong = "keys and values must come in pairs (same axis -2)"
+    else:
+        return
+    query_shape, key_shape, value_shape = map(tuple, shapes)
+    raise ValueError(f"{wrong}, got queries {query_shape}, keys {key_shape}, values {value_shape}")
 
 
 def check_bias(bias: Tensor | None, scores_shape: tuple[int, ...]) -> None:

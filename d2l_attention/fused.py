@@ -1,12 +1,18 @@
 """PyTorch's fused kernel: softmax(q . k / sqrt(D)) v without a (Q, K) matrix in memory."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
+from d2l_attention.masks import causal_mask
 from d2l_attention.visibility import Visibility, clear
+
+SLICE = 2**23  # weights that exist at once where there is dropout: 32 MiB of float32
 
 
 def fused_pooling(
@@ -67,19 +73,52 @@ def fused_attention(
         queries, keys, values = (with_four_axes(X) for X in (queries, keys, values))
     if mask is not None and mask.ndim < 4:
         mask = with_four_axes(mask)
-    output = F.scaled_dot_product_attention(
-        queries,
-        keys,
-        values,
-        attn_mask=mask,
-        dropout_p=dropout,
-        is_causal=is_causal,
-        scale=1 / math.sqrt(key_size),
-    )
+    attend = partial(F.scaled_dot_product_attention, scale=1 / math.sqrt(key_size))
+    if dropout > 0 and needs_slices(queries, keys):
+        output = in_slices(attend, queries, keys, values, mask, is_causal, dropout)
+    else:
+        output = attend(
+            queries, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=is_causal
+        )
     # Each of these would cost a step on the way back, so only where there is something to undo.
     if value_size < key_size:
         output = output[..., :value_size]
     return output if len(leading) == 2 else output.reshape(*leading, *output.shape[-2:])
+
+
+def needs_slices(queries: Tensor, keys: Tensor) -> bool:
+    """Whether dropout would fill the memory: on the CPU PyTorch builds all weights for it."""
+    weights = queries.shape[:-1].numel() * keys.shape[-2]
+    return queries.device.type == "cpu" and weights > SLICE and not torch.compiler.is_compiling()
+
+
+def in_slices(
+    attend: Callable[..., Tensor],
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    is_causal: bool,
+    dropout: float,
+) -> Tensor:
+    """Attention with dropout, a few queries at a time, so that few weights exist at once.
+
+    What a slice would keep for the backward pass is computed again there, with the same random
+    numbers (Chen et al., 2016, 'Training Deep Nets with Sublinear Memory Cost').
+    """
+    num_queries, num_keys = queries.shape[-2], keys.shape[-2]
+    rows = max(1, SLICE // (queries.shape[:-2].numel() * num_keys))
+    outputs = []
+    for first in range(0, num_queries, rows):
+        some = queries[..., first : first + rows, :]
+        if is_causal:  # the kernel would count the slice's queries from 0
+            hidden = causal_mask(some.shape[-2], num_keys, offset=first, device=some.device)
+        elif mask is not None and mask.shape[-2] > 1:
+            hidden = mask[..., first : first + rows, :]
+        else:
+            hidden = mask
+        outputs.append(checkpoint(attend, some, keys, values, hidden, dropout, use_reentrant=False))
+    return torch.cat(outputs, dim=-2)
 
 
 def with_four_axes(X: Tensor) -> Tensor:

@@ -114,6 +114,7 @@ class MultiHeadAttention(nn.Module):
         result = self.attention(
             queries, keys, values, bias=bias, need_weights=need_weights, visible=visible
         )
+        del queries, keys, values  # the last projection may have their memory
         output, weights = result if need_weights else (result, None)
         output = self.W_o(self.merge_heads(output))
         return (output, weights) if need_weights else output
