@@ -162,9 +162,9 @@ def dot_product_attention(
     ``valid_lens``, ``mask`` (True = may attend) and ``is_causal`` all hide keys; a key is
     visible where all three say so. ``is_causal`` lets query i see keys 0 to i, as in PyTorch;
     for queries that start later there is ``causal_mask(..., offset=...)``. Lengths (B, Q) and
-    masks are (Q, K) matrices themselves; on the CPU, dropout and more than four axes make
-    PyTorch build one as well. In self-attention a padded token is a query, too: where it may
-    hold NaN, give it the length 0 by lengths (B, Q).
+    masks are (Q, K) matrices themselves; on the CPU more than four axes make PyTorch build one
+    as well, and dropout a part of one at a time. In self-attention a padded token is a query,
+    too: where it may hold NaN, give it the length 0 by lengths (B, Q).
 
     ``bias`` holds floats that are added to the scores, (Q, K) or with more axes before: a
     matrix itself, and one for each sequence where lengths or masks differ. It must be finite;

@@ -29,6 +29,7 @@ from d2l_attention import (
     scaled_dot_score,
     show_source,
 )
+from d2l_attention.additive import pieces
 from d2l_attention.plots import heatmap, set_style, show_heatmaps
 
 torch.set_num_threads(1)
@@ -1035,7 +1036,7 @@ print(f"inside the tanh   (B, Q, K, h) {B * Q * K * h * 4 / 2**20:4.0f} MiB")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Counted
 #
-# Query size $D$, key size $D'$, as the package computes them:
+# Query size $D$, key size $D'$, as the formulas stand:
 #
 # | score | multiplications for the pairs | before that | largest tensor for the pairs |
 # |---|---|---|---|
@@ -1114,6 +1115,66 @@ for score, inputs in ((dot_score, (a, b)), (additive_score, (a, b, w_v))):
     seconds[score.__name__] = min(runs)
     print(f"{score.__name__:15} {1000 * min(runs):6.1f} ms   (8 x 128 x 128 pairs, size 256)")
 assert seconds["additive_score"] > 2 * seconds["dot_score"]
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A tanh for each pair? Exponentials for each token
+#
+# The tanh of a sum can be had from two exponentials:
+#
+# $$\tanh(q + k) = 1 - \frac{2}{1 + e^{2q}\,e^{2k}}$$
+#
+# $e^{2q}$ belongs to the query alone, $e^{2k}$ to the key alone. So $Q + K$ tokens need exponentials,
+# and each of the $Q\cdot K$ pairs is left with a product, a sum and a division.
+#
+# **Predict.** For which queries and keys does the right side give no number at all?
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+for q, k in ((0.3, -1.1), (20.0, -19.0), (40.0, 5.0), (100.0, -100.0)):
+    q, k = torch.tensor(q), torch.tensor(k)
+    trick = 1 - 2 / (1 + (2 * q).exp() * (2 * k).exp())
+    print(f"q = {q:5.1f}, k = {k:6.1f}   tanh {torch.tanh(q + k):7.4f}   exponentials {trick:7.4f}")
+assert trick.isnan() and torch.tanh(q + k) == 0
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# At 100 and −100, infinity is multiplied by 0. So the package looks at the largest query and key
+# first: up to 20 it takes the exponentials, beyond that the tanh.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The second half of the trick is about memory. Not all pairs need to exist at once: a few queries
+# meet all keys, their scores are written down, and the next few use the same piece of memory.
+# `pieces` is the loop. What the backward pass needs it computes again.
+
+# %% slideshow={"slide_type": "skip"}
+show_source(pieces)
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+def written_out(queries, keys, w_v):
+    return torch.tanh(queries.unsqueeze(-2) + keys.unsqueeze(-3)) @ w_v
+
+
+w_v = w_v / 16  # of the size that a layer starts with
+error = (additive_score(a, b, w_v) - written_out(a.double(), b.double(), w_v.double())).abs().max()
+assert error < 1e-6
+torch.testing.assert_close(
+    additive_score(100 * a, 100 * b, w_v), written_out(100 * a, 100 * b, w_v), atol=1e-5, rtol=1e-5
+)
+assert largest_kept(written_out, a, b, w_v) == 8 * 128 * 128 * 256
+assert largest_kept(additive_score, a, b, w_v) == 8 * 128 * 256  # the inputs, nothing for the pairs
+for score in (written_out, additive_score):
+    runs = []
+    for _ in range(5):
+        start = perf_counter()
+        score(a, b, w_v)
+        runs.append(perf_counter() - start)
+    seconds[score.__name__] = min(runs)
+    print(f"{score.__name__:15} {1000 * min(runs):6.1f} ms")
+assert seconds["written_out"] > 2 * seconds["additive_score"]
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Derive it at the board: $\tanh x = (e^{2x} - 1)/(e^{2x} + 1)$, put $e^{2q}e^{2k}$ for $e^{2x}$. To
+# show live: the timing of the next cells in the notebook. A few pairs are not worth it; the
+# package then takes the tanh.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which one?
@@ -1218,11 +1279,12 @@ show_source(AdditiveAttention)
 #
 # Three remarks. Before the first call there is nothing to read. Weights read later carry no
 # gradient; if your loss needs them (chapter 5 will), ask in the call with `need_weights=True`. And
-# with dropout at work, in training, PyTorch's kernel for the CPU does write the matrix out. (Masks
-# are for chapter 4, `bias` is for chapter 7.)
+# with dropout at work, in training, PyTorch's kernel for the CPU does write the matrix out; beyond
+# eight million weights the package gives it a few queries at a time. (Masks are for chapter 4,
+# `bias` is for chapter 7.)
 #
-# The additive layer has no fused kernel to call: it builds its large tensor, and the weights come
-# along.
+# The additive layer has no fused kernel to call. It needs the scores for its softmax, so the weights
+# come along.
 
 # %% slideshow={"slide_type": "skip"}
 try:
@@ -1256,7 +1318,8 @@ assert not torch.equal(dot_product(queries, keys, values), dot_product(queries, 
 # - $\operatorname{softmax}(QK^\top/\sqrt d)\,V$: one matrix product for each batch entry, never
 #   elementwise.
 # - Unequal sizes: $q^\top M k$, or additive, an MLP on the pair.
-# - For each pair, additive holds $h$ numbers, the dot product one, the fused kernel none.
+# - Written out, additive holds $h$ numbers for each pair, the dot product one, the fused kernel none.
+#   Exponentials and a loop over queries spare additive the $h$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
