@@ -20,7 +20,8 @@ class Decoded:
 
     ``tokens`` (B, T) without <bos>, padded with <eos> after the end; ``lens`` (B,) counts
     the tokens before <eos>; ``scores`` (B,) are log-probabilities; ``weights`` (B, T, S) are
-    the attention weights behind each token, ``None`` for a decoder without attention.
+    the attention weights behind each token where they were asked for, ``None`` otherwise and
+    for a decoder without attention.
     """
 
     tokens: Tensor
@@ -36,11 +37,18 @@ class Decoded:
 
 @torch.no_grad()
 def greedy_decode(
-    model: nn.Module, source: Tensor, source_lens: Tensor, *, bos: int, eos: int, max_len: int
+    model: nn.Module,
+    source: Tensor,
+    source_lens: Tensor,
+    *,
+    bos: int,
+    eos: int,
+    max_len: int,
+    need_weights: bool = False,
 ) -> Decoded:
     """The most likely token at each step, until every sentence has ended or is ``max_len`` long.
 
-    Shape: source (B, S), source_lens (B,).
+    Shape: source (B, S), source_lens (B,). ``need_weights`` collects the attention weights.
     """
     check_max_len(max_len)
     state = model.decoder.init_state(model.encoder(source, source_lens), source_lens)
@@ -55,12 +63,14 @@ def greedy_decode(
         token = token.masked_fill(ended[:, None], eos)
         scores = scores + log_probs[:, 0].masked_fill(ended, 0.0)
         tokens.append(token)
-        weights.append(getattr(model.decoder, "attention_weights", None))
+        step = getattr(model.decoder, "attention_weights", None) if need_weights else None
+        if step is not None:
+            weights.append(step)
         ended = ended | (token[:, 0] == eos)
         if ended.all():
             break
     tokens = torch.cat(tokens, dim=1)
-    weights = None if weights[0] is None else torch.cat(weights, dim=1)
+    weights = torch.cat(weights, dim=1) if weights else None
     return Decoded(tokens, (tokens != eos).sum(dim=1), scores, weights)
 
 
@@ -75,12 +85,14 @@ def beam_search(
     max_len: int,
     beam_size: int = 4,
     length_penalty: float = 0.75,
+    need_weights: bool = False,
 ) -> Decoded:
     """Keep the ``beam_size`` best beginnings of each sentence and extend them all at once.
 
     Finished sentences compete by log-probability / length ** ``length_penalty``: without it
     the shortest would win, because every token makes a sentence less likely. ``scores`` are
-    these normalised ones. A beam of 1 is greedy search.
+    these normalised ones. A beam of 1 is greedy search. ``need_weights`` collects the attention
+    weights.
 
     Shape: source (B, S), source_lens (B,). Source: D2L 10.8, equation 10.8.4.
     """
@@ -115,7 +127,7 @@ def beam_search(
 
         parent = (first + best // log_probs.shape[-1]).flatten()
         token = (best % log_probs.shape[-1]).flatten()
-        step = getattr(model.decoder, "attention_weights", None)
+        step = getattr(model.decoder, "attention_weights", None) if need_weights else None
         if step is not None:
             weights = step if weights is None else torch.cat((weights, step), dim=1)
             weights = weights[parent]

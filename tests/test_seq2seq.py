@@ -230,8 +230,11 @@ class TestBothDecoders:
 
 def test_weights_of_a_search_belong_to_its_tokens():
     model, (source, _) = model_of(), batch()
-    for search, options in ((greedy_decode, {}), (beam_search, {"beam_size": 5})):
-        found = search(model, source, LENS, bos=BOS, eos=EOS, max_len=6, **options)
+    options = dict(bos=BOS, eos=EOS, max_len=6)
+    for search, wide in ((greedy_decode, {}), (beam_search, {"beam_size": 5})):
+        without = search(model, source, LENS, **options, **wide)
+        found = search(model, source, LENS, **options, **wide, need_weights=True)
+        assert without.weights is None and torch.equal(without.tokens, found.tokens)
         assert found.weights.shape == (B, found.tokens.shape[1], S)
         fed = torch.cat((torch.full((B, 1), BOS), found.tokens[:, :-1]), dim=1)
         _, weights = model(source, fed, LENS, need_weights=True)

@@ -88,7 +88,7 @@ class TestDecoding:
         source, lens = torch.randint(M, (6, S)), torch.tensor([7, 1, 4, 2, 7, 3])
         ends = set()
         for eos in range(2, N):  # whichever word ends a sentence: early, late or never
-            options = dict(bos=BOS, eos=eos, max_len=15)
+            options = dict(bos=BOS, eos=eos, max_len=15, need_weights=True)
             fast, expected = (search(each, source, lens, **options) for each in (model, slow))
             assert fast.tokens.tolist() == expected.tokens.tolist()
             assert_close(fast.scores, expected.scores)
@@ -159,7 +159,7 @@ def test_no_mask_where_nothing_is_padded():
 def test_weights_of_a_search_belong_to_its_tokens():
     model, (source, _) = model_of(), batch()
     for search in (greedy_decode, beam_search):
-        found = search(model, source, LENS, bos=BOS, eos=EOS, max_len=6)
+        found = search(model, source, LENS, bos=BOS, eos=EOS, max_len=6, need_weights=True)
         assert found.weights.shape == (B, found.tokens.shape[1], S)
         fed = torch.cat((torch.full((B, 1), BOS), found.tokens[:, :-1]), dim=1)
         _, weights = model(source, fed, LENS, need_weights=True)

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from d2l_oracle import load_d2l
 from timing import Row, faster, share
+from torch import nn
 
 from d2l_attention import (
     AdditiveAttention,
@@ -18,6 +19,7 @@ from d2l_attention import (
 def rows(full: bool) -> Iterator[Row]:
     yield multi_head(2, 10, 100, 5, goal=1.4, padded=True)
     yield multi_head(32, 128, 256, 8, goal=1.5, padded=True)
+    yield against_torch(32, 128, 256, 8)
     for n, goal in ((10, 1.25), (128, 1.05), (1024, 1.05)):
         yield against_fused(n, goal)
     yield padding(1024)
@@ -58,6 +60,39 @@ def multi_head(batch: int, n: int, size: int, heads: int, goal: float, padded: b
 
     name = f"multi-head, {'lengths, ' if padded else ''}{(batch, n, size, heads)}, with backward"
     return faster(f"{name} / d2l", lambda: step(book), lambda: step(layer), goal)
+
+
+def against_torch(batch: int, n: int, size: int, num_heads: int) -> Row:
+    """PyTorch's own layer, asked for no weights, on the same lengths."""
+    layer = MultiHeadAttention(size, num_heads, 0.0)
+    peer = nn.MultiheadAttention(size, num_heads, bias=False, batch_first=True)
+    X = torch.randn(batch, n, size, requires_grad=True)
+    lens = torch.randint(n // 2, n + 1, (batch,))
+    layer(X, X, X, lens)
+    state = layer.state_dict()
+    with torch.no_grad():
+        peer.in_proj_weight.copy_(torch.cat([state[f"W_{name}.weight"] for name in "qkv"]))
+        peer.out_proj.weight.copy_(state["W_o.weight"])
+
+    def theirs():
+        padding = torch.arange(n) >= lens[:, None]
+        return peer(X, X, X, key_padding_mask=padding, need_weights=False)[0]
+
+    def ours():
+        return layer(X, X, X, lens)
+
+    def step(module, forward):
+        module.zero_grad()
+        X.grad = None
+        forward().sum().backward()
+
+    torch.testing.assert_close(theirs(), ours(), atol=1e-4, rtol=1e-4)
+    return share(
+        f"multi-head, lengths, {(batch, n, size, num_heads)} / torch.nn.MultiheadAttention",
+        lambda: step(layer, ours),
+        lambda: step(peer, theirs),
+        1.05,
+    )
 
 
 def heads(n: int, batch: int = 1, num_heads: int = 8, size: int = 64) -> list[torch.Tensor]:

@@ -1,14 +1,17 @@
 """What a process needs: memory at its peak, seconds to import. Each in fresh processes."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from timing import ROUNDS, Row
 
 PEAK = """
-import re, sys, torch
-from pathlib import Path
+import sys, torch
+sys.path.insert(0, sys.argv[3])
+from footprint import peak
 from d2l_attention import AdditiveAttention, MultiHeadAttention
 torch.set_num_threads(1)
 kind, tokens = sys.argv[1], int(sys.argv[2])
@@ -29,9 +32,6 @@ def act(n):
         start = peak()
         heads(X, X, X).sum().backward()
         return start
-def peak():
-    # Not getrusage: its peak is inherited from the process that started this one.
-    return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
 act(64)  # makes the parameters and wakes the kernels
 before = peak()
 start = act(tokens) or before
@@ -58,8 +58,15 @@ def rows(full: bool) -> Iterator[Row]:
         yield memory("pairs", 1_024, 25, "additive, 1,024 x 1,024 x 256")
 
 
+def peak() -> float:
+    """The largest resident set of this process so far, in MiB."""
+    # Not getrusage: its peak is inherited from the process that started this one.
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
+
+
 def fresh(code: str, *arguments) -> float:
-    command = [sys.executable, "-c", code, *map(str, arguments)]
+    command = [sys.executable, "-c", code, *map(str, arguments), str(Path(__file__).parent)]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 

@@ -5,10 +5,10 @@ from functools import partial
 
 import torch
 from d2l_oracle import load_d2l
-from timing import Row, faster
+from timing import Row, faster, share
 from torch import nn
 
-from d2l_attention import TransformerDecoder, TransformerEncoder
+from d2l_attention import TransformerDecoder, TransformerEncoder, TransformerEncoderBlock
 from d2l_attention.decoding import greedy_decode
 from d2l_attention.seq2seq import EncoderDecoder, sequence_loss
 
@@ -113,11 +113,39 @@ def load(book: BooksTransformer, model: EncoderDecoder) -> None:
 def rows(full: bool) -> Iterator[Row]:
     yield training_step(64, 12, goal=1.0)
     yield training_step(32, 64, goal=1.0)
+    yield against_torch(32, 64)
     yield from decoding(1, 64, goal=2.0)
     if full:
         yield training_step(4, 512, goal=1.3)
         yield from decoding(1, 256, goal=4.5)
         yield from decoding(16, 256, goal=7.0)
+
+
+def against_torch(batch: int, steps: int) -> Row:
+    """An encoder's blocks against ``torch.nn.TransformerEncoderLayer``, forward and backward."""
+    ours = [TransformerEncoderBlock(SIZE, FFN, HEADS, 0.0) for _ in range(BLOCKS)]
+    theirs = [
+        nn.TransformerEncoderLayer(SIZE, HEADS, FFN, dropout=0.0, batch_first=True)
+        for _ in range(BLOCKS)
+    ]
+    X = torch.randn(batch, steps, SIZE, requires_grad=True)
+    lens = torch.randint(steps // 2, steps + 1, (batch,))
+
+    def step(blocks, seen):
+        Y = X
+        for block in blocks:
+            block.zero_grad()
+            Y = block(Y, **seen())
+        Y.sum().backward()
+
+    return share(
+        f"encoder blocks, {batch} x {steps} / torch.nn.TransformerEncoderLayer",
+        lambda: step(ours, lambda: {"valid_lens": lens}),
+        lambda: step(
+            theirs, lambda: {"src_key_padding_mask": torch.arange(steps) >= lens[:, None]}
+        ),
+        1.05,
+    )
 
 
 def training_step(batch: int, steps: int, goal: float) -> Row:
