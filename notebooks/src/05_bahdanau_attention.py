@@ -857,7 +857,8 @@ from d2l_attention.widgets import SentenceView
 def look(words):
     """The guided model's translation of these words, and the weights behind it."""
     source = torch.tensor([src_vocab[[*words, EOS]]])
-    found = greedy_decode(guided, source, torch.tensor([len(words) + 1]), **ends)
+    lens = torch.tensor([len(words) + 1])
+    found = greedy_decode(guided, source, lens, **ends, need_weights=True)
     target = tgt_vocab.to_tokens(found.tokens[0])
     return {
         "weights": step_by_step(found.weights[0]),

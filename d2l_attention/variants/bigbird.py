@@ -1,0 +1,86 @@
+"""BigBird: windows, global tokens and random links, all between blocks of tokens."""
+
+import torch
+from torch import Tensor
+
+from d2l_attention.masks import bigbird_blocks, bigbird_mask, check_whole
+from d2l_attention.variants.blocks import block_attention, first_rows, visible_keys
+from d2l_attention.variants.pattern import PatternAttention
+
+
+class BigBirdAttention(PatternAttention):
+    """Who sees whom is ``bigbird_mask``; the cost is that of the blocks seen.
+
+    Each token sees ``num_global + 2 * window + 1 + num_random`` blocks of ``block_size`` tokens
+    at most; the tokens of the first ``num_global`` blocks see all. The random links are the same
+    at every call: ``seed`` draws them.
+
+    Shape, masks and weights: see ``PatternAttention``.
+
+    Errors: ``ValueError`` for a block size below 1, or a window or number below 0.
+
+    Source: Zaheer et al. (2020), BigBird, section 2 and appendix D.
+    """
+
+    def __init__(
+        self,
+        block_size: int,
+        window: int,
+        num_global: int,
+        num_random: int,
+        dropout: float,
+        *,
+        seed: int,
+    ):
+        super().__init__(dropout)
+        check_whole("block_size", block_size, 1)
+        self.block_size = block_size
+        self.links = dict(window=window, num_global=num_global, num_random=num_random, seed=seed)
+        bigbird_blocks(1, **self.links)  # raises where a number is wrong
+
+    def pattern(self, num_queries, num_keys):
+        return bigbird_mask(num_keys, block_size=self.block_size, **self.links)[-num_queries:]
+
+    def sparse(self, queries, keys, values, visible, dropout):
+        num_blocks = -(-queries.shape[-2] // self.block_size)
+        others = block_attention(
+            queries,
+            keys,
+            values,
+            visible_keys(visible, queries.device),
+            bigbird_blocks(num_blocks, **self.links),
+            self.block_size,
+            is_causal=visible.is_causal,
+            dropout=dropout,
+        )
+        num_global = self.links["num_global"] * self.block_size
+        top = first_rows(queries, keys, values, visible, num_global, dropout)
+        return torch.cat((top, others[..., num_global:, :]), dim=-2)
+
+
+def bigbird_attention(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    valid_lens: Tensor | None = None,
+    *,
+    block_size: int,
+    window: int,
+    num_global: int,
+    num_random: int,
+    seed: int,
+    is_causal: bool = False,
+    dropout: float = 0.0,
+    need_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Self-attention under ``bigbird_mask``, at the cost of the blocks that are seen.
+
+    Shape: queries (*, n, D), keys (*, n, D), values (*, n, V), valid_lens (B,) -> output
+    (*, n, V), and with ``need_weights`` also weights (*, n, n).
+
+    Everything else, and the source: see ``BigBirdAttention``.
+    """
+    attention = BigBirdAttention(block_size, window, num_global, num_random, dropout, seed=seed)
+    return attention(
+        queries, keys, values, valid_lens, is_causal=is_causal, need_weights=need_weights
+    )

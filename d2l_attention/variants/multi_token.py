@@ -1,0 +1,150 @@
+"""Scores that hear of their neighbours: convolutions over queries, keys and heads."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from d2l_attention.checks import check_heads
+from d2l_attention.functional import masked_softmax, scaled_dot_score
+from d2l_attention.layers import AttentionLayer
+from d2l_attention.multi_head import MultiHeadAttention
+
+
+class MultiTokenPooling(AttentionLayer):
+    """Attention whose scores are convolved, and whose weights are mixed over the heads.
+
+    ``kernel`` (H, query_size, key_size): the last row belongs to the query itself, the rows above
+    to those before it; the middle column to the key itself, the others to its neighbours.
+    ``mix`` (H / head_size, head_size, head_size): the weights of a head are a sum over its group.
+
+    Shape: queries (B, H, Q, D), keys (B, H, K, D), values (B, H, K, V) -> (B, H, Q, V).
+    """
+
+    score = staticmethod(scaled_dot_score)
+
+    def __init__(
+        self, num_heads: int, dropout: float, query_size: int, key_size: int, head_size: int
+    ):
+        super().__init__(dropout)
+        kernel = torch.zeros(num_heads, query_size, key_size)
+        kernel[:, -1, (key_size - 1) // 2] = 1.0  # begins as plain attention
+        self.kernel = nn.Parameter(kernel)
+        self.mix = nn.Parameter(torch.eye(head_size).repeat(num_heads // head_size, 1, 1))
+
+    def attend(self, queries, keys, values, visible, *, bias, need_weights):
+        if bias is not None:
+            raise ValueError("multi-token attention takes no bias: leave positions out")
+        # An optimizer changes the two in place: the weights of this pass need copies.
+        copies = (X.to(queries.dtype, copy=True) for X in (self.kernel, self.mix))
+        self.remember(queries, keys, *copies, visible=visible, bias=None)
+        mask = visible.matrix(queries.device)
+        weights = multi_token_weights(self.score(queries, keys), self.kernel, self.mix, mask)
+        return self.dropout(weights) @ values, visible.widen(weights)
+
+    @property
+    def attention_weights(self) -> Tensor:
+        """Weights of the last forward pass, mixed, without gradient. (B, H, Q, K)."""
+        if self._last is None:
+            raise RuntimeError("no attention weights yet: call the layer first")
+        (queries, keys, kernel, mix), visible, _ = self._last
+        mask = visible.matrix(queries.device)
+        return visible.widen(multi_token_weights(self.score(queries, keys), kernel, mix, mask))
+
+
+class MultiTokenAttention(MultiHeadAttention):
+    """Multi-head attention in which several queries, keys and heads decide on a weight together.
+
+    Before the softmax a kernel of (query_size, key_size), one for each head, adds up the scores
+    of the query and of those before it, for the key and its neighbours on both sides. After
+    it the weights of ``head_size`` heads are mixed. A new layer has identity kernels, and is
+    plain multi-head attention.
+
+    Shape: as ``MultiHeadAttention``. The weights, (B, H, Q, K), are those after mixing: a row
+    need not sum to one, and may hold negative numbers.
+
+    What a query may not see is 0 before the convolution and hidden again after it, so that
+    no score of the future, or of padding, enters a sum. Both steps need all scores at once:
+    O(n^2) in memory, without the fused kernel. There is no cache, because the scores of earlier
+    queries would have to be kept as well.
+
+    Errors: ``ValueError`` unless ``head_size`` divides ``num_heads`` and all sizes are from 1.
+
+    Source: Golovneva et al. (2025), 'Multi-Token Attention', section 3, without its group
+    normalisation.
+    """
+
+    def __init__(
+        self,
+        num_hiddens: int,
+        num_heads: int,
+        dropout: float,
+        *,
+        query_size: int,
+        key_size: int,
+        head_size: int,
+    ):
+        check_heads(num_hiddens, num_heads)
+        sizes = {"query_size": query_size, "key_size": key_size, "head_size": head_size}
+        for name, size in sizes.items():
+            if not isinstance(size, int) or size < 1:
+                raise ValueError(f"{name} must be a whole number from 1, got {size}")
+        if num_heads % head_size:
+            raise ValueError(
+                f"head_size must divide num_heads, got head_size={head_size} "
+                f"and num_heads={num_heads}"
+            )
+        pooling = MultiTokenPooling(num_heads, dropout, **sizes)
+        super().__init__(num_hiddens, num_heads, 0.0, attention=pooling)
+
+    def forward(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        need_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        return super().forward(
+            queries,
+            keys,
+            values,
+            valid_lens,
+            mask=mask,
+            is_causal=is_causal,
+            need_weights=need_weights,
+        )
+
+
+def multi_token_weights(scores: Tensor, kernel: Tensor, mix: Tensor, mask: Tensor | None) -> Tensor:
+    """Convolve, softmax, mix.
+
+    Shape: scores (B, H, Q, K), kernel (H, query_size, key_size), mix (groups, head_size,
+    head_size), mask bool, broadcastable to the scores -> (B, H, Q, K).
+    """
+    scores = scores if mask is None else scores.masked_fill(~mask, 0.0)
+    weights = masked_softmax(key_query_convolution(scores, kernel), mask=mask)
+    return mix_heads(weights, mix)
+
+
+def key_query_convolution(scores: Tensor, kernel: Tensor) -> Tensor:
+    """Each score becomes a sum over earlier queries and neighbouring keys, head by head.
+
+    Shape: scores (B, H, Q, K), kernel (H, query_size, key_size) -> (B, H, Q, K). Outside the
+    matrix the scores are 0.
+    """
+    heads, query_size, key_size = kernel.shape
+    before = (key_size - 1) // 2
+    scores = F.pad(scores, (before, key_size - 1 - before, query_size - 1, 0))
+    return F.conv2d(scores, kernel[:, None], groups=heads)
+
+
+def mix_heads(weights: Tensor, mix: Tensor) -> Tensor:
+    """Each head's weights become a sum over the heads of its group.
+
+    Shape: weights (B, H, Q, K), mix (groups, head_size, head_size) -> (B, H, Q, K).
+    """
+    groups = weights.unflatten(1, mix.shape[:2])  # (B, groups, head_size, Q, K)
+    return torch.einsum("gab,ngbqk->ngaqk", mix, groups).flatten(1, 2)
