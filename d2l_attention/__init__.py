@@ -20,7 +20,15 @@ from d2l_attention.functional import (
 )
 from d2l_attention.kernels import boxcar, constant, epanechikov, gaussian, nadaraya_watson
 from d2l_attention.layers import AdditiveAttention, DotProductAttention
-from d2l_attention.masks import attention_mask, causal_mask, combine_masks, length_mask
+from d2l_attention.masks import (
+    attention_mask,
+    bigbird_mask,
+    causal_mask,
+    combine_masks,
+    global_tokens_mask,
+    length_mask,
+    sliding_window_mask,
+)
 from d2l_attention.multi_head import MultiHeadAttention
 from d2l_attention.positional import (
     ALiBi,
@@ -59,6 +67,7 @@ __all__ = [
     "additive_score",
     "attention_mask",
     "attention_pooling",
+    "bigbird_mask",
     "bilinear_score",
     "boxcar",
     "causal_mask",
@@ -70,10 +79,12 @@ __all__ = [
     "epanechikov",
     "gaussian",
     "gaussian_score",
+    "global_tokens_mask",
     "length_mask",
     "masked_softmax",
     "nadaraya_watson",
     "scaled_dot_score",
     "show_source",
+    "sliding_window_mask",
     "try_gpu",
 ]

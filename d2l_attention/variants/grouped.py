@@ -62,6 +62,8 @@ class GroupedQueryAttention(MultiHeadAttention):
 class GroupedDotProductAttention(DotProductAttention):
     """Scaled dot-product attention of H heads of queries to G heads of keys and values.
 
+    It works inside ``GroupedQueryAttention``, which knows that H and G may differ.
+
     Shape: queries (B, H, Q, D), keys (B, G, K, D), values (B, G, K, V) -> (B, H, Q, V); weights
     (B, H, Q, K).
     """

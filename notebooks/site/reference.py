@@ -8,7 +8,10 @@ from sphinx.util.docutils import SphinxDirective
 
 MODULES = ["d2l_attention"] + [
     f"d2l_attention.{name}"
-    for name in "data training decoding evaluation exercises widgets plots".split()
+    for name in (
+        "data training decoding evaluation exercises widgets plots variants cache_size parallel "
+        "online_softmax roofline"
+    ).split()
 ]
 SECTION = re.compile(r"(?:^|(?<=\. ))(Shape[^:.]{0,20}|Errors|Source): ")
 

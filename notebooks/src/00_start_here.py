@@ -230,6 +230,8 @@ for asked in (30.0, 25.0):
 # | 6 · Multi-head attention | Why look in several ways at once? | 11.5 |
 # | 7 · Self-attention and positional encoding | How does it know the order? | 11.6 |
 # | 8 · The Transformer | What if attention is all there is? | 11.7 |
+# | 9 · Attention in all its forms | Who can do without looking at everybody? | |
+# | 10 · Attention at scale | What if it no longer fits into one machine? | |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # 'The book' is *Dive into Deep Learning*, free at <https://d2l.ai>. You do not need it here.
