@@ -21,6 +21,8 @@ CHAPTERS = [
     "06_multi_head_attention",
     "07_self_attention_and_positions",
     "08_the_transformer",
+    "09_attention_in_all_its_forms",
+    "10_attention_at_scale",
 ]
 BANNED = {
     "a star import": r"^\s*from\s+\S+\s+import\s+\*",
