@@ -21,7 +21,6 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 # Of one sign each, 2q and 2k then stay within 40, and exp(40) * exp(40) within a float32.
 LARGEST = 20.0
@@ -34,16 +33,23 @@ def pays(queries: Tensor, keys: Tensor, w_v: Tensor) -> bool:
     """Whether pieces are worth their while: many pairs, of numbers that the identity is for.
 
     A single query has as many pairs as keys: nothing is shared. Half precision rounds the
-    exponentials too much. A compiler fuses the plain formula by itself.
+    exponentials too much. A compiler fuses the plain formula by itself, and what traces a graph
+    would write down the pieces one by one.
     """
-    if torch.compiler.is_compiling() or queries.shape[-2] == 1 or keys.shape[-2] == 1:
+    in_graph = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    if in_graph or torch.is_autocast_enabled(queries.device.type):
+        return False
+    if queries.shape[-2] == 1 or keys.shape[-2] == 1:
         return False
     same = queries.dtype == keys.dtype == w_v.dtype and w_v.dtype in (torch.float32, torch.float64)
     return same and queries.numel() * keys.shape[-2] > piece_size(queries)
 
 
 def additive_score_in_pieces(queries: Tensor, keys: Tensor, w_v: Tensor) -> Tensor:
-    """w_v . tanh(q + k), in memory for the scores and one piece. Its derivative has none.
+    """w_v . tanh(q + k), in memory for the scores and one piece.
+
+    The error is a few eps of the largest summand: where all inputs are tiny, digits are lost that
+    the tanh would keep. A second derivative takes the memory of the plain formula.
 
     Shape: queries (*, Q, D), keys (*, K, D), w_v (D,) -> (*, Q, K).
     """
@@ -70,9 +76,12 @@ class AdditiveScore(torch.autograd.Function):
         ctx.save_for_backward(*inputs)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, gradient):
         queries, keys, w_v = ctx.saved_tensors
+        if torch.is_grad_enabled():  # this derivative will be differentiated: write it out
+            t = (queries.unsqueeze(-2) + keys.unsqueeze(-3)).tanh()
+            slope = w_v * (1 - t.square()) * gradient.unsqueeze(-1)
+            return slope.sum(dim=2), slope.sum(dim=1), (gradient.unsqueeze(-1) * t).sum((0, 1, 2))
         by_query, by_key = torch.empty_like(queries), torch.zeros_like(keys)
         by_weight = torch.zeros_like(w_v)
         parts = cut(gradient, keys), cut(by_query, keys), cut_keys(by_key, queries)

@@ -23,8 +23,8 @@ class AttentionLayer(nn.Module):
 
     A layer scores and averages in ``attend``, with rows that nobody sees already cleared away,
     and calls ``remember`` with the inputs of its ``score``. It holds these inputs, the masks and
-    the bias until the next pass; a mask or bias that is changed in place meanwhile changes the
-    weights that are read.
+    the bias until the next pass; an input, mask or bias that is changed in place meanwhile changes
+    the weights that are read.
     """
 
     score = None  # a scoring function, set by the layer

@@ -107,7 +107,8 @@ def bigbird_mask(
 
     A block sees itself and ``window`` blocks on each side; the first ``num_global`` blocks see
     all and are seen by all; and every other block sees ``num_random`` blocks more, drawn from
-    those it does not see yet. Where fewer are left, it sees them all.
+    those it does not see yet. Where fewer are left, it sees them all. Another number of blocks
+    gives other random links.
 
     Shape: (n, n).
 

@@ -19,7 +19,8 @@ from d2l_attention.masks import causal_mask
 def running_sums(scores: Tensor, block_size: int) -> Iterator[tuple[Tensor, Tensor]]:
     """The maximum m and the sum of exp(score - m), of all the scores read so far.
 
-    Shape: scores (*, K) -> two tensors (*, 1) after each block of ``block_size`` scores.
+    Shape: scores (*, K) -> two tensors (*, 1) after each block of ``block_size`` scores. Half
+    precision is summed in single.
 
     Errors: ``ValueError`` for a block of no scores, ``TypeError`` for scores that are no floats.
 
@@ -27,6 +28,7 @@ def running_sums(scores: Tensor, block_size: int) -> Iterator[tuple[Tensor, Tens
     """
     check_floats("scores", scores)
     check_block_size(block_size)
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # as PyTorch sums
     if scores.ndim == 0 or scores.shape[-1] == 0:
         raise ValueError(f"scores (*, K) must hold at least one score, got {tuple(scores.shape)}")
     # The sum starts at 0, so what it is rescaled by at first does not matter: the lowest finite
@@ -52,7 +54,7 @@ def online_softmax(scores: Tensor, block_size: int) -> Tensor:
     maximum, total = torch.zeros(()), torch.ones(())
     for maximum, total in running_sums(scores, block_size):  # noqa: B007 - the last pair counts
         pass
-    return (scores - maximum).exp() / total.masked_fill(total == 0, 1.0)
+    return ((scores - maximum).exp() / total.masked_fill(total == 0, 1.0)).to(scores.dtype)
 
 
 def tiled_attention(
@@ -67,8 +69,9 @@ def tiled_attention(
 
     Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V) -> (*, Q, V).
 
-    Memory grows with Q + K, on the way back too: a row of tiles is then computed again rather
-    than kept. ``is_causal`` lets query i see keys 0 to i, and skips the tiles of the future.
+    Memory in use grows with Q + K, on the way back too: a row of tiles is then computed again
+    rather than kept. (Some systems keep the freed tiles for a while.) ``is_causal`` lets query i
+    see keys 0 to i, and skips the tiles of the future.
 
     Errors: ``ValueError`` for shapes that do not fit or a block of no rows.
 

@@ -107,13 +107,17 @@ def test_leading_axes_broadcast():
     )
 
 
-def test_a_second_derivative_is_refused():
-    given = inputs()
-    (first,) = torch.autograd.grad(
-        additive_score_in_pieces(*given).square().sum(), given[:1], create_graph=True
-    )
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        first.sum().backward()
+def test_second_derivatives():
+    torch.manual_seed(5)
+    given = inputs(2, 3, 2, 5)
+    assert torch.autograd.gradgradcheck(additive_score_in_pieces, given)
+    queries, keys, w_v = (X.detach() for X in given)
+
+    def slope(score):
+        first = torch.func.grad(lambda X: score(X, keys, w_v).square().sum())
+        return torch.func.grad(lambda X: first(X).square().sum())(queries)
+
+    torch.testing.assert_close(slope(additive_score_in_pieces), slope(plain))
 
 
 @pytest.mark.parametrize(
@@ -134,6 +138,15 @@ def test_who_takes_the_pieces(change, expected):
     torch.testing.assert_close(
         additive_score(queries, keys, w_v), plain(queries, keys, w_v), atol=1e-4, rtol=1e-2
     )
+
+
+def test_autocast_and_traces_take_the_plain_formula(monkeypatch):
+    given = inputs(3, 67, 101, 41, dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert not pays(*given)
+    assert pays(*given)
+    monkeypatch.setattr(torch.jit, "is_tracing", lambda: True)
+    assert not pays(*given)
 
 
 def test_mixed_types_take_the_plain_formula():

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from d2l_attention import dot_product_attention
+from d2l_attention import KeyValueCache, MultiHeadAttention, dot_product_attention
 from d2l_attention.masks import bigbird_mask
 from d2l_attention.variants import (
     BigBirdAttention,
@@ -82,3 +82,11 @@ def test_errors():
     for name in right:
         with pytest.raises(ValueError, match=f"{name} must be a whole number from . on, got -1"):
             BigBirdAttention(**(right | {name: -1}), dropout=0.0, seed=0)
+
+
+def test_random_links_have_no_cache():
+    layer = MultiHeadAttention(6, 2, 0.0, attention=BigBirdAttention(2, 1, 0, 1, 0.0, seed=0))
+    X, cache = torch.randn(1, 17, 6), KeyValueCache()
+    layer(X, X, X, is_causal=True, cache=cache)
+    with pytest.raises(ValueError, match="no cache, got 1 queries and 18 keys"):
+        layer(X[:, :1], X[:, :1], X[:, :1], is_causal=True, cache=cache)

@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
-from d2l_attention import MultiHeadAttention
+from d2l_attention import KeyValueCache, MultiHeadAttention
 from d2l_attention.variants import LinformerAttention
 from d2l_attention.variants.low_rank import LowRankPooling
 
@@ -202,3 +202,11 @@ def test_errors(error, message, call):
 def test_no_bias_where_keys_have_no_scores():
     with pytest.raises(ValueError, match="no score for each key"):
         LowRankPooling(MAX_LEN, RANK, 0.0).double()(*inputs(), bias=torch.zeros(Q, K))
+
+
+def test_no_causal_form_behind_a_cache():
+    layer = LinformerAttention(HIDDEN, H, MAX_LEN, RANK, 0.0)
+    X, cache = torch.randn(1, 3, 5), KeyValueCache()
+    layer(X, X, X, cache=cache)
+    with pytest.raises(ValueError, match="there is no is_causal"):
+        layer(X[:, :1], X[:, :1], X[:, :1], is_causal=True, cache=cache)

@@ -275,3 +275,18 @@ def test_errors(error, message, call):
 def test_heads_that_do_not_divide():
     with pytest.raises(ValueError, match="num_hiddens=12 and num_heads=5"):
         MultiTokenAttention(HIDDEN, 5, 0.0, query_size=1, key_size=1, head_size=1)
+
+
+def test_what_one_head_may_not_see_stays_hidden_after_the_mixing():
+    torch.manual_seed(9)
+    layer = make(sizes=(QUERY_SIZE, KEY_SIZE, H))
+    mask = torch.ones(1, H, 1, K, dtype=torch.bool)
+    mask[0, 0, 0, 2] = False
+    _, weights = layer(*inputs(), mask=mask, need_weights=True)
+    assert (weights[:, 0, :, 2] == 0).all() and (weights[:, 1, :, 2] != 0).all()
+    assert torch.equal(layer.attention_weights, weights)
+
+
+def test_no_tokens_give_no_tokens():
+    given = inputs(num_queries=0, num_keys=0)
+    assert make()(*given).shape == (B, 0, HIDDEN)

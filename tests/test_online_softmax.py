@@ -55,6 +55,13 @@ class TestOnlineSoftmax:
         for block_size in (1, 2, 3):
             assert_close(online_softmax(scores, block_size), scores.softmax(dim=-1))
 
+    @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+    def test_many_scores_in_half_precision(self, dtype):
+        scores = torch.zeros(3001, dtype=dtype)
+        weights = online_softmax(scores, 1)
+        assert weights.dtype == dtype
+        assert_close(weights, scores.softmax(dim=-1))
+
     def test_hidden_scores_have_weight_0_first_and_everywhere(self):
         inf = math.inf
         scores = torch.tensor([[-inf, -inf, 0.0, 0.0, -inf], [-inf] * 5])

@@ -38,6 +38,7 @@ from d2l_attention.parallel import (
     split_heads_over,
     squared_error,
 )
+from d2l_attention.variants import GroupedQueryAttention
 
 # ---- what runs in the processes: as much as possible in one start -----------------------------
 
@@ -79,6 +80,32 @@ def heads():
     return results
 
 
+def groups():
+    """Grouped-query attention split over the processes, against the whole layer; twice the same."""
+    torch.manual_seed(0)
+    layer, X = GroupedQueryAttention(12, 6, 2, 0.0), torch.randn(3, 7, 5)
+    expected = layer(X, X, X, is_causal=True)
+    output = split_heads_over(layer, mesh())(X, X, X, is_causal=True)
+    return (output - expected).abs().max().item(), layer.num_groups
+
+
+class OnItself(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, X, valid_lens):
+        return self.layer(X, X, X, valid_lens)
+
+
+def twice_the_gradients():
+    """Of one model and batch, one call after the other."""
+    layer, X = made()
+    targets, lens = torch.ones(3, 7, 12), torch.tensor([7, 2, 3])
+    given = OnItself(layer), X, targets, lens, squared_error
+    return [data_parallel_gradients(*given)[1]["layer.W_q.weight"].clone() for _ in range(2)]
+
+
 def talk():
     """How many all-reduces each pass takes, by PyTorch's own count."""
     from torch.distributed.tensor.debug import CommDebugMode
@@ -102,8 +129,14 @@ def talk():
 def message(function, *arguments, **options):
     try:
         function(*arguments, **options)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RuntimeError) as error:
         return str(error)
+
+
+def twice():
+    """The second derivative of the ring's output."""
+    X = torch.randn(2, 3, requires_grad=True)
+    ring_attention(X, X, X).sum().backward(create_graph=True)
 
 
 def errors():
@@ -114,12 +147,16 @@ def errors():
     split_heads_over(biased, mesh())
     ffn = PositionWiseFFN(7, 5)
     ffn(X)
+    grouped = GroupedQueryAttention(12, 6, 1, 0.0)
+    grouped(X, X, X)
     few = torch.zeros(dist.get_world_size() - 1, 7, 5)
     return {
         "heads": message(split_heads_over, odd, mesh()),
         "lazy": message(split_heads_over, MultiHeadAttention(12, 6, 0.0), mesh()),
         "shared": message(split_heads_over, additive, mesh()),
         "per head": message(biased, X, X, X),
+        "groups": message(split_heads_over, grouped, mesh()),
+        "twice": message(twice),
         "ffn": message(split_ffn_over, ffn, mesh()),
         "causal": message(ring_attention, X[:, :3], X, X, is_causal=True),
         "ring": message(ring_attention, X, X[..., :3], X),
@@ -135,6 +172,7 @@ def data():
     mine = share_batch(losses.masked_fill(padding, torch.nan))
     loss = shared_token_mean(mine, share_batch(lens))
     loss.backward()
+    assert shared_token_mean(mine.detach(), torch.zeros_like(share_batch(lens))) == 0
     return loss.item(), losses.grad, share_batch(torch.arange(5)).tolist()
 
 
@@ -187,7 +225,7 @@ def pair():
 
 def two():
     torch.set_default_dtype(torch.float64)
-    return {"heads": heads(), "talk": talk()}
+    return {"heads": heads(), "talk": talk(), "groups": groups(), "again": twice_the_gradients()}
 
 
 def test_every_way_of_sharing_equals_one_process(team):
@@ -233,6 +271,19 @@ def test_split_heads_take_every_option(pair, name):
         assert_close(output.detach() + 0, expected.detach(), atol=1e-10, rtol=0)
 
 
+def test_grouped_heads_are_split_with_their_groups(pair):
+    for report in pair:
+        difference, num_groups = report["groups"]
+        assert difference < 1e-10 and num_groups == 1
+
+
+def test_a_second_call_adds_no_old_gradients(pair):
+    for report in pair:
+        once, again = report["again"]
+        assert_close(again, once)
+        assert once.abs().max() > 0
+
+
 def test_what_tensor_parallel_sends(pair):
     """Megatron's two all-reduces for the network; for attention W_q, W_k and W_v have their own."""
     for report in pair:
@@ -257,6 +308,8 @@ def test_errors_are_named_on_every_process(team):
     expected = {
         "heads": f"the {size} processes must divide num_heads, got num_heads=1",
         "lazy": "call the layer once before it is split, it has no W_q.weight yet",
+        "groups": f"the {size} processes must divide num_groups, got num_groups=1",
+        "twice": "ring_attention has no second derivative: leave create_graph out",
         "shared": "all heads share parameters, got attention with W_k.weight, W_q.weight",
         "per head": f"bias of shape (6, 7, 7) does not fit scores of shape (3, {6 // size}, 7, 7)",
         "ffn": f"the {size} processes must divide ffn_num_hiddens, got ffn_num_hiddens=7",

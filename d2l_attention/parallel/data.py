@@ -35,6 +35,7 @@ def shared_token_mean(losses: Tensor, valid_lens: Tensor) -> Tensor:
     real = length_mask(valid_lens, losses.shape[1])[:, 0]  # (B, n)
     tokens = real.sum()
     dist.all_reduce(tokens)
+    tokens = tokens.clamp(min=1)  # without any token the loss is 0
     total = losses.masked_fill(~real, 0.0).sum()
     return total * dist.get_world_size() / tokens
 
@@ -56,6 +57,7 @@ def data_parallel_gradients(
         )
     accelerator = Accelerator(cpu=X.device.type == "cpu")
     parallel = accelerator.prepare(model)
+    model.zero_grad()
     X, targets, valid_lens = (share_batch(part) for part in (X, targets, valid_lens))
     mine = shared_token_mean(loss(parallel(X, valid_lens), targets), valid_lens)
     accelerator.backward(mine)  # and here the processes talk

@@ -47,7 +47,7 @@ def run_processes(
         raise TypeError(f"function must be callable, got {type(function).__name__}")
     if not isinstance(num_processes, int) or num_processes < 1:
         raise ValueError(f"num_processes must be a whole number from 1 on, got {num_processes}")
-    if not timeout > 0:
+    if not 0 < timeout <= threading.TIMEOUT_MAX:
         raise ValueError(f"timeout must be a positive number of seconds, got {timeout}")
     work = cloudpickle.dumps((function, arguments))
     team: list[Member] = []
@@ -151,7 +151,10 @@ def cause_of_death(exitcode: int | None) -> str:
     if exitcode is None:
         return "hung up without a result"
     if exitcode >= 0:
-        return f"ended with exit code {exitcode} and without a result"
+        return (
+            f"ended with exit code {exitcode} and without a result (a script must start processes "
+            'below `if __name__ == "__main__":`, since each of them reads it)'
+        )
     names = {number.value: number.name for number in signal.Signals}
     return f"was killed by {names.get(-exitcode, f'signal {-exitcode}')}"
 

@@ -25,18 +25,24 @@ def split_heads_over(layer: MultiHeadAttention, mesh: DeviceMesh) -> MultiHeadAt
     The sum is one all-reduce. On the way back W_q, W_k and W_v each all-reduce the gradient of
     their inputs; Megatron, for self-attention alone, has them in one product and does it once.
 
-    Errors: ``ValueError`` unless P divides the heads, the parameters are made, and the attention
-    in the heads has no parameters: those would get the gradients of some heads only.
+    Errors: ``ValueError`` unless P divides the heads (and the groups, where there are), the
+    parameters are made, and the attention in the heads has none: its would get the gradients
+    of some heads only.
     """
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 
     check_share("num_heads", layer.num_heads, mesh)
+    num_groups = getattr(layer, "num_groups", None)  # of grouped-query attention
+    if num_groups is not None:
+        check_share("num_groups", num_groups, mesh)
     shared = [name for name, _ in layer.attention.named_parameters()]
     if shared:
         raise ValueError(f"all heads share parameters, got attention with {', '.join(shared)}")
     plan = {name: ColwiseParallel() for name in ("W_q", "W_k", "W_v")}
     distribute(layer, mesh, plan | {"W_o": RowwiseParallel()})
     layer.num_heads //= mesh.size()
+    if num_groups is not None:
+        layer.num_groups //= mesh.size()
     return layer
 
 

@@ -12,12 +12,14 @@ class BigBirdAttention(PatternAttention):
     """Who sees whom is ``bigbird_mask``; the cost is that of the blocks seen.
 
     Each token sees ``num_global + 2 * window + 1 + num_random`` blocks of ``block_size`` tokens
-    at most; the tokens of the first ``num_global`` blocks see all. The random links are the same
-    at every call: ``seed`` draws them.
+    at most; the tokens of the first ``num_global`` blocks see all. ``seed`` draws the random links,
+    the same at every call with as many blocks; a longer text, padding included, has others, and
+    so with random links there is no cache.
 
     Shape, masks and weights: see ``PatternAttention``.
 
-    Errors: ``ValueError`` for a block size below 1, or a window or number below 0.
+    Errors: ``ValueError`` for a block size below 1, a window or number below 0, or random links
+    behind a cache.
 
     Source: Zaheer et al. (2020), BigBird, section 2 and appendix D.
     """
@@ -39,6 +41,11 @@ class BigBirdAttention(PatternAttention):
         bigbird_blocks(1, **self.links)  # raises where a number is wrong
 
     def pattern(self, num_queries, num_keys):
+        if self.links["num_random"] > 0 and num_queries != num_keys:
+            raise ValueError(
+                "random links depend on the number of tokens, so each query needs its key and "
+                f"there is no cache, got {num_queries} queries and {num_keys} keys"
+            )
         return bigbird_mask(num_keys, block_size=self.block_size, **self.links)[-num_queries:]
 
     def sparse(self, queries, keys, values, visible, dropout):

@@ -89,7 +89,9 @@ class GroupedDotProductAttention(DotProductAttention):
 
     @staticmethod
     def score(queries: Tensor, keys: Tensor) -> Tensor:
-        return scaled_dot_score(stack(queries, keys), keys).reshape(*queries.shape[:-1], -1)
+        return scaled_dot_score(stack(queries, keys), keys).reshape(
+            *queries.shape[:-1], keys.shape[-2]
+        )
 
 
 def stack(queries: Tensor, keys: Tensor) -> Tensor:

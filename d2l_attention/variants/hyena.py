@@ -73,16 +73,17 @@ class ImplicitFilters(nn.Module):
         # Down to 1% after a tenth of ``max_len`` in the first column, after all of it in the last.
         rates = math.log(100) * torch.logspace(1, 0, num_hiddens)
         self.register_buffer("rates", rates, persistent=False)
+        window = (-rates * torch.arange(max_len)[:, None] / max_len).exp()
+        self.register_buffer("norm", window.square().sum(dim=0).sqrt(), persistent=False)
 
     def forward(self, num_taps: int) -> Tensor:
         place = torch.arange(num_taps, device=self.rates.device)[:, None] / self.max_len
         angles = 2 * math.pi * place * torch.arange(1, BANDS + 1, device=place.device)
         X = torch.cat((place, angles.cos(), angles.sin()), dim=1).to(self.inner.weight.dtype)
         X = self.outer(self.middle(self.inner(X).sin()).sin())
-        window = (-self.rates * place).exp().to(X.dtype)
-        # A sum of ``max_len`` terms: so divided it is about as large as one of them.
-        filters = X.unflatten(1, (self.num_filters, -1)) * window[:, None] / self.max_len**0.5
-        return filters.transpose(0, 1)
+        # A sum of terms that fade: divided by the window's norm it is about as large as one.
+        window = ((-self.rates * place).exp() / self.norm).to(X.dtype)
+        return (X.unflatten(1, (self.num_filters, -1)) * window[:, None]).transpose(0, 1)
 
 
 class HyenaOperator(nn.Module):
@@ -117,6 +118,8 @@ class HyenaOperator(nn.Module):
     def forward(self, X: Tensor, valid_lens: Tensor | None = None) -> Tensor:
         self.check(X)
         length = X.shape[1]
+        if X.numel() == 0:
+            return X.clone()
         if valid_lens is not None:
             visible = length_mask(valid_lens, length)
             check_lens_shape(valid_lens, (len(X), 1, length))

@@ -79,7 +79,10 @@ class LinformerAttention(MultiHeadAttention):
 
     def look(self, scores_shape, valid_lens, mask, is_causal, offset, device) -> Visibility:
         visible = super().look(scores_shape, valid_lens, mask, is_causal, offset, device)
-        check_projectable(visible, self.attention.E.shape[1])  # before the projections work
+        # Before the projections work. A new token behind a cache sees all there is, so
+        # ``visible`` has forgotten that it was asked to be causal.
+        visible = replace(visible, is_causal=is_causal)
+        check_projectable(visible, self.attention.E.shape[1])
         return visible
 
 

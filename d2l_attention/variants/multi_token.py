@@ -126,7 +126,9 @@ def multi_token_weights(scores: Tensor, kernel: Tensor, mix: Tensor, mask: Tenso
     """
     scores = scores if mask is None else scores.masked_fill(~mask, 0.0)
     weights = masked_softmax(key_query_convolution(scores, kernel), mask=mask)
-    return mix_heads(weights, mix)
+    weights = mix_heads(weights, mix)
+    # Another head of the group may have seen what is hidden from this one.
+    return weights if mask is None else weights.masked_fill(~mask, 0.0)
 
 
 def key_query_convolution(scores: Tensor, kernel: Tensor) -> Tensor:
@@ -136,6 +138,8 @@ def key_query_convolution(scores: Tensor, kernel: Tensor) -> Tensor:
     matrix the scores are 0.
     """
     heads, query_size, key_size = kernel.shape
+    if scores.numel() == 0:
+        return scores
     before = (key_size - 1) // 2
     scores = F.pad(scores, (before, key_size - 1 - before, query_size - 1, 0))
     return F.conv2d(scores, kernel[:, None], groups=heads)

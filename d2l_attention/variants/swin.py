@@ -177,7 +177,7 @@ def check_map(X: Tensor) -> None:
     """Raise unless ``X`` holds numbers in the shape of feature maps."""
     if not isinstance(X, Tensor):
         raise TypeError(f"X must be a tensor of floats, got {type(X).__name__}")
-    if X.ndim != 4:
+    if X.ndim != 4 or 0 in X.shape[1:3]:
         raise ValueError(f"X must have shape (B, rows, columns, C), got {tuple(X.shape)}")
 
 
