@@ -7,8 +7,9 @@
 # - share one layer between two real processes in three ways, get the same numbers as from one, and
 #   work out when the network is the limit.
 #
-# About 90 minutes, and 72 for the exercises. Builds on chapters 6, 8 and 9. The book (D2L) ends
-# before this; the operation is that of its section 11.3.
+# About 90 minutes, and 72 for the exercises. Builds on chapters 6, 8 and 9. The book's attention
+# chapter (D2L, 11) ends before this; its chapter 13 has data parallel training and the ring. The
+# operation is that of section 11.3.
 
 # %% slideshow={"slide_type": "skip"}
 import math
@@ -67,31 +68,35 @@ set_style()
 # ## A novel at once
 #
 # You paste a whole novel into a chat and ask who the murderer is. A novel is about 100,000 tokens.
-# In each head of each layer every token asks every token.
+# In each head of each layer every token asks every token. Chapter 9 counted 40 GB of weights for
+# *one* head.
 #
-# **Predict.** How much memory do the weights of *one* head take, at 4 bytes a number? Is it 40 MB,
-# 4 GB or 40 GB?
+# **Predict.** Llama 3.1 8B has 32 heads in each of 32 layers. How much would all of them take?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 tokens = 100_000
-print(f"{tokens:,}² weights of 4 bytes: {tokens**2 * 4 / 1e9:.0f} GB")
-assert tokens**2 * 4 == 40e9
+one_head = tokens**2 * 4
+print(f"one head: {tokens:,}² weights of 4 bytes, {one_head / 1e9:.0f} GB")
+print(f"32 · 32 heads: {32 * 32 * one_head / 1e12:.0f} TB")
+assert one_head == 40e9 and round(32 * 32 * one_head / 1e12) == 41
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# More than most laptops have, for one head of one layer. Yet there are models with 32 heads in each
-# of 32 layers that read 128,000 tokens (Llama Team, 2024). They compute the softmax that you
-# computed in chapter 3, and leave nothing out. How?
+# No machine holds that, and one head is more than most laptops hold. Yet this model reads 128,000
+# tokens (Llama Team, 2024). It computes the softmax that you computed in chapter 3, and leaves
+# nothing out. How?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Votes by hands, fifteen seconds. Many choose 4 GB, because that would fit. Do the product on the
-# board: $10^5 \cdot 10^5 \cdot 4$. Chapter 9 changed the question and let tokens see less. This
-# chapter leaves the result as it is and changes how it is computed. Whoever has only 45 minutes
-# stops after the roofline; 'Past one machine' is the second lecture.
+# Fifteen seconds. Do the product on the board: $10^5 \cdot 10^5 \cdot 4$ for a head, times 1,024.
+# Chapter 9 changed the question and let tokens see less. This chapter leaves the result as it is
+# and changes how it is computed. In the hall the chapter takes about 115 minutes. For two lectures
+# stop after *The cache, for each token* (an hour); *Past one machine* is the second.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Measure it. `run_processes(f, 1)` starts one new Python and calls `f` there: a process remembers
-# the most memory that it ever held, so each measurement takes a fresh one.
+# ### Measure the memory
+#
+# `run_processes(f, 1)` starts one new Python and calls `f` there: a process remembers the most
+# memory that it ever held, so each measurement takes a fresh one.
 #
 # One head of 64. **Plain** attention writes scores and weights down. **Fused** is what our layers
 # have called since chapter 3.
@@ -118,6 +123,8 @@ def costs(kind, steps):
             return dot_product_attention(*qkv, need_weights=True)[0]
         if kind == "tiles":
             return tiled_attention(*qkv, block_size=256)
+        if kind == "mask":
+            return dot_product_attention(*qkv, mask=causal_mask(qkv[0].shape[-2]))
         return dot_product_attention(*qkv)
 
     def milliseconds(n, backward):
@@ -145,17 +152,17 @@ measured = {
     for kind in ("plain", "fused")
 }
 both_ways = {kind: rows.pop() for kind, rows in measured.items()}
-print(f"{'tokens':>6}{'plain':>12}{'in matrices':>14}{'fused':>12}")
+print(f"{'tokens':>6}{'plain':>13}{'(n, n) matrices':>18}{'fused':>12}")
 for (n, plain, _), (_, fused, _) in zip(*measured.values(), strict=True):
-    print(f"{n:6,}{plain:8.0f} MiB{plain / (n * n * 4 / 2**20):14.1f}{fused:8.0f} MiB")
+    print(f"{n:6,}{plain:9.1f} MiB{plain / (n * n * 4 / 2**20):18.1f}{fused:8.1f} MiB")
 
 plain, fused = ([mib for _, mib, _ in rows] for rows in measured.values())
 assert fused[3] / fused[1] < 8 < plain[3] / plain[1]  # four times the tokens
 assert plain[3] > 10 * fused[3]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Plain: about four times, for two to three matrices exist at once. Fused: about twice, give or take
-# a MiB or two. It never has a matrix.
+# Plain: about four times, for two to three $(n, n)$ matrices exist at once (middle column). Fused:
+# about twice, give or take a MiB or two. It never has a matrix.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -292,7 +299,8 @@ torch.testing.assert_close(answer, torch.tensor([[5.0]]))
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # A minute in pairs. Some divide after each step, and then have to undo it: let them say why one
-# division at the end is enough. Three numbers a query were kept, $m$, $\ell$ and $o$, and no row.
+# division at the end is enough. Two numbers and one output a query were kept, $m$, $\ell$ and $o$,
+# and no row.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Read it yourself
@@ -374,8 +382,11 @@ explore(
 # wrong before you show them.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Falling: the first score is the largest, so $m$ never moves, and without rescaling nothing is
-# lost. In any other order old keys then count too much.
+# ### When the maximum stays
+#
+# Falling: the first score is the largest, so $m$ never moves, and nothing is lost without
+# rescaling. The same goes for every order with the largest score in its first block. In the other
+# two orders here $m$ moves, and old keys then count too much.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 for name, order in ORDERS.items():
@@ -393,6 +404,12 @@ for name, order in ORDERS.items():
 # tile.
 #
 # **Predict.** A causal sequence, cut into 8 blocks: of the 64 tiles, how many are never computed?
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Half a minute. $8 \cdot 7 / 2 = 28$. Ask then what the eight tiles on the diagonal need: a mask.
+# All others need none. With more blocks the share never computed goes to one half, which is what
+# causal attention saves.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 figure, ax = plt.subplots(figsize=(9, 5.6))
@@ -428,21 +445,20 @@ assert counted == dict(zip(looks, (18, 1, 17, 28), strict=True))
 # the first five rows and three of the sixth are light blue: done and forgotten. The next one is
 # dark: it is in memory now. The others are white: to come. A line halves those on the diagonal.*
 
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Half a minute. $8 \cdot 7 / 2 = 28$. Ask then what the eight tiles on the diagonal need: a mask.
-# All others need none. With more blocks the share never computed goes to one half, which is what
-# causal attention saves.
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# A row of tiles, as the package runs it: the derivation line by line, with a block for a score.
+# ### A row of tiles
+#
+# As the package runs it: the derivation line by line, with a block for a score.
 #
 # ```python
 # larger = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
 # rescale, weights = (maximum - larger).exp(), (scores - larger).exp()
 # output = output * rescale + weights @ values[..., tile, :].to(wide)
 # total = total * rescale + weights.sum(dim=-1, keepdim=True)
+# maximum = larger
 # ```
+#
+# (`.to(wide)`: the package sums half precision in 32 bits.)
 
 # %% slideshow={"slide_type": "skip"}
 show_source(row_of_tiles)
@@ -475,15 +491,26 @@ print(f"{compared} of {compared} equal: outputs, and gradients of queries, keys 
 # Our tiles are Python: each line is a call, and each result goes to memory and comes back.
 # **FlashAttention** (Dao et al., 2022) runs the whole loop in *one* kernel, a program that the
 # processor runs without returning to Python. A tile is made, used and forgotten in the small fast
-# memory beside the arithmetic: on their GPU 192 KB for each of 108 processors, some ten times as
-# fast as the large one (their section 2.1).
+# memory beside the arithmetic.
 #
-# PyTorch's `F.scaled_dot_product_attention` is such a kernel, on this CPU too. It is what our
-# layers call.
+# PyTorch's `F.scaled_dot_product_attention` chooses among kernels, and has such a one for this CPU,
+# too. It is what our layers call. (With dropout it builds the weights; our layers then take a few
+# queries at a time, chapter 3.)
 #
 # **Predict.** Memory grows like $n$. Does the time, too?
 
-# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The sentence 'FlashAttention makes attention linear' is in many heads. Let them vote on the time
+# before the picture: linear or quadratic? Whoever says linear shall say which multiplication was
+# left out. Then: why is it faster than plain attention at all, with the same multiplications? That
+# is the section after next. The small memory: 192 KB for each of the 108 multiprocessors of an
+# A100, some ten times as fast as the large one (Dao et al., 2022, section 2.1).
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### No matrix, but all pairs
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
 measured["tiles"] = run_processes(costs, 1, kind="tiles", steps=forward)[0]
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2))
 styles = {"plain": ("s--", "#D55E00"), "tiles": ("^-.", "0.4"), "fused": ("o-", "tab:blue")}
@@ -521,21 +548,17 @@ assert ms["fused"][3] < ms["plain"][3]
 # time. A fused kernel makes the novel *possible*. It does not make it cheap. (Chapter 9's windows
 # do.)
 
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# The sentence 'FlashAttention makes attention linear' is in many heads. Let them vote on the time
-# before the picture: linear or quadratic? Whoever says linear shall say which multiplication was
-# left out. Then: why is it faster than plain attention at all, with the same multiplications? That
-# is the next section.
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The way back
+#
 # **Predict.** The gradient needs the weights again. Where does a kernel that never kept them get
 # them from?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It computes them again, tile by tile. For that it keeps one number for each query,
-# $\ln \sum_j e^{s_j} = m + \ln \ell$: then $e^{s - (m + \ln \ell)}$ *is* the weight, and no maximum
-# has to be found. More arithmetic, less memory, and no slower for it:
+# It computes them again, tile by tile. For that it keeps one number for each query (Dao, 2023; the
+# first version kept both $m$ and $\ell$): $\ln \sum_j e^{s_j} = m + \ln \ell$. Then
+# $e^{s - (m + \ln \ell)}$ *is* the weight, and no maximum has to be found. More arithmetic, less
+# memory, and no slower for it:
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 print("8,192 tokens, forward and backward")
@@ -564,23 +587,27 @@ weight = mask.nbytes / 2048**2 * tokens**2  # a byte a pair
 print(f"the mask of {tokens:,} tokens: {weight / 1e9:.0f} GB")
 qkv = torch.randn(3, 1, 1, 2048, 64)
 took = {
-    name: fastest(partial(dot_product_attention, *qkv, **options), seconds=0.1)
+    name: fastest(partial(dot_product_attention, *qkv, **options), seconds=0.4)
     for name, options in {"is_causal": {"is_causal": True}, "mask": {"mask": mask}}.items()
 }
 print("2,048 tokens:", *(f"{name} {1000 * seconds:.1f} ms" for name, seconds in took.items()))
+with_mask = run_processes(costs, 1, kind="mask", steps=[(4096, False)])[0][0][1]
+floats = 4096**2 * 4 / 2**20
+print(f"4,096 tokens, memory: mask {with_mask:.0f} MiB (a 4-byte matrix: {floats:.0f} MiB)")
 assert weight == 10e9 and took["mask"] > 1.2 * took["is_causal"]
+assert with_mask > floats and 4 * weight == 40e9
 torch.testing.assert_close(
     dot_product_attention(*qkv, mask=mask), dot_product_attention(*qkv, is_causal=True)
 )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A mask is a matrix, too. For the future the kernel needs none: it knows which tiles those are, and
-# skips them. Asking for `attention_weights` builds a matrix as well: ask on a sentence, not on a
-# novel.
+# A mask is a matrix, too, and PyTorch makes 4-byte numbers of its booleans first: 40 GB more. For
+# the future the kernel needs none: it knows which tiles those are, and skips them. Asking for
+# `attention_weights` builds a matrix as well: ask on a sentence, not on a novel.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Fifteen seconds for the weight: a byte a pair, so a quarter of the first slide's 40 GB. For the
+# Fifteen seconds for the weight: a byte a pair, so a quarter of one head's 40 GB. For the
 # time expect 'the same, the mask says the same'. The result is the same; but the mask is read for
 # every pair, and no tile is skipped.
 
@@ -590,7 +617,8 @@ torch.testing.assert_close(
 # A machine does two things: it calculates, and it carries numbers between memory and arithmetic.
 # Whichever takes longer is the limit.
 #
-# **Intensity** is operations for each byte carried. By hand, with 4 bytes a number:
+# **Intensity** is operations (multiplications and additions) for each byte carried. By hand, with 4
+# bytes a number:
 #
 # | | operations | bytes | intensity |
 # |---|---|---|---|
@@ -600,6 +628,8 @@ torch.testing.assert_close(
 # The sum uses each number once. The product uses each number $n$ times.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Reading and writing
+#
 # A prompt of $n$ tokens is **read** with the fused kernel: each key is used by $n$ queries. Then a
 # word is **written**: one query against $n$ cached keys. (The field says *prefill* and *decoding*.)
 #
@@ -611,10 +641,12 @@ for n in (1024, 4096, 16_384):
     writing = attention_work(1, n, 64).intensity
     print(f"{n:6,} tokens: reading {reading:5.0f} operations a byte, writing {writing:.1f}")
     assert reading == n / 4 and abs(writing - 0.5) < 1e-3
+    assert 0.5 < attention_work(n, n, 64, is_causal=True).intensity / reading < 0.501
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Reading: $n/4$. Writing: one half, whatever $n$ is. Each number of the cache is carried in for one
-# multiplication and one addition, and is not needed again until the next word.
+# Reading: $n/4$. (Causal: about half of that.) Writing: one half, whatever $n$ is. Each number of
+# the cache is carried in for one multiplication and one addition, and is not needed again until the
+# next word.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -629,6 +661,8 @@ print(f"writing: {one:.2f} for one sentence, {many:.2f} for 32 at once")
 assert one == many
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The roofline
+#
 # Two speeds describe a machine: operations a second, $\pi$, and bytes a second, $\beta$. At an
 # intensity $I$ it reaches at most
 #
@@ -680,7 +714,7 @@ for groups, (intensity, speed) in zip(writing, points["writing, 32 heads"], stri
     text = f"{groups} group{'s' * (groups > 1)}"
     ax.annotate(text, (intensity, speed / 1e9), (4, -20), textcoords="offset points")
 ax.set(xlabel="intensity: operations a byte", ylabel="billion operations a second")
-ax.set_title("Reading is limited by arithmetic, writing by memory")
+ax.set_title("Fused reading is near the flat top, writing far below it")
 ax.legend(loc="lower right")
 plt.show()
 
@@ -690,6 +724,7 @@ print(f"reading, fused: {best / roof.flops_per_second:.0%} of this core's best,"
 print(f"writing: {slowest / roof.flops_per_second:.0%}")
 assert best > 0.3 * roof.flops_per_second and slowest < best / 4
 assert writing[32] > 1.2 * writing[1]
+assert points["writing, 32 heads"][-1][1] < best / 2
 assert all(14 < intensity < 16 for intensity, _ in points["reading, plain"])
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -698,16 +733,6 @@ assert all(14 < intensity < 16 for intensity, _ in points["reading, plain"])
 # lies just right of the ridge and well below the roof. Writing lies far left under the slope; with
 # 8 groups and with 1 it moves right and up.*
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# - **Reading, fused**: near the flat top. There is little left to gain but fewer multiplications.
-# - **Reading, plain**: the matrix goes to memory and back. Four times as many tokens, the same
-#   intensity, about 16.
-# - **Writing**: far left, in the run shown at a few per cent of what the core can do. It waits for
-#   its cache.
-# - **Fewer groups** of keys and values (chapter 9) carry less for the same work: they move right.
-#
-# A roof says what is impossible. It does not promise: exponentials, for one, are not counted.
-
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Ask for each cloud: would a processor with twice the operations a second help? Memory twice as
@@ -715,93 +740,109 @@ assert all(14 < intensity < 16 for intensity, _ in points["reading, plain"])
 # word by word at the pace of its memory. Plain attention lies below the roof, too: the softmax
 # costs time that the formula does not count.
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What the roof says
+#
+# - **Reading, fused**: near the flat top. There is little left to gain but fewer multiplications.
+# - **Reading, plain**: the matrix passes through memory four times, $16\,n^2$ bytes for $4\,n^2 d$
+#   operations. So the intensity is about $d/4 = 16$, whatever $n$ is: near the ridge, where neither
+#   limit leaves room.
+# - **Writing**: far left, in the run shown at a few per cent of what the core can do. It waits for
+#   its cache.
+# - **Fewer groups** (chapter 9) carry less for the same work, so they move right, and up while
+#   memory is the limit. In the run shown, 1 group is past the ridge and yet far below the roof:
+#   something that the roof does not count is the limit there.
+#
+# A roof says what is impossible. It does not promise: exponentials, for one, are not counted.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The cache, for each token
 #
-# The matrix is gone. What still grows with the novel is the key-value cache (chapter 8): two
-# vectors for each token, in each layer and each group of heads.
+# The matrix is gone. What still grows with the novel is the key-value cache. Chapter 9 counted it
+# for Llama 2 7B: half a MiB a token, so 52 GB for a novel. Groups and a window made it smaller.
 #
-# **Predict.** Llama 2 7B: 32 layers, 32 heads of 128, 2 bytes a number. How many bytes for each
-# token? And for 100,000?
+# **Predict.** The model itself is 7 billion numbers of 2 bytes. Which is heavier, the model or the
+# novel? A GPU has 80 GB: for how many readers of novels at once? And with Llama 3.1 8B, 8 billion
+# numbers and a quarter of the groups?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-for_each = cache_bytes(num_layers=32, num_groups=32, head_size=128, num_tokens=1)
-print(f"2 · 32 · 32 · 128 · 2 = {for_each:,} bytes = {for_each / 2**10:.0f} KiB a token")
-print(f"a novel: {100_000 * for_each / 2**30:.0f} GiB")
-assert for_each == 2 * 32 * 32 * 128 * 2 == 512 * 2**10
+shapes, readers = {shape.name: shape for shape in PUBLISHED}, []
+for name, billions in (("Llama 2 7B", 7), ("Llama 3.1 8B", 8)):
+    model, novel = 2 * billions, shapes[name].bytes(tokens) / 1e9
+    readers.append(int((80 - model) / novel))
+    print(f"{name:12}  model {model} GB, novel {novel:2.0f} GB:", end=" ")
+    print(f"({80} - {model}) / {novel:.0f}, so {readers[-1]} at once")
+assert readers == [1, 4] and shapes["Llama 2 7B"].bytes(1) == 2**19
+assert shapes["Llama 2 7B"].num_groups == 4 * shapes["Llama 3.1 8B"].num_groups
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The novel: 52 GB against 14 GB. Each reader brings a cache; the model is there once for all.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# (Shapes as published; where from stands in `d2l_attention/cache_size.py`. Llama 2 was not made to
+# read 100,000 tokens. The count says what it would take.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# A minute with paper. The factor that is forgotten is the first 2: keys and values. The answer
-# surprises: half a mebibyte for a token that was a few letters.
+# A minute with paper. Two vectors a token, 32 layers, 32 heads of 128, 2 bytes: half a mebibyte for
+# a token that was a few letters. The factor that is forgotten is the first 2: keys and values. Most
+# vote for the model.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Chapter 9's two savings, at novel length. **Groups**: several heads of queries share one head of
-# keys and values. **A window**: a layer keeps only the last tokens.
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-print(f"{'':14}{'layers':>7}{'groups':>7}{'window':>8}{'KiB a token':>13}{'GiB a novel':>13}")
-novel = {}
-for shape in PUBLISHED:
-    novel[shape.name] = shape.bytes(100_000) / 2**30
-    window = f"{shape.window:,}" if shape.window else "none"
-    print(f"{shape.name:14}{shape.num_layers:7}{shape.num_groups:7}{window:>8}", end="")
-    print(f"{shape.bytes(1) / 2**10:13.0f}{novel[shape.name]:13.1f}")
-assert novel["Llama 2 7B"] == 4 * novel["Llama 3.1 8B"] and novel["Mistral 7B"] == 0.5
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Same layers, a quarter of the groups: a quarter. With a window it stops growing at half a
-# gibibyte, and what lies behind the window is out of a layer's sight.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# (Shapes as published; where from stands in `d2l_attention/cache_size.py`. Not every one of these
-# models was made to read 100,000 tokens. The count says what it would take.)
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# ### The next word
+#
 # **Predict.** Llama 2 7B has read the novel. Its GPU carries 3.35 terabytes a second (NVIDIA, H100
 # data sheet). How long does each further word take *at least*?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-seconds = 100_000 * for_each / 3.35e12
-print(f"{100_000 * for_each / 1e9:.0f} GB / 3,350 GB a second = {1000 * seconds:.0f} ms a word")
-assert 0.015 < seconds < 0.017
+cache = cache_bytes(num_layers=32, num_groups=32, head_size=128, num_tokens=tokens)
+for carried in (cache, cache + 14e9):
+    print(f"{carried / 1e9:.0f} GB / 3,350 GB a second = {1000 * carried / 3.35e12:.0f} ms a word")
+assert round(1000 * cache / 3.35e12) == 16 and round(1000 * (cache + 14e9) / 3.35e12) == 20
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The first line is the cache alone. The 14 GB of the model have to be carried as well: 66 GB, 20
+# ms.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Ask first which row of the table fits beside the model on a GPU of 80 GB. For the last question
-# they need the roofline: one half operation a byte, so only the bytes count. The model's own
-# weights (7 billion of 2 bytes) have to be carried for each word, too.
+# They need the roofline: one half operation a byte, so only the bytes count. Whoever forgets the
+# model says 16 ms. Ask what groups would do to the first line: a quarter.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Past one machine
 #
-# Some day it does not fit, or takes too long. Then several machines share. What to cut?
+# Some day it does not fit, or takes too long. Then several machines share.
 #
-# | too much of | cut | | each process holds |
+# **Question.** You have two machines and one Transformer. What could each of them do?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# | too much of | cut | name | each process holds |
 # |---|---|---|---|
 # | sentences | the batch | **data parallel** | the whole model, some sentences |
 # | parameters | heads, hidden units | **tensor parallel** | a part of each layer, all tokens |
 # | tokens | the sequence | **context parallel** | the whole model, a stretch of each sentence |
 #
 # All three run below, for real: two processes on this machine, which share no memory and talk
-# through PyTorch's engine. The numbers must be those of one process.
+# through `torch.distributed`. The numbers must be those of one process.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Ask the room before the table: 'You have two machines and one Transformer. What could each of them
-# do?' Half a minute in pairs. 'Half of the sentences each' comes first. 'Half of the layers each'
-# comes, too: that is pipeline parallel, which this chapter leaves out; the second machine waits for
-# the first unless several batches are under way.
+# Half a minute in pairs, before the table. 'Half of the sentences each' comes first. 'Half of the
+# layers each' comes, too: that is pipeline parallel, which this chapter leaves out; the second
+# machine waits for the first unless several batches are under way.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Everyone leaves with the sum
+#
 # A group of processes counts off: **rank** 0, rank 1. Each runs the *same* program. Now and then
 # all meet in a **collective**. The commonest is the **all-reduce**: everyone brings a tensor, and
 # everyone leaves with the sum.
 #
-# **Predict.** Rank 0 brings 1, rank 1 brings 2. What does each print?
+# **Predict.** Rank 0 brings 1, rank 1 brings 2. What does each have afterwards?
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 def bring():
     number = torch.tensor([dist.get_rank() + 1.0])
     dist.all_reduce(number)
@@ -814,13 +855,14 @@ assert answers == ["rank 0 of 2 has 3", "rank 1 of 2 has 3"]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Both have 3. `run_processes` starts the group, calls the function in each process, and returns
-# their results. **Gloo** is the part of PyTorch that carries numbers between CPUs.
+# their results. **Gloo** is the library with which PyTorch carries numbers between CPUs.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Data parallel: cut the batch
 #
 # Each process has the whole model and half of the sentences. It computes the gradients of its own
-# loss; an all-reduce averages them; all take the same step.
+# loss; an all-reduce adds them up and each divides by the number of processes; all take the same
+# step.
 
 # %% slideshow={"slide_type": "skip"}
 COLORS = {"0": "#9ecae1", "1": "#fdae6b", "0 1": "white"}
@@ -856,7 +898,9 @@ draw_holdings(
 # belong to rank 0 and rank 1 in turn. The model, layers by heads: every cell belongs to both.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# One trap. Rank 0 has three real tokens with losses 1, 1, 1. Rank 1 has one, with loss 5; the rest
+# ### A mean of means
+#
+# Rank 0 has three real tokens with losses 1, 1, 1. Rank 1 has one, with loss 5; the rest
 # is padding.
 #
 # **Predict.** Each takes the mean of its own, then the two are averaged. Is that the mean over all
@@ -867,12 +911,14 @@ first, second = torch.tensor([1.0, 1.0, 1.0]), torch.tensor([5.0])
 of_means, of_all = (first.mean() + second.mean()) / 2, torch.cat([first, second]).mean()
 print(f"mean of the means {of_means:.0f}, mean of all {of_all:.0f}")
 shared = [2 * part.sum() / 4 for part in (first, second)]  # P times the sum, over all tokens
-print(f"each divides by the tokens of all: ({shared[0]:.1f} + {shared[1]:.1f}) / 2 = {of_all:.0f}")
+print("each divides by the tokens of all:")
+print(f"2 · 3/4 = {shared[0]:.1f} and 2 · 5/4 = {shared[1]:.1f}, their mean: {sum(shared) / 2:.0f}")
 assert (of_means, of_all, sum(shared) / 2) == (3, 2, 2)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # No: 3 against 2. The lonely token would count three times as much. So all count their tokens
-# together first (one more all-reduce), and each divides by that.
+# together first (one more all-reduce). Each divides its sum by that count, and multiplies by 2, the
+# number of processes, since the average will divide by it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -880,8 +926,11 @@ assert (of_means, of_all, sum(shared) / 2) == (3, 2, 2)
 # little different with two machines than with one.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Now for real: a Transformer block, five sentences of unequal lengths. Three go to rank 0, two to
-# rank 1. `Accelerate` puts the averaging into `backward`.
+# ### Data parallel, for real
+#
+# A Transformer block, five sentences of unequal lengths. Three go to rank 0, two to rank 1. Hugging
+# Face's library **Accelerate** wraps the model, so that `backward` also averages the gradients over
+# the processes.
 #
 # **Predict.** By how much may loss and gradients differ from one process?
 
@@ -944,7 +993,9 @@ draw_holdings(
 # rank 1.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# And $W_o$, which mixes the heads? By hand: two heads of one number each answer $h = (2, 3)$ for a
+# ### And $W_o$?
+#
+# It mixes the heads. By hand: two heads of one number each answer $h = (2, 3)$ for a
 # token, and $W_o = (10, 100)^\top$. One process says $2 \cdot 10 + 3 \cdot 100$.
 #
 # **Predict.** Rank 0 has the head that says 2, rank 1 the one that says 3. Which part of $W_o$ does
@@ -967,12 +1018,14 @@ print("concatenated heads times W_o = sum of the heads' shares")
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # A minute in pairs. Somebody sends the heads' answers and multiplies afterwards: right, but then
-# everyone needs all of $W_o$. The network for each token works alike: hidden units for heads, and
-# the ReLU between is unit by unit.
+# everyone needs all of $W_o$. The FFN (chapter 8) works alike: hidden units for heads, and the ReLU
+# between is unit by unit.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# For real: four heads on two processes, and the network for each token with them. The cutting and
-# the all-reduces are PyTorch's, `torch.distributed.tensor.parallel`.
+# ### Tensor parallel, for real
+#
+# Four heads on two processes, and the FFN (chapter 8) with them. The cutting and the all-reduces
+# are PyTorch's, `torch.distributed.tensor.parallel`.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1027,8 +1080,8 @@ for rank, half in enumerate(run_processes(half_of_the_heads, 2)):
 checks.append(Check("tensor parallel, heads and FFN", apart, apart_back))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Half of the parameters on each, no matrix sent, and two sums on the way: one behind the heads, one
-# behind the network.
+# Half of the parameters on each, and none of them is sent. Forward there are two all-reduces, one
+# after the heads and one after the FFN; back, more: the gradient of the inputs.
 
 # %% slideshow={"slide_type": "skip"}
 show_source(split_heads_over)
@@ -1036,8 +1089,9 @@ show_source(split_heads_over)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Context parallel: cut the sequence
 #
-# One novel, no second sentence. Give rank 0 the first half of the tokens and rank 1 the second.
-# Networks, norms and projections work token by token; only attention must see it all.
+# One novel: there is no second sentence to give away. So rank 0 gets the first half of the tokens
+# and rank 1 the second. FFNs, norms and projections work token by token; only attention must see it
+# all.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 draw_holdings(
@@ -1053,7 +1107,9 @@ draw_holdings(
 # both.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# A query must hear the other half's keys. The three numbers again: scores $\ln 1, \ln 2, \ln 4$,
+# ### The other half's keys
+#
+# A query must hear them, too. The three numbers again: scores $\ln 1, \ln 2, \ln 4$,
 # values $7, 14, 0$. Rank 0 has the first two keys, rank 1 the third. Each attends to its own:
 #
 # | | sum of $e^s$ | output |
@@ -1083,9 +1139,11 @@ torch.testing.assert_close(merged, torch.tensor([[5.0]]))
 # heavier keys. In the package the sums are kept as logarithms, since $e^s$ may be infinite.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The ring
+#
 # With many processes the keys and values go round a **ring** (Liu et al., 2023): attend to the
-# stretch that is here, hand it to the next, take the one that comes. After $P - 1$ steps everyone
-# has heard everyone, and nobody ever held more than a stretch or two.
+# stretch that is here, hand it to the next, take the one that comes. After $P - 1$ hand-overs, so
+# at step $P$, everyone has heard everyone, and nobody ever held more than a stretch or two.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 figure, axes = plt.subplots(1, 4, figsize=(11, 3.3))
@@ -1093,7 +1151,7 @@ corners = {0: (0, 1), 1: (1, 1), 2: (1, 0), 3: (0, 0)}
 for step, ax in enumerate(axes):
     for rank, (x, y) in corners.items():
         owner = (rank - step) % 4
-        color = "#fdae6b" if owner == rank else "#9ecae1"
+        color = ("#9ecae1", "#fdae6b", "#a1d99b", "#dadaeb")[owner]  # the keys', not the place's
         ax.add_patch(plt.Circle((x, y), 0.3, facecolor=color, edgecolor="0.3"))
         ax.text(x, y, f"Q{rank}\nK{owner}", ha="center", va="center", fontsize=13)
         if step < 3:
@@ -1107,16 +1165,23 @@ figure.suptitle("Queries stay, keys and values go round", fontsize=16)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four processes in a square, four times. In step 1 each has its own queries and its own
-# keys, Q0 K0 to Q3 K3. Arrows hand the keys on, clockwise. In step 4 each has met the keys of all
-# four; the queries have not moved.*
+# *Figure: four processes in a square, four times, each in the colour of the keys that it has. In
+# step 1 these are its own, Q0 K0 to Q3 K3. Arrows hand the keys on, clockwise, and the colours go
+# with them. In step 4 each has met the keys of all four; the queries have not moved.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Four students stand in a square and hand a sheet on. How many hand-overs until each has seen all
+# four? Three.
 
 # %% slideshow={"slide_type": "skip"}
 met = {rank: {(rank - step) % 4 for step in range(4)} for rank in range(4)}
 assert all(owners == {0, 1, 2, 3} for owners in met.values())
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# For real: 13 tokens, causal, on two processes, 7 and 6.
+# ### Context parallel, for real
+#
+# 13 tokens, causal, on two processes, 7 and 6.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1178,8 +1243,9 @@ print(f"with quarters 1 and 4 for rank 0, 2 and 3 for rank 1: {fair[1] / fair[0]
 assert 2.9 < halves[1].sum() / halves[0].sum() < 3 and fair[0] == fair[1]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Three times, so rank 0 waits. An early and a late stretch for each are fair; so Llama 3 was
-# trained (Llama Team, 2024, section 3.3.2).
+# Three times, so rank 0 waits. An early and a late stretch for each are fair. Llama 3 was trained
+# with such pairs, though it gathers all keys and values first, instead of a ring (Llama Team, 2024,
+# section 3.3.2).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1206,45 +1272,62 @@ assert all_reduce(1, 2) == 1 and all_reduce(1, 8) == 1.75 and all_reduce(1, 800)
 # From 1.75 times to just under twice. (But it takes more steps, and each step has a delay.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Now one layer, in one training step. The shape is Llama 2 7B's: $D = 4096$, sentences of 4,096
-# tokens. A layer has about $12 D^2$ parameters. 8 processes, 8 sentences, 2 bytes a number.
+# ### One layer, one training step
 #
-# | | what is sent | numbers |
+# The shape is Llama 2 7B's: $D = 4096$, sentences of 4,096 tokens. 8 processes, 8 sentences, 2
+# bytes a number. A layer has about $12 D^2$ parameters: 4 in attention, 8 in the FFN. $T$ counts
+# the tokens of all sentences; here $T = 8 D$.
+#
+# | | what is sent | sent by each, $P = 8$ |
 # |---|---|---|
-# | data | gradients, once | all-reduce of $12 D^2$ |
-# | tensor | outputs of attention and network, forward and back | 4 all-reduces of $T D$ |
-# | context | keys and values round the ring; back: again, and their gradients | about $6\,T D$ |
+# | data | all-reduce of the $12 D^2$ gradients | $\frac74 \cdot 12 D^2 = 21 D^2$ |
+# | tensor | outputs of attention and FFN, forward and back | $4 \cdot \frac74\, T D = 7\, T D$ |
+# | context | keys and values round the ring; back: again, and their gradients | $5.5\, T D$ |
+# | | **and** data's all-reduce | $21 D^2$ |
 #
-# $T$ counts the tokens of all sentences. **Predict.** Which sends most?
+# **Predict.** Which sends most?
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Half a minute: with $T = 8D$ all rows can be compared in the head, 21, 56, 44 and 21. Tensor
+# parallel sends activations, for all tokens, four times.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Sent by each of eight
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 llama = LayerShape(num_hiddens=4096, num_tokens=4096, batch_size=8)
 sent = bytes_per_layer(llama, num_processes=8)
 for way, count in sent.items():
-    print(f"{way:8} {count / 2**20:6,.0f} MiB from each process")
-assert sent["data"] < sent["context"] < sent["tensor"]
+    print(f"{way:27} {count / 2**20:6,.0f} MiB from each process")
+both = sent["context"] + sent["data"]
+print(f"{'context with its gradients':27} {both / 2**20:6,.0f} MiB")
+assert sent["data"] < sent["context"] < sent["tensor"] < both == 2080 * 2**20
+T, D = 8 * 4096, 4096
+assert sent == {"data": 2 * 21 * D**2, "tensor": 2 * 7 * T * D, "context": 2 * 5.5 * T * D}
+assert T == 8 * D
 
 parameters = 4 * 4096**2 + 3 * 4096 * 11_008  # as published: attention, and three matrices
 print(f"(12 D² = {12 * 4096**2 / 1e6:.0f} million; Llama 2 7B has {parameters / 1e6:.0f})")
 assert abs(12 * 4096**2 / parameters - 1) < 0.01
 
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Half a minute. Tensor parallel sends most, although it cuts the parameters and sends none of them:
-# it sends activations, for all tokens, four times. Context here is the whole attention cut over the
-# ring; each process then also has the model's gradients to average, as in data parallel.
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Tensor parallel sends most for what it cuts, though it cuts the parameters and sends none of them.
+# But context parallel has the whole model on each process, so it has data's gradients to average,
+# too: 1,408 + 672 = 2,080 MiB in all. Below, 'context' is the ring alone.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### When is the network the limit?
 #
-# When it takes longer to send than to compute. A GPU at its published best, 989 trillion operations
-# a second (NVIDIA, H100 data sheet: 16-bit, dense), and three ways to connect eight of them:
+# When it takes longer to send than to compute. Eight GPUs, connected in one of three ways. At its
+# published best, 989 trillion operations a second (NVIDIA, H100 data sheet: 16-bit, dense), each
+# computes 5.8 ms for this layer. In 5.8 ms, 450 GB/s carries 2.6 GB and 400 Gbit/s 0.29 GB.
 #
-# **Predict.** Which of the nine cells are above 1?
+# **Predict.** Each sends 672, 1,792 or 1,408 MiB: which of the nine cells are above 1?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 networks = {
-    "Ethernet, 1 Gbit/s": 0.125e9,
+    "office cable, 1 Gbit/s": 0.125e9,
     "between servers, 400 Gbit/s": 50e9,
     "within a server, 450 GB/s": 450e9,
 }
@@ -1254,19 +1337,26 @@ for name, speed in networks.items():
     times = layer_times(llama, 8, flops_per_second=989e12, bytes_per_second=speed)
     ratios[name] = [t.moving / t.computing for t in times.values()]
     print(f"{name:30}{ratios[name][0]:8.1f}{ratios[name][1]:9.1f}{ratios[name][2]:9.1f}")
-ethernet, servers, server = ratios.values()
-assert min(ethernet) > 500 and min(servers) > 1 and max(server) < 1
+office, servers, server = ratios.values()
+assert min(office) > 500 and min(servers) > 1 and max(server) < 1
+computing = times["data"].computing
+assert round(1000 * computing, 1) == 5.8 and round(450 * computing, 1) == 2.6
+assert round(50 * computing, 2) == 0.29 and round(server[1], 1) == 0.7
+assert [round(row[0] + row[2], 1) for row in (server, servers)] == [0.8, 7.5]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Within a server all three can hide the sending behind the computing. Between servers none can,
-# with one sentence for each GPU. Over a cable as in your office the GPUs would wait.
+# Within a server all three are below 1. (Context with its gradients: 0.8, between servers 7.5.)
+# Below 1 the sending *may* hide behind the computing. Gradients can travel while earlier layers are
+# still at work, and keys while a stretch is attended to (ours wait). Tensor parallel is worse off:
+# the next step needs the sum, so most of its 0.7 comes on top. Between servers none is below 1,
+# with one sentence for each GPU. Over the cable in your office the GPUs would wait.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (Within a server: NVLink of an H100, 900 GB/s in both directions together, so 450 each way;
 # NVIDIA, H100 data sheet. Between servers: 400 Gbit/s for each GPU, as in the cluster on which
 # Llama 3 was trained; Llama Team, 2024, section 3.3.1. All are upper limits. Nothing in this table
 # was measured here, and no real step reaches them. For tensor parallel the count is Megatron's.
-# Ours, through PyTorch's engine, sends more on the way back: the gradient of the inputs once for
+# Ours, through `torch.distributed`, sends more on the way back: the gradient of the inputs once for
 # each of $W_q$, $W_k$ and $W_v$.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1275,10 +1365,17 @@ assert min(ethernet) > 500 and min(servers) > 1 and max(server) < 1
 # right for larger batches: that is the next question.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### More tokens for each GPU
+#
 # **Predict.** Between servers. Give each GPU more tokens. Which of the three gets better? Does it
 # matter whether you take longer sentences, or more of them?
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# A minute in pairs: what does each formula contain, $T$ or $D^2$? The rule of thumb follows: tensor
+# parallel within a server, data parallel between servers, context parallel for long sequences.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.2), sharey=True)
 more = [1, 2, 4, 8, 16, 32]
 cases = {
@@ -1292,7 +1389,8 @@ for ax, (case, shapes) in zip(axes, cases.items(), strict=True):
     styles = {"data": ("o-", "tab:blue"), "tensor": ("s--", "#D55E00"), "context": ("^-.", "0.4")}
     for way, (style, color) in styles.items():
         curves[case, way] = [row[way].moving / row[way].computing for row in rows]
-        ax.loglog([4 * k for k in more], curves[case, way], style, color=color, label=way)
+        label = "context, without gradients" if way == "context" else way
+        ax.loglog([4 * k for k in more], curves[case, way], style, color=color, label=label)
     ax.axhline(1, color="black", linewidth=1)
     ax.set(xlabel="thousand tokens for each GPU", title=case)
     ax.set_xticks([4 * k for k in more], [4 * k for k in more])
@@ -1310,6 +1408,16 @@ for way in ("tensor", "context"):
     assert abs(same[first] - same[last]) < 1e-9 and same[first] > 1
     assert curves["longer sentences", way][last] < same[last] / 3
 
+# Causal: in the mean each token sees half of the keys.
+longest, D = 32 * 4096, 4096
+seen = {"all": longest, "half": longest / 2}
+work = {name: 24 * D**2 + 4 * D * keys for name, keys in seen.items()}  # a token, forward
+causal = [
+    curves["longer sentences", way][last] * work["all"] / work["half"]
+    for way in ("tensor", "context")
+]
+assert [round(x, 1) for x in causal] == [2.0, 1.6]
+
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two panels with logarithmic axes, sending over computing against thousand tokens for each
 # GPU, 4 to 128, and a line at 1. More sentences: data parallel falls from 2.4 to below 0.1; tensor
@@ -1318,20 +1426,19 @@ for way in ("tensor", "context"):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # More sentences: data parallel sends the same gradients for more work. The other two send for every
-# token. Longer sentences: attention itself grows like $n^2$, and what is sent like $n$.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# A minute in pairs: what does each formula contain, $T$ or $D^2$? The rule of thumb follows: tensor
-# parallel within a server, data parallel between servers, context parallel for long sequences.
+# token. Longer sentences: attention itself grows like $n^2$, and what is sent like $n$. (Counted
+# with every token seeing every token. In a causal model attention is half of that, and at 128
+# thousand tokens tensor and context would still be at 2.0 and 1.6.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## The same line on a cluster
+# ## One command checks all three
 #
-# The package has a command that does what you did above. Here it starts two processes itself, and
-# prints a table like this one, of your numbers:
+# This command starts two processes itself, shares the work in the three ways above, and compares
+# with one process:
 #
 #     python -m d2l_attention.parallel
+#
+# The table below has its form, filled with your results:
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 from d2l_attention.parallel.__main__ import report
@@ -1339,8 +1446,10 @@ from d2l_attention.parallel.__main__ import report
 assert report(checks, 2) == 0  # the command's own; 0: all are equal
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# And is the network the limit here? While the two processes were up, an all-reduce of 16 MiB was
-# timed. Take the same layer, one sentence for each process, 4 bytes a number.
+# ### Is the network the limit here?
+#
+# While the two processes were up, an all-reduce of 16 MiB was timed. Take the same layer, one
+# sentence for each process, 4 bytes a number.
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 bytes_here = min(sent_a_second)
@@ -1361,8 +1470,10 @@ for way, seconds in here.items():
 # network.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# `torchrun` starts the processes, here and on four machines of eight. The second line is entered on
-# each of the four; HOST is one of them.
+# ### The same program on a cluster
+#
+# `torchrun` starts the processes, here, and on four machines, eight processes on each. The second
+# line is entered on each of the four; HOST is one of them.
 #
 #     torchrun --nproc-per-node 2 -m d2l_attention.parallel
 #
@@ -1370,8 +1481,8 @@ for way, seconds in here.items():
 #         --rdzv-backend c10d --rdzv-endpoint HOST:29500 \
 #         -m d2l_attention.parallel
 #
-# The program stays the same: it asks for its rank and the number of ranks, and never for the
-# machine.
+# The program stays the same: it asks for its rank and the number of ranks (on GPUs also for its
+# number within the machine), and for no addresses.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The package's tests run the first line. Nobody has run the second: there was one machine.
@@ -1384,16 +1495,20 @@ for way, seconds in here.items():
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What would change
 #
+# A **mesh** is the ranks laid out in a grid; LOCAL_RANK counts within one machine. NCCL is NVIDIA's
+# counterpart of gloo.
+#
 # | | here | on GPUs |
 # |---|---|---|
 # | carries the numbers | gloo | `nccl` in `init_process_group` |
 # | a process has | one core | one GPU, `cuda:LOCAL_RANK` |
 # | the mesh | one axis, `(2,)` | two, `(4, 8)`: data over servers, heads within |
-# | ring attention | ours, to be read | `torch.distributed.tensor.experimental.context_parallel` |
+# | ring attention | ours, to be read | `context_parallel` (by default it gathers all keys) |
 # | each reads | the same seed | its own part of the data |
 # | a checkpoint | one file | parts, by `torch.distributed.checkpoint` |
 #
-# What stays: heads cut by columns and rows, one sum, a ring.
+# (`context_parallel` is PyTorch's.) What stays: heads are cut as above, their shares are added up,
+# and stretches are merged by their sums.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1405,7 +1520,7 @@ for way, seconds in here.items():
 #
 # Rank 1 runs out of memory in its third step and is gone. Rank 0 waits for it in the all-reduce.
 #
-# **Predict.** How long does rank 0 wait?
+# **Predict.** How long does rank 0 wait if the process ends? And if the whole machine loses power?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # It depends on how rank 1 went. A process that ends closes its connections, and gloo notices. A
@@ -1413,8 +1528,16 @@ for way, seconds in here.items():
 # minutes with gloo, 10 with NCCL (documentation of `init_process_group`). On 32 GPUs 31 would stand
 # idle, and be paid for.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Vote: a second, a minute, for ever. On a long run over thousands of GPUs something fails every
+# three hours: Llama 3 had 419 unexpected interruptions in 54 days, on up to 16,000 GPUs (Llama
+# Team, 2024, section 3.3.4). What helps is to notice quickly and to go on from a checkpoint.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# So somebody has to listen to all processes at once and end the others: `torchrun` does, and so
+# ### Somebody listens
+#
+# Somebody has to listen to all processes at once and end the others: `torchrun` does, and so
 # does `run_processes`.
 
 
@@ -1431,24 +1554,19 @@ started = time.perf_counter()
 try:
     run_processes(dies, 2)
 except RuntimeError as error:
-    seconds, said = time.perf_counter() - started, str(error).splitlines()[0]
+    seconds, said = time.perf_counter() - started, str(error).partition(" (")[0]
 print(f"after {seconds:.1f} s:", said)
 assert said.startswith("process 1 of 2 ended with exit code 3") and seconds < 20
 assert multiprocessing.active_children() == []  # nobody is left behind
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Most of that is the start of two Pythons. The rank, the cause, and no process left behind.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Vote: a second, a minute, for ever. On a long run over thousands of GPUs something fails every few
-# hours: Llama 3 had 466 interruptions in 54 days (Llama Team, 2024, section 3.3.4). What helps is
-# to notice quickly and to go on from a checkpoint.
+# You get the rank and the cause, and no process is left behind. (Much of the time was the start of
+# two Pythons.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What other libraries add
 #
-# None of these ran here: they need NVIDIA's GPUs.
+# The first three need NVIDIA's GPUs, and none ran here.
 #
 # - **cuDNN** is NVIDIA's library of kernels. Its attention is FlashAttention-2's algorithm (Dao,
 #   2023); on Hopper and Blackwell it also takes 8-bit floats. PyTorch can call it:
@@ -1458,13 +1576,19 @@ assert multiprocessing.active_children() == []  # nobody is left behind
 # - **Megatron-LM** cuts heads as above. Today it combines that with context parallel, with
 #   *pipeline* parallel (whole layers to each), and with cutting the tokens for the layer norms
 #   (Korthikanti et al., 2022).
+# - **Sharded data parallel** (PyTorch's FSDP2, DeepSpeed's ZeRO) cuts the batch and also spreads
+#   parameters, gradients and the optimiser's state over the processes (Rajbhandari et al., 2020).
+#   Each layer is gathered when it is needed.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# What to take from them: the mathematics is what you did by hand. The gain lies in how well a
-# kernel fits its processor, and in sending while computing.
+# ### What to take from them
+#
+# The mathematics is what you did by hand. The gain lies in how well a kernel fits its processor,
+# and in sending while computing.
 #
 # **When do you need them?** When a layer does not fit, or when you pay for the hours. A model that
-# fits on one GPU wants PyTorch's fused kernel, and then perhaps data parallel.
+# fits on one GPU wants PyTorch's fused kernel, and then perhaps data parallel. When the model does
+# not fit: first sharded data parallel, then tensor or context parallel.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1477,10 +1601,11 @@ assert multiprocessing.active_children() == []  # nobody is left behind
 # - A softmax can be read in pieces: a new maximum rescales sum and output by $e^{m - m'}$.
 # - Tiles make attention exact without a matrix: memory like $n$, time still like $n^2$. The way
 #   back computes the weights again, from one number a query.
-# - Reading a prompt is limited by arithmetic, writing words by memory. Groups and windows shrink
+# - Reading a prompt with the fused kernel comes near the limit of arithmetic; writing words waits
+#   for memory. Groups and windows shrink
 #   what writing has to carry.
 # - Data parallel cuts the batch and sends gradients; tensor parallel cuts heads and sends outputs;
-#   context parallel cuts the sequence and sends keys and values. All equal one process.
+#   context parallel cuts the sequence and sends keys, values and gradients. All equal one process.
 # - The network is the limit when sending takes longer than computing: count both before you rent.
 # - A process that dies must be heard by the others.
 
@@ -1520,8 +1645,10 @@ check("10.1", answer)
 # - if eight heads share one?
 # - if 16 sequences decode at once, each head of each with its own?
 #
-# Predict; then compare with `all_reduce` of `d2l_attention.parallel` and `attention_work` of
-# `d2l_attention.roofline`. Give five numbers, such as `(1, 1, 1, 1, 1)`.
+# Predict; then compare with `all_reduce(100, 4)` of `d2l_attention.parallel`, which adds nothing
+# but counts what each sends, and with `attention_work(1, 4096, 128, bytes_per_number=2, ...)` of
+# `d2l_attention.roofline`. The latter counts the query and the output as well: expect 7.98 where
+# you have 8. Give five numbers, such as `(1, 1, 1, 1, 1)`.
 
 # %% slideshow={"slide_type": "skip"}
 answer = None
@@ -1547,13 +1674,14 @@ check("10.3", online_sums)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **10.4** Right on all that was tried · *medium, 12 minutes* · find the bug
 #
-# `tiled_attention` should give softmax(q · k / √D) v for queries (Q, D), keys (K, D) and values
+# `by_tiles` should give softmax(q · k / √D) v for queries (Q, D), keys (K, D) and values
 # (K, V), and look at `block_size` keys at a time: no tensor of all scores. Its author tried four
-# keys in tiles of two, with scores just below 0, and it was right. It has three bugs. Mend them.
+# keys in tiles of two, with scores just below 0, and it was right to six digits. It has three bugs.
+# Mend them.
 
 
 # %% slideshow={"slide_type": "skip"}
-def tiled_attention(queries, keys, values, block_size):
+def by_tiles(queries, keys, values, block_size):
     output = torch.zeros(len(queries), values.shape[-1])
     maximum = torch.zeros(len(queries), 1)
     total = torch.zeros(len(queries), 1)
@@ -1568,7 +1696,7 @@ def tiled_attention(queries, keys, values, block_size):
     return output / total
 
 
-check("10.4", tiled_attention)
+check("10.4", by_tiles)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **10.5** One softmax from two · *medium, 12 minutes* · by hand, then complete a function
@@ -1644,6 +1772,8 @@ progress()
 #   2020, arXiv:2006.15704.
 # - M. Shoeybi et al., *Megatron-LM: Training Multi-Billion Parameter Language Models Using Model
 #   Parallelism*, 2019, arXiv:1909.08053. Section 3.
+# - S. Rajbhandari, J. Rasley, O. Ruwase, Y. He, *ZeRO: Memory Optimizations Toward Training
+#   Trillion Parameter Models*, SC 2020, arXiv:1910.02054.
 # - V. Korthikanti et al., *Reducing Activation Recomputation in Large Transformer Models*, 2022,
 #   arXiv:2205.05198.
 # - H. Liu, M. Zaharia, P. Abbeel, *Ring Attention with Blockwise Transformers for Near-Infinite
@@ -1659,9 +1789,12 @@ progress()
 # - NVIDIA, *H100 Tensor Core GPU*, data sheet, SXM: 1,979 teraFLOPS in BFLOAT16 with sparsity, half
 #   of it without; 3.35 TB/s of memory bandwidth; NVLink 900 GB/s.
 # - PyTorch's documentation: `torch.distributed.init_process_group` (time limits), `torchrun`,
-#   `torch.distributed.tensor.parallel`, `torch.nn.attention.SDPBackend`.
+#   `torch.distributed.tensor.parallel`, `torch.nn.attention.SDPBackend`; `context_parallel` and
+#   `set_rotate_method` (it gathers unless told otherwise); `torch.distributed.fsdp.fully_shard`.
+# - Hugging Face's documentation: Accelerate, `Accelerator.prepare`. DeepSpeed's: *Zero Redundancy
+#   Optimizer*.
 # - NVIDIA's documentation: cuDNN Frontend, *Attention* (algorithm, data types by architecture);
 #   Transformer Engine, *README* (8-bit floats, scaling factors); Megatron Core,
 #   `ModelParallelConfig` (which sizes of parallelism it combines).
-# - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, section 11.3.
-#   [d2l.ai](https://d2l.ai)
+# - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, sections 11.3, 13.5
+#   (data parallel) and 13.7 (the ring). [d2l.ai](https://d2l.ai)

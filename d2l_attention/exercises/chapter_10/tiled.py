@@ -14,7 +14,7 @@ from d2l_attention.exercises.show import show
 from d2l_attention.exercises.steps import agrees, explains, holds, like, unlike
 
 
-def tiled_attention(queries, keys, values, block_size):
+def by_tiles(queries, keys, values, block_size):
     output = torch.zeros(len(queries), values.shape[-1])
     maximum = torch.zeros(len(queries), 1)
     total = torch.zeros(len(queries), 1)
@@ -29,7 +29,7 @@ def tiled_attention(queries, keys, values, block_size):
     return output / total
 
 
-def tiled_attention_solution(queries, keys, values, block_size):
+def by_tiles_solution(queries, keys, values, block_size):
     output = torch.zeros(len(queries), values.shape[-1])
     maximum = torch.full((len(queries), 1), -torch.inf)
     total = torch.zeros(len(queries), 1)
@@ -205,10 +205,10 @@ repair_tiled_attention = Exercise(
     id="10.4",
     title="Right on all that was tried",
     task=(
-        "`tiled_attention(queries, keys, values, block_size)` should give softmax(q · k / √D) v "
+        "`by_tiles(queries, keys, values, block_size)` should give softmax(q · k / √D) v "
         "for queries (Q, D), keys (K, D) and values (K, V), and look at `block_size` keys at a "
         "time: no tensor of all scores. Its author tried four keys in tiles of two, with scores "
-        "just below 0, and it was right. It has three bugs. Mend them."
+        "just below 0, and it was right to six digits. It has three bugs. Mend them."
     ),
     difficulty="medium",
     minutes=12,
@@ -220,8 +220,8 @@ repair_tiled_attention = Exercise(
         "`total` and `output` are two sums with the same weights. What is done to one has to be "
         "done to the other.",
     ],
-    stub=tiled_attention,
-    solution=tiled_attention_solution,
+    stub=by_tiles,
+    solution=by_tiles_solution,
     explanation=(
         "Whatever was summed relative to an old maximum is rescaled when the maximum moves, the "
         "output as well as the total. The maximum begins below every score, at -inf, or all "

@@ -40,7 +40,7 @@ def tiled_with(
 ) -> Callable:
     """Right but for the parts that are given. ``after`` rescales when the tile has been added."""
 
-    def tiled_attention(queries, keys, values, block_size):
+    def by_tiles(queries, keys, values, block_size):
         output = queries.new_zeros(len(queries), values.shape[-1])
         maximum = queries.new_full((len(queries), 1), begin)
         total = queries.new_zeros(len(queries), 1)
@@ -55,7 +55,7 @@ def tiled_with(
             maximum = new
         return output / total if divided else output
 
-    return tiled_attention
+    return by_tiles
 
 
 def nothing(old, new):
