@@ -91,9 +91,9 @@ cache_by_hand = Exercise(
         "A decoder has 40 layers, and 24 heads of queries in each. A head is 128 numbers wide, a "
         "number takes 2 bytes. How many KiB does one token add to the key-value cache in "
         "multi-head attention? How many with 6 groups of keys and values? How many MiB does the "
-        "cache of 16,384 tokens take with 6 groups? And how many, if each layer keeps the last "
-        "2,048 tokens alone? Give four numbers, such as `(1, 2, 3, 4)`. 1 KiB is 1,024 bytes, 1 "
-        "MiB is 1,024 KiB."
+        "cache of 16,384 tokens take with 6 groups? And how many MiB with 6 groups, if each layer "
+        "keeps only the last 2,048? Give four numbers, such as `(1, 2, 3, 4)`. 1 KiB is 1,024 "
+        "bytes, 1 MiB is 1,024 KiB."
     ),
     difficulty="easy",
     minutes=6,

@@ -144,10 +144,10 @@ mend_the_groups = Exercise(
     stub=grouped_attention,
     solution=grouped_attention_solution,
     explanation=(
-        "`repeat` lays copies of all groups behind each other, `repeat_interleave` puts the copies "
-        "of a group beside each other. With one group, or one head a group, both are the same, "
-        "so a test of the two special cases is blind. A model trained from the beginning would "
-        "not mind, either: only weights that were learned under another order show it."
+        "`repeat` lays copies of all groups one after the other, `repeat_interleave` puts the "
+        "copies of a group beside each other. With one group, or one head a group, both are the "
+        "same, so a test of the two special cases is blind. A model trained from the beginning "
+        "would not mind, either: only weights that were learned under another order show it."
     ),
     steps=[
         explains(ERRORS, [*EASY, *probes(4, 2)[:2]]),

@@ -25,12 +25,12 @@ CAUSAL = {
     294: "each token sees itself, too.",
     300: "each token sees itself, too, and the first three have fewer tokens before them.",
     344: (
-        "half of 688 halves the diagonal as well. Every token still sees itself: only what is "
-        "behind it goes."
+        "half of 688 halves the diagonal as well. Every token still sees itself: only what comes "
+        "after it goes."
     ),
     350: "half of 700? The diagonal is not halved: every token still sees itself.",
     388: "a causal window has one edge: the last token has all its 3 neighbours.",
-    688: "nothing is hidden here. Half of the neighbours stand behind a token.",
+    688: "nothing is hidden here. Half of the neighbours come after a token.",
     5050: "that is causal attention without a window.",
     397: "at the edge 3 + 2 + 1 links are missing.",
 }
@@ -79,11 +79,11 @@ BIGBIRD = {
     5600: "the global block sees all 10 blocks, not only its neighbour and two more.",
     5200: "the global block itself is missing: it sees all 10 blocks.",
     6400: (
-        "two blocks have fewer neighbours. The last one has none behind it, and the neighbour "
+        "two blocks have fewer neighbours. The last one has none after it, and the neighbour "
         "before block 1 is the global block, which it sees anyway."
     ),
     6300: (
-        "one block more has a neighbour less: the last one has none behind it, and the neighbour "
+        "one block more has a neighbour less: the last one has none after it, and the neighbour "
         "before block 1 is the global block, which it sees anyway."
     ),
     4400: "the random links are missing: 2 for each block that is not global.",

@@ -184,11 +184,11 @@ write_linear_step = Exercise(
     stub=linear_step,
     solution=linear_step_solution,
     explanation=(
-        "The sum over all pairs comes apart: f(q) stands in front, and behind it is a sum of keys "
-        "and values that no query has to wait for. First the token goes into the state, then it "
-        "asks, so that it sees itself. S and z are as large after a million tokens as after one, "
-        "where a cache holds a million rows. The price: S has D V numbers, and what no longer fits "
-        "into them is mixed up."
+        "The sum over all pairs comes apart: f(q) stands in front, and after it comes a sum of "
+        "keys and values that no query has to wait for. First the token goes into the state, then "
+        "it asks, so that it sees itself. S and z are as large after a million tokens as after "
+        "one, where a cache holds a million rows. The price: S has D V numbers, and what no longer "
+        "fits into them is mixed up."
     ),
     steps=[
         two_results,

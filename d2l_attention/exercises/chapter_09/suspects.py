@@ -1,6 +1,7 @@
 """Small layers for 9.7: causal ones, which a test has to accept, and leaking ones.
 
-Shape: X (B, n, 8), n up to 16 -> (B, n, 8). A layer has no dropout and no modes.
+Shape: X (B, n, 8), n up to 16 -> (B, n, 8). A layer has no dropout, and acts alike in training
+and evaluation.
 """
 
 from collections.abc import Callable
@@ -35,8 +36,8 @@ def attend(X: Tensor, mask: Tensor) -> Tensor:
     return masked_softmax(queries @ keys.mT / SIZE**0.5, mask=mask) @ values
 
 
-def behind(n: int) -> Tensor:
-    """(n, n): how many places behind the query a key stands."""
+def places_after(n: int) -> Tensor:
+    """(n, n): how many places after the query a key stands."""
     return torch.arange(n) - torch.arange(n)[:, None]
 
 
@@ -68,7 +69,7 @@ def hyena(X: Tensor) -> Tensor:
 def exact_hyena(X: Tensor) -> Tensor:
     """The same sum, term by term: right to the last digit."""
     gates, _, values = projected(X)
-    before = -behind(X.shape[1])
+    before = -places_after(X.shape[1])
     filters = FILTERS.to(X)[before.clamp(min=0)]  # (n, n, 8)
     terms = torch.where((before >= 0)[..., None], filters * values[:, None], 0.0)
     return gates * terms.sum(dim=2)
@@ -78,7 +79,7 @@ RIGHT = (causal_window, multi_token, causal_linear, hyena)
 
 
 def one_ahead(X: Tensor) -> Tensor:
-    place = behind(X.shape[1])
+    place = places_after(X.shape[1])
     return attend(X, (-2 < place) & (place <= 1))
 
 
@@ -97,8 +98,8 @@ def masked_mixtures(X: Tensor) -> Tensor:
 
 
 def gaps_ahead(X: Tensor) -> Tensor:
-    """A dilated window that forgot its future: three places behind, and nothing nearer."""
-    place = behind(X.shape[1])
+    """A dilated window that forgot its future: three places ahead, and nothing nearer."""
+    place = places_after(X.shape[1])
     return attend(X, (place % 3 == 0) & (place.abs() <= 3))
 
 
@@ -118,7 +119,7 @@ def total_of_all(X: Tensor) -> Tensor:
 
 
 def coming_round(X: Tensor) -> Tensor:
-    """A transform without zeros behind the end: the end comes round to the beginning."""
+    """A transform without zeros after the end: the end comes round to the beginning."""
     gates, _, values = projected(X)
     n = X.shape[1]
     transformed = torch.fft.rfft(values, dim=1) * torch.fft.rfft(FILTERS[:n].to(X), dim=0)
@@ -129,10 +130,10 @@ LEAKS: dict[Callable, str] = {
     one_ahead: "has a window off by one, so that each token sees the next",
     leaking_convolution: "convolves the future's scores into those of the past and masks too late",
     masked_mixtures: "is a Linformer with a causal mask over its mixtures",
-    gaps_ahead: "has a dilated window that sees the third token behind each, no nearer one",
-    one_link: "is causal but for one random link, from token 1 to token 4",
+    gaps_ahead: "has a dilated window that sees the third token after each, no nearer one",
+    one_link: "is causal but for one random link: token 1 also sees token 4 (counted from 0)",
     total_of_all: "is linear attention that divides by a sum over all keys, the future's too",
-    coming_round: "convolves by a transform without zeros behind the end, which comes round",
+    coming_round: "convolves by a transform without zeros after the end, which comes round",
 }
 
 

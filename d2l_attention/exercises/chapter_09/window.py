@@ -89,14 +89,14 @@ write_window_mask = Exercise(
         "Complete `window_mask(n, window, dilation, is_causal)`, a boolean mask (n, n), True = may "
         "attend. A token sees itself and `window` neighbours on each side, `dilation` places "
         "apart: with a window of 2 and a dilation of 3 token 7 sees 1, 4, 7, 10 and 13. With "
-        "`is_causal` it sees no key behind itself: `window + 1` keys are left. The window may be "
+        "`is_causal` it sees no key after itself: `window + 1` keys are left. The window may be "
         "0, or longer than the sequence."
     ),
     difficulty="easy",
     minutes=8,
     hints=[
         "Whether a key is seen depends on its distance from the query alone. Make a matrix of "
-        "distances first: two ranges, one of them with an axis behind.",
+        "distances first: two ranges, one of them with a second axis, of size 1, at the end.",
         "With gaps two conditions hold: the distance is at most so much, and it is a multiple of "
         "`dilation`. How far away is the last neighbour?",
         "`distance % dilation == 0` is right for negative distances, too. The sign of the distance "

@@ -121,10 +121,10 @@ def clue(leak: Callable, attempt: Attempt) -> str:
     if leak is suspects.one_link:
         return (
             "Only the second token sees too much, and only one token of its future. Try every "
-            "place t: change all that stands behind it, compare all up to it."
+            "place t: change all that stands after it, compare all up to it."
         )
     if leak is suspects.gaps_ahead:
-        return "Change all that stands behind a place, not the next token or two alone."
+        return "Change all that stands after a place, not the next token or two alone."
     if leak in (suspects.one_ahead, suspects.leaking_convolution):
         return (
             "It sees one token ahead, no more. Change the future from place t on, and compare up "
@@ -137,7 +137,7 @@ def clue(leak: Callable, attempt: Attempt) -> str:
         )
     return (
         "In your calls its past changes with its future, and your test does not notice. Change all "
-        "that stands behind a place to other random numbers, and compare closely."
+        "that stands after a place to other random numbers, and compare closely."
     )
 
 
@@ -150,19 +150,21 @@ write_the_test = Exercise(
     title="Does it keep the order?",
     task=(
         "Write `test_keeps_the_order(layer)` for functions that take X (B, n, 8), n up to 16, and "
-        "give (B, n, 8), without dropout and without modes. It must pass on causal ones, of four "
-        "forms: a window, multi-token attention, linear attention and Hyena. It must fail, by an "
-        "`AssertionError`, on each of seven others: a window off by one, so that each token sees "
-        "the next; multi-token attention that masks after its convolution alone; a Linformer with "
-        "a causal mask over its mixtures; a dilated window that sees the third token behind each, "
-        "and not the two nearer; a causal mask with one random link too many, from token 1 to "
-        "token 4; linear attention that divides by a sum over all keys; a long convolution by a "
-        "Fourier transform without zeros behind the end."
+        "give (B, n, 8). They have no dropout, and act alike in training and evaluation. Your test "
+        "must pass on causal ones, of four forms: a window, multi-token attention, linear "
+        "attention and Hyena. Hyena's transform moves the past by rounding: let differences below "
+        "1e-4 pass. It must fail, by an `AssertionError`, on each of seven others: a window off by "
+        "one, so that each token sees the next; multi-token attention that masks after its "
+        "convolution alone; a Linformer with a causal mask over its mixtures; a dilated window "
+        "that sees the third token after each, and not the two nearer; a causal mask with one "
+        "random link too many: token 1 also sees token 4 (counted from 0); linear attention that "
+        "divides by a sum over all keys; a long convolution by a Fourier transform without zeros "
+        "after the end."
     ),
     difficulty="hard",
-    minutes=20,
+    minutes=30,
     hints=[
-        "Two calls that agree up to place t, and differ behind it, have to give the same outputs "
+        "Two calls that agree up to place t, and differ after it, have to give the same outputs "
         "up to t. Which t, and how much of the future has to differ?",
         "One leak shows only in the token right before the change, one only in token 1, one most "
         "of all in the first tokens. So try all places, and compare all that stands before.",
