@@ -5,11 +5,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.attempt import Attempt, Raised
+from d2l_attention.exercises.attempt import Attempt
 from d2l_attention.exercises.chapter_07 import suspects, weak_tests
 from d2l_attention.exercises.chapter_07.suspects import BROKEN, right
 from d2l_attention.exercises.exercise import Exercise, Wrong
-from d2l_attention.exercises.helpers import alike, outcome
+from d2l_attention.exercises.helpers import alike, calls_it, outcome
 from d2l_attention.exercises.steps import fails_on, passes_on
 
 
@@ -48,25 +48,6 @@ class Spy:
 
     def always(self, rule: Callable[..., bool]) -> bool:
         return all(rule(*call) for call in self.calls)
-
-
-def calls_the_implementation(attempt: Attempt) -> str | None:
-    spy = Spy()
-    try:
-        returned = attempt(spy)
-    except Raised:
-        return None  # the next steps tell
-    if isinstance(returned, bool):
-        return (
-            f"Your test returned {returned}, and nobody looks at that. A test speaks by failing: "
-            "`assert` what must hold, and return nothing."
-        )
-    if spy.calls:
-        return None
-    return (
-        "Your test passes without ever calling `attend`, so it would accept anything. Call it "
-        "with inputs of your choice and look at what comes back."
-    )
 
 
 def fails_where_it_should_pass(attempt: Attempt) -> str | None:
@@ -202,7 +183,7 @@ write_the_test = Exercise(
         "of D, passes it. Starts that differ and are not 0 make the rest visible."
     ),
     steps=[
-        calls_the_implementation,
+        calls_it("attend", Spy),
         fails_where_it_should_pass,
         passes_on(right),
         passes_on(suspects.another_right_one),

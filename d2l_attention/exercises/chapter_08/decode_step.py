@@ -1,6 +1,5 @@
 """8.5: one step of decoding with a cache, right for the first token alone."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from d2l_attention.exercises.chapter_08 import step_mistakes as mistakes
 from d2l_attention.exercises.chapter_08.step_table import candidates, step_with
 from d2l_attention.exercises.compare import form_differs
 from d2l_attention.exercises.exercise import Exercise, Step, Wrong
-from d2l_attention.exercises.helpers import alike, because, normal
+from d2l_attention.exercises.helpers import alike, because, normal, one_by_one, row
 from d2l_attention.exercises.show import show
 from d2l_attention.positional import RotaryEncoding
 
@@ -69,20 +68,6 @@ class Sentence:
         return self.rows[0].shape[2]
 
 
-def steps(step: Callable, sentence: Sentence) -> Iterator[tuple[tuple, Any]]:
-    """Inputs and result of each step; each gets the cache that the one before returned."""
-    cache = sentence.empty()
-    for t in range(len(sentence)):
-        inputs = sentence.inputs(t, cache)
-        result = step(*inputs)
-        yield inputs, result
-        cache = result[1]
-
-
-def row(*tokens: list[float]) -> Tensor:
-    return torch.tensor([[list(tokens)]], dtype=torch.float32)
-
-
 SHORT = Sentence(
     row([1, 0], [1, 1], [2, 1]), row([1, 1], [0, 2], [1, -1]), row([2, 4], [6, 8], [1, 0])
 )
@@ -93,7 +78,7 @@ LONGER = [
 
 
 def two_results(attempt: Attempt) -> str | None:
-    inputs, result = next(steps(attempt, SHORT))
+    inputs, result = next(one_by_one(attempt, SHORT))
     if result is None:
         return "Your function returned `None`. Is the `return` missing?"
     if not isinstance(result, tuple | list) or len(result) != 2:
@@ -107,7 +92,7 @@ def named(sentence: Sentence) -> Step:
 
     def step(attempt: Attempt) -> str | None:
         wanted, mine = sentence.all_at_once(), []
-        for t, (inputs, (output, _)) in enumerate(steps(attempt, sentence)):
+        for t, (inputs, (output, _)) in enumerate(one_by_one(attempt, sentence)):
             mine.append(output)
             right = wanted[:, :, t : t + 1]
             if alike(output, right):
@@ -129,10 +114,10 @@ def named(sentence: Sentence) -> Step:
 
 def reason(attempt: Attempt, t: int) -> str:
     """The mistake of the table that gives the same outputs, if there is one."""
-    mine = [output for _, (output, _) in steps(attempt, SHORT)]
+    mine = [output for _, (output, _) in one_by_one(attempt, SHORT)]
     if not all(map(alike, mine, SHORT.all_at_once().split(1, dim=2))):
         for wrong, why in candidates():
-            theirs = (output for _, (output, _) in steps(wrong, SHORT))
+            theirs = (output for _, (output, _) in one_by_one(wrong, SHORT))
             if all(map(alike, mine, theirs)):
                 return why
     if t == 0:
@@ -141,7 +126,7 @@ def reason(attempt: Attempt, t: int) -> str:
 
 
 def cache_as_it_was(attempt: Attempt) -> str | None:
-    list(steps(attempt, SHORT))
+    list(one_by_one(attempt, SHORT))
     return attempt.changed and (
         "Your step changes the cache that it was given. A beam search goes on from one cache in "
         f"several ways: make a new one, as `torch.cat` does. {attempt.changed}"

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.attempt import Attempt, Raised
+from d2l_attention.exercises.attempt import Attempt
 from d2l_attention.exercises.chapter_08 import suspects, weak_tests
 from d2l_attention.exercises.chapter_08.suspects import LEAKS, Decoder
 from d2l_attention.exercises.exercise import Exercise, Step, Wrong
-from d2l_attention.exercises.helpers import alike, outcome
+from d2l_attention.exercises.helpers import alike, calls_it, outcome
 from d2l_attention.exercises.steps import fails_on, passes_on
 
 
@@ -33,27 +33,11 @@ class Spy(Decoder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.read: list[tuple[Tensor, bool]] = []
+        self.calls: list[tuple[Tensor, bool]] = []
 
     def forward(self, tokens: Tensor) -> Tensor:
-        self.read.append((tokens.clone(), self.training))
+        self.calls.append((tokens.clone(), self.training))
         return super().forward(tokens)
-
-
-def calls_the_decoder(attempt: Attempt) -> str | None:
-    spy = Spy()
-    try:
-        returned = attempt(spy)
-    except Raised:
-        return None  # the next steps tell
-    if isinstance(returned, bool):
-        return (
-            f"Your test returned {returned}, and nobody looks at that. A test speaks by failing: "
-            "`assert` what must hold, and return nothing."
-        )
-    if spy.read:
-        return None
-    return "Your test passes without ever calling `decoder`, so it would accept anything."
 
 
 def fails_where_it_should_pass(attempt: Attempt) -> str | None:
@@ -86,18 +70,18 @@ def clue(leak: Callable, attempt: Attempt) -> str:
         )
     spy = Spy()
     attempt(spy)
-    shapes = [tokens.shape for tokens, _ in spy.read]
-    if len({tuple(tokens.flatten().tolist()) for tokens, _ in spy.read}) == 1:
+    shapes = [tokens.shape for tokens, _ in spy.calls]
+    if len({tuple(tokens.flatten().tolist()) for tokens, _ in spy.calls}) == 1:
         return (
             "Your test always gives the same tokens. Let two calls differ in the future, and in "
             "nothing else. (After `b = a` both are one tensor: change a `clone()`.)"
         )
-    if leak is suspects.in_eval_only and all(training for _, training in spy.read):
+    if leak is suspects.in_eval_only and all(training for _, training in spy.calls):
         return (
             "Your test never calls `decoder.eval()`, and a new module is in training mode: check "
             "both modes, `decoder.train(training)` for True and False."
         )
-    if leak is suspects.norm_over_sentences and not any(training for _, training in spy.read):
+    if leak is suspects.norm_over_sentences and not any(training for _, training in spy.calls):
         return (
             "Your test looks at evaluation mode alone: check both modes, `decoder.train(training)` "
             "for True and False."
@@ -125,7 +109,7 @@ def clue(leak: Callable, attempt: Attempt) -> str:
 
 def alike_everywhere(leak: Callable, spy: Spy) -> bool:
     decoder, right_one = leak(), suspects.right()
-    for tokens, training in spy.read:
+    for tokens, training in spy.calls:
         decoder.train(training)
         if not alike(decoder(tokens), right_one(tokens)):
             return False
@@ -176,7 +160,7 @@ write_the_test = Exercise(
         "and batch, and two of the seven hide there."
     ),
     steps=[
-        calls_the_decoder,
+        calls_it("decoder", Spy),
         fails_where_it_should_pass,
         passes_on(suspects.right()),
         *(catches(leak, what) for leak, what in LEAKS.items()),

@@ -1,6 +1,6 @@
 """9.5: causal linear attention as a recurrent network: one step, one state."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from d2l_attention.exercises.chapter_09 import recurrence_mistakes as mistakes
 from d2l_attention.exercises.chapter_09.recurrence_table import candidates, step_with
 from d2l_attention.exercises.compare import form_differs
 from d2l_attention.exercises.exercise import Exercise, Step, Wrong
-from d2l_attention.exercises.helpers import alike, because, normal
+from d2l_attention.exercises.helpers import alike, because, normal, one_by_one, row
 from d2l_attention.exercises.show import show
 from d2l_attention.variants import elu_plus_one, linear_attention
 
@@ -54,20 +54,6 @@ class Sentence:
         return self.rows[0].shape[2]
 
 
-def steps(step: Callable, sentence: Sentence) -> Iterator[tuple[tuple, Any]]:
-    """Inputs and result of each step; each gets the state that the one before returned."""
-    state = sentence.empty()
-    for t in range(len(sentence)):
-        inputs = sentence.inputs(t, state)
-        result = step(*inputs)
-        yield inputs, result
-        state = result[1]
-
-
-def row(*tokens: list[float]) -> Tensor:
-    return torch.tensor([[list(tokens)]], dtype=torch.float32)
-
-
 # D = V: a state that is turned round fits, and can be named.
 SHORT = Sentence(
     row([1, 0], [2, 1], [0, 3]),
@@ -89,7 +75,7 @@ LONGER = [
 
 
 def two_results(attempt: Attempt) -> str | None:
-    inputs, result = next(steps(attempt, SHORT))
+    inputs, result = next(one_by_one(attempt, SHORT))
     shown = f"Smallest case that shows it: {attempt.case(inputs)}."
     if result is None:
         return "Your function returned `None`. Is the `return` missing?"
@@ -109,7 +95,7 @@ def named(sentence: Sentence) -> Step:
 
     def step(attempt: Attempt) -> str | None:
         wanted = sentence.all_at_once()
-        for t, (inputs, (output, _)) in enumerate(steps(attempt, sentence)):
+        for t, (inputs, (output, _)) in enumerate(one_by_one(attempt, sentence)):
             right = wanted[:, :, t]
             if alike(output, right):
                 continue
@@ -127,10 +113,10 @@ def named(sentence: Sentence) -> Step:
 
 def reason(attempt: Attempt, t: int) -> str:
     """The mistake of the table that gives the same outputs, if there is one."""
-    mine = [output for _, (output, _) in steps(attempt, SHORT)]
+    mine = [output for _, (output, _) in one_by_one(attempt, SHORT)]
     if not all(map(alike, mine, SHORT.all_at_once().unbind(dim=2))):
         for wrong, why in candidates():
-            theirs = (output for _, (output, _) in steps(wrong, SHORT))
+            theirs = (output for _, (output, _) in one_by_one(wrong, SHORT))
             if all(map(alike, mine, theirs)):
                 return why
     if t == 0:
@@ -139,7 +125,7 @@ def reason(attempt: Attempt, t: int) -> str:
 
 
 def state_as_it_was(attempt: Attempt) -> str | None:
-    list(steps(attempt, SHORT))
+    list(one_by_one(attempt, SHORT))
     return attempt.changed and (
         "Your step writes into the state that it was given, as `S += ...` does. A beam search goes "
         f"on from one state in several ways: make a new one, `S = S + ...`. {attempt.changed}"

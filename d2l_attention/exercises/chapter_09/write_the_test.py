@@ -5,11 +5,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.attempt import Attempt, Raised
+from d2l_attention.exercises.attempt import Attempt
 from d2l_attention.exercises.chapter_09 import suspects, weak_tests
 from d2l_attention.exercises.chapter_09.suspects import LEAKS, RIGHT
 from d2l_attention.exercises.exercise import Exercise, Step, Wrong
-from d2l_attention.exercises.helpers import alike, outcome
+from d2l_attention.exercises.helpers import alike, calls_it, outcome
 from d2l_attention.exercises.steps import fails_on, passes_on
 
 
@@ -32,27 +32,11 @@ class Spy:
     __name__ = "layer"
 
     def __init__(self) -> None:
-        self.read: list[Tensor] = []
+        self.calls: list[Tensor] = []
 
     def __call__(self, X: Tensor) -> Tensor:
-        self.read.append(X.detach().clone())
+        self.calls.append(X.detach().clone())
         return suspects.causal_window(X)
-
-
-def calls_the_layer(attempt: Attempt) -> str | None:
-    spy = Spy()
-    try:
-        returned = attempt(spy)
-    except Raised:
-        return None  # the next steps tell
-    if isinstance(returned, bool):
-        return (
-            f"Your test returned {returned}, and nobody looks at that. A test speaks by failing: "
-            "`assert` what must hold, and return nothing."
-        )
-    if spy.read:
-        return None
-    return "Your test passes without ever calling `layer`, so it would accept anything."
 
 
 def fails_where_it_should_pass(attempt: Attempt) -> str | None:
@@ -61,7 +45,7 @@ def fails_where_it_should_pass(attempt: Attempt) -> str | None:
         return None
     spy = Spy()
     outcome(attempt, spy)
-    if any(not X.isfinite().all() for X in spy.read):
+    if any(not X.isfinite().all() for X in spy.calls):
         return (
             "Your test fails on causal layers, because there is NaN or infinity in what it puts "
             "in. A hidden key has the weight 0, and 0 times NaN is NaN; a Fourier transform "
@@ -71,7 +55,7 @@ def fails_where_it_should_pass(attempt: Attempt) -> str | None:
         return ROUNDING + (
             "by 1e-7 of the largest number that you put in. Change the future to numbers of "
             "ordinary size, such as `torch.randn`."
-            if any(X.abs().max() > 100 for X in spy.read)
+            if any(X.abs().max() > 100 for X in spy.calls)
             else "by about 1e-7. Do not ask for equal digits, or for a gradient of exactly 0: "
             "`torch.testing.assert_close` allows for rounding."
         )
@@ -108,15 +92,15 @@ def clue(leak: Callable, attempt: Attempt) -> str:
         )
     spy = Spy()
     attempt(spy)
-    if all(torch.equal(X, spy.read[0]) for X in spy.read):
+    if all(torch.equal(X, spy.calls[0]) for X in spy.calls):
         return (
             "Your test always gives the same tokens. Let two calls differ in the future, and in "
             "nothing else. (After `b = a` both are one tensor: change a `clone()`.)"
         )
-    longest = max(X.shape[1] for X in spy.read)
+    longest = max(X.shape[1] for X in spy.calls)
     if leak is suspects.gaps_ahead and longest <= 3 or leak is suspects.one_link and longest <= 4:
         return f"Your sequences have at most {longest} tokens: the leak has no room in them."
-    if all(alike(leak(X), leak(X[:, :1]).expand_as(X)) for X in spy.read):
+    if all(alike(leak(X), leak(X[:, :1]).expand_as(X)) for X in spy.calls):
         return "All tokens of your sequences are alike, and a mean of equal values tells nothing."
     if leak is suspects.one_link:
         return (
@@ -182,7 +166,7 @@ write_the_test = Exercise(
         "hold the future before anybody masks."
     ),
     steps=[
-        calls_the_layer,
+        calls_it("layer", Spy),
         fails_where_it_should_pass,
         *(passes_on(layer) for layer in RIGHT),
         *(catches(leak, what) for leak, what in LEAKS.items()),
