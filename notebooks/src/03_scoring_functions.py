@@ -1123,8 +1123,8 @@ assert seconds["additive_score"] > 2 * seconds["dot_score"]
 #
 # $$\tanh(q + k) = 1 - \frac{2}{1 + e^{2q}\,e^{2k}}$$
 #
-# $e^{2q}$ belongs to the query alone, $e^{2k}$ to the key alone. So $Q + K$ tokens need exponentials,
-# and each of the $Q\cdot K$ pairs is left with a product, a sum and a division.
+# $e^{2q}$ belongs to the query alone, $e^{2k}$ to the key alone. So $Q + K$ tokens need
+# exponentials, and each of the $Q\cdot K$ pairs is left with a product, a sum and a division.
 #
 # **Predict.** For which queries and keys does the right side give no number at all?
 
@@ -1146,6 +1146,7 @@ assert trick.isnan() and torch.tanh(q + k) == 0
 
 # %% slideshow={"slide_type": "skip"}
 show_source(pieces)
+
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 def written_out(queries, keys, w_v):
@@ -1283,8 +1284,8 @@ show_source(AdditiveAttention)
 # eight million weights the package gives it a few queries at a time. (Masks are for chapter 4,
 # `bias` is for chapter 7.)
 #
-# The additive layer has no fused kernel to call. It needs the scores for its softmax, so the weights
-# come along.
+# The additive layer has no fused kernel to call. It needs the scores for its softmax, so the
+# weights come along.
 
 # %% slideshow={"slide_type": "skip"}
 try:
@@ -1318,8 +1319,8 @@ assert not torch.equal(dot_product(queries, keys, values), dot_product(queries, 
 # - $\operatorname{softmax}(QK^\top/\sqrt d)\,V$: one matrix product for each batch entry, never
 #   elementwise.
 # - Unequal sizes: $q^\top M k$, or additive, an MLP on the pair.
-# - Written out, additive holds $h$ numbers for each pair, the dot product one, the fused kernel none.
-#   Exponentials and a loop over queries spare additive the $h$.
+# - Written out, additive holds $h$ numbers for each pair, the dot product one, the fused kernel
+#   none. Exponentials and a loop over queries spare additive the $h$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
