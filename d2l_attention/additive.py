@@ -22,10 +22,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-# Of one sign each, 2q and 2k then stay within 40, and exp(40) * exp(40) within a float32.
+# 2q and 2k then stay within 40, and exp(40) * exp(40) is within a float32.
 LARGEST = 20.0
-# Numbers in a piece: half a megabyte of float32, which the second cache of a core holds. On a
-# GPU every piece costs the start of a few kernels, so there they are larger.
+# Numbers in a piece: a megabyte of float32, which the second cache of a core holds. On a GPU
+# every piece costs the start of a few kernels, so there they are larger.
 PIECE_CPU, PIECE_GPU = 2**18, 2**24
 
 
