@@ -264,9 +264,9 @@ def test_a_default_device_of_the_notebook_does_not_reach_the_check(tell):
     def with_new_tensors(scores):
         return softmax(scores + torch.zeros(scores.shape))
 
-    before = torch.get_default_device()
     torch.set_default_device("meta")
     try:
         assert tell(with_new_tensors).solved
     finally:
-        torch.set_default_device(before)
+        # Not what ``get_default_device`` said: to set even the usual one changes how torch works.
+        torch.set_default_device(os.environ.get("D2L_ATTENTION_TEST_DEVICE"))
