@@ -181,12 +181,12 @@ def test_a_process_that_cannot_be_started(monkeypatch):
 
 
 SCRIPT = """
-import torch, torch.distributed as dist
+import os, torch, torch.distributed as dist
 from d2l_attention.parallel import run_processes
 
 def wait():
     dist.barrier()
-    print("ready", flush=True)
+    os.write(1, b"ready\\n")  # in one piece, where both write to one pipe
     dist.recv(torch.zeros(1), 1 - dist.get_rank())
 
 if __name__ == "__main__":
@@ -222,7 +222,7 @@ def test_when_the_caller_ends_all_end(tmp_path, number):
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(caller.pid, signal.SIGKILL)
-        caller.wait()
+        caller.communicate()
 
 
 def test_refused_before_anything_starts(monkeypatch):
