@@ -221,7 +221,6 @@ for asked in (30.0, 25.0):
 #
 # | chapter | the question it answers | the book |
 # |---|---|---|
-# | 0 · Start here | What is attention, in one picture? | 11 |
 # | 1 · Queries, keys and values | How do you look up what is not there? | 11.1 |
 # | 2 · Attention pooling by similarity | Can similarity alone predict? | 11.2 |
 # | 3 · Scoring functions | How alike are a query and a key? | 11.3 |
@@ -230,8 +229,7 @@ for asked in (30.0, 25.0):
 # | 6 · Multi-head attention | Why look in several ways at once? | 11.5 |
 # | 7 · Self-attention and positional encoding | How does it know the order? | 11.6 |
 # | 8 · The Transformer | What if attention is all there is? | 11.7 |
-# | 9 · Attention in all its forms | Who can do without looking at everybody? | |
-# | 10 · Attention at scale | What if it no longer fits into one machine? | |
+# | 9 · All its forms; 10 · At scale | What if there are too many to look at? | |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # 'The book' is *Dive into Deep Learning*, free at <https://d2l.ai>. You do not need it here.

@@ -336,10 +336,10 @@ def read_in_blocks(scores, values, block, rescale=True):
     return steps
 
 
-def show_reading(figure, order="mixed", block=2, blocks_read=3, rescale=True):
+def show_reading(figure, order="mixed", block=2, keys_read=6, rescale=True):
     row, share, out = figure.subplots(1, 3, width_ratios=[1, 1, 1])
     scores, values = view_scores[ORDERS[order]], view_values[ORDERS[order]]
-    steps = read_in_blocks(scores, values, block, rescale)[:blocks_read]
+    steps = read_in_blocks(scores[:keys_read], values, block, rescale)
     read, maximum, counts, output = steps[-1]
     newest = steps[-2][0] if len(steps) > 1 else 0
     orange, places = "#D55E00", range(1, 13)
@@ -366,7 +366,7 @@ explore(
     alt="Twelve scores with the running maximum, what each key counts, and the output so far.",
     order=list(ORDERS),
     block=[1, 2, 3, 6],
-    blocks_read=(1, 12),
+    keys_read=(1, 12),
     rescale=True,
 )
 
