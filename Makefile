@@ -33,7 +33,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 lab: .venv/.lab-stamp ## open the course, your own copies in work/ (DIR=notebooks: the originals)
-	@test "$(DIR)" != work || $(PY) -m d2l_attention.work
+	@test "$(DIR)" != work || $(PY) -m notebooks.publish.student_copies
 	@echo "JupyterLab opens in your browser. Leave this window open; Ctrl-C in it ends the session."
 	@$(PY) -m jupyterlab --log-level=ERROR $(AS_ROOT) $(TOP) $(LAB_ARGS) $(DIR)/00_start_here.ipynb
 
@@ -58,15 +58,15 @@ lint: .venv/.test-stamp ## ruff, for mistakes and for format
 	@$(PY) -m ruff format --check .
 
 notebooks: .venv/.lab-stamp ## bring notebooks/ up to notebooks/src/ (NB=03: this one, FORCE=1: all)
-	@$(PY) notebooks/src/build.py $(if $(FORCE),--force) $(NB)
+	@$(PY) notebooks/publish/build.py $(if $(FORCE),--force) $(NB)
 
 slides: .venv/.test-stamp ## one file a chapter for the lecture room, no network needed: build/slides (NB=03: this one)
-	@$(ONE_THREAD) $(PY) -m d2l_attention.slides $(if $(FORCE),--force) $(NB)
+	@$(ONE_THREAD) $(PY) -m notebooks.publish.slides $(if $(FORCE),--force) $(NB)
 
 site: slides ## the whole course as pages to read, for any web server or none: build/site/index.html
 	@rm -rf build/site build/doctrees
 	@echo "Site:"
-	@$(ONE_THREAD) $(PY) -m sphinx -W --keep-going -q -b html -d build/doctrees notebooks/site build/site
+	@$(ONE_THREAD) $(PY) -m sphinx -W --keep-going -q -b html -d build/doctrees notebooks/publish/site build/site
 	@echo "Open build/site/index.html."
 
 bench: .venv/.test-stamp ## speed against d2l and PyTorch: two minutes (FULL=1: all, a quarter of an hour)

@@ -2,49 +2,40 @@
 
 The implementations behind the course's notebooks. Importing this needs torch alone; plots,
 views and exercises are imported by their own names, for example
-``from d2l_attention.plots import show_heatmaps``.
+``from d2l_attention.views.plots import show_heatmaps``.
 """
 
-from d2l_attention.cache import KeyValueCache
-from d2l_attention.checks import check_shape
-from d2l_attention.devices import try_gpu
-from d2l_attention.functional import (
-    additive_score,
-    attention_pooling,
-    bilinear_score,
-    dot_product_attention,
-    dot_score,
-    gaussian_score,
-    masked_softmax,
-    scaled_dot_score,
-)
-from d2l_attention.kernels import boxcar, constant, epanechikov, gaussian, nadaraya_watson
-from d2l_attention.layers import AdditiveAttention, DotProductAttention
-from d2l_attention.masks import (
-    attention_mask,
-    bigbird_mask,
-    causal_mask,
-    combine_masks,
-    global_tokens_mask,
-    length_mask,
-    sliding_window_mask,
-)
-from d2l_attention.multi_head import MultiHeadAttention
-from d2l_attention.positional import (
+from d2l_attention.attention._checks import check_shape
+from d2l_attention.attention.cache import KeyValueCache
+from d2l_attention.attention.kernels import boxcar, constant, epanechikov, gaussian, nadaraya_watson
+from d2l_attention.attention.layers import AdditiveAttention, DotProductAttention
+from d2l_attention.attention.masks import attention_mask, causal_mask, combine_masks, length_mask
+from d2l_attention.attention.multi_head import MultiHeadAttention
+from d2l_attention.attention.pooling import attention_pooling, dot_product_attention, masked_softmax
+from d2l_attention.attention.positional import (
     ALiBi,
     LearnedPositionalEncoding,
     PositionalEncoding,
     Positions,
     RotaryEncoding,
 )
-from d2l_attention.source import show_source
-from d2l_attention.transformer import (
+from d2l_attention.attention.scores import (
+    additive_score,
+    bilinear_score,
+    dot_score,
+    gaussian_score,
+    scaled_dot_score,
+)
+from d2l_attention.models.transformer import TransformerDecoder, TransformerEncoder
+from d2l_attention.models.transformer_blocks import (
     AddNorm,
     PositionWiseFFN,
-    TransformerEncoder,
+    TransformerDecoderBlock,
     TransformerEncoderBlock,
 )
-from d2l_attention.transformer_decoder import TransformerDecoder, TransformerDecoderBlock
+from d2l_attention.training.devices import try_gpu
+from d2l_attention.variants.masks import bigbird_mask, global_tokens_mask, sliding_window_mask
+from d2l_attention.views.source import show_source
 
 __version__ = "0.1.0"
 

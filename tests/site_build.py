@@ -15,7 +15,7 @@ def build_site(folder: Path) -> Path:
     deck.write_text("<!doctype html><title>slides</title>")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
     command += ["-d", folder / "doctrees", "-D", f"course_decks={deck}"]
-    command += [ROOT / "notebooks" / "site", folder / "site"]
+    command += [ROOT / "notebooks" / "publish" / "site", folder / "site"]
     run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
     return folder / "site"

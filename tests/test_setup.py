@@ -1,6 +1,5 @@
 """The files that set the course up agree with each other, and make says what is wrong."""
 
-import ast
 import os
 import re
 import shutil
@@ -15,16 +14,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "d2l_attention"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CONSTRAINTS = (ROOT / "constraints.txt").read_text().splitlines()
-MODELS = [
-    path
-    for path in sorted(PACKAGE.glob("*.py"))
-    if path.stem
-    in "masks functional kernels layers positional seq2seq variants transformer".split()
-]
-NOT_FOR_MODELS = {"plots", "widgets", "exercises", "training"}
 
 
 def requirements(*extras):
@@ -67,40 +58,6 @@ def test_importing_the_package_needs_no_notebook_library():
     loaded = {name.partition(".")[0] for name in run.stdout.split()}
     assert "torch" in loaded
     assert loaded & {"matplotlib", "IPython", "ipywidgets", "anywidget", "jupytext"} == set()
-
-
-def imported(path):
-    """The names after ``d2l_attention.`` that the module imports, at any depth of its code."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            package = "d2l_attention." if node.level else ""
-            source = f"{package}{node.module or ''}".rstrip(".")
-            names |= {source} | {f"{source}.{alias.name}" for alias in node.names}
-    return {name.split(".")[1] for name in names if name.startswith("d2l_attention.")}
-
-
-@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
-def test_models_know_nothing_of_plots_and_training(path):
-    assert imported(path) & NOT_FOR_MODELS == set()
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "import d2l_attention.plots",
-        "from d2l_attention import plots",
-        "from d2l_attention.plots import show_heatmaps",
-        "from . import plots",
-        "from .plots import show_heatmaps",
-        "def f():\n    from d2l_attention.plots import show_heatmaps",
-    ],
-)
-def test_an_import_is_seen_however_it_is_written(tmp_path, line):
-    (tmp_path / "model.py").write_text(line)
-    assert "plots" in imported(tmp_path / "model.py")
 
 
 def test_no_file_points_outside_the_project():
@@ -226,7 +183,7 @@ def test_a_moved_folder_gets_a_new_environment(ready):
 
 def test_lab_opens_the_copies_and_on_request_the_originals(ready):
     mine = make(ready, "--dry-run", "lab", "LAB_ARGS=--no-browser").stdout
-    assert "d2l_attention.work" in mine
+    assert "notebooks.publish.student_copies" in mine
     assert "--no-browser work/00_start_here.ipynb" in mine
     originals = make(ready, "--dry-run", "lab", "DIR=notebooks").stdout
     assert originals.rstrip().endswith(" notebooks/00_start_here.ipynb")

@@ -8,8 +8,22 @@ From a shell, on one process and on two::
 ``--multi_gpu`` is right without a GPU too: with ``--cpu`` Accelerate starts a single process.
 """
 
-from d2l_attention.training.checkpoints import History, load_checkpoint, load_weights
-from d2l_attention.training.loop import train
-from d2l_attention.training.models import LEARNING_RATES, MODELS
+from importlib import import_module
+
+_MODULES = {
+    "LEARNING_RATES": "models",
+    "MODELS": "models",
+    "History": "checkpoints",
+    "load_checkpoint": "checkpoints",
+    "load_weights": "checkpoints",
+    "train": "loop",
+}
 
 __all__ = ["LEARNING_RATES", "MODELS", "History", "load_checkpoint", "load_weights", "train"]
+
+
+def __getattr__(name: str):
+    """Import a name when it is first asked for: ``accelerate`` takes a second to load."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from d2l_attention.data import Batch, Pair, Vocab, data_loader
-from d2l_attention.devices import try_gpu
-from d2l_attention.seq2seq import guidance_loss, sequence_loss
+from d2l_attention.models.seq2seq import guidance_loss, sequence_loss
 from d2l_attention.training.checkpoints import (
     History,
     StopRequest,
@@ -28,6 +27,7 @@ from d2l_attention.training.checkpoints import (
     save_checkpoint,
     state_of,
 )
+from d2l_attention.training.devices import try_gpu
 from d2l_attention.training.sharing import batches, share
 
 

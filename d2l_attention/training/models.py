@@ -2,14 +2,13 @@
 
 from torch import nn
 
-from d2l_attention.seq2seq import (
+from d2l_attention.models.seq2seq import (
     EncoderDecoder,
     Seq2SeqAttentionDecoder,
     Seq2SeqDecoder,
     Seq2SeqEncoder,
 )
-from d2l_attention.transformer import TransformerEncoder
-from d2l_attention.transformer_decoder import TransformerDecoder
+from d2l_attention.models.transformer import TransformerDecoder, TransformerEncoder
 
 
 def bahdanau(source_words: int, target_words: int, num_hiddens: int) -> nn.Module:

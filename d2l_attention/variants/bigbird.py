@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
-from d2l_attention.masks import bigbird_blocks, bigbird_mask, check_whole
+from d2l_attention.attention._checks import check_whole
 from d2l_attention.variants.blocks import block_attention, first_rows, visible_keys
+from d2l_attention.variants.masks import bigbird_blocks, bigbird_mask
 from d2l_attention.variants.pattern import PatternAttention
 
 

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.fused import fused_attention
-from d2l_attention.masks import causal_mask, combine_masks
-from d2l_attention.visibility import Visibility, clear
+from d2l_attention.attention._fused import fused_attention
+from d2l_attention.attention.masks import causal_mask, combine_masks
+from d2l_attention.attention.visibility import Visibility, clear
 
 
 def block_attention(

@@ -3,13 +3,14 @@
 import torch
 from torch import Tensor
 
-from d2l_attention.masks import check_whole, global_tokens_mask, near, sliding_window_mask
+from d2l_attention.attention._checks import check_whole
 from d2l_attention.variants.blocks import (
     block_attention,
     first_rows,
     neighbour_blocks,
     visible_keys,
 )
+from d2l_attention.variants.masks import global_tokens_mask, near, sliding_window_mask
 from d2l_attention.variants.pattern import PatternAttention
 from d2l_attention.variants.window import window_block
 

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from d2l_attention.functional import dot_product_pooling, scaled_dot_score
-from d2l_attention.fused import fused_pooling
-from d2l_attention.layers import DotProductAttention
-from d2l_attention.multi_head import MultiHeadAttention
-from d2l_attention.positional import Positions
-from d2l_attention.visibility import Visibility
+from d2l_attention.attention._checks import check_divides
+from d2l_attention.attention._fused import fused_pooling
+from d2l_attention.attention.layers import DotProductAttention
+from d2l_attention.attention.multi_head import MultiHeadAttention
+from d2l_attention.attention.pooling import dot_product_pooling
+from d2l_attention.attention.positional import Positions
+from d2l_attention.attention.scores import scaled_dot_score
+from d2l_attention.attention.visibility import Visibility
 
 
 class GroupedQueryAttention(MultiHeadAttention):
@@ -37,7 +39,7 @@ class GroupedQueryAttention(MultiHeadAttention):
         *,
         positions: Positions | None = None,
     ):
-        check_groups(num_heads, num_groups)
+        check_divides("num_groups", num_groups, "num_heads", num_heads)
         attention = GroupedDotProductAttention(dropout)
         super().__init__(
             num_hiddens, num_heads, 0.0, bias, attention=attention, positions=positions
@@ -128,13 +130,3 @@ def causal_pooling(
         visible = replace(visible, lengths=lengths)
     output = fused_pooling(grouped, keys, values, visible, dropout, None)
     return output.unflatten(0, (-1, num_groups)).flatten(1, 2)
-
-
-def check_groups(num_heads: int, num_groups: int) -> None:
-    """Raise unless ``num_heads`` splits into ``num_groups`` equal groups."""
-    sizes = num_heads, num_groups
-    if not all(isinstance(n, int) and n >= 1 for n in sizes) or num_heads % num_groups:
-        raise ValueError(
-            f"num_groups must divide num_heads, whole numbers, got num_heads={num_heads} "
-            f"and num_groups={num_groups}"
-        )

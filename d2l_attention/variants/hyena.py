@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_attention.checks import check_floats
-from d2l_attention.masks import check_lens_shape, length_mask
-from d2l_attention.visibility import clear
+from d2l_attention.attention._checks import check_floats, check_lens_shape, check_whole
+from d2l_attention.attention.masks import length_mask
+from d2l_attention.attention.visibility import clear
 
 SHORT = 3  # taps of the short convolution
 BANDS = 8  # sines and cosines that tell the filter's network where it stands
@@ -106,8 +106,7 @@ class HyenaOperator(nn.Module):
     def __init__(self, num_hiddens: int, max_len: int, *, order: int = 2):
         super().__init__()
         for name, number in (("num_hiddens", num_hiddens), ("max_len", max_len), ("order", order)):
-            if not isinstance(number, int) or number < 1:
-                raise ValueError(f"{name} must be a whole number from 1, got {number}")
+            check_whole(name, number)
         self.num_hiddens, self.max_len, self.order = num_hiddens, max_len, order
         columns = (order + 1) * num_hiddens
         self.W_in = nn.Linear(num_hiddens, columns, bias=False)

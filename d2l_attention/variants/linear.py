@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.checks import check_attention_inputs, check_same_size
-from d2l_attention.functional import dot_score
-from d2l_attention.layers import AttentionLayer
-from d2l_attention.visibility import Visibility, clear, visibility
+from d2l_attention.attention._checks import check_attention_inputs, check_same_size
+from d2l_attention.attention.layers import AttentionLayer
+from d2l_attention.attention.scores import dot_score
+from d2l_attention.attention.visibility import Visibility, clear, visibility
 
 CHUNK = 64  # tokens: about the size of a head, then neither half of the work outgrows the other
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from d2l_attention.functional import dot_product_pooling, scaled_dot_score
-from d2l_attention.layers import AttentionLayer
-from d2l_attention.multi_head import MultiHeadAttention
-from d2l_attention.visibility import Visibility, visibility
+from d2l_attention.attention.layers import AttentionLayer
+from d2l_attention.attention.multi_head import MultiHeadAttention
+from d2l_attention.attention.pooling import dot_product_pooling
+from d2l_attention.attention.scores import scaled_dot_score
+from d2l_attention.attention.visibility import Visibility, visibility
 
 
 class LowRankPooling(AttentionLayer):

@@ -4,10 +4,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_attention.checks import check_heads
-from d2l_attention.functional import masked_softmax, scaled_dot_score
-from d2l_attention.layers import AttentionLayer
-from d2l_attention.multi_head import MultiHeadAttention
+from d2l_attention.attention._checks import check_divides, check_heads, check_whole
+from d2l_attention.attention.layers import AttentionLayer
+from d2l_attention.attention.multi_head import MultiHeadAttention
+from d2l_attention.attention.pooling import masked_softmax
+from d2l_attention.attention.scores import scaled_dot_score
 
 
 class MultiTokenPooling(AttentionLayer):
@@ -86,13 +87,8 @@ class MultiTokenAttention(MultiHeadAttention):
         check_heads(num_hiddens, num_heads)
         sizes = {"query_size": query_size, "key_size": key_size, "head_size": head_size}
         for name, size in sizes.items():
-            if not isinstance(size, int) or size < 1:
-                raise ValueError(f"{name} must be a whole number from 1, got {size}")
-        if num_heads % head_size:
-            raise ValueError(
-                f"head_size must divide num_heads, got head_size={head_size} "
-                f"and num_heads={num_heads}"
-            )
+            check_whole(name, size)
+        check_divides("head_size", head_size, "num_heads", num_heads)
         pooling = MultiTokenPooling(num_heads, dropout, **sizes)
         super().__init__(num_hiddens, num_heads, 0.0, attention=pooling)
 

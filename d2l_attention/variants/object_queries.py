@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from d2l_attention.checks import check_floats
-from d2l_attention.multi_head import MultiHeadAttention
+from d2l_attention.attention._checks import check_floats, check_whole
+from d2l_attention.attention.multi_head import MultiHeadAttention
 
 
 class LearnedQueries(nn.Module):
@@ -24,8 +24,7 @@ class LearnedQueries(nn.Module):
 
     def __init__(self, num_queries: int, num_hiddens: int, num_heads: int, dropout: float):
         super().__init__()
-        if not isinstance(num_queries, int) or num_queries < 1:
-            raise ValueError(f"num_queries must be a whole number from 1, got {num_queries}")
+        check_whole("num_queries", num_queries)
         self.attention = MultiHeadAttention(num_hiddens, num_heads, dropout)
         self.queries = nn.Parameter(torch.randn(num_queries, num_hiddens))
 

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from d2l_attention.checks import check_same_size
-from d2l_attention.functional import dot_product_pooling, scaled_dot_score
-from d2l_attention.layers import AttentionLayer
-from d2l_attention.masks import combine_masks
-from d2l_attention.visibility import Visibility
+from d2l_attention.attention._checks import check_same_size
+from d2l_attention.attention.layers import AttentionLayer
+from d2l_attention.attention.masks import combine_masks
+from d2l_attention.attention.pooling import dot_product_pooling
+from d2l_attention.attention.scores import scaled_dot_score
+from d2l_attention.attention.visibility import Visibility
 
 
 class PatternAttention(AttentionLayer):

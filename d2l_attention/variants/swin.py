@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_attention.checks import check_floats
-from d2l_attention.multi_head import MultiHeadAttention
-from d2l_attention.positional import Positions
+from d2l_attention.attention._checks import check_floats, check_whole
+from d2l_attention.attention.multi_head import MultiHeadAttention
+from d2l_attention.attention.positional import Positions
 
 
 def partition_windows(X: Tensor, window: int) -> Tensor:
@@ -20,7 +20,7 @@ def partition_windows(X: Tensor, window: int) -> Tensor:
     Source: Liu et al. (2021), section 3.2.
     """
     check_map(X)
-    check_window(window)
+    check_whole("window", window)
     batch, rows, columns, size = X.shape
     if rows % window or columns % window:
         raise ValueError(
@@ -39,7 +39,7 @@ def merge_windows(windows: Tensor, window: int, rows: int, columns: int) -> Tens
 
     Errors: ``ValueError`` where the windows do not fill maps of this size.
     """
-    check_window(window)
+    check_whole("window", window)
     down, across = rows // window, columns // window
     whole = down * window == rows and across * window == columns and down * across > 0
     shape = tuple(windows.shape)
@@ -105,7 +105,7 @@ class WindowAttention(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        check_window(window)
+        check_whole("window", window)
         if not isinstance(shift, int) or not 0 <= shift < window:
             raise ValueError(f"shift must lie in [0, window), got shift={shift}, window={window}")
         self.num_hiddens, self.window, self.shift = num_hiddens, window, shift
@@ -179,9 +179,3 @@ def check_map(X: Tensor) -> None:
         raise TypeError(f"X must be a tensor of floats, got {type(X).__name__}")
     if X.ndim != 4 or 0 in X.shape[1:3]:
         raise ValueError(f"X must have shape (B, rows, columns, C), got {tuple(X.shape)}")
-
-
-def check_window(window: int) -> None:
-    """Raise unless ``window`` is a number of pixels."""
-    if not isinstance(window, int) or window < 1:
-        raise ValueError(f"window must be a whole number from 1, got {window}")

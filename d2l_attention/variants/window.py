@@ -5,8 +5,9 @@ import math
 import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.masks import check_whole, near, sliding_window_mask
+from d2l_attention.attention._checks import check_whole
 from d2l_attention.variants.blocks import block_attention, neighbour_blocks, visible_keys
+from d2l_attention.variants.masks import near, sliding_window_mask
 from d2l_attention.variants.pattern import PatternAttention
 
 

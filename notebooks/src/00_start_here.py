@@ -96,7 +96,7 @@ assert all((row > 0).all() for row in weights.values())
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 import matplotlib.pyplot as plt
 
-from d2l_attention.plots import heatmap, set_style
+from d2l_attention.views.plots import heatmap, set_style
 
 set_style()
 figure, ax = plt.subplots(figsize=(9, 2.6))
@@ -130,7 +130,7 @@ plt.show()
 # winner take more than 99%?
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-from d2l_attention.widgets import AttentionView
+from d2l_attention.views import AttentionView
 
 sharpness = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0]
 scores = torch.cat([dot_score(query, keys) for query in can_be.values()])

@@ -12,7 +12,7 @@ import torch
 from matplotlib.patches import Polygon
 
 from d2l_attention import attention_pooling, check_shape, gaussian_score, show_source
-from d2l_attention.plots import heatmap, set_style
+from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
 set_style()
@@ -387,7 +387,7 @@ def walk(figure, east=2.5, north=1.0, temperature=1.0):
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 from ipywidgets import FloatLogSlider
 
-from d2l_attention.widgets import explore
+from d2l_attention.views import explore
 
 explore(
     walk,

@@ -26,7 +26,7 @@ from d2l_attention import (
     nadaraya_watson,
     show_source,
 )
-from d2l_attention.plots import heatmap, set_style
+from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
 set_style()
@@ -581,7 +581,7 @@ def tune(figure, kernel=gaussian, width=1.0):
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 from ipywidgets import FloatLogSlider
 
-from d2l_attention.widgets import explore
+from d2l_attention.views import explore
 
 explore(
     tune,

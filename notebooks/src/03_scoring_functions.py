@@ -29,8 +29,8 @@ from d2l_attention import (
     scaled_dot_score,
     show_source,
 )
-from d2l_attention.additive import pieces
-from d2l_attention.plots import heatmap, set_style, show_heatmaps
+from d2l_attention.attention._additive import pieces
+from d2l_attention.views.plots import heatmap, set_style, show_heatmaps
 
 torch.set_num_threads(1)
 set_style()
@@ -623,7 +623,7 @@ def turn(figure, d=4, divide_by_root_d=False):
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 from ipywidgets import SelectionSlider
 
-from d2l_attention.widgets import explore
+from d2l_attention.views import explore
 
 explore(
     turn,

@@ -33,7 +33,7 @@ from d2l_attention import (
     scaled_dot_score,
     show_source,
 )
-from d2l_attention.plots import compare_heatmaps, hatch_zeros, heatmap, set_style
+from d2l_attention.views.plots import compare_heatmaps, hatch_zeros, heatmap, set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=3, sci_mode=False)
@@ -1043,7 +1043,7 @@ def play(figure, dive=4, learn=3, hello=2, causal=False):
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-from d2l_attention.widgets import explore
+from d2l_attention.views import explore
 
 explore(
     play,

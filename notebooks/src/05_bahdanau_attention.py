@@ -18,16 +18,8 @@ import torch
 
 from d2l_attention import attention_pooling, check_shape, masked_softmax, show_source
 from d2l_attention.data import BOS, EOS, Vocab, link_matrix, load, make_batch
-from d2l_attention.decoding import beam_search, greedy_decode, translate
-from d2l_attention.evaluation import align, evaluate
-from d2l_attention.metrics import (
-    IBMModel1,
-    align_diagonally,
-    alignment_error_rate,
-    bleu,
-)
-from d2l_attention.plots import heatmap, set_style
-from d2l_attention.seq2seq import (
+from d2l_attention.models.decoding import beam_search, greedy_decode, translate
+from d2l_attention.models.seq2seq import (
     EncoderDecoder,
     Seq2SeqAttentionDecoder,
     Seq2SeqDecoder,
@@ -36,6 +28,14 @@ from d2l_attention.seq2seq import (
     sequence_loss,
 )
 from d2l_attention.training import MODELS, train
+from d2l_attention.training.evaluation import align, evaluate
+from d2l_attention.training.metrics import (
+    IBMModel1,
+    align_diagonally,
+    alignment_error_rate,
+    bleu,
+)
+from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=3, sci_mode=False)
@@ -528,7 +528,7 @@ assert gain >= 10
 # **Question.** Where does the decoder look when it writes *le*? What could it want there?
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
-from d2l_attention.widgets import AttentionView
+from d2l_attention.views import AttentionView
 
 
 def weights_of(model, pair):
@@ -851,7 +851,7 @@ assert changed["with attention"] < changed["without"]
 # which letters change when the woman becomes a man, or the pears become a pear?
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
-from d2l_attention.widgets import SentenceView
+from d2l_attention.views import SentenceView
 
 
 def look(words):

@@ -34,7 +34,7 @@ from d2l_attention import (
     scaled_dot_score,
     show_source,
 )
-from d2l_attention.plots import heatmap, set_style
+from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -1001,7 +1001,7 @@ for name, matrix in zip(learned, weights, strict=True):
 # still? At which stop have they shared the work? And which rule draws lines that all cross?
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
-from d2l_attention.widgets import AttentionView
+from d2l_attention.views import AttentionView
 
 stops = [0, 40, 80, 120, 200, 300]
 frames, marks = [], []

@@ -35,7 +35,7 @@ from d2l_attention import (
     scaled_dot_score,
     show_source,
 )
-from d2l_attention.plots import heatmap, set_style
+from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -621,7 +621,7 @@ def compare_positions(figure, position=10, distance=44, column=0):
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-from d2l_attention.widgets import explore
+from d2l_attention.views import explore
 
 explore(
     compare_positions,

@@ -29,17 +29,17 @@ from d2l_attention import (
     show_source,
 )
 from d2l_attention.data import BOS, EOS, Vocab, load, make_batch
-from d2l_attention.decoding import beam_search, greedy_decode, translate
-from d2l_attention.evaluation import evaluate
-from d2l_attention.metrics import (
+from d2l_attention.models.decoding import beam_search, greedy_decode, translate
+from d2l_attention.models.seq2seq import EncoderDecoder, sequence_loss
+from d2l_attention.training import LEARNING_RATES, MODELS, train
+from d2l_attention.training.evaluation import evaluate
+from d2l_attention.training.metrics import (
     align_by_attention,
     align_diagonally,
     alignment_error_rate,
     bleu,
 )
-from d2l_attention.plots import heatmap, set_style
-from d2l_attention.seq2seq import EncoderDecoder, sequence_loss
-from d2l_attention.training import LEARNING_RATES, MODELS, train
+from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -750,7 +750,7 @@ assert weights.triu(diagonal=1).sum() > 1
 
 
 # %% slideshow={"slide_type": "skip"}
-from d2l_attention.widgets import AttentionView
+from d2l_attention.views import AttentionView
 
 
 @torch.no_grad()
@@ -1140,7 +1140,7 @@ print("the same 100 translations as those of the right decoder")
 # right?
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
-from d2l_attention.widgets import SentenceView
+from d2l_attention.views import SentenceView
 
 
 def look(words, kind):
@@ -1289,7 +1289,7 @@ check("8.4", decoder_block)
 # the output (B, H, 1, D) and the cache for the next step, such a pair again.
 #
 # `rotate(X, offset=p)` gives X (B, H, m, D) rotary positions p, p + 1, and so on. To play with,
-# take `RotaryEncoding(D).rotate` from `d2l_attention.positional`.
+# take `RotaryEncoding(D).rotate` from `d2l_attention.attention.positional`.
 #
 # Step by step `decode_step` should give what causal self-attention with rotary positions gives for
 # all tokens at once. Its first token is right. It has three bugs, and one of them shows only once

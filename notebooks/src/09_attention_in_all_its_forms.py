@@ -33,9 +33,7 @@ from d2l_attention import (
     scaled_dot_score,
     show_source,
 )
-from d2l_attention.cache_size import PUBLISHED, cache_bytes
-from d2l_attention.masks import bigbird_mask, global_tokens_mask, sliding_window_mask
-from d2l_attention.plots import heatmap, set_style
+from d2l_attention.scale.cache_size import PUBLISHED, cache_bytes
 from d2l_attention.variants import (
     BigBirdAttention,
     GlobalLocalAttention,
@@ -56,8 +54,10 @@ from d2l_attention.variants import (
     sliding_window_attention,
 )
 from d2l_attention.variants.linear import causal_sums
+from d2l_attention.variants.masks import bigbird_mask, global_tokens_mask, sliding_window_mask
 from d2l_attention.variants.multi_token import key_query_convolution
 from d2l_attention.variants.window import window_pooling
+from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -1946,7 +1946,7 @@ def draw_form(figure, form="window", parameter=4, causal=True):
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 from ipywidgets import SelectionSlider
 
-from d2l_attention.widgets import explore
+from d2l_attention.views import explore
 
 explore(
     draw_form,
@@ -2067,7 +2067,7 @@ check("9.1", answer)
 # - in BigBird with blocks of 10 tokens, 1 block on each side, 1 global block and 2 random ones?
 #
 # Predict. Then measure with `sliding_window_mask`, `global_tokens_mask` and `bigbird_mask` of
-# `d2l_attention.masks`. Give five numbers, such as `(1, 2, 3, 4, 5)`.
+# `d2l_attention`. Give five numbers, such as `(1, 2, 3, 4, 5)`.
 
 # %% slideshow={"slide_type": "skip"}
 answer = None

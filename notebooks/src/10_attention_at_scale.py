@@ -34,8 +34,8 @@ from d2l_attention import (
     dot_product_attention,
     show_source,
 )
-from d2l_attention.cache_size import PUBLISHED, cache_bytes
-from d2l_attention.online_softmax import (
+from d2l_attention.scale.cache_size import PUBLISHED, cache_bytes
+from d2l_attention.scale.online_softmax import (
     merge_partial,
     online_softmax,
     partial_attention,
@@ -43,7 +43,7 @@ from d2l_attention.online_softmax import (
     running_sums,
     tiled_attention,
 )
-from d2l_attention.parallel import (
+from d2l_attention.scale.parallel import (
     Check,
     LayerShape,
     all_reduce,
@@ -57,8 +57,8 @@ from d2l_attention.parallel import (
     split_heads_over,
     squared_error,
 )
-from d2l_attention.plots import set_style
-from d2l_attention.roofline import attention_work, fastest, measure_roofline
+from d2l_attention.scale.roofline import attention_work, fastest, measure_roofline
+from d2l_attention.views.plots import set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -358,7 +358,7 @@ def show_reading(figure, order="mixed", block=2, keys_read=6, rescale=True):
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-from d2l_attention.widgets import explore
+from d2l_attention.views import explore
 
 explore(
     show_reading,
@@ -1436,12 +1436,12 @@ assert [round(x, 1) for x in causal] == [2.0, 1.6]
 # This command starts two processes itself, shares the work in the three ways above, and compares
 # with one process:
 #
-#     python -m d2l_attention.parallel
+#     python -m d2l_attention.scale.parallel
 #
 # The table below has its form, filled with your results:
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
-from d2l_attention.parallel.__main__ import report
+from d2l_attention.scale.parallel.__main__ import report
 
 assert report(checks, 2) == 0  # the command's own; 0: all are equal
 
@@ -1475,11 +1475,11 @@ for way, seconds in here.items():
 # `torchrun` starts the processes, here, and on four machines, eight processes on each. The second
 # line is entered on each of the four; HOST is one of them.
 #
-#     torchrun --nproc-per-node 2 -m d2l_attention.parallel
+#     torchrun --nproc-per-node 2 -m d2l_attention.scale.parallel
 #
 #     torchrun --nnodes 4 --nproc-per-node 8 \
 #         --rdzv-backend c10d --rdzv-endpoint HOST:29500 \
-#         -m d2l_attention.parallel
+#         -m d2l_attention.scale.parallel
 #
 # The program stays the same: it asks for its rank and the number of ranks (on GPUs also for its
 # number within the machine), and for no addresses.
@@ -1645,10 +1645,11 @@ check("10.1", answer)
 # - if eight heads share one?
 # - if 16 sequences decode at once, each head of each with its own?
 #
-# Predict; then compare with `all_reduce(100, 4)` of `d2l_attention.parallel`, which adds nothing
-# but counts what each sends, and with `attention_work(1, 4096, 128, bytes_per_number=2, ...)` of
-# `d2l_attention.roofline`. The latter counts the query and the output as well: expect 7.98 where
-# you have 8. Give five numbers, such as `(1, 1, 1, 1, 1)`.
+# Predict; then compare with `all_reduce(100, 4)` of `d2l_attention.scale.parallel`, which adds
+# nothing but counts what each sends, and with
+# `attention_work(1, 4096, 128, bytes_per_number=2, ...)` of `d2l_attention.scale.roofline`. The
+# latter counts the query and the output as well: expect 7.98 where you have 8. Give five numbers,
+# such as `(1, 1, 1, 1, 1)`.
 
 # %% slideshow={"slide_type": "skip"}
 answer = None

@@ -9,8 +9,8 @@ from timing import Row, faster, share
 from torch import nn
 
 from d2l_attention import TransformerDecoder, TransformerEncoder, TransformerEncoderBlock
-from d2l_attention.decoding import greedy_decode
-from d2l_attention.seq2seq import EncoderDecoder, sequence_loss
+from d2l_attention.models.decoding import greedy_decode
+from d2l_attention.models.seq2seq import EncoderDecoder, sequence_loss
 
 WORDS, SIZE, FFN, HEADS, BLOCKS = 300, 256, 1024, 8, 2
 BOS, EOS = 1, 2

@@ -7,8 +7,8 @@ from d2l_oracle import load_d2l
 from timing import Row, faster
 from torch import nn
 
-from d2l_attention.decoding import greedy_decode
-from d2l_attention.seq2seq import (
+from d2l_attention.models.decoding import greedy_decode
+from d2l_attention.models.seq2seq import (
     EncoderDecoder,
     Seq2SeqAttentionDecoder,
     Seq2SeqEncoder,

@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--pictures", type=Path, metavar="DIR", help="save each slide as a PNG")
     parser.add_argument("--decks", type=Path, default=DECKS, help="where the decks are")
     arguments = parser.parse_args()
-    command = [sys.executable, "-m", "d2l_attention.slides", "--out", str(arguments.decks)]
+    command = [sys.executable, "-m", "notebooks.publish.slides", "--out", str(arguments.decks)]
     subprocess.run([*command, *arguments.numbers], cwd=ROOT, check=True)
     sys.path.insert(0, str(BROWSER))
     from conftest import CHROMIUM_FLAGS, CHROMIUM_NAMES

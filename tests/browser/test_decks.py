@@ -17,8 +17,8 @@ from ipywidgets.embed import dependency_state
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from slide_report import DECKS, ROOT, open_deck, problems_of
 
-from d2l_attention.slides import export
-from d2l_attention.widgets import AttentionView
+from d2l_attention.views import AttentionView
+from notebooks.publish.slides import export
 
 NAMES = [path.stem for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))]
 SIZES = {"1280x720": (1280, 720), "1920x1080": (1920, 1080)}
@@ -29,14 +29,14 @@ HARMLESS = ("file:", "data:", "blob:", "about:")
 @pytest.fixture(scope="session")
 def decks() -> Path:
     """The folder of all decks, each as its notebook is now."""
-    command = [sys.executable, "-m", "d2l_attention.slides", "--out", str(DECKS)]
+    command = [sys.executable, "-m", "notebooks.publish.slides", "--out", str(DECKS)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return DECKS
 
 
 DRAW = """
-from d2l_attention.widgets import explore
+from d2l_attention.views import explore
 
 def draw(fig, x=1, bold=False):
     fig.text(0.2 * x, 0.5, "here", weight="bold" if bold else "normal")

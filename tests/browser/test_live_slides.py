@@ -8,7 +8,7 @@ TALK = [
     (v4.new_markdown_cell, "# First slide\n\nWho looks at whom?", "slide"),
     (
         v4.new_code_cell,
-        "import torch\nfrom d2l_attention.widgets import AttentionView, explore\n"
+        "import torch\nfrom d2l_attention.views import AttentionView, explore\n"
         "tokens = 'the animal did'.split()\n"
         "AttentionView(torch.rand(2, 4, 3, 3), tokens, tokens)",
         "subslide",

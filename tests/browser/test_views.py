@@ -6,13 +6,13 @@ from textwrap import dedent
 import pytest
 from latency import key_to_image, key_to_paint, summary
 
-from d2l_attention.widgets import AttentionView
+from d2l_attention.views import AttentionView
 
 IMAGE_TOKEN = "<img src=x onerror=alert(1)>"
 CELLS = {
     "attention": f"""
         import torch
-        from d2l_attention.widgets import AttentionView, explore
+        from d2l_attention.views import AttentionView, explore
         torch.manual_seed(0)
         tokens = "the animal did not cross the street because".split() + [{IMAGE_TOKEN!r}]
         weights = (2 * torch.randn(12, 8, 9, 9)).softmax(-1)
@@ -39,7 +39,7 @@ CELLS = {
     """,
     "sentence": """
         from d2l_attention.data import Vocab
-        from d2l_attention.widgets import SentenceView
+        from d2l_attention.views import SentenceView
         def look(words, kind):
             weights = torch.eye(len(words))
             weights = weights.flip(0) if kind == "the other word" else weights

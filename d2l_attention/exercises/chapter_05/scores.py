@@ -2,7 +2,7 @@
 
 import math
 
-from d2l_attention.metrics import bleu
+from d2l_attention.training.metrics import bleu
 
 
 def rounded(hypotheses, references):

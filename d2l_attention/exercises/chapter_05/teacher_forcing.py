@@ -14,7 +14,7 @@ from d2l_attention.exercises.exercise import Exercise, Wrong
 from d2l_attention.exercises.helpers import none_of
 from d2l_attention.exercises.show import show
 from d2l_attention.exercises.steps import agrees, explains, holds, like
-from d2l_attention.seq2seq import sequence_loss
+from d2l_attention.models.seq2seq import sequence_loss
 
 
 def teacher_forcing_loss(decoder, targets, lens, bos): ...

@@ -1,6 +1,6 @@
 """Tests that students write for 5.7 and that let a wrong score through, or a right one fail."""
 
-from d2l_attention.metrics import bleu
+from d2l_attention.training.metrics import bleu
 
 CAT = "le chat dort sur le lit".split()
 NEARLY = "le chat dort sur un lit".split()

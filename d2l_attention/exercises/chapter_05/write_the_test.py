@@ -15,7 +15,7 @@ from d2l_attention.exercises.chapter_05.scores import (
 )
 from d2l_attention.exercises.exercise import Exercise, Step, Wrong
 from d2l_attention.exercises.steps import fails_on, passes_on
-from d2l_attention.metrics import bleu
+from d2l_attention.training.metrics import bleu
 
 
 def test_bleu(score): ...

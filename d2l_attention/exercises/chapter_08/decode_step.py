@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from d2l_attention import dot_product_attention
+from d2l_attention.attention.positional import RotaryEncoding
 from d2l_attention.exercises.attempt import Attempt
 from d2l_attention.exercises.chapter_08 import step_mistakes as mistakes
 from d2l_attention.exercises.chapter_08.step_table import candidates, step_with
@@ -13,7 +14,6 @@ from d2l_attention.exercises.compare import form_differs
 from d2l_attention.exercises.exercise import Exercise, Step, Wrong
 from d2l_attention.exercises.helpers import alike, because, normal, one_by_one, row
 from d2l_attention.exercises.show import show
-from d2l_attention.positional import RotaryEncoding
 
 
 def decode_step(query, key, value, cache, rotate):

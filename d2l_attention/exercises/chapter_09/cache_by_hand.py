@@ -1,8 +1,8 @@
 """9.1: what a token weighs in the key-value cache, worked out on paper."""
 
-from d2l_attention.cache_size import cache_bytes
 from d2l_attention.exercises.chapter_09.tables import all_right
 from d2l_attention.exercises.exercise import Exercise, Wrong
+from d2l_attention.scale.cache_size import cache_bytes
 
 LAYERS, HEADS, GROUPS, SIZE, TOKENS, WINDOW = 40, 24, 6, 128, 16384, 2048
 KIB, MIB = 1024, 1024**2

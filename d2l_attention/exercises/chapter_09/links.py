@@ -5,7 +5,7 @@ import torch
 from d2l_attention import causal_mask
 from d2l_attention.exercises.chapter_09.tables import all_right
 from d2l_attention.exercises.exercise import Exercise, Wrong
-from d2l_attention.masks import bigbird_mask, global_tokens_mask, sliding_window_mask
+from d2l_attention.variants.masks import bigbird_mask, global_tokens_mask, sliding_window_mask
 
 WINDOW = {
     700: "the first and the last three tokens have fewer neighbours. How many are missing?",
@@ -119,7 +119,7 @@ count_the_links = Exercise(
         "the neighbours are 1 apart again and the first 2 tokens are global? And how many in "
         "BigBird with blocks of 10 tokens, 1 block on each side, 1 global block and 2 random ones? "
         "Predict; then measure with `sliding_window_mask`, `global_tokens_mask` and "
-        "`bigbird_mask` of `d2l_attention.masks`. Give five numbers, such as `(1, 2, 3, 4, 5)`."
+        "`bigbird_mask` of `d2l_attention`. Give five numbers, such as `(1, 2, 3, 4, 5)`."
     ),
     difficulty="easy",
     minutes=12,

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from d2l_attention import causal_mask, combine_masks, masked_softmax
-from d2l_attention.masks import sliding_window_mask
 from d2l_attention.variants import elu_plus_one, linear_attention, long_convolution
+from d2l_attention.variants.masks import sliding_window_mask
 from d2l_attention.variants.multi_token import key_query_convolution
 
 SIZE, MOST, RANK = 8, 16, 4

@@ -8,7 +8,7 @@ from d2l_attention.exercises.chapter_09 import window_mistakes as mistakes
 from d2l_attention.exercises.exercise import Exercise, Wrong
 from d2l_attention.exercises.show import kind
 from d2l_attention.exercises.steps import explains, holds
-from d2l_attention.masks import sliding_window_mask
+from d2l_attention.variants.masks import sliding_window_mask
 
 
 def window_mask(n, window, dilation, is_causal): ...

@@ -80,11 +80,11 @@ predict_bytes = Exercise(
         "many operations, multiplications and additions, does it do for each byte of the cache: "
         "if each head has a cache of its own; if eight heads share one; if 16 sequences decode "
         "at once, each head of each with its own? (Not counted: the softmax, the query, the "
-        "output.) Predict; then compare with `all_reduce(100, 4)` of `d2l_attention.parallel`, "
-        "which adds nothing but counts what each sends, and with `attention_work(1, 4096, 128, "
-        "bytes_per_number=2, ...)` of `d2l_attention.roofline`. The latter counts the query and "
-        "the output as well: expect 7.98 where you have 8. Give five numbers, such as "
-        "`(1, 1, 1, 1, 1)`."
+        "output.) Predict; then compare with `all_reduce(100, 4)` of "
+        "`d2l_attention.scale.parallel`, which adds nothing but counts what each sends, and with "
+        "`attention_work(1, 4096, 128, bytes_per_number=2, ...)` of "
+        "`d2l_attention.scale.roofline`. The latter counts the query and the output as well: "
+        "expect 7.98 where you have 8. Give five numbers, such as `(1, 1, 1, 1, 1)`."
     ),
     difficulty="easy",
     minutes=8,

@@ -1,0 +1,126 @@
+"""What a layer has projected already: decoding adds a token and pays for that token alone."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from d2l_attention.attention._checks import check_floats
+
+
+@dataclass
+class Room:
+    """Keys and values (B, H, room, D / H), of which the first ``used`` rows are written."""
+
+    keys: Tensor
+    values: Tensor
+    used: int
+
+    def larger(self, length: int, room: int) -> "Room":
+        """The first ``length`` rows, moved to where there is more room."""
+        moved = Room(with_room(self.keys, room), with_room(self.values, room), length)
+        moved.keys[:, :, :length] = self.keys[:, :, :length]
+        moved.values[:, :, :length] = self.values[:, :, :length]
+        return moved
+
+
+class KeyValueCache:
+    """Keys and values of the tokens so far, split into heads. It grows in place.
+
+    ``len(cache)`` is the number of tokens; ``keys`` and ``values``, (B, H, n, D / H), are
+    ``None`` before the first. ``copy.copy(cache)`` moves no numbers, and each of the two may
+    go on in its own way. An empty cache is false, as an empty list is: write
+    ``cache is not None``.
+    """
+
+    def __init__(self):
+        self._room: Room | None = None
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def keys(self) -> Tensor | None:
+        return None if self._room is None else self._room.keys[:, :, : self._length]
+
+    @property
+    def values(self) -> Tensor | None:
+        return None if self._room is None else self._room.values[:, :, : self._length]
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Put tokens at the end; returns all keys and all values.
+
+        Shape: keys and values (B, H, new, D / H) -> (B, H, n + new, D / H) each.
+
+        Errors: ``ValueError`` where they do not continue what is there.
+        """
+        check_continuation("keys", self.keys, keys)
+        check_continuation("values", self.values, values)
+        if keys.shape[:3] != values.shape[:3]:
+            raise ValueError(
+                "keys and values must come in pairs, "
+                f"got keys {tuple(keys.shape)} and values {tuple(values.shape)}"
+            )
+        start, end = self._length, self._length + keys.shape[2]
+        if self._room is None:
+            if not torch.is_grad_enabled():  # read at every step from now on: let rows lie together
+                keys, values = keys.contiguous(), values.contiguous()
+            self._room = Room(keys, values, end)
+        elif torch.is_grad_enabled():  # the way back needs the rows as they were
+            keys = torch.cat((self.keys, keys), dim=2)
+            values = torch.cat((self.values, values), dim=2)
+            self._room = Room(keys, values, end)
+        else:
+            # Twice the room: then a row moves about once, however many follow. A copy of this
+            # cache may have written behind our rows: then the place is taken.
+            if self._room.used > start or end > self._room.keys.shape[2]:
+                self._room = self._room.larger(start, 2 * end)
+            self._room.keys[:, :, start:end] = keys
+            self._room.values[:, :, start:end] = values
+            self._room.used = end
+        self._length = end
+        return self.keys, self.values
+
+    def select(self, index: Tensor) -> "KeyValueCache":
+        """A cache of these sequences of the batch, in this order: what a beam search keeps.
+
+        Shape: index (any number,), integers.
+        """
+        chosen = KeyValueCache()
+        if self._room is not None:
+            keys, values = self._room.keys[index], self._room.values[index]
+            chosen._room, chosen._length = Room(keys, values, self._length), self._length
+        return chosen
+
+
+def with_room(rows: Tensor, room: int) -> Tensor:
+    """An empty tensor like ``rows``, (B, H, n, D / H), for another number of rows."""
+    return rows.new_empty((*rows.shape[:2], room, rows.shape[3]))
+
+
+def check_cached_source(queries: Tensor, values: None, cache: KeyValueCache) -> None:
+    """Raise unless the queries can attend to what the cache holds, and to nothing else."""
+    check_floats("queries", queries)
+    if values is not None:
+        raise ValueError(f"values must be None as the keys are, got {type(values).__name__}")
+    if not len(cache):
+        raise ValueError("the cache is empty: give it keys and values once")
+    if len(cache.keys) != len(queries):
+        raise ValueError(
+            f"the cache holds {len(cache.keys)} sequences, got queries {tuple(queries.shape)}"
+        )
+
+
+def check_continuation(name: str, old: Tensor | None, new: Tensor) -> None:
+    """Raise unless ``new``, (B, H, new, D / H), differs from ``old`` in that one axis alone."""
+    if new.ndim != 4:
+        raise ValueError(f"{name} must have shape (B, H, new, D / H), got {tuple(new.shape)}")
+    if old is None:
+        return
+    fits = old.shape[:2] == new.shape[:2] and old.shape[3] == new.shape[3]
+    if not fits or old.dtype != new.dtype:
+        raise ValueError(
+            f"the cache holds {name} {tuple(old.shape)} in {old.dtype}: "
+            f"{tuple(new.shape)} in {new.dtype} do not continue them"
+        )

@@ -1,0 +1,98 @@
+"""Who may attend to whom, as boolean tensors: True means 'may attend'.
+
+The same convention as ``torch.nn.functional.scaled_dot_product_attention``. A mask
+broadcasts to the scores, (*, Q, K): letters as in ``pooling.py``.
+"""
+
+import torch
+from torch import Tensor
+
+from d2l_attention.attention._checks import (
+    check_bool,
+    check_lens_shape,
+    check_mask_shape,
+    check_valid_lens,
+)
+
+
+def length_mask(valid_lens: Tensor, num_keys: int) -> Tensor:
+    """Hide the padding: key ``j`` is visible where ``j < valid_lens``.
+
+    Shape: valid_lens (B,) -> (B, 1, K), one length a sequence;
+    (B, Q) -> (B, Q, K), one length a query.
+
+    Errors: ``TypeError`` unless the lengths are integers, ``ValueError`` where one is
+    negative or beyond ``num_keys``.
+    """
+    check_valid_lens(valid_lens, num_keys)
+    positions = torch.arange(num_keys, device=valid_lens.device)
+    lens = valid_lens if valid_lens.ndim == 2 else valid_lens[:, None]
+    return positions < lens[..., None]
+
+
+def causal_mask(
+    num_queries: int,
+    num_keys: int | None = None,
+    *,
+    offset: int = 0,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Hide the future: query ``i`` sees key ``j`` where ``j <= i + offset``.
+
+    ``offset`` is the number of keys that stand before the first query: when tokens are
+    generated one at a time, the new query is not at position 0. ``num_keys`` defaults to
+    ``offset + num_queries``.
+
+    Shape: (Q, K).
+    """
+    if offset < 0:
+        raise ValueError(f"offset must be 0 or more, got {offset}")
+    num_keys = offset + num_queries if num_keys is None else num_keys
+    queries = torch.arange(num_queries, device=device)[:, None]
+    return torch.arange(num_keys, device=device) <= queries + offset
+
+
+def combine_masks(*masks: Tensor | None) -> Tensor | None:
+    """A key is visible where every mask says so; ``None`` hides nothing.
+
+    Shape: any that broadcast together -> their common shape; no mask at all -> ``None``.
+
+    Errors: ``TypeError`` for a mask that is not boolean.
+    """
+    given = [mask for mask in masks if mask is not None]
+    for mask in given:
+        check_bool(mask)
+    combined = None
+    for mask in given:
+        combined = mask if combined is None else combined & mask
+    return combined
+
+
+def attention_mask(
+    scores_shape: tuple[int, ...],
+    valid_lens: Tensor | None = None,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
+    device: torch.device | str | None = None,
+) -> Tensor | None:
+    """Everything a layer was told about visibility, as one mask for scores (*, Q, K).
+
+    ``valid_lens`` counts along the first axis of the scores, B. A ``mask`` is (K,), (Q, K) or
+    has as many axes as the scores: with scores (B, H, Q, K) a mask of three axes could mean
+    batch or heads, so it is refused.
+
+    Shape: at least two axes, broadcastable to ``scores_shape``; or ``None``: all visible.
+    """
+    if len(scores_shape) < 2:
+        raise ValueError(f"scores must have shape (*, Q, K), got {tuple(scores_shape)}")
+    *leading, num_queries, num_keys = scores_shape
+    if mask is not None:
+        check_mask_shape(mask, tuple(scores_shape))
+        mask = mask[None] if mask.ndim == 1 else mask
+    lengths = None
+    if valid_lens is not None:
+        lengths = length_mask(valid_lens, num_keys)
+        check_lens_shape(valid_lens, tuple(scores_shape))
+        lengths = lengths.reshape(lengths.shape[0], *[1] * (len(leading) - 1), *lengths.shape[1:])
+    causal = causal_mask(num_queries, num_keys, device=device) if is_causal else None
+    return combine_masks(mask, lengths, causal)

@@ -1,0 +1,1 @@
+"""What is built from attention: translators with a GRU, and Transformers (chapters 5, 8)."""

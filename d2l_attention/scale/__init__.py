@@ -1,0 +1,1 @@
+"""Long texts and many machines: memory, arithmetic, traffic (chapter 10)."""

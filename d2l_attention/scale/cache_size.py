@@ -1,0 +1,78 @@
+"""What a key-value cache weighs, from the shape of a model alone."""
+
+from dataclasses import dataclass
+
+from d2l_attention.attention._checks import check_whole
+
+
+@dataclass(frozen=True)
+class CacheShape:
+    """What of a published model decides its cache, and where that was read."""
+
+    name: str
+    num_layers: int
+    num_heads: int  # of queries
+    num_groups: int  # heads of keys and values
+    head_size: int
+    window: int | None
+    source: str
+
+    def bytes(self, num_tokens: int) -> int:
+        """The cache of one sequence in 16 bits a number."""
+        return cache_bytes(
+            self.num_layers, self.num_groups, self.head_size, num_tokens, window=self.window
+        )
+
+
+PUBLISHED = (
+    CacheShape(
+        "Llama 2 7B",
+        *(32, 32, 32, 128, None),
+        "Touvron et al. (2023), LLaMA, table 2; Llama 2, section 2.2, keeps the shape",
+    ),
+    CacheShape(
+        "Llama 2 70B",
+        *(80, 64, 8, 128, None),
+        "Touvron et al. (2023), Llama 2, section 2.2 and appendix A.2.1",
+    ),
+    CacheShape("Mistral 7B", 32, 32, 8, 128, 4096, "Jiang et al. (2023), Mistral 7B, table 1"),
+    CacheShape(
+        "Falcon 40B",
+        *(60, 128, 8, 64, None),
+        "Almazrouei et al. (2023), The Falcon Series, and the model's config.json",
+    ),
+    CacheShape(
+        "Llama 3.1 8B",
+        *(32, 32, 8, 128, None),
+        "Llama Team (2024), The Llama 3 Herd of Models, table 3",
+    ),
+)
+
+
+def cache_bytes(
+    num_layers: int,
+    num_groups: int,
+    head_size: int,
+    num_tokens: int,
+    *,
+    bytes_per_number: int = 2,
+    window: int | None = None,
+) -> int:
+    """Bytes of the keys and values of one sequence of ``num_tokens``, in all layers.
+
+    ``num_groups`` counts heads of keys and values. With a ``window`` a layer keeps the last
+    ``window`` tokens alone.
+
+    Errors: ``ValueError`` for numbers that are not whole or below 1; ``num_tokens`` may be 0.
+    """
+    for name, number in (
+        ("num_layers", num_layers),
+        ("num_groups", num_groups),
+        ("head_size", head_size),
+        ("bytes_per_number", bytes_per_number),
+        ("window", 1 if window is None else window),
+    ):
+        check_whole(name, number, 1)
+    check_whole("num_tokens", num_tokens, 0)
+    kept = num_tokens if window is None else min(num_tokens, window)
+    return 2 * num_layers * num_groups * head_size * kept * bytes_per_number  # keys and values

@@ -1,0 +1,84 @@
+"""How well a trained model does on a set of sentence pairs."""
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from d2l_attention.data import Pair, Vocab, make_batch
+from d2l_attention.models.decoding import translate
+from d2l_attention.training.metrics import (
+    Link,
+    align_by_attention,
+    alignment_error_rate,
+    bleu,
+    exact_match,
+)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """``bleu`` from 0 to 100, ``exact_match`` a share; ``alignment_error_rate`` is ``None`` where
+    the decoder has no attention, or nobody knows the alignments."""
+
+    translations: list[list[str]]
+    bleu: float
+    exact_match: float
+    alignment_error_rate: float | None
+
+    def __str__(self) -> str:
+        text = f"BLEU {self.bleu:5.1f}   exact {self.exact_match:.3f}"
+        if self.alignment_error_rate is None:
+            return text
+        return f"{text}   alignment error rate {self.alignment_error_rate:.3f}"
+
+
+def evaluate(
+    model: nn.Module, pairs: Sequence[Pair], src_vocab: Vocab, tgt_vocab: Vocab
+) -> Evaluation:
+    """Translate every source greedily, and compare with all its references.
+
+    Errors: ``ValueError`` where there are no pairs.
+    """
+    if not pairs:
+        raise ValueError("pairs must not be empty")
+    found = translate(model, [pair.source for pair in pairs], src_vocab, tgt_vocab)
+    references = [pair.targets for pair in pairs]
+    error_rate = None
+    if has_weights(model) and any(pair.possible for pair in pairs):
+        error_rate = alignment_error_rate(
+            align(model, pairs, src_vocab, tgt_vocab),
+            [pair.sure for pair in pairs],
+            [pair.possible for pair in pairs],
+        )
+    return Evaluation(found, bleu(found, references), exact_match(found, references), error_rate)
+
+
+def has_weights(model: nn.Module) -> bool:
+    """Whether the decoder can say where it looked."""
+    return "need_weights" in inspect.signature(model.decoder.forward).parameters
+
+
+@torch.no_grad()
+def align(
+    model: nn.Module, pairs: Sequence[Pair], src_vocab: Vocab, tgt_vocab: Vocab
+) -> list[set[Link]]:
+    """Where attention looks most while the decoder reads each pair's own translation.
+
+    With the model's translation instead, a wrong word would count as a wrong link.
+    """
+    model.eval()
+    device = next(model.parameters()).device
+    links = []
+    for start in range(0, len(pairs), 64):
+        some = pairs[start : start + 64]
+        batch = make_batch(some, src_vocab, tgt_vocab)
+        inputs = (part.to(device) for part in (batch.src, batch.tgt_in, batch.src_lens))
+        _, weights = model(*inputs, need_weights=True)
+        links += [
+            align_by_attention(weight, len(pair.source), len(pair.target))
+            for weight, pair in zip(weights, some, strict=True)
+        ]
+    return links

@@ -1,0 +1,113 @@
+"""Who sees whom in a window, with global tokens and in BigBird, as masks: True = may attend."""
+
+import torch
+from torch import Tensor
+
+from d2l_attention.attention._checks import check_bool, check_whole
+
+
+def sliding_window_mask(
+    num_queries: int,
+    num_keys: int | None = None,
+    *,
+    window: int,
+    dilation: int = 1,
+    offset: int = 0,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Hide what is far: a query sees itself and ``window`` neighbours on each side.
+
+    Query ``i`` stands at position ``i + offset``. Its neighbours are ``dilation`` apart: it sees
+    key ``j`` where ``|j - i - offset| <= window * dilation`` and the distance is a multiple of
+    ``dilation``. Combined with ``causal_mask`` that leaves ``window + 1`` keys.
+
+    Shape: (Q, K); ``num_keys`` defaults to ``offset + num_queries``.
+
+    Errors: ``ValueError`` for a window or offset below 0, or a dilation below 1.
+
+    Source: Beltagy, Peters and Cohan (2020), Longformer, section 3.1.
+    """
+    check_whole("window", window, 0)
+    check_whole("dilation", dilation, 1)
+    check_whole("offset", offset, 0)
+    num_keys = offset + num_queries if num_keys is None else num_keys
+    i = torch.arange(offset, offset + num_queries, device=device)[:, None]
+    j = torch.arange(num_keys, device=device)
+    # Comparisons alone: a (Q, K) matrix of distances would take eight times the memory.
+    return near(i, j, window * dilation) & (j % dilation == i % dilation)
+
+
+def near(i: Tensor, j: Tensor, reach: int) -> Tensor:
+    """Whether positions ``i`` and ``j``, which broadcast together, are ``reach`` apart or less."""
+    return (i - reach <= j) & (j <= i + reach)
+
+
+def global_tokens_mask(is_global: Tensor) -> Tensor:
+    """Some tokens see all others and are seen by all others.
+
+    Another mask gives what the other tokens see: ``local | global_tokens_mask(is_global)``.
+
+    Shape: bool (n,) -> (n, n), True where the query or the key is global.
+
+    Errors: ``TypeError`` unless boolean, ``ValueError`` unless of one axis.
+
+    Source: Beltagy, Peters and Cohan (2020), Longformer, section 3.1.
+    """
+    check_bool(is_global)
+    if is_global.ndim != 1:
+        raise ValueError(f"is_global must have shape (n,), got {tuple(is_global.shape)}")
+    return is_global[:, None] | is_global
+
+
+def bigbird_mask(
+    num_tokens: int, *, block_size: int, window: int, num_global: int, num_random: int, seed: int
+) -> Tensor:
+    """BigBird's three kinds of links, between blocks of ``block_size`` tokens.
+
+    A block sees itself and ``window`` blocks on each side; the first ``num_global`` blocks see
+    all and are seen by all; and every other block sees ``num_random`` blocks more, drawn from
+    those it does not see yet. Where fewer are left, it sees them all. Another number of blocks
+    gives other random links.
+
+    Shape: (n, n).
+
+    Errors: as ``bigbird_blocks``, and ``ValueError`` for a block size below 1.
+
+    Source: Zaheer et al. (2020), BigBird, section 2.
+    """
+    check_whole("block_size", block_size, 1)
+    num_blocks = -(-num_tokens // block_size)  # the last block may be shorter
+    table = bigbird_blocks(
+        num_blocks, window=window, num_global=num_global, num_random=num_random, seed=seed
+    )
+    # One column more collects the -1, which Python takes for the last.
+    blocks = torch.zeros(num_blocks, num_blocks + 1, dtype=torch.bool, device="cpu")
+    blocks[torch.arange(num_blocks, device="cpu")[:, None], table] = True
+    blocks[:num_global] = True
+    tokens = blocks[:, :-1].repeat_interleave(block_size, 0).repeat_interleave(block_size, 1)
+    return tokens[:num_tokens, :num_tokens]
+
+
+def bigbird_blocks(
+    num_blocks: int, *, window: int, num_global: int, num_random: int, seed: int
+) -> Tensor:
+    """Which blocks each block sees in ``bigbird_mask``; the global blocks see all the others, too.
+
+    Shape: (blocks, num_global + 2 * window + 1 + num_random) numbers of blocks, none twice in a
+    row, -1 where there is none.
+
+    Errors: ``ValueError`` for a window or number below 0.
+    """
+    check_whole("window", window, 0)
+    check_whole("num_global", num_global, 0)
+    check_whole("num_random", num_random, 0)
+    block = torch.arange(num_blocks, device="cpu")
+    beside = block[:, None] + torch.arange(-window, window + 1, device="cpu")
+    beside = beside.masked_fill((beside < num_global) | (beside >= num_blocks), -1)
+    first = block[:num_global].expand(num_blocks, -1)
+    seen = (block < num_global) | near(block[:, None], block, window)
+    # The largest of random numbers, those of seen blocks set below all others.
+    generator = torch.Generator().manual_seed(seed)
+    lots = torch.rand(num_blocks, num_blocks, generator=generator, device="cpu")
+    lots, random = lots.masked_fill(seen, -1.0).topk(min(num_random, num_blocks))
+    return torch.cat((first, beside, random.masked_fill(lots < 0, -1)), dim=1)

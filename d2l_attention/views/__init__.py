@@ -1,0 +1,23 @@
+"""What the notebooks show: plots, source code, and views that answer the hand.
+
+``AttentionView`` is for weights, ``SentenceView`` for weights of a sentence that the reader writes,
+``explore`` for everything else.
+"""
+
+from importlib import import_module
+
+_MODULES = {
+    "AttentionView": "attention_view",
+    "Explore": "explore_view",
+    "SentenceView": "sentence_view",
+    "explore": "explore_view",
+}
+
+__all__ = ["AttentionView", "Explore", "SentenceView", "explore"]
+
+
+def __getattr__(name: str):
+    """Import a view when it is first asked for: Jupyter's libraries take a second to load."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,0 +1,147 @@
+"""Still pictures of the views: what a page shows that runs no widget (GitHub, nbviewer).
+
+Figures are made without pyplot, so that none is kept open behind the reader's back.
+"""
+
+import io
+import warnings
+from base64 import b64encode
+from collections.abc import Sequence
+from functools import cache
+from math import ceil
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import ListedColormap, to_hex
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from d2l_attention.views.plots import CMAP, heatmap
+
+DPI = 100
+NUM_COLOURS = 64
+OUTLINE = "#d95f02"
+
+
+@cache
+def ramp() -> list[str]:
+    """The course's colour map as hex colours, spaced so that lightness falls evenly.
+
+    Equal steps in weight are then equal steps for the eye, in colour and in grey.
+    """
+    colours = matplotlib.colormaps[CMAP].resampled(1024)(range(1024))[:, :3]
+    lightness = [_lightness(colour) for colour in colours]
+    first, last = lightness[0], lightness[-1]
+    steps = [first + (last - first) * i / (NUM_COLOURS - 1) for i in range(NUM_COLOURS)]
+    nearest = [min(range(1024), key=lambda j: abs(lightness[j] - step)) for step in steps]
+    return [to_hex(colours[j]) for j in nearest]
+
+
+def _lightness(rgb: Sequence[float]) -> float:
+    """CIE L* (0 black to 100 white) of an sRGB colour."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return 116 * luminance ** (1 / 3) - 16 if luminance > 0.008856 else 903.3 * luminance
+
+
+def draw_weights(
+    weights: Tensor,
+    queries: Sequence[str],
+    keys: Sequence[str],
+    *,
+    largest: float,
+    panel_titles: Sequence[str],
+    title: str,
+    compare: Tensor | None = None,
+) -> Figure:
+    """Heat maps of some heads under one colour bar, at most four beside each other.
+
+    Three or four heads whose labels are words stand in rows of two, where words can be read.
+
+    Shape: weights (H, Q, K), compare (H, Q, K) or None; ``largest`` is the weight at the end
+    of the scale, ``panel_titles`` has a title for each head.
+    """
+    num_heads, num_queries, num_keys = weights.shape
+    longest_side = max(num_queries, num_keys)
+    labelled = num_heads == 1 or longest_side <= 20
+    two_by_two = num_heads in (3, 4) and labelled and _are_words(queries, keys)
+    rows = 2 if two_by_two else ceil(num_heads / 4)
+    columns = ceil(num_heads / rows)
+    side = min(5.0, 0.55 * longest_side) if num_heads == 1 else 2.8 if two_by_two else 1.8
+    width = side * num_keys / longest_side * columns + 2.8
+    height = side * num_queries / longest_side * rows + 0.4 * rows + 1.6
+    # Tokens such as '$' are text, not mathematics.
+    with matplotlib.rc_context({"text.parse_math": False, "font.size": 12}):
+        figure = Figure(figsize=(max(width, 4.5), height), dpi=DPI, layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        used = list(axes.flat[:num_heads])
+        for ax in axes.flat[num_heads:]:
+            ax.remove()
+        for ax, matrix, panel_title in zip(used, weights, panel_titles, strict=True):
+            heatmap(ax, matrix, vmin=0.0, vmax=largest, cmap=ListedColormap(ramp()))
+            ax.set(aspect="equal", title=panel_title if num_heads > 1 else "")
+        points = min(12, 72 * side / longest_side) if num_heads == 1 or two_by_two else 8
+        if labelled:
+            _label(used, queries, keys, columns, points)
+        else:
+            used[0].set(xticks=[], yticks=[])
+        if compare is not None:
+            for ax, matrix in zip(used, compare, strict=True):
+                _outline(ax, matrix / (compare.max() or 1.0), 2 if longest_side <= 20 else 0.8)
+        figure.suptitle(title)
+        figure.supxlabel("keys")
+        figure.supylabel("queries")
+        figure.colorbar(used[0].images[0], ax=used, label="weight", shrink=0.8)
+    return figure
+
+
+def _label(
+    axes: list[Axes], queries: Sequence[str], keys: Sequence[str], columns: int, points: float
+) -> None:
+    """Write the tokens at the outer axes; keys that are words stand upright."""
+    axes[0].set_xticks(range(len(keys)), [_short(key) for key in keys])
+    axes[0].set_yticks(range(len(queries)), [_short(query) for query in queries])
+    upright = len(axes) > 1 or _are_words(keys) or points < 12
+    for ax in axes:
+        ax.tick_params(labelsize=points)
+        ax.tick_params(axis="x", labelrotation=90 if upright else 0)
+    for ax in axes[-columns:]:
+        ax.tick_params(labelbottom=True)
+
+
+def _are_words(*labels: Sequence[str]) -> bool:
+    """Whether some label is too long to stand above a cell."""
+    return any(len(label) > 3 for side in labels for label in side)
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 12 else label[:11] + "…"
+
+
+def _outline(ax: Axes, strength: Tensor, width: float) -> None:
+    for query, key in strength.nonzero().tolist():
+        corner = key - 0.45, query - 0.45
+        box = Rectangle(corner, 0.9, 0.9, fill=False, linewidth=width, edgecolor=OUTLINE)
+        box.set_alpha(strength[query, key].item())
+        ax.add_patch(box)
+
+
+def png(figure: Figure, *, math: bool = True) -> bytes:
+    """The figure as PNG; the same bytes from run to run. Without ``math``, '$' is a dollar."""
+    file = io.BytesIO()
+    # Some labels are made only now, so the setting that made the others must hold again.
+    with warnings.catch_warnings(), matplotlib.rc_context({"text.parse_math": math}):
+        # Matplotlib's font lacks some scripts; the browser, which draws the view, has them.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        # Not savefig, which draws everything twice: once for the layout, once for the file.
+        FigureCanvasAgg(figure).print_png(file)
+    return file.getvalue()
+
+
+def add_picture(bundle: tuple[dict, dict] | dict, data: bytes, text: str, alt: str):
+    """A widget's mime bundle with the picture that stands in for it and its description."""
+    bundle, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
+    picture = {"text/plain": text, "image/png": b64encode(data).decode("ascii")}
+    return bundle | picture, metadata | {"image/png": {"alt": alt}}

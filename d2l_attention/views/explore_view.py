@@ -1,0 +1,172 @@
+"""Controls above one matplotlib figure that is drawn again when they move."""
+
+import asyncio
+import html
+import inspect
+import os
+from collections.abc import Callable
+
+import ipywidgets as widgets
+import matplotlib
+from matplotlib.figure import Figure
+from traitlets import Unicode
+
+from d2l_attention.views import _frames as frames
+from d2l_attention.views._picture import DPI, add_picture, png
+
+# A change that already waits is read sooner than this, so one drawing answers the whole burst.
+# A hand is slower, so the picture also follows while a slider moves.
+PAUSE_SECONDS = 0.005
+
+
+class _Picture(widgets.Image):
+    """An image whose tooltip describes it, also to screen readers: it has no alt text."""
+
+    # ipywidgets' browser half shows a tooltip only where the description is empty, and fails
+    # where there is none at all, as for its own images.
+    description = Unicode("").tag(sync=True)
+
+
+class Explore(widgets.VBox):
+    """What ``explore`` returns: ``controls`` (name -> widget), ``image`` and ``message``."""
+
+    def __init__(
+        self,
+        draw: Callable[..., object],
+        controls: dict[str, widgets.ValueWidget],
+        figsize: tuple[float, float],
+        alt: str,
+    ):
+        self._draw, self.controls, self._alt = draw, controls, alt
+        self._figure = Figure(figsize=figsize, dpi=DPI, layout="constrained")
+        self._boxes: list = []
+        self._pending: asyncio.TimerHandle | None = None
+        width = f"{figsize[0] * DPI:.0f}px"
+        self.image = _Picture(
+            format="png", tooltip=alt, layout=widgets.Layout(width=width, max_width="100%")
+        )
+        self.message = widgets.HTML()
+        row = widgets.HBox(
+            list(controls.values()),
+            layout=widgets.Layout(flex_flow="row wrap", grid_gap="4px 16px"),
+        )
+        super().__init__([row, self.image, self.message])
+        self.redraw()
+        for control in controls.values():
+            control.observe(self._changed, "value")
+
+    def redraw(self) -> None:
+        """Draw the controls' present values at once; an exception becomes the message."""
+        if self._pending is not None:
+            self._pending.cancel()
+            self._pending = None
+        try:
+            picture = self._render(self._values())
+        except Exception as error:
+            # The last good picture stays: the message says why it is not the present one.
+            picture = self.image.value or png(Figure(self._figure.get_size_inches(), dpi=DPI))
+            text = html.escape(f"{type(error).__name__}: {error}")
+            style = "white-space: pre-wrap; color: var(--jp-error-color0, #b00020)"
+            self.message.value = f'<pre role="alert" style="{style}">{text}</pre>'
+        else:
+            self.message.value = ""
+        self.image.value = picture
+
+    def _render(self, values: dict) -> bytes:
+        figure = self._figure
+        figure.clear()
+        with matplotlib.rc_context({"font.size": max(12, matplotlib.rcParams["font.size"])}):
+            self._draw(figure, **values)
+            # Axes stay where the first drawing put them: finding their place takes a third of
+            # the time, and curves are hard to compare in a frame that moves.
+            if len(figure.axes) == len(self._boxes):
+                for ax, box in zip(figure.axes, self._boxes, strict=True):
+                    ax.set_position(box)
+                return png(figure)
+            figure.set_layout_engine("constrained")
+            picture = png(figure)
+        self._boxes = [ax.get_position(original=True) for ax in figure.axes]
+        figure.set_layout_engine("none")
+        return picture
+
+    def _changed(self, _change) -> None:
+        """Draw once no further change waits; without an event loop, at once."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.redraw()
+            return
+        if self._pending is not None:
+            self._pending.cancel()
+        self._pending = loop.call_later(PAUSE_SECONDS, self.redraw)
+
+    def _values(self) -> dict:
+        return {name: control.value for name, control in self.controls.items()}
+
+    def __repr__(self) -> str:
+        # A choice shows its label: the value behind it may be a function, with an address.
+        shown = {
+            name: getattr(control, "label", repr(control.value))
+            for name, control in self.controls.items()
+        }
+        return f"explore({', '.join(f'{name}={value}' for name, value in shown.items())})"
+
+    def _repr_mimebundle_(self, **kwargs):
+        bundle = super()._repr_mimebundle_(**kwargs)
+        text = f"{self!r}: {self._alt}"
+        bundle, metadata = add_picture(bundle, self.image.value, text, self._alt)
+        # Slides have no kernel that could draw: they take every picture along.
+        if os.environ.get(frames.VARIABLE):
+            if drawn := frames.frames(self.controls, self._render):
+                bundle[frames.MIME] = drawn
+        return bundle, metadata
+
+
+def explore(
+    draw: Callable[..., object],
+    *,
+    figsize: tuple[float, float] = (9, 4),
+    alt: str = "a figure that follows the controls above it",
+    **controls,
+) -> Explore:
+    """Show ``draw(fig, **values)`` under controls, drawn again at each change of one.
+
+    ``controls`` are abbreviated as for ``ipywidgets.interactive``: a tuple (min, max) or
+    (min, max, step) is a slider, a list or dict a row of buttons, a bool a box to tick, a str
+    a text field; a ready widget is taken as it is. A default in ``draw``'s signature is the
+    value at the start. ``draw`` gets the same figure each time, cleared.
+
+    Errors: ``TypeError`` where ``draw`` is not callable, lacks or misses an argument, or where
+    a control is no abbreviation that ipywidgets knows.
+    """
+    if not callable(draw):
+        raise TypeError(f"draw must be a function (fig, **values), got {type(draw).__name__}")
+    signature = inspect.signature(draw)
+    try:
+        signature.bind(None, **controls)
+    except TypeError as error:
+        raise TypeError(
+            f"draw{signature} must take fig and the controls {', '.join(controls)}: {error}"
+        ) from None
+    made = {}
+    for name, value in controls.items():
+        default = getattr(signature.parameters.get(name), "default", inspect.Parameter.empty)
+        made[name] = _control(name, value, default)
+    return Explore(draw, made, figsize, alt)
+
+
+def _control(name: str, value, default) -> widgets.ValueWidget:
+    control = widgets.interactive.widget_from_abbrev(value, default)
+    if not isinstance(control, widgets.DOMWidget):
+        raise TypeError(
+            f"{name} must be (min, max), (min, max, step), a list, a dict, a bool, a str or a "
+            f"widget, got {value!r}"
+        )
+    if isinstance(control, widgets.Dropdown) and control is not value:
+        # Not a menu: JupyterLab keeps the arrow keys for itself, a button takes the space bar.
+        control = widgets.ToggleButtons(options=control.options, value=control.value)
+        control.style.button_width = "auto"
+    if not control.description:
+        control.description = name.replace("_", " ")
+    control.style.description_width = "initial"
+    return control

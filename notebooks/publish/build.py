@@ -1,0 +1,166 @@
+"""Bring the notebooks up to date with their text: what ``make notebooks`` runs.
+
+The text in notebooks/src is what is written and reviewed; notebooks/NN_name.ipynb is made from
+src/NN_name.py by running it. It is written when every cell has run without an error, and never in
+part. Without arguments: the notebooks that differ from their text or were never run; where only
+prose, slide types or tags differ, nothing is run and the outputs stay.
+"""
+
+import argparse
+import hashlib
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError
+from nbformat import NotebookNode
+
+NOTEBOOKS = Path(__file__).resolve().parents[1]
+TEXTS = NOTEBOOKS / "src"
+# Without versions, so that another Python's run leaves no trace in a diff.
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"name": "python", "pygments_lexer": "ipython3"},
+}
+SECONDS_A_CELL = 600
+
+
+def read_text(text: Path) -> NotebookNode:
+    """The notebook that ``text`` describes, without outputs."""
+    notebook = jupytext.read(text, fmt="py:percent")
+    notebook.metadata = nbformat.from_dict(METADATA)
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    seen = Counter()
+    for cell in notebook.cells:
+        # Random ids would change in every build, numbered ones after every cell that is put in.
+        content = cell.cell_type, cell.source
+        seen[content] += 1
+        cell.metadata = {k: v for k, v in cell.metadata.items() if k in ("slideshow", "tags")}
+        cell.id = hashlib.sha256(repr((content, seen[content])).encode()).hexdigest()[:8]
+    return notebook
+
+
+def read_stored(path: Path) -> NotebookNode | None:
+    """The notebook as it is, unless it is not there or damaged: then it is to be made anew."""
+    try:
+        stored = nbformat.read(path, as_version=4)
+        nbformat.validate(stored)
+    except Exception:  # nbformat has no common ancestor for what it raises
+        return None
+    return stored
+
+
+def is_current(notebook: NotebookNode, path: Path) -> bool:
+    """Whether the file at ``path`` has the cells of ``notebook``, and all of them were run."""
+    stored = read_stored(path)
+    if stored is None:
+        return False
+    was_run = all(cell.execution_count for cell in stored.cells if cell.cell_type == "code")
+    return was_run and cells_of(stored) == cells_of(notebook)
+
+
+def keep_outputs(notebook: NotebookNode, path: Path) -> bool:
+    """Give ``notebook`` the outputs of the file at ``path``, if that ran the same code."""
+    stored = read_stored(path)
+    if stored is None:
+        return False
+    if code_of(stored) != code_of(notebook):
+        return False
+    old, new = (
+        [cell for cell in book.cells if cell.cell_type == "code"] for book in (stored, notebook)
+    )
+    if not all(cell.execution_count for cell in old):
+        return False
+    for kept, cell in zip(old, new, strict=True):
+        cell.outputs, cell.execution_count = kept.outputs, kept.execution_count
+    if "widgets" in stored.metadata:
+        notebook.metadata.widgets = stored.metadata.widgets
+    return True
+
+
+def code_of(notebook: NotebookNode) -> list[tuple]:
+    """What decides the outputs: the code, and where it may fail."""
+    return [
+        (cell.source, "raises-exception" in cell.metadata.get("tags", []))
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    ]
+
+
+def cells_of(notebook: NotebookNode) -> list[tuple]:
+    return [(cell.id, cell.cell_type, cell.source, cell.metadata) for cell in notebook.cells]
+
+
+def run(notebook: NotebookNode) -> None:
+    """Run every cell in a fresh kernel, as a student's JupyterLab would, and keep the outputs."""
+    client = NotebookClient(
+        notebook,
+        kernel_name="python3",
+        timeout=SECONDS_A_CELL,
+        extra_arguments=["--log-level=CRITICAL"],  # what the notebook says, not what ipykernel says
+        record_timing=False,
+        coalesce_streams=True,  # else a print may arrive in two pieces, on some days
+        resources={"metadata": {"path": str(NOTEBOOKS)}},
+    )
+    client.execute()
+    notebook.metadata.update(METADATA)  # the kernel has put its version there
+
+
+def write(notebook: NotebookNode, path: Path) -> None:
+    unfinished = path.with_name(f".{path.name}.part")
+    unfinished.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+    os.replace(unfinished, path)
+
+
+def chosen(numbers: list[str]) -> list[Path]:
+    """The texts of the chapters with these numbers; of all chapters, where there are none."""
+    texts = [path for n in numbers or ["[0-9]*"] for path in sorted(TEXTS.glob(f"{n}_*.py"))]
+    if not texts:
+        sys.exit(f"No chapter {' '.join(numbers)} in {TEXTS}.")
+    return texts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("numbers", nargs="*", metavar="NN", help="run these chapters")
+    parser.add_argument("--force", action="store_true", help="run all chapters")
+    arguments = parser.parse_args()
+    # As in the tests: sums over threads may differ in their last digit from run to run.
+    os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+    # The exercises that the author has solved are nobody else's business.
+    os.environ["D2L_ATTENTION_PROGRESS"] = str(Path(tempfile.mkdtemp(), "progress.json"))
+    failed, current = [], 0
+    for text in chosen(arguments.numbers):
+        path, notebook = NOTEBOOKS / f"{text.stem}.ipynb", read_text(text)
+        if not (arguments.force or arguments.numbers) and is_current(notebook, path):
+            current += 1
+            continue
+        if not (arguments.force or arguments.numbers) and keep_outputs(notebook, path):
+            write(notebook, path)
+            print(f"{text.stem}: the same code, so the outputs stay", flush=True)
+            continue
+        start = time.monotonic()
+        try:
+            run(notebook)
+        except (CellExecutionError, CellTimeoutError) as error:
+            failed.append(text.stem)
+            print(f"{text.stem}: stays as it was, because a cell failed.\n{error}", flush=True)
+        except BaseException as error:  # nbclient turns Ctrl-C into many kinds of exception
+            sys.exit(f"{text.stem}: stays as it was, not run to its end ({type(error).__name__}).")
+        else:
+            write(notebook, path)
+            print(f"{text.stem}: {time.monotonic() - start:.1f} s", flush=True)
+    if current:
+        print(f"{current} up to date already.")
+    if failed:
+        sys.exit(f"Failed: {', '.join(failed)}.")
+
+
+if __name__ == "__main__":
+    main()

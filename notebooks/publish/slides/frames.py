@@ -1,0 +1,116 @@
+"""The pictures of ``explore`` views, which only Python can draw: from a run of their notebook."""
+
+import copy
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbconvert.filters import strip_ansi
+from nbformat import NotebookNode
+
+from notebooks.publish.slides.errors import SlidesError
+
+VIEWS = Path(__file__).resolve().parents[3] / "d2l_attention" / "views"
+DRAWN_BY = ("explore_view.py", "_frames.py")
+# As in d2l_attention.views._frames, which is not imported: that would cost seconds a call.
+MIME = "application/vnd.d2l-attention.frames+json"
+VARIABLE = "D2L_ATTENTION_FRAMES"
+SECONDS_A_CELL = 600
+
+
+def frames_of(notebook: NotebookNode, folder: Path, memory: Path) -> dict[str, dict]:
+    """The frames of each ``explore`` view, by ``frames_key``.
+
+    They are drawn in a fresh kernel, in ``folder``, and kept in the file ``memory``: a chapter's
+    text may change without a minute of drawing.
+
+    Errors: ``SlidesError`` where a cell fails.
+    """
+    last = max((i for i, cell in enumerate(notebook.cells) if is_explore(cell)), default=None)
+    if last is None:
+        return {}
+    start = copy.deepcopy(notebook)
+    start.cells = start.cells[: last + 1]  # the exercises come later, and cost time
+    key = _fingerprint(start)
+    try:
+        kept = json.loads(memory.read_text("utf-8"))
+    except (OSError, ValueError):
+        kept = {}
+    if not isinstance(kept, dict) or kept.get("key") != key:
+        kept = {"key": key, "frames": _drawn(start, folder)}
+        write_whole(memory, json.dumps(kept))
+    return kept["frames"]
+
+
+def is_explore(cell: NotebookNode) -> bool:
+    return any(map(is_explore_output, cell.get("outputs", [])))
+
+
+def is_explore_output(output: NotebookNode) -> bool:
+    return output.get("data", {}).get("text/plain", "").startswith("explore(")
+
+
+def frames_key(cell: NotebookNode, number: int) -> str:
+    """Which output of which cell: a cell may show several views."""
+    return f"{cell.id}-{number}"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write the file, or leave what was there: never a part of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        unfinished.write_text(text, encoding="utf-8", errors="replace")
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _drawn(notebook: NotebookNode, folder: Path) -> dict[str, dict]:
+    with tempfile.TemporaryDirectory() as scratch:
+        environment = os.environ | {
+            VARIABLE: "1",
+            "D2L_ATTENTION_PROGRESS": str(Path(scratch, "progress.json")),
+            "OMP_NUM_THREADS": "1",
+            "MKL_NUM_THREADS": "1",
+        }
+        client = NotebookClient(
+            notebook,
+            kernel_name="python3",
+            timeout=SECONDS_A_CELL,
+            extra_arguments=["--log-level=CRITICAL"],
+            resources={"metadata": {"path": str(folder)}},
+        )
+        try:
+            client.execute(env=environment)
+        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+            words = strip_ansi(str(error))
+            raise SlidesError(f"the views have no frames, because a cell fails: {words}") from error
+    return {
+        frames_key(cell, number): output.data[MIME]
+        for cell in notebook.cells
+        for number, output in enumerate(cell.get("outputs", []))
+        if MIME in output.get("data", {})
+    }
+
+
+def _fingerprint(notebook: NotebookNode) -> str:
+    """Changes with the code, with the pictures that it was seen to make, and with how it is drawn.
+
+    Not with the rest of the package: where a change of it changes a picture, ``make notebooks``
+    puts the new one into the notebook.
+    """
+    digest = hashlib.sha256()
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            digest.update(f"{cell.source}\n".encode())
+        if is_explore(cell):
+            pictures = [output.get("data", {}).get("image/png", "") for output in cell.outputs]
+            digest.update(f"{cell.id} {pictures}\n".encode())
+    for name in DRAWN_BY:
+        digest.update((VIEWS / name).read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,103 @@
+"""A cell as HTML: what of it the room sees."""
+
+import html
+import re
+
+import nbconvert.filters
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbformat import NotebookNode
+
+from notebooks.publish.slides import frames
+from notebooks.publish.slides.structure import FOR_THE_LECTURER, is_description, slide_type
+from notebooks.publish.slides.views import WIDGET_MIME
+
+HIDE_INPUT, HIDE_OUTPUT = "hide-input", "hide-output"
+MOVE_IT = '<p class="aside">Move it in the notebook.</p>'
+# What fits beside each other at 1 px of font size, and the sizes that a hall can read.
+LINE_WIDTH, LETTER_WIDTH = 1132, 0.603
+SMALLEST, LARGEST = 17, 22
+
+
+def markdown(text: str) -> str:
+    renderer = IPythonRenderer(escape=False, exclude_anchor_links=True)
+    # Wide tables and lists of images are the author's to mend: the tests measure them.
+    return MarkdownWithMath(renderer=renderer).render(text)
+
+
+def notes(cell: NotebookNode) -> str:
+    return markdown(cell.source.removeprefix(FOR_THE_LECTURER).lstrip())
+
+
+def cell_html(cell: NotebookNode, described_by: str | None, alive: set[str]) -> str:
+    """The cell's part of a slide; empty where there is nothing for the room to see.
+
+    ``described_by`` is the id of the element that describes the cell's picture, ``alive`` are
+    the widget models that need no kernel.
+    """
+    if is_description(cell):
+        text = markdown(cell.source.strip().strip("*"))
+        return f'<div class="unseen" id="{described_by}">{text}</div>'
+    if cell.cell_type == "markdown":
+        content = markdown(cell.source)
+    elif cell.cell_type == "code":
+        content = _code(cell, described_by, alive)
+    else:
+        content = ""
+    if not content.strip():
+        return ""
+    kind = "cell fragment" if slide_type(cell) == "fragment" else "cell"
+    return f'<div class="{kind}" data-cell="{html.escape(cell.id)}">{content}</div>'
+
+
+def _code(cell: NotebookNode, described_by: str | None, alive: set[str]) -> str:
+    tags = cell.metadata.get("tags") or []
+    parts = []
+    if HIDE_INPUT not in tags and cell.source.strip():
+        highlight = nbconvert.filters.Highlight2HTML(pygments_lexer="ipython3")
+        parts.append(_sized(highlight(cell.source), cell.source, "source"))
+    if HIDE_OUTPUT not in tags:
+        parts += [_output(output, described_by, alive) for output in cell.outputs]
+    return "\n".join(parts)
+
+
+def _output(output: NotebookNode, described_by: str | None, alive: set[str]) -> str:
+    if output.output_type == "stream":
+        return _text(output.text) if output.name == "stdout" else ""
+    data = output.get("data", {})
+    if output.output_type not in ("display_data", "execute_result"):
+        return ""
+    picture = _picture(output, described_by) if "image/png" in data else ""
+    if frames.MIME in data:
+        return f'<div class="frames" data-frames="{data[frames.MIME]}">{picture}</div>'
+    if WIDGET_MIME in data:
+        model = data[WIDGET_MIME]["model_id"]
+        if model in alive:
+            return f'<div class="view" data-model="{html.escape(model)}">{picture}</div>'
+        return picture + MOVE_IT
+    if "text/html" in data:
+        return f'<div class="output plain">{data["text/html"]}</div>'
+    if "text/markdown" in data:
+        text = data["text/markdown"]
+        return _sized(markdown(text), re.sub(r"^```.*$", "", text, flags=re.MULTILINE), "source")
+    return picture or _text(data.get("text/plain", ""))
+
+
+def _picture(output: NotebookNode, described_by: str | None) -> str:
+    data = output.data["image/png"].replace("\n", "")
+    alt = html.escape(output.get("metadata", {}).get("image/png", {}).get("alt", "A figure."))
+    described = f' aria-describedby="{described_by}"' if described_by else ""
+    return f'<img class="figure" alt="{alt}"{described} src="data:image/png;base64,{data}">'
+
+
+def _text(text: str) -> str:
+    text = nbconvert.filters.strip_ansi(text).rstrip()
+    if not text:
+        return ""
+    return _sized(f"<pre>{html.escape(text)}</pre>", text, "output plain")
+
+
+def _sized(content: str, text: str, kind: str) -> str:
+    """Letters as large as the longest line allows: the only thing that makes letters smaller."""
+    longest = max((len(line) for line in text.splitlines()), default=1) or 1
+    size = max(SMALLEST, min(LARGEST, int(LINE_WIDTH / (LETTER_WIDTH * longest))))
+    return f'<div class="{kind}" style="--letters: {size}px">{content}</div>'

@@ -1,0 +1,117 @@
+"""Keep the student's copies of the notebooks up to date, before ``make lab`` opens them.
+
+``work/`` gets a copy of every notebook of the course, and a list of what was delivered. The copies
+have no outputs: whoever is asked to predict must not read the answer below. On an update a copy
+that the student has not changed is replaced; beside one that was changed stands the new version,
+as ``NN_name.new.ipynb``. What a student wrote is never written over.
+"""
+
+import hashlib
+import itertools
+import json
+import os
+import sys
+from pathlib import Path
+
+DELIVERED = ".delivered.json"
+
+
+def fingerprint(notebook: Path) -> str:
+    """SHA-256 of the cells' kinds and text, or of the whole file where it is no notebook.
+
+    Outputs do not count: JupyterLab rewrites a notebook as soon as it is opened and run, and a
+    notebook that was only run is not one that was changed.
+    """
+    content = notebook.read_bytes()
+    try:
+        cells = [
+            (cell["cell_type"], "".join(cell["source"])) for cell in json.loads(content)["cells"]
+        ]
+    except (ValueError, KeyError, TypeError):
+        return hashlib.sha256(content).hexdigest()
+    return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
+
+
+def without_outputs(notebook: Path) -> bytes:
+    """The notebook as it was before anybody ran it; a damaged one as it is."""
+    content = notebook.read_bytes()
+    try:
+        whole = json.loads(content)
+        for cell in whole["cells"]:
+            if cell["cell_type"] == "code":
+                cell.update(outputs=[], execution_count=None)
+        whole["metadata"].pop("widgets", None)
+    except (ValueError, KeyError, TypeError):
+        return content
+    return json.dumps(whole, ensure_ascii=False, indent=1).encode() + b"\n"
+
+
+def deliver(notebooks: Path, work: Path) -> list[str]:
+    """Bring ``work`` up to date with ``notebooks`` and return what there is to tell the student.
+
+    Raises FileNotFoundError where ``notebooks`` holds no notebook.
+    """
+    originals = sorted(notebooks.glob("*.ipynb"))
+    if not originals:
+        raise FileNotFoundError(f"no notebooks in {notebooks}")
+    work.mkdir(exist_ok=True)
+    delivered = read_delivered(work)
+    added, refreshed, sentences = [], [], []
+    for original in originals:
+        name, copy = original.name, work / original.name
+        newest, last = fingerprint(original), delivered.get(name)
+        mine = fingerprint(copy) if copy.exists() else None
+        delivered[name] = newest
+        if mine is None:
+            write(copy, without_outputs(original))
+            added.append(name)
+        elif newest in (mine, last):
+            continue  # the student has this version, or was offered it before
+        elif mine == last:
+            write(copy, without_outputs(original))
+            refreshed.append(name)
+        else:
+            beside = free_place(copy, {newest, last})
+            write(beside, without_outputs(original))
+            sentences.append(f"You changed {copy}, so it stays; the new version is {beside}.")
+    write(work / DELIVERED, json.dumps(delivered, indent=1).encode())
+    if refreshed:
+        sentences.insert(0, f"New versions in {work}: {', '.join(refreshed)}.")
+    if added:
+        sentences.insert(0, f"Copied to {work}: {', '.join(added)}.")
+    return sentences
+
+
+def read_delivered(work: Path) -> dict[str, str]:
+    """The fingerprints of what was delivered last; none where the list is missing or damaged.
+
+    Without it every copy counts as changed, which costs a file too many and no work.
+    """
+    try:
+        delivered = json.loads((work / DELIVERED).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return delivered if isinstance(delivered, dict) else {}
+
+
+def free_place(copy: Path, ours: set[str | None]) -> Path:
+    """The first of name.new.ipynb, name.new2.ipynb, ... that holds no work of the student."""
+    for number in itertools.count(1):
+        place = copy.with_suffix(f".new{number if number > 1 else ''}.ipynb")
+        if not place.exists() or fingerprint(place) in ours:
+            return place
+
+
+def write(path: Path, content: bytes) -> None:
+    """Write all or nothing: whoever is interrupted finds the old file."""
+    unfinished = path.with_name(f".{path.name}.part")
+    unfinished.write_bytes(content)
+    os.replace(unfinished, path)
+
+
+if __name__ == "__main__":
+    try:
+        sentences = deliver(Path("notebooks"), Path("work"))
+    except OSError as error:
+        sys.exit(f"Cannot fill work/: {error}")
+    print(*sentences, sep="\n", end="\n" if sentences else "")

@@ -1,0 +1,88 @@
+"""Dropout on the weights, a few queries at a time."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from d2l_attention import MultiHeadAttention, dot_product_attention
+from d2l_attention.attention import _fused as fused
+
+ALMOST_NONE = 1e-12  # takes the way of dropout and drops nothing
+
+
+@pytest.fixture(autouse=True, params=[1, 2 * 3 * 11 * 4, 2 * 3 * 11 * 5, 10**6])
+def weights_at_once(request, monkeypatch):
+    """One query at a time, four, five of the thirteen, all."""
+    monkeypatch.setattr(fused, "SLICE", request.param)
+
+
+def inputs(num_queries=13, num_keys=11):
+    torch.manual_seed(1)
+    shapes = (2, 3, num_queries, 4), (2, 3, num_keys, 4), (2, 3, num_keys, 5)
+    return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    "visible",
+    [
+        {},
+        {"is_causal": True},
+        {"valid_lens": torch.tensor([7, 0])},
+        {"valid_lens": torch.tensor([7, 11]), "is_causal": True},
+        {"valid_lens": torch.arange(26).reshape(2, 13) % 12},
+        {"mask": torch.arange(13 * 11).reshape(13, 11) % 3 == 0},
+        {"mask": torch.arange(2 * 11).reshape(2, 1, 1, 11) % 3 == 0, "is_causal": True},
+        {"bias": torch.arange(13.0 * 11).reshape(13, 11).sin()},
+        {"bias": torch.arange(3.0).reshape(3, 1, 1).expand(3, 1, 11), "is_causal": True},
+    ],
+    ids=lambda visible: " ".join(visible) or "all",
+)
+def test_slices_see_what_the_whole_sees(visible):
+    given = inputs()
+    expected = dot_product_attention(*given, **visible)
+    output = dot_product_attention(*given, **visible, dropout=ALMOST_NONE)
+    torch.testing.assert_close(output, expected)
+    upstream = torch.randn_like(output)
+    torch.testing.assert_close(
+        torch.autograd.grad(output, given, upstream), torch.autograd.grad(expected, given, upstream)
+    )
+
+
+def test_the_way_back_drops_the_same_weights():
+    given = inputs(5, 3)
+
+    def attend(*given):
+        torch.manual_seed(2)
+        return dot_product_attention(*given, dropout=0.4)
+
+    assert torch.autograd.gradcheck(attend, given)
+
+
+def test_half_of_the_weights_are_dropped_and_the_others_doubled():
+    queries, keys, _ = (X.detach() for X in inputs(400, 11))
+    values = torch.eye(11, dtype=torch.float64).expand(2, 3, 11, 11)  # the output is the weights
+    weights = dot_product_attention(queries, keys, values)
+    torch.manual_seed(3)
+    dropped = dot_product_attention(queries, keys, values, dropout=0.5)
+    kept = dropped != 0
+    torch.testing.assert_close(dropped[kept], 2 * weights[kept])
+    assert 0.48 < kept.double().mean() < 0.52
+
+
+def test_the_layer_takes_slices_in_training_alone(monkeypatch):
+    layer = MultiHeadAttention(12, 3, 0.5).double()
+    X = torch.randn(2, 13, 12, dtype=torch.float64)
+    used = []
+    in_slices = fused.in_slices
+    monkeypatch.setattr(fused, "in_slices", lambda *a: used.append(1) or in_slices(*a))
+    layer.eval()(X, X, X)
+    assert not used
+    layer.train()(X, X, X)
+    assert bool(used) == (fused.SLICE < 2 * 3 * 13 * 13)
+
+
+def test_without_dropout_nothing_is_sliced(monkeypatch):
+    monkeypatch.setattr(fused, "in_slices", None)
+    given = inputs()
+    expected = F.scaled_dot_product_attention(*(X.detach() for X in given))
+    torch.testing.assert_close(dot_product_attention(*given).detach(), expected)

@@ -1,0 +1,272 @@
+"""The translation models, against the book's own loop and by what must never matter."""
+
+import copy
+import itertools
+import math
+import pickle
+
+import pytest
+import torch
+from d2l_oracle import load_d2l
+from torch import nn
+from torch.testing import assert_close
+
+from d2l_attention.models.decoding import beam_search, greedy_decode
+from d2l_attention.models.seq2seq import (
+    EncoderDecoder,
+    Seq2SeqAttentionDecoder,
+    Seq2SeqDecoder,
+    Seq2SeqEncoder,
+    gru_cell,
+    sequence_loss,
+)
+
+B, S, T, E, H, N, M = 3, 7, 5, 4, 6, 11, 13  # N target words, M source words
+LENS = torch.tensor([7, 2, 4])
+BOS, EOS = 1, 2
+DECODERS = [Seq2SeqDecoder, Seq2SeqAttentionDecoder]
+
+
+def model_of(decoder=Seq2SeqAttentionDecoder, num_layers=2, dropout=0.0):
+    torch.manual_seed(1)
+    sizes = (E, H, num_layers, dropout)
+    return EncoderDecoder(Seq2SeqEncoder(M, *sizes), decoder(N, *sizes))
+
+
+def batch():
+    return torch.randint(M, (B, S)), torch.randint(N, (B, T))
+
+
+def books_loop(d2l, decoder, X, enc_outputs, hidden_state, lens):
+    """The decoder of D2L 11.4, step by step, on the book's own layers."""
+    attention = d2l.AdditiveAttention(H, 0.0)
+    rnn = nn.GRU(E + H, H, len(hidden_state))
+    attention(hidden_state[-1][:, None], enc_outputs, enc_outputs, lens)  # makes its weights
+    attention.load_state_dict(decoder.attention.state_dict(), strict=True)
+    rnn.load_state_dict(decoder.rnn.state_dict(), strict=True)
+    outputs, weights = [], []
+    for x in decoder.embedding(X).permute(1, 0, 2):
+        query = hidden_state[-1].unsqueeze(1)
+        context = attention(query, enc_outputs, enc_outputs, lens)
+        x = torch.cat((context, x.unsqueeze(1)), dim=-1)
+        out, hidden_state = rnn(x.permute(1, 0, 2), hidden_state)
+        outputs.append(out)
+        weights.append(attention.attention_weights)
+    logits = decoder.dense(torch.cat(outputs)).permute(1, 0, 2)
+    return logits, hidden_state, torch.cat(weights, dim=1)
+
+
+@pytest.mark.parametrize("num_layers", [1, 2])
+@pytest.mark.parametrize("lens", [LENS, None], ids=["padded", "full"])
+def test_attention_decoder_is_the_books_loop(num_layers, lens):
+    model, (source, target) = model_of(num_layers=num_layers), batch()
+    encoded = model.encoder(source, lens)
+    state = model.decoder.init_state(encoded, lens)
+    logits, state, weights = model.decoder(target, state, need_weights=True)
+    values = encoded[0].transpose(0, 1)
+    expected = books_loop(load_d2l(), model.decoder, target, values, encoded[1], lens)
+    for actual, wanted in zip((logits, state[1], weights), expected, strict=True):
+        assert_close(actual, wanted, atol=1e-5, rtol=1e-5)
+    assert_close(model.decoder.attention_weights, weights.detach())
+
+
+def test_encoder_is_the_books_where_nothing_is_padded():
+    book = load_d2l().Seq2SeqEncoder(M, E, H, 2)
+    encoder = Seq2SeqEncoder(M, E, H, 2)
+    weights = {name.replace("rnn.rnn", "rnn"): value for name, value in book.state_dict().items()}
+    encoder.load_state_dict(weights, strict=True)
+    source, _ = batch()
+    assert_close(encoder(source), book(source))
+    assert_close(encoder(source, torch.full((B,), S)), book(source))
+
+
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_encoder_in_both_directions_is_two_grus(num_layers):
+    encoder = Seq2SeqEncoder(M, E, H, num_layers, bidirectional=True)
+    source, _ = batch()
+    outputs, state = encoder(source, LENS)
+    assert outputs.shape == (S, B, H) and state.shape == (num_layers, B, H)
+    for b, length in enumerate(LENS.tolist()):  # each sentence alone, without padding
+        alone, hidden = encoder.rnn(encoder.embedding(source[b, :length]))
+        assert_close(outputs[:length, b], alone)
+        assert (outputs[length:, b] == 0).all()
+        # The last state of each direction: at the last word, and at the first.
+        assert_close(state[-1, b], torch.cat([alone[-1, : H // 2], alone[0, H // 2 :]]))
+        assert_close(state[:, b], hidden.reshape(num_layers, H))
+    # The first word's state knows the last word, the other way round too.
+    changed = source.clone()
+    changed[0, -1] = (changed[0, -1] + 1) % M
+    other, _ = encoder(changed, LENS)
+    assert not torch.equal(other[0, 0, H // 2 :], outputs[0, 0, H // 2 :])
+    assert torch.equal(other[0, 0, : H // 2], outputs[0, 0, : H // 2]) == (num_layers == 1)
+
+
+def test_two_directions_share_the_units_evenly():
+    with pytest.raises(ValueError, match="num_hiddens must be even .* got 7"):
+        Seq2SeqEncoder(M, E, 7, 1, bidirectional=True)
+
+
+def test_gru_cell_is_pytorchs():
+    cell, x, hidden = nn.GRUCell(E, H), torch.randn(B, E), torch.randn(B, H)
+    from_input = x @ cell.weight_ih.T + cell.bias_ih
+    from_hidden = hidden @ cell.weight_hh.T + cell.bias_hh
+    assert_close(gru_cell(from_input, from_hidden, hidden), cell(x, hidden))
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+class TestBothDecoders:
+    def test_shapes(self, decoder):
+        model, (source, target) = model_of(decoder), batch()
+        assert model(source, target, LENS).shape == (B, T, N)
+
+    def test_padding_of_the_source_changes_nothing(self, decoder):
+        model, (source, target) = model_of(decoder), batch()
+        expected = model(source, target, LENS)
+        for b, length in enumerate(LENS):
+            source[b, length:] = (source[b, length:] + 1) % M
+        assert_close(model(source, target, LENS), expected, atol=0, rtol=0)
+        wider = torch.cat((source, source[:, :3]), dim=1)
+        assert_close(model(wider, target, LENS), expected)
+
+    def test_a_sentence_alone_is_the_same_as_in_a_batch(self, decoder):
+        model, (source, target) = model_of(decoder), batch()
+        together = model(source, target, LENS)
+        for b, length in enumerate(LENS):
+            alone = model(source[b : b + 1, :length], target[b : b + 1], LENS[b : b + 1])
+            assert_close(together[b], alone[0])
+
+    def test_later_targets_change_nothing_before_them(self, decoder):
+        model, (source, target) = model_of(decoder), batch()
+        before = model(source, target, LENS)
+        target[:, 3:] = (target[:, 3:] + 1) % N
+        after = model(source, target, LENS)
+        assert torch.equal(before[:, :3], after[:, :3])
+        assert not torch.equal(before[:, 3:], after[:, 3:])
+
+    def test_step_by_step_is_all_at_once(self, decoder):
+        model, (source, target) = model_of(decoder), batch()
+        state = model.decoder.init_state(model.encoder(source, LENS), LENS)
+        whole, last = model.decoder(target, state)
+        steps = []
+        for t in range(T):
+            logits, state = model.decoder(target[:, t : t + 1], state)
+            steps.append(logits)
+        assert_close(torch.cat(steps, dim=1), whole)
+        assert_close(state[1], last[1])
+
+    def test_every_parameter_learns(self, decoder):
+        model, (source, target) = model_of(decoder), batch()
+        loss = sequence_loss(model(source, target, LENS), target, torch.tensor([5, 3, 1]))
+        loss.backward()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
+
+    def test_dropout_acts_in_training_only(self, decoder):
+        model, (source, target) = model_of(decoder, dropout=0.5), batch()
+        assert not torch.equal(model(source, target, LENS), model(source, target, LENS))
+        model.eval()
+        assert torch.equal(model(source, target, LENS), model(source, target, LENS))
+
+    def test_copies_and_pickles(self, decoder):
+        model, (source, target) = model_of(decoder), batch()
+        expected = model(source, target, LENS)
+        for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            assert torch.equal(other(source, target, LENS), expected)
+
+    @pytest.mark.parametrize("length", [0, 1])
+    def test_very_short_sentences(self, decoder, length):
+        model, (source, target) = model_of(decoder), batch()
+        logits = model(source, target, torch.tensor([length, 7, 7]))
+        logits.sum().backward()
+        assert logits.isfinite().all()
+        assert all(p.grad.isfinite().all() for p in model.parameters())
+
+    def test_greedy_is_the_argmax_of_teacher_forcing_on_itself(self, decoder):
+        model, (source, _) = model_of(decoder), batch()
+        found = greedy_decode(model, source, LENS, bos=BOS, eos=EOS, max_len=9)
+        fed = torch.cat((torch.full((B, 1), BOS), found.tokens[:, :-1]), dim=1)
+        log_probs = model(source, fed, LENS).log_softmax(dim=-1)
+        for b, sentence in enumerate(found.sentences()):
+            end = min(len(sentence) + 1, found.tokens.shape[1])
+            best = log_probs[b, :end].max(dim=-1)
+            assert found.tokens[b, :end].tolist() == best.indices.tolist()
+            assert found.scores[b].item() == pytest.approx(best.values.sum().item(), abs=1e-4)
+            assert (found.tokens[b, end:] == EOS).all() and EOS not in sentence
+
+    def test_beam_of_one_is_greedy(self, decoder):
+        model, (source, _) = model_of(decoder), batch()
+        options = dict(bos=BOS, eos=EOS, max_len=9)
+        greedy = greedy_decode(model, source, LENS, **options)
+        beam = beam_search(model, source, LENS, beam_size=1, length_penalty=0.0, **options)
+        assert beam.sentences() == greedy.sentences()
+        assert_close(beam.scores, greedy.scores)
+
+    @pytest.mark.parametrize("length_penalty", [0.0, 0.75])
+    def test_a_wide_beam_finds_the_best_of_all_sentences(self, decoder, length_penalty):
+        words, longest = 4, 3
+        torch.manual_seed(2)
+        sizes = (E, H, 1)
+        model = EncoderDecoder(Seq2SeqEncoder(M, *sizes), decoder(words, *sizes))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.mul_(4)  # sharper, so that the best is clearly the best
+        source, _ = batch()
+        found = beam_search(
+            model, source, LENS, bos=BOS, eos=EOS, max_len=longest,
+            beam_size=words**longest, length_penalty=length_penalty,
+        )  # fmt: skip
+        for b in range(B):
+            every = {}
+            for sentence in itertools.product(range(words), repeat=longest):
+                end = sentence.index(EOS) + 1 if EOS in sentence else longest
+                fed = torch.tensor([[BOS, *sentence[: end - 1]]])
+                log_probs = model(source[b : b + 1], fed, LENS[b : b + 1])[0].log_softmax(-1)
+                score = sum(log_probs[i, sentence[i]].item() for i in range(end))
+                every[sentence[:end]] = score / end**length_penalty
+            best = max(every, key=every.get)
+            assert found.sentences()[b] == [word for word in best if word != EOS]
+            assert found.scores[b].item() == pytest.approx(every[best], abs=1e-4)
+
+
+def test_weights_of_a_search_belong_to_its_tokens():
+    model, (source, _) = model_of(), batch()
+    options = dict(bos=BOS, eos=EOS, max_len=6)
+    for search, wide in ((greedy_decode, {}), (beam_search, {"beam_size": 5})):
+        without = search(model, source, LENS, **options, **wide)
+        found = search(model, source, LENS, **options, **wide, need_weights=True)
+        assert without.weights is None and torch.equal(without.tokens, found.tokens)
+        assert found.weights.shape == (B, found.tokens.shape[1], S)
+        fed = torch.cat((torch.full((B, 1), BOS), found.tokens[:, :-1]), dim=1)
+        _, weights = model(source, fed, LENS, need_weights=True)
+        for b, length in enumerate(found.lens.tolist()):
+            assert_close(found.weights[b, :length], weights[b, :length])
+            assert (found.weights[b, :, LENS[b] :] == 0).all()
+
+
+def test_the_loss_by_hand_and_blind_to_padding():
+    logits = torch.log(torch.tensor([[[0.5, 0.5], [0.25, 0.75]], [[0.9, 0.1], [0.5, 0.5]]]))
+    labels, lens = torch.tensor([[0, 0], [1, 0]]), torch.tensor([2, 1])
+    expected = -(math.log(0.5) + math.log(0.25) + math.log(0.1)) / 3
+    assert sequence_loss(logits, labels, lens).item() == pytest.approx(expected, rel=1e-5)
+    logits[1, 1] = math.nan
+    logits.requires_grad_()
+    loss = sequence_loss(logits, labels, lens)
+    loss.backward()
+    assert loss.item() == pytest.approx(expected, rel=1e-5)
+    assert logits.grad[1, 1].tolist() == [0.0, 0.0] and logits.grad.isfinite().all()
+    assert sequence_loss(logits, labels, torch.tensor([0, 0])) == 0
+
+
+def test_errors():
+    model, (source, _) = model_of(), batch()
+    with pytest.raises(ValueError, match=r"labels must have shape \(3, 5\) .* got \(3, 7\)"):
+        sequence_loss(torch.zeros(B, T, N), source, LENS)
+    with pytest.raises(RuntimeError, match="call the decoder first"):
+        _ = model.decoder.attention_weights
+    with pytest.raises(ValueError, match="between 0 and the number of keys, 7"):
+        model.decoder.init_state(model.encoder(source), torch.tensor([8, 1, 1]))
+    for search in (greedy_decode, beam_search):
+        with pytest.raises(ValueError, match="max_len must be 1 or more, got 0"):
+            search(model, source, LENS, bos=BOS, eos=EOS, max_len=0)
+    with pytest.raises(ValueError, match="beam_size must be 1 or more, got 0"):
+        beam_search(model, source, LENS, bos=BOS, eos=EOS, max_len=3, beam_size=0)

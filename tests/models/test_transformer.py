@@ -1,0 +1,364 @@
+"""The Transformer, against PyTorch's and the book's blocks and by what must never matter."""
+
+import copy
+import math
+import pickle
+
+import pytest
+import torch
+from d2l_oracle import load_d2l
+from torch import nn
+from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from d2l_attention import (
+    AddNorm,
+    PositionWiseFFN,
+    TransformerDecoder,
+    TransformerDecoderBlock,
+    TransformerEncoder,
+    TransformerEncoderBlock,
+    causal_mask,
+    length_mask,
+)
+from d2l_attention.models.seq2seq import EncoderDecoder, guidance_loss, sequence_loss
+
+# As many heads as sentences: a mask that falls on the wrong axis still has the right size.
+B, H, S, T, D, FFN, N, M = 3, 3, 7, 5, 12, 17, 11, 13  # N target words, M source words
+LENS = torch.tensor([7, 2, 4])
+BOS, EOS = 1, 2
+NORMS = pytest.mark.parametrize("pre_norm", [False, True], ids=["post-norm", "pre-norm"])
+
+
+def model_of(pre_norm=False, dropout=0.0, positions=None, dtype=torch.float32):
+    torch.manual_seed(1)
+    sizes = (D, FFN, H, 2, dropout)
+    make = positions or (lambda: None)
+    encoder = TransformerEncoder(M, *sizes, pre_norm=pre_norm, positions=make())
+    decoder = TransformerDecoder(N, *sizes, pre_norm=pre_norm, positions=make())
+    return EncoderDecoder(encoder, decoder).to(dtype)
+
+
+def batch():
+    return torch.randint(M, (B, S)), torch.randint(N, (B, T))
+
+
+@pytest.fixture(params=[False, True], ids=["post-norm", "pre-norm"])
+def model(request):
+    return model_of(request.param)
+
+
+def as_pytorch(attention):
+    """The weights of our attention under PyTorch's names."""
+    projections = [attention.W_q, attention.W_k, attention.W_v]
+    weights = {
+        "in_proj_weight": torch.cat([layer.weight for layer in projections]),
+        "out_proj.weight": attention.W_o.weight,
+        "in_proj_bias": torch.zeros(3 * D),
+        "out_proj.bias": torch.zeros(D),
+    }
+    if attention.W_o.bias is not None:
+        weights["in_proj_bias"] = torch.cat([layer.bias for layer in projections])
+        weights["out_proj.bias"] = attention.W_o.bias
+    return weights
+
+
+def copy_block(block, layer, attentions):
+    """Load our block into PyTorch's; ``attentions``: their name for each of our attentions."""
+    weights = {}
+    for ours, theirs in attentions.items():
+        parts = as_pytorch(getattr(block, ours))
+        weights |= {f"{theirs}.{name}": value for name, value in parts.items()}
+    for i in range(1, len(attentions) + 2):
+        norm = getattr(block, f"addnorm{i}").ln
+        weights |= {f"norm{i}.weight": norm.weight, f"norm{i}.bias": norm.bias}
+    for i in (1, 2):
+        dense = getattr(block.ffn, f"dense{i}")
+        weights |= {f"linear{i}.weight": dense.weight, f"linear{i}.bias": dense.bias}
+    layer.load_state_dict(weights, strict=True)
+    return layer
+
+
+@NORMS
+class TestAgainstPyTorch:
+    @pytest.mark.parametrize("lens", [None, LENS], ids=["full", "padded"])
+    def test_encoder_block(self, pre_norm, lens):
+        block = TransformerEncoderBlock(D, FFN, H, 0.0, True, pre_norm=pre_norm)
+        layer = nn.TransformerEncoderLayer(D, H, FFN, 0.0, batch_first=True, norm_first=pre_norm)
+        copy_block(block, layer, {"attention": "self_attn"})
+        X = torch.randn(B, S, D)
+        hidden = None if lens is None else ~length_mask(lens, S)[:, 0]
+        assert_close(block(X, lens), layer(X, src_key_padding_mask=hidden))
+
+    @pytest.mark.parametrize("lens", [None, LENS], ids=["full", "padded"])
+    def test_decoder_block(self, pre_norm, lens):
+        block = TransformerDecoderBlock(D, FFN, H, 0.0, 0, pre_norm=pre_norm)
+        layer = nn.TransformerDecoderLayer(D, H, FFN, 0.0, batch_first=True, norm_first=pre_norm)
+        copy_block(block, layer, {"attention1": "self_attn", "attention2": "multihead_attn"})
+        X, memory = torch.randn(B, T, D), torch.randn(B, S, D)
+        hidden = None if lens is None else ~length_mask(lens, S)[:, 0]
+        expected = layer(X, memory, tgt_mask=~causal_mask(T), memory_key_padding_mask=hidden)
+        assert_close(block(X, [memory, lens, [None]])[0], expected)
+
+    def test_a_stack_ends_on_a_norm(self, pre_norm):
+        encoder = model_of(pre_norm).encoder
+        X = encoder.embed(torch.randint(M, (B, S)))
+        expected = X
+        for block in encoder.blks:
+            expected = block(expected, LENS)
+        if pre_norm:
+            expected = nn.functional.layer_norm(expected, (D,))
+        encoder.embed = lambda tokens: X
+        assert_close(encoder(torch.zeros(B, S, dtype=torch.long), LENS), expected)
+        # Whichever norm it is, what leaves the stack is normalised.
+        assert_close(expected.mean(dim=-1), torch.zeros(B, S), atol=1e-5, rtol=0)
+        assert_close(expected.var(dim=-1, correction=0), torch.ones(B, S), atol=1e-2, rtol=0)
+
+
+class TestAgainstTheBook:
+    @pytest.mark.parametrize("use_bias", [False, True])
+    def test_a_checkpoint_of_the_encoder_loads(self, use_bias):
+        book = load_d2l().TransformerEncoder(M, D, FFN, H, 2, 0.0, use_bias)
+        encoder = TransformerEncoder(M, D, FFN, H, 2, 0.0, use_bias)
+        X = torch.randint(M, (B, S))
+        expected = book(X, LENS)
+        encoder.load_state_dict(book.state_dict(), strict=True)
+        assert_close(encoder(X, LENS), expected, atol=1e-5, rtol=1e-5)
+        for weights, books in zip(encoder.attention_weights, book.attention_weights, strict=True):
+            assert_close(weights, books.reshape(B, H, S, S), atol=1e-5, rtol=1e-5)
+        book.load_state_dict(encoder.state_dict(), strict=True)
+
+    def test_its_calls(self):
+        # As in sections 11.7.2 to 11.7.5, the state written out.
+        X = torch.ones(2, 100, 24)
+        assert PositionWiseFFN(4, 8)(torch.ones(2, 3, 4)).shape == (2, 3, 8)
+        assert AddNorm([3, 4], 0.5)(torch.ones(2, 3, 4), torch.ones(2, 3, 4)).shape == (2, 3, 4)
+        lens = torch.tensor([3, 2])
+        encoded = TransformerEncoderBlock(24, 48, 8, 0.5)(X, lens)
+        output, state = TransformerDecoderBlock(24, 48, 8, 0.5, 0)(X, [encoded, lens, [None]])
+        assert encoded.shape == output.shape == X.shape
+        assert len(state) == 3
+
+    def test_names_of_the_decoder(self):
+        names = {name.removeprefix("blks.block1.") for name in model_of().decoder.state_dict()}
+        attentions = {f"attention{i}.W_{w}.weight" for i in (1, 2) for w in "qkvo"}
+        norms = {f"addnorm{i}.ln.{part}" for i in (1, 2, 3) for part in ("weight", "bias")}
+        ffn = {f"ffn.dense{i}.{part}" for i in (1, 2) for part in ("weight", "bias")}
+        outside = {"embedding.weight", "dense.weight", "dense.bias"}
+        expected = attentions | norms | ffn | outside
+        assert {name for name in names if not name.startswith("blks")} == expected
+
+
+class TestEncoderAndDecoder:
+    def test_shapes(self, model):
+        source, target = batch()
+        assert model.encoder(source, LENS).shape == (B, S, D)
+        assert model(source, target, LENS).shape == (B, T, N)
+
+    @pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+    def test_later_targets_change_nothing_before_them(self, model, training):
+        model.train(training)
+        source, target = batch()
+        before = model(source, target, LENS)
+        target[:, 3:] = (target[:, 3:] + 1) % N
+        after = model(source, target, LENS)
+        assert torch.equal(before[:, :3], after[:, :3])
+        assert not torch.isclose(before[:, 3:], after[:, 3:]).all(dim=-1).any()
+
+    def test_padding_of_the_source_changes_nothing(self, model):
+        source, target = batch()
+        expected = model(source, target, LENS)
+        for b, length in enumerate(LENS):
+            source[b, length:] = (source[b, length:] + 1) % M
+        assert torch.equal(model(source, target, LENS), expected)
+        wider = torch.cat((source, source[:, :3]), dim=1)
+        assert_close(model(wider, target, LENS), expected)
+
+    @pytest.mark.parametrize("garbage", [math.nan, math.inf])
+    def test_nan_in_padding_changes_nothing_not_even_gradients(self, model, garbage):
+        source, target = batch()
+        padding = ~length_mask(LENS, S)[:, 0]
+        source = source.clamp(max=M - 2).masked_fill(padding, M - 1)
+        results = []
+        for value in (0.0, garbage):
+            with torch.no_grad():
+                model.encoder.embedding.weight[M - 1] = value
+            model.zero_grad()
+            logits = model(source, target, LENS)
+            logits.square().sum().backward()
+            results.append([logits, *(parameter.grad for parameter in model.parameters())])
+        for one, other in zip(*results, strict=True):
+            assert one.isfinite().all() and torch.equal(one, other)
+
+    def test_nan_in_the_padding_of_encoder_outputs(self, model):
+        target, encoded = batch()[1], torch.randn(B, S, D)
+        padding = ~length_mask(LENS, S)[:, 0]
+        results = []
+        for value in (0.0, math.nan):
+            encoded[padding] = value
+            model.zero_grad()
+            logits, _ = model.decoder(target, model.decoder.init_state(encoded, LENS))
+            logits.square().sum().backward()
+            grads = (parameter.grad for parameter in model.decoder.parameters())
+            results.append([logits, *grads])
+        for one, other in zip(*results, strict=True):
+            assert one.isfinite().all() and torch.equal(one, other)
+
+    def test_a_sentence_alone_is_the_same_as_in_a_batch(self, model):
+        source, target = batch()
+        together = model(source, target, LENS)
+        for b, length in enumerate(LENS):
+            alone = model(source[b : b + 1, :length], target[b : b + 1], LENS[b : b + 1])
+            assert_close(together[b], alone[0])
+
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+    def test_dtypes(self, dtype):
+        source, target = batch()
+        expected, logits = (model_of(dtype=d)(source, target, LENS) for d in (torch.double, dtype))
+        assert logits.dtype == dtype
+        tolerance = {torch.float64: 0, torch.float32: 1e-5}.get(dtype, 0.1)
+        assert_close(logits.double(), expected, atol=tolerance, rtol=tolerance)
+
+    @pytest.mark.parametrize("length", [0, 1])
+    def test_very_short_sentences(self, model, length):
+        source, target = batch()
+        logits = model(source, target, torch.tensor([length, 7, 7]))
+        logits.sum().backward()
+        assert logits.isfinite().all()
+        assert all(p.grad.isfinite().all() for p in model.parameters())
+
+    def test_every_parameter_learns_from_the_first_step_on(self, model):
+        # The optimizer is made before the model has seen anything.
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        before = copy.deepcopy(model.state_dict())
+        source, target = batch()
+        sequence_loss(model(source, target, LENS), target, torch.tensor([5, 3, 1])).backward()
+        optimizer.step()
+        for name, value in model.state_dict().items():
+            assert not torch.equal(value, before[name]), name
+
+    def test_dropout_acts_in_training_only(self):
+        model, (source, target) = model_of(dropout=0.5), batch()
+        assert not torch.equal(model(source, target, LENS), model(source, target, LENS))
+        model.eval()
+        expected = model_of().eval()(source, target, LENS)
+        assert_close(model(source, target, LENS), expected)
+
+    def test_copies_and_pickles(self, model):
+        source, target = batch()
+        expected = model(source, target, LENS)
+        for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+            assert torch.equal(other(source, target, LENS), expected)
+
+    def test_compiled_in_one_graph(self):
+        torch.compiler.reset()
+        model, (source, target) = model_of(), batch()
+        compiled = torch.compile(model, backend="eager", fullgraph=True)
+        assert_close(compiled(source, target, LENS), model(source, target, LENS))
+
+
+class TestWeights:
+    def test_those_of_guidance(self, model):
+        source, target = batch()
+        expected = model(source, target, LENS)
+        logits, weights = model(source, target, LENS, need_weights=True)
+        assert_close(logits, expected)
+        assert weights.shape == (B, T, S)
+        assert_close(weights.sum(dim=-1), torch.ones(B, T))
+        assert (weights[~length_mask(LENS, S).expand(B, T, S)] == 0).all()
+        assert_close(model.decoder.attention_weights, weights.detach())
+        guidance_loss(weights, torch.rand(B, T, S) < 0.3).backward()
+        last = model.decoder.blks[-1].attention2
+        assert last.W_q.weight.grad.abs().sum() > 0 and last.W_k.weight.grad.abs().sum() > 0
+
+    def test_of_all_heads(self, model):
+        source, target = batch()
+        model(source, target, LENS)
+        decoder = model.decoder
+        for weights in model.encoder.attention_weights:
+            assert weights.shape == (B, H, S, S)
+            hidden = ~length_mask(LENS, S)[:, None].expand(weights.shape)
+            assert (weights[hidden] == 0).all()
+        for weights in decoder.self_attention_weights:
+            assert weights.shape == (B, H, T, T)
+            assert (weights[~causal_mask(T).expand(weights.shape)] == 0).all()
+        for weights in decoder.cross_attention_weights:
+            assert weights.shape == (B, H, T, S)
+        assert_close(decoder.attention_weights, decoder.cross_attention_weights[1].mean(dim=1))
+        every = (model.encoder.attention_weights, decoder.self_attention_weights)
+        for weights in (*every[0], *every[1], *decoder.cross_attention_weights):
+            assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:-1]))
+
+    def test_no_matrix_of_weights_unless_they_are_asked_for(self):
+        class Largest(TorchDispatchMode):
+            numel = 0
+
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                result = func(*args, **(kwargs or {}))
+                for part in result if isinstance(result, tuple | list) else [result]:
+                    if isinstance(part, torch.Tensor):
+                        self.numel = max(self.numel, part.numel())
+                return result
+
+        model, n = model_of(), 400
+        sentences = torch.randint(N, (1, n))
+        with Largest() as largest:
+            model(sentences, sentences, torch.tensor([n // 2])).sum().backward()
+        assert largest.numel < n * n / 4
+        with Largest() as largest:
+            model(sentences, sentences, torch.tensor([n // 2]), need_weights=True)
+        assert largest.numel >= H * n * n
+
+
+def test_pre_norm_and_post_norm_by_hand():
+    X, Y = torch.tensor([[1.0, 3.0]]), torch.tensor([[4.0, 0.0]])
+    after, before = AddNorm(2, 0.0), AddNorm(2, 0.0, pre_norm=True)
+    assert torch.equal(after.before(X), X)
+    assert_close(after(X, Y), torch.tensor([[1.0, -1.0]]))  # 5 and 3, normalised
+    assert_close(before.before(X), torch.tensor([[-1.0, 1.0]]))
+    assert torch.equal(before(X, Y), torch.tensor([[5.0, 3.0]]))
+
+
+def test_dropout_falls_on_the_sublayer_alone():
+    X, Y = torch.full((50, 40), 3.0), torch.ones(50, 40)
+    layer = AddNorm(40, 0.5, pre_norm=True)
+    assert layer(X, Y).unique().tolist() == [3.0, 5.0]  # 1 is dropped, or doubled
+    assert layer.eval()(X, Y).unique().tolist() == [4.0]
+    post, seed = AddNorm(40, 0.5), torch.get_rng_state()
+    dropped = nn.functional.dropout(Y, 0.5)
+    torch.set_rng_state(seed)
+    assert_close(post(X, Y), nn.functional.layer_norm(X + dropped, (40,)))
+
+
+def test_errors():
+    model, (source, target) = model_of(), batch()
+    encoded = model.encoder(source, LENS)
+    state = model.decoder.init_state(encoded, LENS)
+    with pytest.raises(ValueError, match="num_blks must be 1 or more, got 0"):
+        TransformerEncoder(M, D, FFN, H, 0, 0.0)
+    with pytest.raises(ValueError, match="num_hiddens=12 and num_heads=5"):
+        TransformerDecoder(N, D, FFN, 5, 1, 0.0)
+    with pytest.raises(ValueError, match=r"dropout must lie in \[0, 1\), got 1"):
+        TransformerEncoder(M, D, FFN, H, 1, 1)
+    with pytest.raises(ValueError, match=r"token numbers, \(B, n\), got torch.float32 .*\(3, 7\)"):
+        model.encoder(source.float(), LENS)
+    with pytest.raises(ValueError, match=r"token numbers, \(B, n\), got torch.int64 .*\(3,\)"):
+        model.decoder(target[0, :B], state)
+    with pytest.raises(ValueError, match="between 0 and the number of keys, 7"):
+        model.encoder(source, torch.tensor([8, 1, 1]))
+    with pytest.raises(ValueError, match="between 0 and the number of keys, 7"):
+        model.decoder.init_state(encoded, torch.tensor([8, 1, 1]))
+    with pytest.raises(ValueError, match=r"enc_outputs .* \(B, n, 12\), got \(3, 7, 11\)"):
+        model.decoder.init_state(torch.zeros(B, S, 11), LENS)
+    with pytest.raises(ValueError, match="as many rows as the state, 3, got 2"):
+        model.decoder(target[:2], state)
+    with pytest.raises(ValueError, match=r"X must have shape \(B, n, 12\), got \(3, 5, 11\)"):
+        model.decoder.blks[0](torch.zeros(B, T, 11), state)
+    with pytest.raises(ValueError, match=r"X must have shape \(B, n, 12\), got \(3, 12\)"):
+        model.encoder.blks[0](torch.zeros(B, D))
+    with pytest.raises(ValueError, match=r"got \(3, 1\) and \(3, 2\)"):
+        AddNorm(2, 0.0)(torch.zeros(3, 1), torch.zeros(3, 2))
+    with pytest.raises(ValueError, match="positions 0 to 1000 do not fit max_len=1000"):
+        model.encoder(torch.zeros(1, 1001, dtype=torch.long))
+    with pytest.raises(RuntimeError, match="no attention weights yet"):
+        _ = model_of().decoder.attention_weights

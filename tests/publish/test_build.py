@@ -1,0 +1,98 @@
+"""What `make notebooks` runs again, and where it keeps the outputs that are there."""
+
+import importlib.util
+from pathlib import Path
+
+import nbformat
+import pytest
+
+BUILD = Path(__file__).resolve().parents[2] / "notebooks" / "publish" / "build.py"
+TEXT = """\
+# %% [markdown] slideshow={"slide_type": "slide"}
+# Six is a number.
+
+# %% slideshow={"slide_type": "subslide"}
+print(2 * 3)
+
+# %% slideshow={"slide_type": "subslide"}
+print(2 + 3)
+"""
+
+
+@pytest.fixture(scope="module")
+def build():
+    spec = importlib.util.spec_from_file_location("build", BUILD)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def stored(build, tmp_path):
+    """A notebook that was run, as a file, beside its text."""
+    text = tmp_path / "99_six.py"
+    text.write_text(TEXT)
+    notebook = build.read_text(text)
+    for number, cell in enumerate(notebook.cells[1:], start=1):
+        cell.execution_count = number
+        cell.outputs = [nbformat.v4.new_output("stream", text=f"output {number}\n")]
+    notebook.metadata.widgets = {"state": "of the views"}
+    build.write(notebook, tmp_path / "99_six.ipynb")
+    return tmp_path / "99_six.ipynb"
+
+
+def changed(build, stored, old, new):
+    text = stored.with_suffix(".py")
+    assert old in TEXT
+    text.write_text(TEXT.replace(old, new))
+    return build.read_text(text)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Six is a number.", "Six is a number.\n\n# %% [markdown]\n# So is seven."),
+        ('{"slide_type": "subslide"}\nprint(2 * 3)', '{"slide_type": "skip"}\nprint(2 * 3)'),
+        ("# %% slideshow", '# %% tags=["hide-input"] slideshow'),
+    ],
+    ids=["prose", "slide type", "tag"],
+)
+def test_outputs_stay_where_the_code_is_the_same(build, stored, old, new):
+    notebook = changed(build, stored, old, new)
+    assert not build.is_current(notebook, stored)
+    assert build.keep_outputs(notebook, stored)
+    kept = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.outputs[0].text for cell in kept] == ["output 1\n", "output 2\n"]
+    assert [cell.execution_count for cell in kept] == [1, 2]
+    assert notebook.metadata.widgets == {"state": "of the views"}
+    build.write(notebook, stored)
+    assert build.is_current(notebook, stored)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("2 * 3", "2 * 4"),
+        ("print(2 * 3)", "print(2 * 3)\n\n# %%\nprint(7)"),
+        ("# %% slideshow", '# %% tags=["raises-exception"] slideshow'),
+    ],
+    ids=["other code", "one more cell", "may fail"],
+)
+def test_other_code_is_run(build, stored, old, new):
+    assert not build.keep_outputs(changed(build, stored, old, new), stored)
+
+
+def test_what_was_never_run_is_run(build, stored):
+    notebook = nbformat.read(stored, as_version=4)
+    notebook.cells[-1].execution_count = None
+    build.write(notebook, stored)
+    assert not build.keep_outputs(build.read_text(stored.with_suffix(".py")), stored)
+    stored.unlink()
+    assert not build.keep_outputs(build.read_text(stored.with_suffix(".py")), stored)
+
+
+@pytest.mark.parametrize("content", ["<<<<<<< HEAD", "[]", '{"cells": [{}]}'])
+def test_a_damaged_notebook_is_made_anew(build, stored, content):
+    notebook = build.read_text(stored.with_suffix(".py"))
+    stored.write_text(content)
+    assert not build.is_current(notebook, stored) and not build.keep_outputs(notebook, stored)

@@ -1,0 +1,225 @@
+"""The site holds the whole course, every link in it leads somewhere, and nothing leaves it."""
+
+import json
+import re
+from importlib import import_module
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from site_build import CHAPTERS, ROOT, WITH_SLIDES, build_site
+
+MODULES = ["", ".data", ".training", ".models.decoding", ".training.evaluation", ".exercises"]
+MODULES += [".views", ".views.plots", ".variants", ".scale.parallel"]
+LOADS = {"script": "src", "link": "href", "img": "src", "source": "src", "iframe": "src"}
+STATE = "application/vnd.jupyter.widget-state+json"
+
+chapters = pytest.mark.parametrize("name", CHAPTERS)
+
+
+def source_files():
+    """The files below notebooks/, without Python's caches."""
+    return {file for file in (ROOT / "notebooks").rglob("*.*") if file.suffix != ".pyc"}
+
+
+@pytest.fixture(scope="module")
+def files_before():
+    return source_files()
+
+
+@pytest.fixture(scope="module")
+def site(files_before, tmp_path_factory):
+    return build_site(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    """Address -> page, as parsed. (In _static, the theme leaves a template of its own.)"""
+    return {
+        str(path.relative_to(site)): BeautifulSoup(path.read_text("utf-8"), "html.parser")
+        for path in site.rglob("*.html")
+        if "_static" not in path.parts
+    }
+
+
+@pytest.fixture
+def page(pages, name):
+    return pages[f"{name}.html"]
+
+
+@pytest.fixture
+def notebook(name):
+    return nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
+
+
+def test_building_the_site_leaves_nothing_among_its_sources(site, files_before):
+    assert source_files() == files_before
+
+
+def test_the_pages_follow_each_other_from_the_start_page_on(pages):
+    order, address = ["index.html"], "index.html"
+    while link := pages[address].find("link", rel="next"):
+        following = str(Path(address).parent / link["href"])
+        back = pages[following].find("link", rel="prev")["href"]
+        assert Path(following).parent / back in (Path(address), Path("api", "..", address))
+        order.append(address := following)
+    expected = ["index", *CHAPTERS, "instructors", "api/index"]
+    assert order[: len(expected)] == [f"{name}.html" for name in expected]
+    assert {name for name in order if name.startswith("api/")} == {
+        name for name in pages if name.startswith("api/")
+    }
+
+
+def test_the_side_bar_of_every_page_names_the_chapters_in_order(pages):
+    for address, page in pages.items():
+        if address.startswith("slides/"):
+            continue
+        links = [Path(a.get("href")).stem for a in page.select("nav.bd-docs-nav a")]
+        here = "#" if address.removesuffix(".html") in CHAPTERS else None
+        expected = [name for name in CHAPTERS if f"{name}.html" != address or here is None]
+        assert [link for link in links if link in CHAPTERS] == expected, address
+
+
+def local_links(pages):
+    for address, page in pages.items():
+        for tag in page.find_all(["a", *LOADS]):
+            link = tag.get(LOADS.get(tag.name, "href"))
+            if link and not re.match(r"(https?|mailto|data):", link):
+                yield address, link
+
+
+def test_every_link_inside_the_site_leads_to_what_is_there(site, pages):
+    anchors = {address: {tag["id"] for tag in p.find_all(id=True)} for address, p in pages.items()}
+    lost, seen = [], 0
+    for address, link in local_links(pages):
+        parts = urlsplit(unquote(link))
+        target = (site / address).parent / parts.path if parts.path else site / address
+        seen += 1
+        if not target.resolve().is_file():
+            lost.append((address, link))
+        elif parts.fragment and target.suffix == ".html":
+            name = str(target.resolve().relative_to(site))
+            if parts.fragment not in anchors[name]:
+                lost.append((address, link))
+    assert lost == [] and seen > 1000
+
+
+def test_no_page_loads_anything_from_elsewhere(site, pages):
+    loaded = [
+        tag[LOADS[tag.name]]
+        for page in pages.values()
+        for tag in page.find_all(LOADS)
+        if tag.get(LOADS[tag.name])
+    ]
+    assert [address for address in loaded if re.match("(https?:)?//", address)] == []
+    elsewhere = r"(@import|url\()[\s\"']*(https?:)?//"
+    styles = [path for path in site.rglob("*.css") if re.search(elsewhere, path.read_text("utf-8"))]
+    assert styles == []
+    assert [
+        a for a, page in pages.items() if re.search(elsewhere, str(page.find_all("style")))
+    ] == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_the_reference_has_every_public_name(pages, module):
+    module = import_module(f"d2l_attention{module}")
+    names = getattr(module, "__all__", None) or [
+        name
+        for name, thing in vars(module).items()
+        if getattr(thing, "__module__", "") == module.__name__ and thing.__doc__
+    ]
+    described = {
+        tag["id"]
+        for address, page in pages.items()
+        if address.startswith("api/")
+        for tag in page.select("dt.sig[id]")
+    }
+    assert [name for name in names if f"{module.__name__}.{name}" not in described] == []
+
+
+def test_a_docstring_reads_as_its_author_meant_it(pages):
+    entry = pages["api/index.html"].find(id="d2l_attention.gaussian_score").parent
+    text = " ".join(entry.get_text(" ").split())
+    assert "-|q - k|^2 / (2 width^2): its softmax is" in text
+    fields = [tag.get_text() for tag in entry.select("dl.field-list dt")]
+    assert fields == ["Shape:", "Source:"]
+    shape = " ".join(entry.select_one("dl.field-list dd").get_text().split())
+    assert shape.startswith("queries (*, Q, D), keys (*, K, D) -> (*, Q, K).")
+    layer = pages["api/index.html"].find(id="d2l_attention.additive_score").parent
+    assert layer.select_one("a[href='#d2l_attention.AdditiveAttention']")
+
+
+def test_signs_of_docstrings_are_no_markup(pages):
+    for address, page in pages.items():
+        assert page.select(".problematic, .system-message") == [], address
+
+
+def test_the_search_knows_the_words_of_the_chapters(site):
+    text = (site / "searchindex.js").read_text("utf-8")
+    index = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    assert set(CHAPTERS) < set(index["docnames"])
+    chapter = index["docnames"].index("04_masked_softmax")
+    found = index["terms"]["causal"]
+    assert chapter in (found if isinstance(found, list) else [found])
+
+
+@chapters
+def test_a_chapter_offers_its_notebook_as_it_was_committed(site, page, name):
+    link = page.select_one(".chapter-links a[download]")
+    notebook = ROOT / "notebooks" / f"{name}.ipynb"
+    assert (site / link["href"]).read_bytes() == notebook.read_bytes()
+    assert Path(link["href"]).name == notebook.name
+
+
+@chapters
+def test_a_chapter_offers_its_slides_where_there_are_some(site, page, name):
+    links = [link["href"] for link in page.select(".chapter-links a:not([download])")]
+    assert links == ([f"slides/{name}.html"] if name == WITH_SLIDES else [])
+    assert all((site / link).is_file() for link in links)
+
+
+@chapters
+def test_every_cell_of_a_chapter_is_on_its_page(page, notebook):
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    shown = page.select("article div.cell")
+    assert len(shown) == len(code)
+    for cell, place in zip(code, shown, strict=True):
+        text = place.select_one(".cell_input pre").get_text()
+        assert text.split() == cell.source.split()
+    title = notebook.cells[0].source.splitlines()[0].removeprefix("# ")
+    assert page.select_one("article h1").get_text() == f"{title}#"
+
+
+@chapters
+def test_notes_for_the_lecturer_are_folded_away(page, notebook):
+    notes = [c for c in notebook.cells if c.metadata.slideshow.slide_type == "notes"]
+    folded = page.select("article details.lecturer")
+    assert len(folded) == len(notes) and not any(note.has_attr("open") for note in folded)
+    assert page.article.get_text().count("For the lecturer") == len(notes)
+
+
+@chapters
+def test_every_picture_of_a_chapter_says_what_it_shows(page, notebook):
+    pictures = page.select("article .cell_output img")
+    outputs = [o for cell in notebook.cells for o in cell.get("outputs", [])]
+    assert len(pictures) == sum("image/png" in o.get("data", {}) for o in outputs)
+    for picture in pictures:
+        alt = picture.get("alt", "")
+        assert len(alt) > 20 and not re.search(r"[*$`\\]|\.png$", alt), alt
+
+
+@chapters
+def test_views_that_draw_themselves_have_what_they_need(page, notebook):
+    """Their saved state is on the page; that of views that Python draws is not."""
+    outputs = [o for cell in notebook.cells for o in cell.get("outputs", [])]
+    texts = [str(o.get("data", {}).get("text/plain", "")) for o in outputs]
+    number = sum(text.startswith(("AttentionView(", "SentenceView(")) for text in texts)
+    places = page.select("article img.live-view")
+    models = [name[6:] for p in places for name in p["class"] if name.startswith("model-")]
+    saved = page.find_all("script", type=STATE)
+    assert len(set(models)) == number and len(saved) == min(number, 1)
+    states = json.loads(saved[0].string)["state"] if saved else {}
+    assert set(states) == set(models)
+    assert all(state["state"]["_esm"] for state in states.values())

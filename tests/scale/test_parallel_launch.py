@@ -1,0 +1,237 @@
+"""A process that fails, dies, stops or never starts is reported, and nothing is left behind."""
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+import torch
+import torch.distributed as dist
+
+from d2l_attention.scale.parallel import launch, run_processes
+
+LONG = 200  # seconds: an error that is not about time came long before
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_left():
+    yield
+    assert multiprocessing.active_children() == []
+    names = []
+    for child in psutil.Process().children(recursive=True):
+        # One may just have ended, or be another test's.
+        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if os.getsid(child.pid) == os.getsid(0):
+                names.append(" ".join(child.cmdline()))
+    assert [name for name in names if "spawn_main" in name] == []
+
+
+def total(number):
+    """The sum over the processes, with what the environment says."""
+    numbers = torch.tensor(number + dist.get_rank())
+    dist.all_reduce(numbers)
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+    return numbers, [os.environ[name] for name in names], torch.get_num_threads()
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_results_come_by_rank(size):
+    results = run_processes(total, size, timeout=LONG, number=10.0)
+    expected = torch.tensor(10.0 * size + size * (size - 1) / 2)
+    for rank, (numbers, environment, threads) in enumerate(results):
+        assert torch.equal(numbers, expected) and threads == 1
+        assert environment == [str(n) for n in (rank, rank, size, size)]
+
+
+def test_a_function_that_only_this_process_knows_works():
+    factor = 3
+
+    def multiply():
+        return factor * (1 + dist.get_rank())
+
+    assert run_processes(multiply, timeout=LONG) == [3, 6]
+
+
+# Each of these leaves process 0 in a collective that process 1 never joins.
+
+
+def raises():
+    raise KeyError("no such token")
+
+
+def dies():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def leaves_a_child_behind():
+    if os.fork() == 0:  # the child holds all pipes open that its parent had
+        os.setsid()  # nobody of ours: see ``nobody_is_left``
+        os.closerange(0, 3)
+        time.sleep(45)
+        os._exit(0)
+    os._exit(7)
+
+
+def exits():
+    sys.exit(3)
+
+
+FAILURES = {
+    raises: "process 1 of 2 raised KeyError: 'no such token'\n\nTraceback .*in raises\n",
+    dies: "process 1 of 2 was killed by SIGKILL",
+    leaves_a_child_behind: "process 1 of 2 ended with exit code 7 and without a result",
+    exits: "process 1 of 2 raised SystemExit: 3",
+}
+
+
+def one_fails(how):
+    if dist.get_rank() == 1:
+        dist.barrier()  # the other is past its start
+        return how()
+    dist.barrier()
+    dist.all_reduce(torch.zeros(1))
+
+
+@pytest.mark.parametrize("how", FAILURES, ids=lambda how: how.__name__)
+def test_the_first_failure_is_reported(how):
+    with pytest.raises(RuntimeError, match=f"(?s)^{FAILURES[how]}"):
+        run_processes(one_fails, 2, timeout=40, how=how)
+
+
+def returns_what_cannot_travel():
+    return threading.Lock()
+
+
+def test_a_result_that_cannot_travel():
+    with pytest.raises(RuntimeError, match="process 0 of 1 raised TypeError: cannot pickle"):
+        run_processes(returns_what_cannot_travel, 1, timeout=LONG)
+
+
+def stops():
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    dist.barrier()
+
+
+def test_who_is_late_is_asked_where_it_is():
+    place = "(?s)^no result within 15 s\nprocess 0 of 2 is at\n.*in stops\n.*barrier"
+    with pytest.raises(TimeoutError, match=f"{place}.*process 1 of 2 says nothing$"):
+        run_processes(stops, 2, timeout=15)
+
+
+@contextlib.contextmanager
+def second_process(monkeypatch, target, *arguments):
+    """Process 1 runs this in place of all that it should."""
+    start = launch.Member.start
+
+    def changed(member, task):
+        if member.rank == 0:
+            return start(member, task)
+        context = multiprocessing.get_context("spawn")
+        member.ear, mouth = context.Pipe(duplex=False)
+        with mouth:
+            process = context.Process(target=target, args=(*arguments, mouth), daemon=True)
+            process.start()
+        member.process = process
+
+    with monkeypatch.context() as patch:
+        patch.setattr(launch.Member, "start", changed)
+        yield
+
+
+def sleep_with(mouth):
+    time.sleep(LONG)
+
+
+def exit_with(code, mouth):
+    os._exit(code)
+
+
+def test_a_process_that_never_joins(monkeypatch):
+    with second_process(monkeypatch, sleep_with):
+        with pytest.raises(
+            TimeoutError, match="(?s)process 0 .*in join_group.* 1 of 2 says nothing$"
+        ):
+            run_processes(total, 2, timeout=15, number=1.0)
+
+
+def test_a_process_that_dies_before_it_joins(monkeypatch):
+    with second_process(monkeypatch, exit_with, 5):
+        with pytest.raises(RuntimeError, match="process 1 of 2 ended with exit code 5"):
+            run_processes(total, 2, timeout=LONG, number=1.0)
+
+
+def test_a_process_that_cannot_be_started(monkeypatch):
+    def refuse(member, task):
+        if member.rank == 1:
+            raise OSError("too many processes")
+        return start(member, task)
+
+    start = launch.Member.start
+    monkeypatch.setattr(launch.Member, "start", refuse)
+    with pytest.raises(OSError, match="too many processes"):
+        run_processes(total, 2, timeout=LONG, number=1.0)
+
+
+SCRIPT = """
+import os, torch, torch.distributed as dist
+from d2l_attention.scale.parallel import run_processes
+
+def wait():
+    dist.barrier()
+    os.write(1, b"ready\\n")  # in one piece, where both write to one pipe
+    dist.recv(torch.zeros(1), 1 - dist.get_rank())
+
+if __name__ == "__main__":
+    try:
+        run_processes(wait, 2, timeout=200)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
+def test_when_the_caller_ends_all_end(tmp_path, number):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    caller = subprocess.Popen(
+        [sys.executable, tmp_path / "script.py"],
+        start_new_session=True,  # a group of its own, as a terminal gives
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert {caller.stdout.readline() for _ in range(2)} == {"ready\n"}
+        below = psutil.Process(caller.pid).children(recursive=True)
+        assert len(below) >= 2
+        if number == signal.SIGINT:
+            os.killpg(caller.pid, number)  # Ctrl-C goes to all
+        else:
+            caller.kill()
+        out, err = caller.communicate(timeout=60)
+        assert (out, err) == ("interrupted\n" if number == signal.SIGINT else "", "")
+        assert psutil.wait_procs(below, timeout=60)[1] == []
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(caller.pid, signal.SIGKILL)
+        caller.communicate()
+
+
+def test_refused_before_anything_starts(monkeypatch):
+    monkeypatch.setattr(launch.Member, "start", None)
+    with pytest.raises(TypeError, match="function must be callable, got int"):
+        run_processes(3)
+    with pytest.raises(ValueError, match="num_processes must be .* got 0"):
+        run_processes(total, 0)
+    with pytest.raises(ValueError, match="timeout must be .* got -1"):
+        run_processes(total, timeout=-1)
+    with pytest.raises((TypeError, pickle.PicklingError), match="cannot pickle"):
+        run_processes(total, number=threading.Lock())

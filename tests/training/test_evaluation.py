@@ -1,0 +1,66 @@
+"""The evaluation against what its parts say, one pair at a time."""
+
+import pytest
+import torch
+
+from d2l_attention.data import Pair, Vocab, grammar, link_matrix, make_batch
+from d2l_attention.models.decoding import translate
+from d2l_attention.training import MODELS
+from d2l_attention.training.evaluation import align, evaluate
+from d2l_attention.training.metrics import (
+    align_by_attention,
+    alignment_error_rate,
+    bleu,
+    exact_match,
+)
+
+PAIRS = grammar.corpus(67)  # more than one batch, the last not full
+SRC = Vocab(pair.source for pair in PAIRS)
+TGT = Vocab(pair.target for pair in PAIRS)
+
+
+def model_named(name):
+    torch.manual_seed(3)
+    return MODELS[name](len(SRC), len(TGT), 8)
+
+
+def test_aligns_each_pair_as_if_it_were_alone():
+    model = model_named("bahdanau").eval()
+    found = align(model, PAIRS, SRC, TGT)
+    assert len(found) == len(PAIRS)
+    for links, pair in zip(found, PAIRS, strict=True):
+        batch = make_batch([pair], SRC, TGT)
+        _, weights = model(batch.src, batch.tgt_in, batch.src_lens, need_weights=True)
+        assert links == align_by_attention(weights[0], len(pair.source), len(pair.target))
+
+
+def test_is_what_the_metrics_say():
+    model = model_named("bahdanau")
+    result = evaluate(model, PAIRS, SRC, TGT)
+    assert result.translations == translate(model, [pair.source for pair in PAIRS], SRC, TGT)
+    references = [pair.targets for pair in PAIRS]
+    assert result.bleu == bleu(result.translations, references)
+    assert result.exact_match == exact_match(result.translations, references)
+    sure, possible = [pair.sure for pair in PAIRS], [pair.possible for pair in PAIRS]
+    expected = alignment_error_rate(align(model, PAIRS, SRC, TGT), sure, possible)
+    assert result.alignment_error_rate == expected
+    assert f"alignment error rate {expected:.3f}" in str(result)
+
+
+@pytest.mark.parametrize("case", ["no attention", "no alignments"])
+def test_no_error_rate_where_there_is_nothing_to_compare(case):
+    name = "seq2seq" if case == "no attention" else "bahdanau"
+    pairs = PAIRS if case == "no attention" else [Pair(p.source, p.targets) for p in PAIRS]
+    result = evaluate(model_named(name), pairs, SRC, TGT)
+    assert result.alignment_error_rate is None
+    assert "alignment" not in str(result)
+
+
+def test_of_nothing():
+    with pytest.raises(ValueError, match="pairs must not be empty"):
+        evaluate(model_named("seq2seq"), [], SRC, TGT)
+
+
+def test_links_as_a_matrix():
+    pair = Pair(("a", "b", "c"), (("x", "y"),), sure=((0, 0),), possible=((0, 0), (2, 1)))
+    assert link_matrix(pair).tolist() == [[1.0, 0.0, 0.0], [0.0, 0.0, 0.5]]

@@ -1,0 +1,161 @@
+import math
+import random
+import warnings
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from d2l_attention.models.seq2seq import guidance_loss
+from d2l_attention.training.metrics import (
+    IBMModel1,
+    align_by_attention,
+    align_diagonally,
+    alignment_error_rate,
+    bleu,
+    exact_match,
+)
+
+CAT = "le chat dort sur le lit".split()
+
+
+class TestBleu:
+    def test_perfect_and_hopeless(self):
+        assert bleu([CAT], [[CAT]]) == pytest.approx(100)
+        assert bleu(["x y z u v w".split()], [[CAT]]) < 1e-3
+
+    def test_by_hand(self):
+        # 5 of 6 words, 3 of 5 pairs, 2 of 4 triples, 1 of 3 quadruples; the lengths agree.
+        hypothesis = "le chat dort sur un lit".split()
+        expected = 100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25
+        assert bleu([hypothesis], [[CAT]]) == pytest.approx(expected, rel=1e-6)
+
+    def test_a_short_hypothesis_pays(self):
+        short = bleu([CAT[:4]], [[CAT]])
+        assert short == pytest.approx(100 * math.exp(1 - 6 / 4), rel=1e-6)
+
+    def test_any_reference_will_do(self):
+        other = "le chat dort dans son lit".split()
+        assert bleu([other], [[CAT, other]]) == pytest.approx(100)
+        assert bleu([CAT, other], [[CAT], [CAT, other]]) == pytest.approx(100)
+
+    def test_swapped_arguments_are_not_a_smaller_number(self):
+        with pytest.raises(TypeError):
+            bleu([[CAT]], [CAT])
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match="2 hypotheses and 1 lists of references"):
+            bleu([CAT, CAT], [[CAT]])
+        with pytest.raises(ValueError, match="no references for the hypothesis"):
+            bleu([CAT], [[]])
+        with pytest.raises(TypeError, match="a hypothesis must be a list of tokens, got 'le chat'"):
+            bleu(["le chat"], [[CAT]])
+        for empty in (bleu, exact_match):
+            with pytest.raises(ValueError, match="no hypotheses"):
+                empty([], [])
+
+
+def test_exact_match():
+    assert exact_match([CAT, CAT, ["non"]], [[CAT], [["oui"], CAT], [["oui"]]]) == 2 / 3
+
+
+class TestAlignmentErrorRate:
+    def test_by_hand(self):
+        found, sure, possible = [{(0, 0), (1, 2)}], [{(0, 0), (1, 1)}], [{(1, 2)}]
+        # |A n S| = 1, |A n (P or S)| = 2, |A| = |S| = 2
+        assert alignment_error_rate(found, sure, possible) == pytest.approx(1 - 3 / 4)
+
+    def test_perfect_and_hopeless(self):
+        sure = [{(0, 0), (1, 1)}]
+        assert alignment_error_rate(sure, sure, [set()]) == 0
+        assert alignment_error_rate([{(0, 1)}], sure, [set()]) == 1
+
+    def test_agrees_with_nltk(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nltk's own imports
+            nltk = pytest.importorskip("nltk.translate")
+        for seed in range(20):
+            rng = random.Random(seed)
+            links = [(s, t) for s in range(5) for t in range(7)]
+            found, possible = rng.sample(links, 6), rng.sample(links, 12)
+            sure = possible[:5]
+            theirs = nltk.alignment_error_rate(
+                nltk.Alignment(sure), nltk.Alignment(found), nltk.Alignment(possible)
+            )
+            assert alignment_error_rate([found], [sure], [possible]) == pytest.approx(theirs)
+
+    @given(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    def test_counts_links_not_sentences(self, sizes):
+        """Twice the same corpus is the same rate; a long sentence weighs more than a short."""
+        found = [{(i, i) for i in range(size)} for size in sizes]
+        sure = [{(i, 0) for i in range(size)} for size in sizes]
+        nothing = [set()] * len(sizes)
+        once = alignment_error_rate(found, sure, nothing)
+        assert once == pytest.approx(1 - len(sizes) / sum(sizes))
+        assert alignment_error_rate(found * 2, sure * 2, nothing * 2) == pytest.approx(once)
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match="got 1, 2 and 1"):
+            alignment_error_rate([set()], [set(), set()], [set()])
+        with pytest.raises(ValueError, match="no links"):
+            alignment_error_rate([set()], [set()], [{(0, 0)}])
+
+
+def test_align_by_attention_looks_at_words_only():
+    weights = torch.tensor([[0.1, 0.2, 0.7], [0.8, 0.1, 0.1], [0.0, 0.0, 1.0]])
+    assert align_by_attention(weights, num_source=2, num_target=2) == {(1, 0), (0, 1)}
+
+
+def test_align_diagonally():
+    assert align_diagonally(3, 3) == {(0, 0), (1, 1), (2, 2)}
+    assert align_diagonally(4, 2) == {(1, 0), (3, 1)}
+    assert align_diagonally(2, 4) == {(0, 0), (0, 1), (1, 2), (1, 3)}
+
+
+class TestIBMModel1:
+    def test_one_step_by_hand(self):
+        """Das Haus, ein Buch, das Buch: the example of Koehn's textbook, with an empty word."""
+        pairs = [("the house", "das Haus"), ("the book", "das Buch"), ("a book", "ein Buch")]
+        pairs = [(source.split(), target.split()) for source, target in pairs]
+        model = IBMModel1(pairs, iterations=1)
+        # 'the' stands beside das twice, Haus and Buch once: shares of 1/3 each time.
+        assert model.t["das", "the"] == pytest.approx(2 / 4)
+        assert model.t["Haus", "the"] == pytest.approx(1 / 4)
+        assert model.t["ein", "a"] == pytest.approx(1 / 2)
+
+    def test_learns_who_is_who(self):
+        pairs = [("the house", "das Haus"), ("the book", "das Buch"), ("a book", "ein Buch")]
+        pairs = [(source.split(), target.split()) for source, target in pairs]
+        model = IBMModel1(pairs, iterations=30)
+        assert model.align(["the", "book"], ["Buch", "das"]) == {(1, 0), (0, 1)}
+        for e in ("the", "house", "book", "a", None):
+            assert sum(p for (_, e2), p in model.t.items() if e2 == e) == pytest.approx(1)
+
+    def test_unknown_words_have_no_link(self):
+        model = IBMModel1([(["a"], ["b"])])
+        assert model.align(["x"], ["y"]) == set()
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match="at least one pair"):
+            IBMModel1([])
+
+
+class TestGuidanceLoss:
+    def test_by_hand(self):
+        weights = torch.tensor([[[0.5, 0.25, 0.25], [0.1, 0.1, 0.8], [1.0, 0.0, 0.0]]])
+        links = torch.zeros(1, 3, 3, dtype=torch.bool)
+        links[0, 0, 0] = links[0, 0, 1] = links[0, 1, 2] = True  # word 2 has no link
+        expected = -(math.log(0.75) + math.log(0.8)) / 2
+        assert guidance_loss(weights, links).item() == pytest.approx(expected, rel=1e-5)
+
+    def test_no_weight_on_the_right_word_is_finite(self):
+        weights = torch.tensor([[[0.0, 1.0]]], requires_grad=True)
+        loss = guidance_loss(weights, torch.tensor([[[True, False]]]))
+        loss.backward()
+        assert loss.isfinite() and weights.grad.isfinite().all()
+        assert guidance_loss(weights, torch.zeros(1, 1, 2, dtype=torch.bool)) == 0
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match=r"links must be bool of shape \(1, 1, 2\)"):
+            guidance_loss(torch.zeros(1, 1, 2), torch.zeros(1, 1, 2))

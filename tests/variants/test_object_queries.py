@@ -1,0 +1,129 @@
+"""Learned queries are cross-attention from a parameter."""
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from d2l_attention.variants import LearnedQueries
+
+B, H, N, K, D, HIDDEN = 2, 3, 5, 7, 11, 6
+EXACT = {"atol": 1e-10, "rtol": 1e-10}
+
+
+def make(dropout=0.0, num_queries=N):
+    layer = LearnedQueries(num_queries, HIDDEN, H, dropout)
+    layer(torch.randn(B, K, D))
+    return layer.double()
+
+
+def memory(dtype=torch.float64):
+    return torch.randn(B, K, D, dtype=dtype)
+
+
+def test_equals_attention_of_the_queries_to_each_memory():
+    layer, X, lens = make(), memory(), torch.tensor([4, 7])
+    output, weights = layer(X, lens, need_weights=True)
+    assert output.shape == (B, N, HIDDEN) and weights.shape == (B, H, N, K)
+    for b, length in enumerate(lens):
+        rows = X[[b], :length]
+        assert_close(output[b], layer.attention(layer.queries[None], rows, rows)[0], **EXACT)
+    q = layer.attention.W_q(layer.queries)[:, :2]  # the first head by the formula
+    k = layer.attention.W_k(X[1])[:, :2]
+    assert_close(weights[1, 0], (q @ k.T / math.sqrt(2)).softmax(-1), **EXACT)
+
+
+def test_weights_on_demand():
+    layer, X, lens = make(), memory(), torch.tensor([4, 0])
+    output = layer(X, lens)
+    explicit, weights = layer(X, lens, need_weights=True)
+    assert_close(output, explicit, **EXACT)
+    assert_close(layer.attention_weights, weights.detach(), **EXACT)
+    assert (weights[1] == 0).all() and (output[1] == 0).all() and (weights[0, ..., 4:] == 0).all()
+
+
+@pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "explicit"])
+def test_padding_changes_nothing_not_even_gradients(need_weights):
+    layer, clean, lens = make(), memory(), torch.tensor([4, 0])
+    dirty = clean.clone()
+    dirty[0, 4:] = dirty[1] = math.nan
+    results = []
+    for X in (clean, dirty):
+        X = X.clone().requires_grad_()
+        layer.zero_grad()
+        output = layer(X, lens, need_weights=need_weights)
+        (output[0] if need_weights else output).square().sum().backward()
+        results.append([X.grad, *(p.grad.clone() for p in layer.parameters())])
+    for one, other in zip(*results, strict=True):
+        assert one.isfinite().all()
+        assert torch.equal(one, other)
+    assert (results[0][0][1] == 0).all() and (results[0][0][0, 4:] == 0).all()
+
+
+def test_outputs_change_places_with_their_queries():
+    layer, X, order = make(), memory(), torch.tensor([3, 1, 4, 0, 2])
+    output = layer(X)
+    with torch.no_grad():
+        layer.queries.copy_(layer.queries[order])
+    assert_close(layer(X), output[:, order], **EXACT)
+
+
+def test_the_order_of_the_memory_does_not_matter():
+    layer, X = make(), memory()
+    assert_close(layer(X.flip(1)), layer(X), **EXACT)
+
+
+def test_a_mask_hides_pixels():
+    layer, X = make(), memory()
+    seen = torch.tensor([True, False, True, True, False, True, True])
+    expected = layer(X[:, seen])
+    assert_close(layer(X, mask=seen), expected, **EXACT)
+    assert_close(layer(X, mask=seen.expand(B, 1, K)), expected, **EXACT)
+
+
+def test_queries_are_learned_and_differ():
+    layer = make()
+    layer(memory()).square().sum().backward()
+    assert (layer.queries.grad != 0).all()
+    assert "queries" in layer.state_dict()
+    assert len(layer.queries.unique(dim=0)) == N
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_dtypes(dtype):
+    layer, X = make(), memory()
+    expected, output = layer(X), layer.to(dtype)(X.to(dtype))
+    assert output.dtype == dtype and layer.attention_weights.dtype == dtype
+    tolerance = max(1e-5, 16 * torch.finfo(dtype).eps)
+    assert_close(output.double(), expected, atol=tolerance, rtol=tolerance)
+
+
+def test_one_query_one_key_and_no_batch():
+    assert make(num_queries=1)(memory()[:, :1]).shape == (B, 1, HIDDEN)
+    assert make()(memory()[:0]).shape == (0, N, HIDDEN)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "call"),
+    [
+        (
+            ValueError,
+            "num_queries must be a whole number from 1 on, got 0",
+            lambda: make(num_queries=0),
+        ),
+        (ValueError, "got 2.0", lambda: make(num_queries=2.0)),
+        (ValueError, "num_heads=4", lambda: LearnedQueries(N, 6, 4, 0.0)),
+        (
+            ValueError,
+            r"memory must have shape \(B, K, size\), got \(7, 11\)",
+            lambda: make()(memory()[0]),
+        ),
+        (TypeError, "memory must be a tensor of floats", lambda: make()([[1.0]])),
+        (ValueError, "from 1 to 8", lambda: make()(memory(), torch.tensor([1, 8]))),
+        (ValueError, "dropout must lie in", lambda: make(dropout=1.0)),
+    ],
+)
+def test_errors(error, message, call):
+    with pytest.raises(error, match=message):
+        call()
