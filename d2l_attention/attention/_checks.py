@@ -61,21 +61,37 @@ def check_floats(name: str, given: Tensor) -> None:
         raise TypeError(f"{name} must be a tensor of floats, got {actual}")
 
 
-def check_attention_inputs(queries: Tensor, keys: Tensor, values: Tensor) -> None:
-    """Raise unless queries (*, Q, D), keys (*, K, D') and values (*, K, V) fit together."""
+def check_attention_inputs(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    bias: Tensor | None = None,
+    *,
+    same_size: bool = False,
+) -> None:
+    """Raise unless queries (*, Q, D), keys (*, K, D') and values (*, K, V) fit together.
+
+    ``bias``, if there is one, must fit the scores (*, Q, K); ``same_size`` asks for D = D'.
+    """
     for name, given in (("queries", queries), ("keys", keys), ("values", values)):
         check_floats(name, given)
     shapes = queries.shape, keys.shape, values.shape
+    wrong = None
     if min(map(len, shapes)) < 2:
         wrong = "queries, keys and values must have at least two axes"
     elif not shapes[0][:-2] == shapes[1][:-2] == shapes[2][:-2]:
         wrong = "queries, keys and values must share their leading axes"
     elif shapes[1][-2] != shapes[2][-2]:
         wrong = "keys and values must come in pairs (same axis -2)"
-    else:
-        return
-    query_shape, key_shape, value_shape = map(tuple, shapes)
-    raise ValueError(f"{wrong}, got queries {query_shape}, keys {key_shape}, values {value_shape}")
+    if wrong is not None:
+        given = ", ".join(
+            f"{name} {tuple(shape)}"
+            for name, shape in zip(("queries", "keys", "values"), shapes, strict=True)
+        )
+        raise ValueError(f"{wrong}, got {given}")
+    if same_size:
+        check_same_size(queries, keys)
+    check_bias(bias, (*queries.shape[:-1], keys.shape[-2]))
 
 
 def check_bias(bias: Tensor | None, scores_shape: tuple[int, ...]) -> None:
@@ -89,6 +105,16 @@ def check_bias(bias: Tensor | None, scores_shape: tuple[int, ...]) -> None:
     ):
         raise ValueError(
             f"bias of shape {tuple(bias.shape)} does not fit scores of shape {scores_shape}"
+        )
+
+
+def check_pooling(scores: Tensor, values: Tensor) -> None:
+    """Raise unless scores (*, Q, K) and values (*, K, V) hold one row for each key."""
+    fit = min(scores.ndim, values.ndim) >= 2 and scores.shape[:-2] == values.shape[:-2]
+    if not fit or scores.shape[-1] != values.shape[-2]:
+        raise ValueError(
+            "scores (*, Q, K) and values (*, K, V) must hold one row for each key, "
+            f"got scores {tuple(scores.shape)} and values {tuple(values.shape)}"
         )
 
 

@@ -1,4 +1,4 @@
-"""What a layer has projected already: decoding adds a token and pays for that token alone."""
+"""What a layer has projected already: decoding adds a token and pays for that token only."""
 
 from dataclasses import dataclass
 
@@ -9,16 +9,16 @@ from d2l_attention.attention._checks import check_floats
 
 
 @dataclass
-class Room:
-    """Keys and values (B, H, room, D / H), of which the first ``used`` rows are written."""
+class _Buffer:
+    """Keys and values (B, H, size, D / H), of which the first ``used`` rows are written."""
 
     keys: Tensor
     values: Tensor
     used: int
 
-    def larger(self, length: int, room: int) -> "Room":
-        """The first ``length`` rows, moved to where there is more room."""
-        moved = Room(with_room(self.keys, room), with_room(self.values, room), length)
+    def larger(self, length: int, size: int) -> "_Buffer":
+        """The first ``length`` rows, copied to a buffer of ``size`` rows."""
+        moved = _Buffer(_empty_like(self.keys, size), _empty_like(self.values, size), length)
         moved.keys[:, :, :length] = self.keys[:, :, :length]
         moved.values[:, :, :length] = self.values[:, :, :length]
         return moved
@@ -34,7 +34,7 @@ class KeyValueCache:
     """
 
     def __init__(self):
-        self._room: Room | None = None
+        self._buffer: _Buffer | None = None
         self._length = 0
 
     def __len__(self) -> int:
@@ -42,11 +42,11 @@ class KeyValueCache:
 
     @property
     def keys(self) -> Tensor | None:
-        return None if self._room is None else self._room.keys[:, :, : self._length]
+        return None if self._buffer is None else self._buffer.keys[:, :, : self._length]
 
     @property
     def values(self) -> Tensor | None:
-        return None if self._room is None else self._room.values[:, :, : self._length]
+        return None if self._buffer is None else self._buffer.values[:, :, : self._length]
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Put tokens at the end; returns all keys and all values.
@@ -55,30 +55,30 @@ class KeyValueCache:
 
         Errors: ``ValueError`` where they do not continue what is there.
         """
-        check_continuation("keys", self.keys, keys)
-        check_continuation("values", self.values, values)
+        _check_continuation("keys", self.keys, keys)
+        _check_continuation("values", self.values, values)
         if keys.shape[:3] != values.shape[:3]:
             raise ValueError(
                 "keys and values must come in pairs, "
                 f"got keys {tuple(keys.shape)} and values {tuple(values.shape)}"
             )
         start, end = self._length, self._length + keys.shape[2]
-        if self._room is None:
+        if self._buffer is None:
             if not torch.is_grad_enabled():  # read at every step from now on: let rows lie together
                 keys, values = keys.contiguous(), values.contiguous()
-            self._room = Room(keys, values, end)
-        elif torch.is_grad_enabled():  # the way back needs the rows as they were
+            self._buffer = _Buffer(keys, values, end)
+        elif torch.is_grad_enabled():  # the backward pass needs the rows as they were
             keys = torch.cat((self.keys, keys), dim=2)
             values = torch.cat((self.values, values), dim=2)
-            self._room = Room(keys, values, end)
+            self._buffer = _Buffer(keys, values, end)
         else:
-            # Twice the room: then a row moves about once, however many follow. A copy of this
-            # cache may have written behind our rows: then the place is taken.
-            if self._room.used > start or end > self._room.keys.shape[2]:
-                self._room = self._room.larger(start, 2 * end)
-            self._room.keys[:, :, start:end] = keys
-            self._room.values[:, :, start:end] = values
-            self._room.used = end
+            # Twice the size: then a row is copied about once, however many follow. A copy of
+            # this cache may have written behind our rows: then that place is taken.
+            if self._buffer.used > start or end > self._buffer.keys.shape[2]:
+                self._buffer = self._buffer.larger(start, 2 * end)
+            self._buffer.keys[:, :, start:end] = keys
+            self._buffer.values[:, :, start:end] = values
+            self._buffer.used = end
         self._length = end
         return self.keys, self.values
 
@@ -88,15 +88,15 @@ class KeyValueCache:
         Shape: index (any number,), integers.
         """
         chosen = KeyValueCache()
-        if self._room is not None:
-            keys, values = self._room.keys[index], self._room.values[index]
-            chosen._room, chosen._length = Room(keys, values, self._length), self._length
+        if self._buffer is not None:
+            keys, values = self._buffer.keys[index], self._buffer.values[index]
+            chosen._buffer, chosen._length = _Buffer(keys, values, self._length), self._length
         return chosen
 
 
-def with_room(rows: Tensor, room: int) -> Tensor:
+def _empty_like(rows: Tensor, size: int) -> Tensor:
     """An empty tensor like ``rows``, (B, H, n, D / H), for another number of rows."""
-    return rows.new_empty((*rows.shape[:2], room, rows.shape[3]))
+    return rows.new_empty((*rows.shape[:2], size, rows.shape[3]))
 
 
 def check_cached_source(queries: Tensor, values: None, cache: KeyValueCache) -> None:
@@ -112,8 +112,8 @@ def check_cached_source(queries: Tensor, values: None, cache: KeyValueCache) -> 
         )
 
 
-def check_continuation(name: str, old: Tensor | None, new: Tensor) -> None:
-    """Raise unless ``new``, (B, H, new, D / H), differs from ``old`` in that one axis alone."""
+def _check_continuation(name: str, old: Tensor | None, new: Tensor) -> None:
+    """Raise unless ``new``, (B, H, new, D / H), differs from ``old`` in that one axis only."""
     if new.ndim != 4:
         raise ValueError(f"{name} must have shape (B, H, new, D / H), got {tuple(new.shape)}")
     if old is None:

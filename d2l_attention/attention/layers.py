@@ -1,80 +1,35 @@
 """Attention layers with D2L's names, signatures and parameters.
 
-Letters as in ``functional.py``. Each layer's ``forward`` takes D2L's ``valid_lens`` and,
+Letters as in ``pooling.py``. Each layer's ``forward`` takes D2L's ``valid_lens`` and,
 keyword-only, ``mask`` (bool, True = may attend), ``is_causal`` and ``need_weights``. A
-``bias`` of floats is added to the scores.
+``bias`` of floats is added to the scores; ``offset`` keys stand before the first query.
 """
+
+from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor, nn
 
-from d2l_attention.attention._checks import (
-    check_attention_inputs,
-    check_bias,
-    check_dropout,
-    check_same_size,
-)
-from d2l_attention.attention.pooling import attention_pooling, dot_product_pooling, masked_softmax
+from d2l_attention.attention._checks import check_attention_inputs, check_dropout
+from d2l_attention.attention._fused import fused_attention
+from d2l_attention.attention.pooling import add_bias, masked_softmax, zero_hidden_rows
 from d2l_attention.attention.scores import additive_score, scaled_dot_score
-from d2l_attention.attention.visibility import Visibility, visibility
 
 
 class AttentionLayer(nn.Module):
-    """What attention layers share: masks, and weights that are computed when they are read.
+    """What attention layers share: dropout, and weights that are computed when they are read.
 
-    A layer scores and averages in ``attend``, with rows that nobody sees already cleared away,
-    and calls ``remember`` with the inputs of its ``score``. It holds these inputs, the masks and
-    the bias until the next pass; an input, mask or bias that is changed in place meanwhile changes
-    the weights that are read.
+    A layer's ``forward`` calls ``_remember`` with the inputs of its ``score``. The layer holds
+    them, the masks and the bias until the next pass; an input, mask or bias that is changed in
+    place meanwhile changes the weights that are read.
     """
 
-    score = None  # a scoring function, set by the layer
-    _last = None
+    score: Callable[..., Tensor]
+    _last: tuple[tuple[Tensor, ...], Tensor | None, dict[str, Any]] | None = None
 
     def __init__(self, dropout: float):
         super().__init__()
         self.dropout = nn.Dropout(check_dropout(dropout))
-
-    def forward(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        valid_lens: Tensor | None = None,
-        *,
-        mask: Tensor | None = None,
-        is_causal: bool = False,
-        bias: Tensor | None = None,
-        need_weights: bool = False,
-        visible: Visibility | None = None,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        # A layer around this one has checked, masked and cleared, and says what is visible.
-        if visible is None:
-            self.check(queries, keys, values)
-            scores_shape = (*queries.shape[:-1], keys.shape[-2])
-            check_bias(bias, scores_shape)
-            visible = visibility(scores_shape, valid_lens, mask, is_causal, queries.device)
-            queries, keys, values = visible.clear(queries, keys, values)
-        output, weights = self.attend(
-            queries, keys, values, visible, bias=bias, need_weights=need_weights
-        )
-        return (output, weights) if need_weights else output
-
-    def check(self, queries: Tensor, keys: Tensor, values: Tensor) -> None:
-        """Raise where the three do not fit together."""
-        check_attention_inputs(queries, keys, values)
-
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        visible: Visibility,
-        *,
-        bias: Tensor | None,
-        need_weights: bool,
-    ) -> tuple[Tensor, Tensor | None]:
-        """The output, and the weights where they are asked for."""
-        raise NotImplementedError
 
     @property
     def attention_weights(self) -> Tensor:
@@ -84,17 +39,20 @@ class AttentionLayer(nn.Module):
 
         Errors: ``RuntimeError`` before the first forward pass.
         """
+        inputs, bias, hidden = self._remembered()
+        return masked_softmax(add_bias(self.score(*inputs), bias), **hidden)
+
+    def _remember(self, *inputs: Tensor, bias: Tensor | None, **hidden: Any) -> None:
+        """Keep what ``attention_weights`` is computed from."""
+        bias = None if bias is None else bias.detach()
+        if hidden["valid_lens"] is not None:  # whoever decodes may count on in the same tensor
+            hidden["valid_lens"] = hidden["valid_lens"].clone()
+        self._last = tuple(X.detach() for X in inputs), bias, hidden
+
+    def _remembered(self) -> tuple[tuple[Tensor, ...], Tensor | None, dict[str, Any]]:
         if self._last is None:
             raise RuntimeError("no attention weights yet: call the layer first")
-        inputs, visible, bias = self._last
-        scores = self.score(*inputs)
-        if bias is not None:
-            scores = scores + visible.cut(bias.detach()).to(scores.dtype)
-        return visible.widen(masked_softmax(scores, mask=visible.matrix(scores.device)))
-
-    def remember(self, *inputs: Tensor, visible: Visibility, bias: Tensor | None) -> None:
-        """Keep what ``attention_weights`` is computed from."""
-        self._last = (tuple(X.detach() for X in inputs), visible, bias)
+        return self._last
 
     def __getstate__(self) -> dict:
         """Copies and pickles hold the layer, not the last batch it saw."""
@@ -110,16 +68,29 @@ class DotProductAttention(AttentionLayer):
 
     score = staticmethod(scaled_dot_score)
 
-    def check(self, queries, keys, values):
-        super().check(queries, keys, values)
-        check_same_size(queries, keys)
-
-    def attend(self, queries, keys, values, visible, *, bias, need_weights):
-        self.remember(queries, keys, visible=visible, bias=bias)
-        dropout = self.dropout.p if self.training else 0.0
-        return dot_product_pooling(
-            queries, keys, values, visible, dropout=dropout, bias=bias, need_weights=need_weights
-        )
+    def forward(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        offset: int = 0,
+        bias: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        check_attention_inputs(queries, keys, values, bias, same_size=True)
+        hidden = dict(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
+        queries, keys, values = zero_hidden_rows(queries, keys, values, **hidden)
+        self._remember(queries, keys, bias=bias, **hidden)
+        if not need_weights:  # PyTorch's kernel does the three lines below in one, without weights
+            dropout = self.dropout.p if self.training else 0.0
+            return fused_attention(queries, keys, values, **hidden, bias=bias, dropout=dropout)
+        scores = add_bias(scaled_dot_score(queries, keys), bias)  # (*, Q, K)
+        weights = masked_softmax(scores, **hidden)  # (*, Q, K)
+        return self.dropout(weights) @ values, weights  # (*, Q, V)
 
 
 class AdditiveAttention(AttentionLayer):
@@ -139,15 +110,30 @@ class AdditiveAttention(AttentionLayer):
         self.W_q = nn.LazyLinear(num_hiddens, bias=False)
         self.w_v = nn.Linear(num_hiddens, 1, bias=False)
 
-    def attend(self, queries, keys, values, visible, *, bias, need_weights):
-        queries, keys = self.W_q(queries), self.W_k(keys)
-        w_v = self.w_v.weight[0]
+    def forward(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        offset: int = 0,
+        bias: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        check_attention_inputs(queries, keys, values, bias)
+        hidden = dict(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
+        queries, keys, values = zero_hidden_rows(queries, keys, values, **hidden)
+        queries, keys = (
+            self.W_q(queries),
+            self.W_k(keys),
+        )  # (*, Q, num_hiddens), (*, K, num_hiddens)
+        w_v = self.w_v.weight[0]  # (h,), h = num_hiddens
         # An optimizer changes w_v in place: the weights of this pass need a copy of it.
-        self.remember(queries, keys, w_v.to(queries.dtype, copy=True), visible=visible, bias=bias)
-        scores = self.score(queries, keys, w_v)
-        scores = scores if bias is None else scores + visible.cut(bias).to(scores.dtype)
-        dropout = self.dropout.p if self.training else 0.0
-        output, weights = attention_pooling(
-            scores, values, mask=visible.matrix(scores.device), dropout=dropout
-        )
-        return output, visible.widen(weights)
+        self._remember(queries, keys, w_v.to(queries.dtype, copy=True), bias=bias, **hidden)
+        scores = add_bias(additive_score(queries, keys, w_v), bias)  # (*, Q, K)
+        weights = masked_softmax(scores, **hidden)  # (*, Q, K)
+        output = self.dropout(weights) @ values  # (*, Q, V)
+        return (output, weights) if need_weights else output

@@ -74,12 +74,13 @@ def attention_mask(
     mask: Tensor | None = None,
     is_causal: bool = False,
     device: torch.device | str | None = None,
+    *,
+    offset: int = 0,
 ) -> Tensor | None:
     """Everything a layer was told about visibility, as one mask for scores (*, Q, K).
 
-    ``valid_lens`` counts along the first axis of the scores, B. A ``mask`` is (K,), (Q, K) or
-    has as many axes as the scores: with scores (B, H, Q, K) a mask of three axes could mean
-    batch or heads, so it is refused.
+    A key is visible where ``valid_lens``, ``mask`` and ``is_causal`` all say so. ``offset`` keys
+    stand before the first query: see ``causal_mask``.
 
     Shape: at least two axes, broadcastable to ``scores_shape``; or ``None``: all visible.
     """
@@ -94,5 +95,55 @@ def attention_mask(
         lengths = length_mask(valid_lens, num_keys)
         check_lens_shape(valid_lens, tuple(scores_shape))
         lengths = lengths.reshape(lengths.shape[0], *[1] * (len(leading) - 1), *lengths.shape[1:])
-    causal = causal_mask(num_queries, num_keys, device=device) if is_causal else None
+    causal = None
+    if is_causal and num_keys > offset + 1:  # else the first query sees all there is already
+        causal = causal_mask(num_queries, num_keys, offset=offset, device=device)
     return combine_masks(mask, lengths, causal)
+
+
+def taking_part(
+    scores_shape: tuple[int, ...],
+    valid_lens: Tensor | None = None,
+    *,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
+    offset: int = 0,
+) -> tuple[Tensor | None, Tensor | None]:
+    """Which queries see any key, and which keys are seen by any query.
+
+    Shape: bool, broadcastable to (*, Q) and to (*, K); ``None`` is 'all of them'.
+
+    Lengths (B,) and ``is_causal`` say it without a (Q, K) matrix. Errors: as ``attention_mask``.
+    """
+    *leading, num_queries, num_keys = scores_shape
+    shortest = num_keys
+    if valid_lens is not None:
+        shortest, _ = check_valid_lens(valid_lens, num_keys)
+        check_lens_shape(valid_lens, tuple(scores_shape))
+    if mask is not None:
+        check_mask_shape(mask, tuple(scores_shape))
+    if mask is not None or (valid_lens is not None and valid_lens.ndim == 2):
+        device = valid_lens.device if mask is None else mask.device
+        whole = attention_mask(scores_shape, valid_lens, mask, is_causal, device, offset=offset)
+        return whole.any(dim=-1), whole.any(dim=-2)
+    active = visible = None
+    reach = num_queries + offset if is_causal else num_keys  # keys that the last query may see
+    if valid_lens is not None:
+        lens = valid_lens.reshape(-1, *[1] * len(leading))  # (B, 1, ..., 1)
+        # Key 0 is in nobody's future: a query sees something unless its length is 0.
+        active = lens > 0 if shortest == 0 else None
+        if shortest < min(reach, num_keys):
+            visible = torch.arange(num_keys, device=lens.device) < lens.clamp(max=reach)
+    if visible is None and reach < num_keys:
+        visible = torch.arange(num_keys) < reach
+    return active, visible
+
+
+def zero_rows(rows: Tensor, kept: Tensor | None) -> Tensor:
+    """Zeros in the rows that take no part. Weight 0 is not enough: 0 times NaN is NaN.
+
+    Shape: rows (*, n, D), kept bool, broadcastable to (*, n) -> (*, n, D).
+    """
+    if kept is None:
+        return rows
+    return rows.masked_fill(~kept.unsqueeze(-1).to(rows.device), 0.0)

@@ -12,9 +12,8 @@ from d2l_attention.attention._checks import (
 )
 from d2l_attention.attention.cache import KeyValueCache, check_cached_source
 from d2l_attention.attention.layers import AttentionLayer, DotProductAttention
-from d2l_attention.attention.masks import causal_mask, combine_masks
+from d2l_attention.attention.masks import taking_part, zero_rows
 from d2l_attention.attention.positional import Positions
-from d2l_attention.attention.visibility import Visibility, visibility
 
 
 class MultiHeadAttention(nn.Module):
@@ -32,11 +31,11 @@ class MultiHeadAttention(nn.Module):
     count both sequences from 0.
 
     With a ``cache`` the layer goes on where it stopped: ``keys`` and ``values`` are those of
-    the new tokens alone, K counts all that the cache then holds, and positions and
-    ``is_causal`` begin behind what it held. For cross-attention give the source to the first
-    call with an empty cache, and ``keys=None, values=None`` from then on. A cache keeps the
-    rows that nobody sees yet, too: there NaN spoils no output, but the gradient of a
-    projection.
+    the new tokens only, K counts all that the cache then holds, and positions and ``is_causal``
+    begin behind what it held. For cross-attention give the source to the first call with an
+    empty cache, and ``keys=None, values=None`` from then on. A cache also keeps rows that no
+    query sees yet. NaN in such a row does not reach an output, but it does reach the gradient
+    of ``W_k`` and ``W_v``.
 
     Errors: ``ValueError`` unless ``num_heads`` divides ``num_hiddens``.
 
@@ -62,7 +61,7 @@ class MultiHeadAttention(nn.Module):
                 f"dropout={dropout} is for the default attention: give it to the attention "
                 "that you pass, and 0 here"
             )
-        self.num_heads = num_heads
+        self.num_heads, self.head_size = num_heads, num_hiddens // num_heads
         self.attention = DotProductAttention(dropout) if attention is None else attention
         self.positions = Positions() if positions is None else positions
         self.W_q = nn.LazyLinear(num_hiddens, bias=bias)
@@ -87,6 +86,45 @@ class MultiHeadAttention(nn.Module):
         need_weights: bool = False,
         cache: KeyValueCache | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
+        B, Q, K, offset = self._check(queries, keys, values, is_causal, cache)
+        mask = _with_head_axis(mask, (B, self.num_heads, Q, K))
+        hidden = dict(valid_lens=valid_lens, is_causal=is_causal, offset=offset)
+        active, visible = taking_part((B, Q, K), **hidden, mask=_in_any_head(mask))
+        bias = self.positions.bias(Q, K, offset=offset)  # (H, Q, K), or None
+        check_bias(bias, (B, self.num_heads, Q, K))  # before the cache grows
+
+        queries = zero_rows(queries, active)  # (B, Q, any size)
+        if cache is None:  # what a cache keeps may be seen by later queries
+            keys, values = zero_rows(keys, visible), zero_rows(values, visible)
+        queries = self.split_heads(self.W_q(queries))  # (B, H, Q, D / H)
+        queries = self.positions.transform(queries, offset=offset)
+        keys, values = self._project_pairs(keys, values, cache)  # (B, H, K, D / H)
+        result = self.attention(
+            queries, keys, values, **hidden, mask=mask, bias=bias, need_weights=need_weights
+        )
+        output, weights = result if need_weights else (result, None)  # (B, H, Q, D / H)
+        output = self.W_o(self.merge_heads(output))  # (B, Q, D)
+        return (output, weights) if need_weights else output
+
+    def _project_pairs(
+        self, keys: Tensor | None, values: Tensor | None, cache: KeyValueCache | None
+    ) -> tuple[Tensor, Tensor]:
+        """Keys and values of each head, behind those of the cache. Shape: (B, H, K, D / H)."""
+        if keys is None:  # cross-attention: the cache holds the source already
+            return cache.keys, cache.values
+        keys, values = self.split_heads(self.W_k(keys)), self.split_heads(self.W_v(values))
+        keys = self.positions.transform(keys, offset=0 if cache is None else len(cache))
+        return (keys, values) if cache is None else cache.append(keys, values)
+
+    def _check(
+        self,
+        queries: Tensor,
+        keys: Tensor | None,
+        values: Tensor | None,
+        is_causal: bool,
+        cache: KeyValueCache | None,
+    ) -> tuple[int, int, int, int]:
+        """B, Q, K and the number of tokens before the first query, or an error."""
         if keys is None and cache is not None:
             check_cached_source(queries, values, cache)
             if is_causal or type(self.positions) is not Positions:
@@ -99,64 +137,30 @@ class MultiHeadAttention(nn.Module):
         if queries.ndim != 3:
             raise ValueError(f"queries must have shape (B, Q, size), got {tuple(queries.shape)}")
         offset = 0 if cache is None else len(cache)
-        num_keys = offset + (0 if keys is None else keys.shape[1])
-        scores_shape = (len(queries), self.num_heads, queries.shape[1], num_keys)
-        visible = self.look(scores_shape, valid_lens, mask, is_causal, offset, queries.device)
-        bias = self.positions.bias(queries.shape[1], num_keys, offset=offset)
-        check_bias(bias, scores_shape)
-
-        rows = visible.any_head()
-        queries = self.split_heads(self.W_q(rows.clear_queries(queries)))  # (B, H, Q, D / H)
-        queries = self.positions.rotate(queries, offset=offset)
-        if cache is None:
-            keys, values = rows.clear_pairs(keys, values)
-        if keys is not None:
-            keys = self.positions.rotate(self.split_heads(self.W_k(keys)), offset=offset)
-            values = self.split_heads(self.W_v(values))
-        if cache is not None:
-            if keys is not None:
-                cache.append(keys, values)
-            # What is hidden from these queries may be seen by later ones: the cache keeps it.
-            keys, values = visible.clear_pairs(cache.keys, cache.values)
-        result = self.attention(
-            queries, keys, values, bias=bias, need_weights=need_weights, visible=visible
-        )
-        del queries, keys, values  # the last projection may have their memory
-        output, weights = result if need_weights else (result, None)
-        output = self.W_o(self.merge_heads(output))
-        return (output, weights) if need_weights else output
-
-    def look(
-        self,
-        scores_shape: tuple[int, ...],
-        valid_lens: Tensor | None,
-        mask: Tensor | None,
-        is_causal: bool,
-        offset: int,
-        device,
-    ) -> Visibility:
-        """Who sees whom in the heads, where ``offset`` keys stand before the first query."""
-        if mask is not None:
-            check_bool(mask)
-            # Three axes are one mask a sequence, the same for each of its heads.
-            mask = mask[:, None] if mask.ndim == 3 else mask
-            check_mask_shape(mask, scores_shape)
-        if is_causal and offset > 0:
-            is_causal = False
-            num_queries, num_keys = scores_shape[-2:]
-            if num_keys > offset + 1:  # a single new token sees all there is
-                past = causal_mask(num_queries, num_keys, offset=offset, device=device)
-                mask = combine_masks(mask, past)
-        return visibility(scores_shape, valid_lens, mask, is_causal, device)
+        return *queries.shape[:2], offset + (0 if keys is None else keys.shape[1]), offset
 
     def split_heads(self, X: Tensor) -> Tensor:
         """(B, n, D) -> (B, H, n, D / H): first cut the last axis, then move the heads forward.
 
         A ``view`` straight to the last shape has the right size and mixes up the tokens.
         """
-        batch, n, num_hiddens = X.shape
-        return X.reshape(batch, n, self.num_heads, num_hiddens // self.num_heads).transpose(1, 2)
+        return X.unflatten(-1, (-1, self.head_size)).transpose(1, 2)
 
     def merge_heads(self, X: Tensor) -> Tensor:
-        """(B, H, n, D / H) -> (B, n, D): the way back."""
+        """(B, H, n, D / H) -> (B, n, D): the inverse of ``split_heads``."""
         return X.transpose(1, 2).flatten(start_dim=2)
+
+
+def _with_head_axis(mask: Tensor | None, scores_shape: tuple[int, ...]) -> Tensor | None:
+    """(B, Q, K) -> (B, 1, Q, K): one mask a sequence, the same for each of its heads."""
+    if mask is None:
+        return None
+    check_bool(mask)
+    mask = mask[:, None] if mask.ndim == 3 else mask
+    check_mask_shape(mask, scores_shape)
+    return mask
+
+
+def _in_any_head(mask: Tensor | None) -> Tensor | None:
+    """(B, H, Q, K) -> (B, Q, K): a token takes part if it does in one head."""
+    return mask.any(dim=1) if mask is not None and mask.ndim == 4 else mask

@@ -1,7 +1,7 @@
 """Telling positions apart: attention alone does not know the order of its keys.
 
-There are three places to say where a token stands: its embedding, the queries and keys of a
-head, and the scores. A ``Positions`` module has a hook for each. One object serves a model,
+There are three ways to say where a token is: in its embedding, in the queries and keys of a head,
+and in the scores. A ``Positions`` module has a hook for each. One object serves a model,
 which calls it on its embeddings, and the model's self-attention layers.
 """
 
@@ -22,7 +22,7 @@ class Positions(nn.Module):
         """What enters the first layer. Shape: X (B, n, num_hiddens) -> the same."""
         return X
 
-    def rotate(self, X: Tensor, *, offset: int = 0) -> Tensor:
+    def transform(self, X: Tensor, *, offset: int = 0) -> Tensor:
         """Queries or keys of every head. Shape: X (B, H, n, D / H) -> the same."""
         return X
 
@@ -120,13 +120,13 @@ class RotaryEncoding(Positions):
 
     def angles(self, num_positions: int, *, offset: int = 0) -> Tensor:
         """The angle of each position and pair. Shape: (n, head_size / 2), in float64."""
-        check_offset(offset)
+        _check_offset(offset)
         # On the CPU, which has float64: in float32 the angle at 100,000 is off by 0.005.
         columns = torch.arange(0, self.head_size, 2, dtype=torch.float64, device="cpu")
         positions = torch.arange(offset, offset + num_positions, device="cpu")
         return positions[:, None] * self.base ** (-columns / self.head_size)
 
-    def rotate(self, X: Tensor, *, offset: int = 0) -> Tensor:
+    def transform(self, X: Tensor, *, offset: int = 0) -> Tensor:
         if X.ndim != 4 or X.shape[-1] != self.head_size:
             raise ValueError(f"X must have shape (B, H, n, {self.head_size}), got {tuple(X.shape)}")
         angles = self.angles(X.shape[-2], offset=offset)
@@ -142,7 +142,7 @@ class ALiBi(Positions):
     """Subtract from each score the distance of query and key, times the slope of the head.
 
     The slopes are fixed: a steep head looks nearby, a flat one far. The paper's queries see
-    the past alone; those that see the future, too, pay for its distance alike, -m |i - j|.
+    only the past; where queries also see the future, its distance counts the same, -m |i - j|.
 
     Shape of the bias: (H, Q, K).
 
@@ -152,17 +152,17 @@ class ALiBi(Positions):
     def __init__(self, num_heads: int):
         super().__init__()
         check_whole("num_heads", num_heads)
-        self.register_buffer("slopes", torch.tensor(alibi_slopes(num_heads)), persistent=False)
+        self.register_buffer("slopes", torch.tensor(_alibi_slopes(num_heads)), persistent=False)
 
     def bias(self, num_queries: int, num_keys: int, *, offset: int = 0) -> Tensor:
-        check_offset(offset)
+        _check_offset(offset)
         device = self.slopes.device
         queries = torch.arange(offset, offset + num_queries, device=device)[:, None]
         distance = (queries - torch.arange(num_keys, device=device)).abs()  # (Q, K)
         return -self.slopes[:, None, None] * distance
 
 
-def alibi_slopes(num_heads: int) -> list[float]:
+def _alibi_slopes(num_heads: int) -> list[float]:
     """2^-1, 2^-2, ..., 2^-8 for 8 heads; for another power of two as many steps from 1 to 2^-8.
 
     Between two powers of two the authors take the slopes of the lower one, then every other
@@ -174,7 +174,7 @@ def alibi_slopes(num_heads: int) -> list[float]:
     return slopes + between[: num_heads - lower]
 
 
-def check_offset(offset: int) -> None:
+def _check_offset(offset: int) -> None:
     """Raise unless the first position is 0 or more."""
     if offset < 0:
         raise ValueError(f"offset must be 0 or more, got {offset}")

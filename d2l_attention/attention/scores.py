@@ -8,7 +8,7 @@ import math
 
 from torch import Tensor
 
-from d2l_attention.attention._additive import additive_score_in_pieces, pays
+from d2l_attention.attention._additive import additive_score_in_chunks, worth_chunking
 from d2l_attention.attention._checks import check_same_size
 
 
@@ -64,8 +64,8 @@ def additive_score(queries: Tensor, keys: Tensor, w_v: Tensor) -> Tensor:
     """w_v . tanh(q + k), for queries and keys already projected to the same hidden size D.
 
     Project the keys once and reuse them for every query. ``AdditiveAttention`` holds the
-    projections. Where there are many pairs, ``additive.py`` computes the same faster and in
-    less memory.
+    projections. Where there are many pairs, ``_additive.py`` computes the same faster and in
+    less memory; that form has no second derivative.
 
     Shape: queries (*, Q, D), keys (*, K, D), w_v (D,) -> (*, Q, K).
     Source: Bahdanau et al. (2015), appendix A.1.2; D2L equation 11.3.7.
@@ -73,8 +73,8 @@ def additive_score(queries: Tensor, keys: Tensor, w_v: Tensor) -> Tensor:
     check_same_size(queries, keys)
     if w_v.shape != queries.shape[-1:]:
         raise ValueError(f"w_v must have shape ({queries.shape[-1]},), got {tuple(w_v.shape)}")
-    if pays(queries, keys, w_v):
-        return additive_score_in_pieces(queries, keys, w_v)
+    if worth_chunking(queries, keys, w_v):
+        return additive_score_in_chunks(queries, keys, w_v)
     sums = queries.unsqueeze(-2) + keys.unsqueeze(-3)  # (*, Q, K, D)
     # In place: to fill a second tensor of this size takes longer than the tanh.
     return sums.tanh_() @ w_v

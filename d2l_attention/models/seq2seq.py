@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from d2l_attention.attention.layers import AdditiveAttention
-from d2l_attention.attention.masks import length_mask
+from d2l_attention.attention.masks import length_mask, zero_rows
 from d2l_attention.attention.pooling import masked_softmax
 from d2l_attention.attention.scores import additive_score
-from d2l_attention.attention.visibility import clear
 
 
 def init_seq2seq(module: nn.Module) -> None:
@@ -164,7 +163,7 @@ class Seq2SeqAttentionDecoder(nn.Module):
         values, mask = outputs.transpose(0, 1), None
         if enc_valid_lens is not None:
             mask = length_mask(enc_valid_lens, values.shape[1])  # (B, 1, S)
-            values = clear(values, mask[:, 0])
+            values = zero_rows(values, mask[:, 0])
         return [values, hidden_state, enc_valid_lens, self.attention.W_k(values), mask]
 
     def forward(self, X: Tensor, state: list, *, need_weights: bool = False):

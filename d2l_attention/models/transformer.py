@@ -9,9 +9,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from d2l_attention.attention.masks import attention_mask, length_mask
+from d2l_attention.attention.masks import length_mask, taking_part, zero_rows
 from d2l_attention.attention.positional import PositionalEncoding, Positions
-from d2l_attention.attention.visibility import clear
 from d2l_attention.models.transformer_blocks import (
     BlockCache,
     TransformerDecoderBlock,
@@ -20,7 +19,7 @@ from d2l_attention.models.transformer_blocks import (
 )
 
 
-class Stack(nn.Module):
+class _Layers(nn.Module):
     """What encoder and decoder share: embedded tokens, their positions, blocks, a last norm."""
 
     def __init__(
@@ -55,7 +54,7 @@ class Stack(nn.Module):
         return self.pos_encoding(self.embedding(X) * math.sqrt(self.num_hiddens), offset=offset)
 
 
-class TransformerEncoder(Stack):
+class TransformerEncoder(_Layers):
     """Source tokens to vectors that know their sentence (D2L 11.7.4).
 
     Shape: X (B, S) token numbers, valid_lens (B,) -> (B, S, D).
@@ -86,12 +85,12 @@ class TransformerEncoder(Stack):
             self.blks.add_module(f"block{i}", block)
 
     def forward(self, X: Tensor, valid_lens: Tensor | None = None) -> Tensor:
-        visible = attention_mask((*X.shape, X.shape[-1]), valid_lens)
+        scores_shape = (*X.shape, X.shape[-1])
         X = self.embed(X)
+        _, visible = taking_part(scores_shape, valid_lens)
         if visible is not None:
             # Padding is no key, but it is a query: NaN there would reach the gradients.
-            seen = visible.any(dim=-2)[..., None]
-            X = X.masked_fill(~(seen | X.isfinite()), 0.0)
+            X = X.masked_fill(~(visible[..., None] | X.isfinite()), 0.0)
         for block in self.blks:
             X = block(X, valid_lens)
         return self.ln(X)
@@ -102,7 +101,7 @@ class TransformerEncoder(Stack):
         return [block.attention.attention_weights for block in self.blks]
 
 
-class TransformerDecoder(Stack):
+class TransformerDecoder(_Layers):
     """Target tokens, each from those before it and from the source (D2L 11.7.5).
 
     Shape: X (B, T) token indices, state from ``init_state`` -> logits (B, T, N), new state; with
@@ -138,7 +137,7 @@ class TransformerDecoder(Stack):
         if enc_valid_lens is not None:
             real = length_mask(enc_valid_lens, enc_outputs.shape[1])[:, 0]
             # Padding is projected with the rest: 0 times NaN would reach the gradients.
-            enc_outputs = clear(enc_outputs, real)
+            enc_outputs = zero_rows(enc_outputs, real)
             # Nothing is padded, as with one sentence: then no step needs a mask.
             if not torch.compiler.is_compiling() and real.all():
                 enc_valid_lens = None

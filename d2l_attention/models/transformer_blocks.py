@@ -91,7 +91,7 @@ class TransformerEncoderBlock(nn.Module):
         self.addnorm1 = AddNorm(num_hiddens, dropout, pre_norm=pre_norm)
         self.ffn = PositionWiseFFN(ffn_num_hiddens, num_hiddens)
         self.addnorm2 = AddNorm(num_hiddens, dropout, pre_norm=pre_norm)
-        make_parameters(self, num_hiddens)
+        materialize(self, num_hiddens)
 
     def forward(self, X: Tensor, valid_lens: Tensor | None = None) -> Tensor:
         check_vectors("X", X, self.num_hiddens)
@@ -100,7 +100,7 @@ class TransformerEncoderBlock(nn.Module):
         return self.addnorm2(X, self.ffn(self.addnorm2.before(X)))
 
 
-def make_parameters(block: nn.Module, num_hiddens: int) -> None:
+def materialize(block: nn.Module, num_hiddens: int) -> None:
     """Give lazy layers their input size now: an optimizer is made before the first batch."""
     for layer in list(block.modules()):
         if isinstance(layer, nn.LazyLinear):
@@ -151,7 +151,7 @@ class TransformerDecoderBlock(nn.Module):
         self.addnorm2 = AddNorm(num_hiddens, dropout, pre_norm=pre_norm)
         self.ffn = PositionWiseFFN(ffn_num_hiddens, num_hiddens)
         self.addnorm3 = AddNorm(num_hiddens, dropout, pre_norm=pre_norm)
-        make_parameters(self, num_hiddens)
+        materialize(self, num_hiddens)
 
     def forward(self, X: Tensor, state: list, *, need_weights: bool = False) -> tuple:
         check_vectors("X", X, self.num_hiddens)

@@ -12,7 +12,7 @@ class CacheShape:
     name: str
     num_layers: int
     num_heads: int  # of queries
-    num_groups: int  # heads of keys and values
+    num_kv_heads: int  # heads of keys and values
     head_size: int
     window: int | None
     source: str
@@ -20,7 +20,7 @@ class CacheShape:
     def bytes(self, num_tokens: int) -> int:
         """The cache of one sequence in 16 bits a number."""
         return cache_bytes(
-            self.num_layers, self.num_groups, self.head_size, num_tokens, window=self.window
+            self.num_layers, self.num_kv_heads, self.head_size, num_tokens, window=self.window
         )
 
 
@@ -51,7 +51,7 @@ PUBLISHED = (
 
 def cache_bytes(
     num_layers: int,
-    num_groups: int,
+    num_kv_heads: int,
     head_size: int,
     num_tokens: int,
     *,
@@ -60,14 +60,14 @@ def cache_bytes(
 ) -> int:
     """Bytes of the keys and values of one sequence of ``num_tokens``, in all layers.
 
-    ``num_groups`` counts heads of keys and values. With a ``window`` a layer keeps the last
+    ``num_kv_heads`` counts heads of keys and values. With a ``window`` a layer keeps the last
     ``window`` tokens alone.
 
     Errors: ``ValueError`` for numbers that are not whole or below 1; ``num_tokens`` may be 0.
     """
     for name, number in (
         ("num_layers", num_layers),
-        ("num_groups", num_groups),
+        ("num_kv_heads", num_kv_heads),
         ("head_size", head_size),
         ("bytes_per_number", bytes_per_number),
         ("window", 1 if window is None else window),
@@ -75,4 +75,4 @@ def cache_bytes(
         check_whole(name, number, 1)
     check_whole("num_tokens", num_tokens, 0)
     kept = num_tokens if window is None else min(num_tokens, window)
-    return 2 * num_layers * num_groups * head_size * kept * bytes_per_number  # keys and values
+    return 2 * num_layers * num_kv_heads * head_size * kept * bytes_per_number  # keys and values

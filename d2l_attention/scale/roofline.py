@@ -49,7 +49,7 @@ def attention_work(
     head_size: int,
     *,
     num_heads: int = 1,
-    num_groups: int | None = None,
+    num_kv_heads: int | None = None,
     batch_size: int = 1,
     is_causal: bool = False,
     fused: bool = True,
@@ -62,31 +62,31 @@ def attention_work(
     written once. Without the fused kernel the matrix of scores passes through memory four times:
     written, read for the softmax, written as weights, read for the average.
 
-    ``num_groups`` is the number of key-value heads (1 = multi-query), ``num_heads`` unless given.
+    ``num_kv_heads`` is the number of key-value heads (1 = multi-query), ``num_heads`` unless given.
     Decoding with a cache is ``num_queries=1``: one query against all keys. ``is_causal`` takes
     the queries for the last of the tokens and counts no pair with a key of the future.
 
     Errors: ``ValueError`` for counts below 1, or groups that do not divide the heads.
     """
-    num_groups = num_heads if num_groups is None else num_groups
+    num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
     counts = {
         "num_queries": num_queries,
         "num_keys": num_keys,
         "head_size": head_size,
         "num_heads": num_heads,
-        "num_groups": num_groups,
+        "num_kv_heads": num_kv_heads,
         "batch_size": batch_size,
         "bytes_per_number": bytes_per_number,
     }
     for name, count in counts.items():
         check_whole(name, count)
-    check_divides("num_groups", num_groups, "num_heads", num_heads)
+    check_divides("num_kv_heads", num_kv_heads, "num_heads", num_heads)
     if is_causal and num_queries > num_keys:
         raise ValueError(f"is_causal needs a key for each query, got {num_queries} > {num_keys}")
     pairs = num_queries * num_keys
     if is_causal:
         pairs -= num_queries * (num_queries - 1) // 2
-    numbers = head_size * (2 * num_queries * num_heads + 2 * num_keys * num_groups)
+    numbers = head_size * (2 * num_queries * num_heads + 2 * num_keys * num_kv_heads)
     if not fused:
         numbers += 4 * num_heads * num_queries * num_keys  # masked or not, it is all there
     flops = 4 * pairs * head_size * num_heads

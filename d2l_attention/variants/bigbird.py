@@ -1,12 +1,12 @@
 """BigBird: windows, global tokens and random links, all between blocks of tokens."""
 
 import torch
-from torch import Tensor
 
 from d2l_attention.attention._checks import check_whole
-from d2l_attention.variants.blocks import block_attention, first_rows, visible_keys
+from d2l_attention.attention._fused import fused_attention
+from d2l_attention.variants.blocks import block_attention
 from d2l_attention.variants.masks import bigbird_blocks, bigbird_mask
-from d2l_attention.variants.pattern import PatternAttention
+from d2l_attention.variants.pattern import PatternAttention, real_keys
 
 
 class BigBirdAttention(PatternAttention):
@@ -49,46 +49,19 @@ class BigBirdAttention(PatternAttention):
             )
         return bigbird_mask(num_keys, block_size=self.block_size, **self.links)[-num_queries:]
 
-    def sparse(self, queries, keys, values, visible, dropout):
+    def sparse(self, queries, keys, values, valid_lens, is_causal, dropout):
         num_blocks = -(-queries.shape[-2] // self.block_size)
         others = block_attention(
             queries,
             keys,
             values,
-            visible_keys(visible, queries.device),
+            real_keys(keys, valid_lens),
             bigbird_blocks(num_blocks, **self.links),
             self.block_size,
-            is_causal=visible.is_causal,
+            is_causal=is_causal,
             dropout=dropout,
         )
         num_global = self.links["num_global"] * self.block_size
-        top = first_rows(queries, keys, values, visible, num_global, dropout)
+        first = queries[..., :num_global, :]  # these see all there is
+        top = fused_attention(first, keys, values, valid_lens, is_causal=is_causal, dropout=dropout)
         return torch.cat((top, others[..., num_global:, :]), dim=-2)
-
-
-def bigbird_attention(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    valid_lens: Tensor | None = None,
-    *,
-    block_size: int,
-    window: int,
-    num_global: int,
-    num_random: int,
-    seed: int,
-    is_causal: bool = False,
-    dropout: float = 0.0,
-    need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
-    """Self-attention under ``bigbird_mask``, at the cost of the blocks that are seen.
-
-    Shape: queries (*, n, D), keys (*, n, D), values (*, n, V), valid_lens (B,) -> output
-    (*, n, V), and with ``need_weights`` also weights (*, n, n).
-
-    Everything else, and the source: see ``BigBirdAttention``.
-    """
-    attention = BigBirdAttention(block_size, window, num_global, num_random, dropout, seed=seed)
-    return attention(
-        queries, keys, values, valid_lens, is_causal=is_causal, need_weights=need_weights
-    )

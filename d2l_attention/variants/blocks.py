@@ -8,15 +8,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from d2l_attention.attention._fused import fused_attention
-from d2l_attention.attention.masks import causal_mask, combine_masks
-from d2l_attention.attention.visibility import Visibility, clear
+from d2l_attention.attention.masks import zero_rows
 
 
 def block_attention(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
-    seen: Tensor,
+    real: Tensor,
     table: Tensor,
     block_size: int,
     sees: Callable[[Tensor, Tensor], Tensor] | None = None,
@@ -26,7 +25,7 @@ def block_attention(
 ) -> Tensor:
     """Scaled dot-product attention of each block of queries to the blocks in its row of ``table``.
 
-    Shape: queries (*, n, D), keys (*, K, D), values (*, K, V), K at most n, seen bool (B or 1, K):
+    Shape: queries (*, n, D), keys (*, n, D), values (*, n, V), real bool (B or 1, n):
     keys that are no padding, table (blocks, m), -1 for no block -> (*, n, V).
 
     ``sees(i, j)`` takes the positions of queries and keys, integers that broadcast together, and
@@ -39,7 +38,7 @@ def block_attention(
     batch, heads = (leading or [1])[0], math.prod(leading[1:])
     num_blocks, m = table.shape
     table = table.to(queries.device)
-    mask = block_mask(seen, table, block_size, sees, is_causal)
+    mask = block_mask(real, table, block_size, sees, is_causal)
 
     def split(X: Tensor) -> Tensor:  # (*, n, D) -> (B, H, blocks, b, D)
         X = F.pad(X, (0, 0, 0, num_blocks * block_size - X.shape[-2]))
@@ -49,22 +48,22 @@ def block_attention(
         blocks = X.index_select(2, table.clamp(min=0).flatten())
         return blocks.unflatten(2, (num_blocks, m)).flatten(3, 4)
 
-    # A query that sees nothing may hold anything: clear it, as the keys are cleared.
-    queries = clear(split(queries), mask.any(dim=-1)[:, None])
+    # A query that sees nothing may hold anything: zeros, as in the keys that nobody sees.
+    queries = zero_rows(split(queries), mask.any(dim=-1)[:, None])
     # (B * blocks, H, rows, D): all heads of a block share its mask.
     queries, keys, values = (
         X.transpose(1, 2).flatten(end_dim=1)
         for X in (queries, gather(split(keys)), gather(split(values)))
     )
     mask = mask.expand(batch, -1, -1, -1).flatten(end_dim=1)[:, None]
-    output = fused_attention(queries, keys, values, mask, False, dropout)
+    output = fused_attention(queries, keys, values, mask=mask, dropout=dropout)
     output = output.unflatten(0, (batch, num_blocks)).transpose(1, 2)
     output = output.reshape(*leading, num_blocks * block_size, output.shape[-1])
     return output[..., :num_queries, :]
 
 
 def block_mask(
-    seen: Tensor,
+    real: Tensor,
     table: Tensor,
     block_size: int,
     sees: Callable[[Tensor, Tensor], Tensor] | None,
@@ -76,8 +75,8 @@ def block_mask(
     """
     num_tokens = len(table) * block_size
     positions = torch.arange(num_tokens, device=table.device).reshape(-1, block_size)
-    seen = F.pad(seen, (0, num_tokens - seen.shape[-1])).unflatten(-1, positions.shape)
-    mask = (seen[:, table] & (table >= 0)[..., None]).flatten(2)[:, :, None]
+    real = F.pad(real, (0, num_tokens - real.shape[-1])).unflatten(-1, positions.shape)
+    mask = (real[:, table] & (table >= 0)[..., None]).flatten(2)[:, :, None]
     i, j = positions[:, :, None], positions[table].flatten(1)[:, None]
     if sees is not None:
         mask = mask & sees(i, j)
@@ -92,25 +91,3 @@ def neighbour_blocks(num_blocks: int, reach: int, is_causal: bool) -> Tensor:
     block = torch.arange(num_blocks, device="cpu")[:, None]
     table = block + torch.arange(-reach, 1 if is_causal else reach + 1, device="cpu")
     return table.masked_fill((table < 0) | (table >= num_blocks), -1)
-
-
-def visible_keys(visible: Visibility, device) -> Tensor:
-    """The keys that are no padding. Shape: (B or 1, longest)."""
-    if visible.seen is None:
-        return torch.ones(1, visible.longest, dtype=torch.bool, device=device)
-    return visible.seen.reshape(-1, visible.longest)
-
-
-def first_rows(
-    queries: Tensor, keys: Tensor, values: Tensor, visible: Visibility, number: int, dropout: float
-) -> Tensor:
-    """The outputs of the first ``number`` queries, which see all that is visible.
-
-    Shape: queries (*, n, D), keys (*, longest, D), values (*, longest, V) -> (*, number, V).
-    """
-    queries = queries[..., :number, :]
-    future = None
-    if visible.is_causal:
-        future = causal_mask(queries.shape[-2], visible.longest, device=queries.device)
-    mask = combine_masks(visible.lengths, future)
-    return fused_attention(queries, keys, values, mask, False, dropout)

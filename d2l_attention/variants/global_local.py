@@ -1,17 +1,15 @@
 """Windows and a few global tokens: two steps carry a word from any place to any other."""
 
 import torch
-from torch import Tensor
 
 from d2l_attention.attention._checks import check_whole
+from d2l_attention.attention._fused import fused_attention
 from d2l_attention.variants.blocks import (
     block_attention,
-    first_rows,
     neighbour_blocks,
-    visible_keys,
 )
 from d2l_attention.variants.masks import global_tokens_mask, near, sliding_window_mask
-from d2l_attention.variants.pattern import PatternAttention
+from d2l_attention.variants.pattern import PatternAttention, real_keys
 from d2l_attention.variants.window import window_block
 
 
@@ -42,12 +40,12 @@ class GlobalLocalAttention(PatternAttention):
         is_global = torch.arange(num_keys) < self.num_global
         return local | global_tokens_mask(is_global)[offset:]
 
-    def sparse(self, queries, keys, values, visible, dropout):
+    def sparse(self, queries, keys, values, valid_lens, is_causal, dropout):
         window, num_global, num_tokens = self.window, self.num_global, queries.shape[-2]
         block_size = window_block(window, num_tokens)
         num_blocks = -(-num_tokens // block_size)
         # Every block of queries is given its neighbours, and the blocks of the global tokens.
-        beside = neighbour_blocks(num_blocks, -(-window // block_size), visible.is_causal)
+        beside = neighbour_blocks(num_blocks, -(-window // block_size), is_causal)
         first = torch.arange(min(-(-num_global // block_size), num_blocks), device="cpu")
         beside = beside.masked_fill(beside < len(first), -1)  # no block twice
         table = torch.cat((first.expand(num_blocks, -1), beside), dim=1)
@@ -55,37 +53,13 @@ class GlobalLocalAttention(PatternAttention):
             queries,
             keys,
             values,
-            visible_keys(visible, queries.device),
+            real_keys(keys, valid_lens),
             table,
             block_size,
             lambda i, j: near(i, j, window) | (j < num_global),
-            is_causal=visible.is_causal,
+            is_causal=is_causal,
             dropout=dropout,
         )
-        top = first_rows(queries, keys, values, visible, num_global, dropout)
+        first = queries[..., :num_global, :]  # these see all there is
+        top = fused_attention(first, keys, values, valid_lens, is_causal=is_causal, dropout=dropout)
         return torch.cat((top, local[..., num_global:, :]), dim=-2)
-
-
-def global_local_attention(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    valid_lens: Tensor | None = None,
-    *,
-    window: int,
-    num_global: int,
-    is_causal: bool = False,
-    dropout: float = 0.0,
-    need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
-    """Self-attention within a window, and to and from the first ``num_global`` tokens.
-
-    Shape: queries (*, n, D), keys (*, n, D), values (*, n, V), valid_lens (B,) -> output
-    (*, n, V), and with ``need_weights`` also weights (*, n, n).
-
-    Everything else, and the source: see ``GlobalLocalAttention``.
-    """
-    attention = GlobalLocalAttention(window, num_global, dropout)
-    return attention(
-        queries, keys, values, valid_lens, is_causal=is_causal, need_weights=need_weights
-    )

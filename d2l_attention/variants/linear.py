@@ -1,15 +1,17 @@
 """Attention whose cost grows with n, not with n^2: a kernel in place of the exponential."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.attention._checks import check_attention_inputs, check_same_size
+from d2l_attention.attention._checks import check_attention_inputs
 from d2l_attention.attention.layers import AttentionLayer
+from d2l_attention.attention.masks import attention_mask, taking_part, zero_rows
+from d2l_attention.attention.pooling import zero_hidden_rows
 from d2l_attention.attention.scores import dot_score
-from d2l_attention.attention.visibility import Visibility, clear, visibility
 
 CHUNK = 64  # tokens: about the size of a head, then neither half of the work outgrows the other
 
@@ -52,19 +54,16 @@ def linear_attention(
 
     Source: Katharopoulos et al. (2020), section 3.2.
     """
-    check_attention_inputs(queries, keys, values)
-    check_same_size(queries, keys)
+    check_attention_inputs(queries, keys, values, same_size=True)
     check_feature_map(feature_map)
-    scores_shape = (*queries.shape[:-1], keys.shape[-2])
-    visible = visibility(scores_shape, valid_lens, None, is_causal, queries.device)
-    queries, keys, values = visible.clear(queries, keys, values)
-    queries, keys = features(queries, keys, visible, feature_map)
-    output, weights = linear_pooling(queries, keys, values, visible, need_weights)
+    hidden = dict(valid_lens=valid_lens, mask=None, is_causal=is_causal, offset=0)
+    queries, keys, values = features(queries, keys, values, feature_map, **hidden)
+    output, weights = linear_pooling(queries, keys, values, need_weights, **hidden)
     return (output, weights) if need_weights else output
 
 
 class LinearAttention(AttentionLayer):
-    """Linear attention as a layer, alone or in the heads of ``MultiHeadAttention``.
+    """Linear attention as a layer, on its own or in the heads of ``MultiHeadAttention``.
 
     Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V), valid_lens (B,) -> (*, Q, V); with
     ``need_weights`` a pair, the second weights (*, Q, K).
@@ -77,64 +76,83 @@ class LinearAttention(AttentionLayer):
     Source: Katharopoulos et al. (2020), section 3.2.
     """
 
-    score = staticmethod(dot_score)  # of the features
-
     def __init__(self, *, feature_map: FeatureMap = elu_plus_one):
         super().__init__(0.0)
         check_feature_map(feature_map)
         self.feature_map = feature_map
 
-    def check(self, queries, keys, values):
-        super().check(queries, keys, values)
-        check_same_size(queries, keys)
-
-    def attend(self, queries, keys, values, visible, *, bias, need_weights):
+    def forward(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        offset: int = 0,
+        bias: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        check_attention_inputs(queries, keys, values, same_size=True)
         if bias is not None:
             raise ValueError("linear attention has no scores to add a bias to: leave bias out")
-        queries, keys = features(queries, keys, visible, self.feature_map)
-        self.remember(queries, keys, values[..., :0], visible=visible, bias=None)
-        return linear_pooling(queries, keys, values, visible, need_weights)
+        hidden = dict(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
+        queries, keys, values = features(queries, keys, values, self.feature_map, **hidden)
+        self._remember(queries, keys, bias=None, **hidden, dtype=values.dtype)
+        output, weights = linear_pooling(queries, keys, values, need_weights, **hidden)
+        return (output, weights) if need_weights else output
 
     @property
     def attention_weights(self) -> Tensor:
         """Weights of the last forward pass, without gradient. (*, Q, K)."""
-        if self._last is None:
-            raise RuntimeError("no attention weights yet: call the layer first")
-        (queries, keys, like), visible, _ = self._last
-        return visible.widen(kernel_weights(queries, keys, visible)).to(like.dtype)
+        (queries, keys), _, hidden = self._remembered()
+        return kernel_weights(queries, keys, **hidden)
 
 
 def features(
-    queries: Tensor, keys: Tensor, visible: Visibility, feature_map: FeatureMap
-) -> tuple[Tensor, Tensor]:
-    """f(q) and f(k), the rows of the padding cleared once more: f(0) need not be 0.
+    queries: Tensor, keys: Tensor, values: Tensor, feature_map: FeatureMap, **hidden: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """f(q) and f(k), with zeros in hidden rows before f and after it: f(0) need not be 0.
 
     Half precision becomes single: a sum over thousands of keys leaves its range.
+
+    Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V) -> the same, but for f's own size.
     """
+    queries, keys, values = zero_hidden_rows(queries, keys, values, **hidden)
     if queries.dtype in (torch.float16, torch.bfloat16):
         queries, keys = queries.float(), keys.float()
-    return feature_map(queries), clear(feature_map(keys), visible.seen)
+    _, visible = taking_part((*queries.shape[:-1], keys.shape[-2]), **hidden)
+    return feature_map(queries), zero_rows(feature_map(keys), visible), values
 
 
 def linear_pooling(
-    queries: Tensor, keys: Tensor, values: Tensor, visible: Visibility, need_weights: bool
+    queries: Tensor, keys: Tensor, values: Tensor, need_weights: bool, **hidden: Any
 ) -> tuple[Tensor, Tensor | None]:
     """The output, and weights where asked for. ``queries`` and ``keys`` are features already."""
     dtype, values = values.dtype, values.to(queries.dtype)
     # Mixed precision would form these sums in half precision, too.
     with torch.autocast(queries.device.type, enabled=False):
-        if need_weights or visible.mask is not None:
-            weights = kernel_weights(queries, keys, visible)
-            output = weights @ values
-            weights = visible.widen(weights).to(dtype) if need_weights else None
-            return output.to(dtype), weights
+        if need_weights or needs_matrix(keys.shape[-2], **hidden):
+            weights = kernel_weights(queries, keys, **hidden, dtype=values.dtype)
+            return (weights @ values).to(dtype), weights.to(dtype) if need_weights else None
         # A column of ones is summed like the values: it gives the sum of the weights.
         values = F.pad(values, (0, 1), value=1.0)
-        if visible.is_causal:
+        if hidden["is_causal"] and hidden["offset"] == 0:
             sums = causal_sums(queries, keys, values)
         else:
             sums = queries @ summary(keys, values)
         return divide(sums[..., :-1], sums[..., -1:]).to(dtype), None
+
+
+def needs_matrix(
+    num_keys: int, valid_lens: Tensor | None, mask: Tensor | None, is_causal: bool, offset: int
+) -> bool:
+    """Whether keys are hidden from one query and not from the next, other than by the future."""
+    lens_by_query = valid_lens is not None and valid_lens.ndim == 2
+    # A single token behind a cache sees all there is; several see a different part each.
+    several = is_causal and offset > 0 and num_keys > offset + 1
+    return mask is not None or lens_by_query or several
 
 
 def summary(keys: Tensor, values: Tensor) -> Tensor:
@@ -148,14 +166,14 @@ def causal_sums(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     Inside a chunk the products are formed and the future is cut away; of all chunks before it
     only the summary counts. O(n CHUNK) numbers, where a summary for each token would be n D V.
 
-    Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V) -> (*, Q, V); K up to Q.
+    Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V) -> (*, Q, V).
 
     Source: Katharopoulos et al. (2020), section 3.3; Hua et al. (2022) for the chunks.
     """
     num_queries = queries.shape[-2]
     chunk = max(1, min(CHUNK, num_queries))
     num_chunks = -(-num_queries // chunk)
-    # Up to whole chunks: features of 0 add nothing.
+    # Up to whole chunks: features of 0 add nothing. Keys behind the last query are cut off.
     queries, keys, values = (
         F.pad(X, (0, 0, 0, num_chunks * chunk - X.shape[-2])).unflatten(-2, (num_chunks, chunk))
         for X in (queries, keys, values)
@@ -184,8 +202,8 @@ def linear_attention_step(
 
     Source: Katharopoulos et al. (2020), section 3.4.
     """
-    check_attention_inputs(query[..., None, :], key[..., None, :], value[..., None, :])
-    check_same_size(query[..., None, :], key[..., None, :])
+    rows = (X[..., None, :] for X in (query, key, value))
+    check_attention_inputs(*rows, same_size=True)
     check_feature_map(feature_map)
     dtype = value.dtype
     if dtype in (torch.float16, torch.bfloat16):
@@ -197,11 +215,12 @@ def linear_attention_step(
     return divide(sums[..., :-1], sums[..., -1:]).to(dtype), state
 
 
-def kernel_weights(queries: Tensor, keys: Tensor, visible: Visibility) -> Tensor:
-    """The weights one by one, f(q) . f(k) over their sum. Shape: (*, Q, longest)."""
-    products, mask = dot_score(queries, keys), visible.matrix(queries.device)
+def kernel_weights(queries: Tensor, keys: Tensor, *, dtype: torch.dtype, **hidden: Any) -> Tensor:
+    """The weights one by one, f(q) . f(k) over their sum. Shape: (*, Q, K)."""
+    products = dot_score(queries, keys)
+    mask = attention_mask(products.shape, device=products.device, **hidden)
     products = products if mask is None else products.masked_fill(~mask, 0.0)
-    return divide(products, products.sum(dim=-1, keepdim=True))
+    return divide(products, products.sum(dim=-1, keepdim=True)).to(dtype)
 
 
 def divide(sums: Tensor, total: Tensor) -> Tensor:

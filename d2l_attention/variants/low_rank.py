@@ -1,26 +1,21 @@
 """Keys and values squeezed to a few rows before anybody looks at them: Linformer."""
 
 import math
-from dataclasses import replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from d2l_attention.attention.layers import AttentionLayer
+from d2l_attention.attention.layers import DotProductAttention
 from d2l_attention.attention.multi_head import MultiHeadAttention
-from d2l_attention.attention.pooling import dot_product_pooling
-from d2l_attention.attention.scores import scaled_dot_score
-from d2l_attention.attention.visibility import Visibility, visibility
+from d2l_attention.attention.pooling import zero_hidden_rows
 
 
-class LowRankPooling(AttentionLayer):
+class LowRankPooling(DotProductAttention):
     """Scaled dot-product attention to E K and F V: what happens in each head of Linformer.
 
     Shape: queries (B, H, Q, D), keys and values (B, H, K, D), K up to ``max_len``
     -> (B, H, Q, D); weights (B, H, Q, rank).
     """
-
-    score = staticmethod(scaled_dot_score)
 
     def __init__(self, max_len: int, rank: int, dropout: float):
         super().__init__(dropout)
@@ -28,21 +23,19 @@ class LowRankPooling(AttentionLayer):
         self.E = nn.Parameter(torch.randn(rank, max_len) / math.sqrt(max_len))
         self.F = nn.Parameter(torch.randn(rank, max_len) / math.sqrt(max_len))
 
-    def attend(self, queries, keys, values, visible, *, bias, need_weights):
-        check_projectable(visible, self.E.shape[1])
+    def forward(
+        self, queries, keys, values, valid_lens=None, *, bias=None, need_weights=False, **hidden
+    ):
+        check_projectable(valid_lens, keys.shape[-2], self.E.shape[1], **hidden)
         if bias is not None:
             raise ValueError("Linformer has no score for each key to add a bias to: leave it out")
-        if visible.seen is not None:
-            # A projection with a bias has written into the rows of the padding once more.
-            keys, values = visible.clear_pairs(keys, values)
-        length = keys.shape[-2]
-        keys, values = self.E[:, :length] @ keys, self.F[:, :length] @ values  # (B, H, rank, D)
-        inner = projected_visibility(visible, len(self.E))
-        self.remember(queries, keys, visible=inner, bias=None)
-        dropout = self.dropout.p if self.training else 0.0
-        return dot_product_pooling(
-            queries, keys, values, inner, dropout=dropout, bias=None, need_weights=need_weights
-        )
+        # A projection with a bias has written into the rows of the padding.
+        queries, keys, values = zero_hidden_rows(queries, keys, values, valid_lens)
+        n = keys.shape[-2]
+        keys, values = self.E[:, :n] @ keys, self.F[:, :n] @ values  # (B, H, rank, D)
+        # A query that saw any key sees all mixtures; one that saw none sees none.
+        mask = None if valid_lens is None else (valid_lens > 0).reshape(-1, 1, 1, 1)
+        return super().forward(queries, keys, values, mask=mask, need_weights=need_weights)
 
 
 class LinformerAttention(MultiHeadAttention):
@@ -78,30 +71,29 @@ class LinformerAttention(MultiHeadAttention):
         pooling = LowRankPooling(max_len, rank, dropout)
         super().__init__(num_hiddens, num_heads, 0.0, attention=pooling)
 
-    def look(self, scores_shape, valid_lens, mask, is_causal, offset, device) -> Visibility:
-        visible = super().look(scores_shape, valid_lens, mask, is_causal, offset, device)
-        # Before the projections work. A new token behind a cache sees all there is, so
-        # ``visible`` has forgotten that it was asked to be causal.
-        visible = replace(visible, is_causal=is_causal)
-        check_projectable(visible, self.attention.E.shape[1])
-        return visible
+    def forward(self, queries, keys, values, valid_lens=None, **options):
+        # Before the projections work.
+        offset = 0 if options.get("cache") is None else len(options["cache"])
+        num_keys = offset + (0 if keys is None else keys.shape[-2])
+        hidden = {name: options.get(name) for name in ("mask", "is_causal")}
+        check_projectable(valid_lens, num_keys, self.attention.E.shape[1], **hidden)
+        return super().forward(queries, keys, values, valid_lens, **options)
 
 
-def check_projectable(visible: Visibility, max_len: int) -> None:
+def check_projectable(
+    valid_lens: Tensor | None,
+    num_keys: int,
+    max_len: int,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
+    offset: int = 0,
+) -> None:
     """Raise where a key is hidden from one query and not from another, or there are too many."""
-    if visible.is_causal or visible.mask is not None:
+    lens_by_query = isinstance(valid_lens, Tensor) and valid_lens.ndim == 2
+    if is_causal or mask is not None or lens_by_query:
         raise ValueError(
             "Linformer mixes all keys before the queries see them: one key cannot be hidden "
             "from one query alone, so there is no is_causal, no mask and no valid_lens (B, Q)"
         )
-    if visible.shape[-1] > max_len:
-        raise ValueError(f"keys must be at most max_len={max_len}, got {visible.shape[-1]}")
-
-
-def projected_visibility(visible: Visibility, rank: int) -> Visibility:
-    """A query that saw any key sees all mixtures; one that saw none sees none."""
-    shape = (*visible.shape[:-1], rank)
-    if visible.seeing is None:
-        return visibility(shape)
-    mask = visible.seeing[..., None].expand(*visible.seeing.shape, rank)
-    return replace(visibility(shape), mask=mask, seeing=visible.seeing)
+    if num_keys > max_len:
+        raise ValueError(f"keys must be at most max_len={max_len}, got {num_keys}")

@@ -1,4 +1,6 @@
-"""Scores that hear of their neighbours: convolutions over queries, keys and heads."""
+"""Scores that depend on their neighbours: convolutions over queries, keys and heads."""
+
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -6,8 +8,9 @@ from torch import Tensor, nn
 
 from d2l_attention.attention._checks import check_divides, check_heads, check_whole
 from d2l_attention.attention.layers import AttentionLayer
+from d2l_attention.attention.masks import attention_mask
 from d2l_attention.attention.multi_head import MultiHeadAttention
-from d2l_attention.attention.pooling import masked_softmax
+from d2l_attention.attention.pooling import masked_softmax, zero_hidden_rows
 from d2l_attention.attention.scores import scaled_dot_score
 
 
@@ -16,40 +19,40 @@ class MultiTokenPooling(AttentionLayer):
 
     ``kernel`` (H, query_size, key_size): the last row belongs to the query itself, the rows above
     to those before it; the middle column to the key itself, the others to its neighbours.
-    ``mix`` (H / head_size, head_size, head_size): the weights of a head are a sum over its group.
+    ``mix`` (H / mix_heads, mix_heads, mix_heads): the weights of a head are a sum over its group.
 
     Shape: queries (B, H, Q, D), keys (B, H, K, D), values (B, H, K, V) -> (B, H, Q, V).
     """
 
-    score = staticmethod(scaled_dot_score)
-
     def __init__(
-        self, num_heads: int, dropout: float, query_size: int, key_size: int, head_size: int
+        self, num_heads: int, dropout: float, query_size: int, key_size: int, mix_heads: int
     ):
         super().__init__(dropout)
         kernel = torch.zeros(num_heads, query_size, key_size)
         kernel[:, -1, (key_size - 1) // 2] = 1.0  # begins as plain attention
         self.kernel = nn.Parameter(kernel)
-        self.mix = nn.Parameter(torch.eye(head_size).repeat(num_heads // head_size, 1, 1))
+        self.mix = nn.Parameter(torch.eye(mix_heads).repeat(num_heads // mix_heads, 1, 1))
 
-    def attend(self, queries, keys, values, visible, *, bias, need_weights):
+    def forward(
+        self, queries, keys, values, valid_lens=None, *, bias=None, need_weights=False, **hidden
+    ):
         if bias is not None:
             raise ValueError("multi-token attention takes no bias: leave positions out")
+        queries, keys, values = zero_hidden_rows(queries, keys, values, valid_lens, **hidden)
         # An optimizer changes the two in place: the weights of this pass need copies.
         copies = (X.to(queries.dtype, copy=True) for X in (self.kernel, self.mix))
-        self.remember(queries, keys, *copies, visible=visible, bias=None)
-        mask = visible.matrix(queries.device)
-        weights = multi_token_weights(self.score(queries, keys), self.kernel, self.mix, mask)
-        return self.dropout(weights) @ values, visible.widen(weights)
+        self._remember(queries, keys, *copies, bias=None, valid_lens=valid_lens, **hidden)
+        weights = multi_token_weights(
+            queries, keys, self.kernel, self.mix, valid_lens=valid_lens, **hidden
+        )
+        output = self.dropout(weights) @ values
+        return (output, weights) if need_weights else output
 
     @property
     def attention_weights(self) -> Tensor:
         """Weights of the last forward pass, mixed, without gradient. (B, H, Q, K)."""
-        if self._last is None:
-            raise RuntimeError("no attention weights yet: call the layer first")
-        (queries, keys, kernel, mix), visible, _ = self._last
-        mask = visible.matrix(queries.device)
-        return visible.widen(multi_token_weights(self.score(queries, keys), kernel, mix, mask))
+        inputs, _, hidden = self._remembered()
+        return multi_token_weights(*inputs, **hidden)
 
 
 class MultiTokenAttention(MultiHeadAttention):
@@ -57,7 +60,7 @@ class MultiTokenAttention(MultiHeadAttention):
 
     Before the softmax a kernel of (query_size, key_size), one for each head, adds up the scores
     of the query and of those before it, for the key and its neighbours on both sides. After
-    it the weights of ``head_size`` heads are mixed. A new layer has identity kernels, and is
+    it the weights of ``mix_heads`` heads are mixed. A new layer has identity kernels, and is
     plain multi-head attention.
 
     Shape: as ``MultiHeadAttention``. The weights, (B, H, Q, K), are those after mixing: a row
@@ -68,7 +71,7 @@ class MultiTokenAttention(MultiHeadAttention):
     O(n^2) in memory, without the fused kernel. There is no cache, because the scores of earlier
     queries would have to be kept as well.
 
-    Errors: ``ValueError`` unless ``head_size`` divides ``num_heads`` and all sizes are from 1.
+    Errors: ``ValueError`` unless ``mix_heads`` divides ``num_heads`` and all sizes are from 1.
 
     Source: Golovneva et al. (2025), 'Multi-Token Attention', section 3, without its group
     normalisation.
@@ -82,13 +85,13 @@ class MultiTokenAttention(MultiHeadAttention):
         *,
         query_size: int,
         key_size: int,
-        head_size: int,
+        mix_heads: int,
     ):
         check_heads(num_hiddens, num_heads)
-        sizes = {"query_size": query_size, "key_size": key_size, "head_size": head_size}
+        sizes = {"query_size": query_size, "key_size": key_size, "mix_heads": mix_heads}
         for name, size in sizes.items():
             check_whole(name, size)
-        check_divides("head_size", head_size, "num_heads", num_heads)
+        check_divides("mix_heads", mix_heads, "num_heads", num_heads)
         pooling = MultiTokenPooling(num_heads, dropout, **sizes)
         super().__init__(num_hiddens, num_heads, 0.0, attention=pooling)
 
@@ -114,15 +117,19 @@ class MultiTokenAttention(MultiHeadAttention):
         )
 
 
-def multi_token_weights(scores: Tensor, kernel: Tensor, mix: Tensor, mask: Tensor | None) -> Tensor:
-    """Convolve, softmax, mix.
+def multi_token_weights(
+    queries: Tensor, keys: Tensor, kernel: Tensor, mix: Tensor, **hidden: Any
+) -> Tensor:
+    """Score, convolve, softmax, mix.
 
-    Shape: scores (B, H, Q, K), kernel (H, query_size, key_size), mix (groups, head_size,
-    head_size), mask bool, broadcastable to the scores -> (B, H, Q, K).
+    Shape: queries (B, H, Q, D), keys (B, H, K, D), kernel (H, query_size, key_size), mix (groups,
+    mix_heads, mix_heads) -> (B, H, Q, K).
     """
+    scores = scaled_dot_score(queries, keys)
+    mask = attention_mask(scores.shape, device=scores.device, **hidden)
     scores = scores if mask is None else scores.masked_fill(~mask, 0.0)
     weights = masked_softmax(key_query_convolution(scores, kernel), mask=mask)
-    weights = mix_heads(weights, mix)
+    weights = mix_over_heads(weights, mix)
     # Another head of the group may have seen what is hidden from this one.
     return weights if mask is None else weights.masked_fill(~mask, 0.0)
 
@@ -141,10 +148,10 @@ def key_query_convolution(scores: Tensor, kernel: Tensor) -> Tensor:
     return F.conv2d(scores, kernel[:, None], groups=heads)
 
 
-def mix_heads(weights: Tensor, mix: Tensor) -> Tensor:
+def mix_over_heads(weights: Tensor, mix: Tensor) -> Tensor:
     """Each head's weights become a sum over the heads of its group.
 
-    Shape: weights (B, H, Q, K), mix (groups, head_size, head_size) -> (B, H, Q, K).
+    Shape: weights (B, H, Q, K), mix (groups, mix_heads, mix_heads) -> (B, H, Q, K).
     """
-    groups = weights.unflatten(1, mix.shape[:2])  # (B, groups, head_size, Q, K)
+    groups = weights.unflatten(1, mix.shape[:2])  # (B, groups, mix_heads, Q, K)
     return torch.einsum("gab,ngbqk->ngaqk", mix, groups).flatten(1, 2)

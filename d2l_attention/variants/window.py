@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from d2l_attention.attention._checks import check_whole
-from d2l_attention.variants.blocks import block_attention, neighbour_blocks, visible_keys
+from d2l_attention.variants.blocks import block_attention, neighbour_blocks
 from d2l_attention.variants.masks import near, sliding_window_mask
-from d2l_attention.variants.pattern import PatternAttention
+from d2l_attention.variants.pattern import PatternAttention, real_keys
 
 
 class SlidingWindowAttention(PatternAttention):
@@ -39,62 +39,34 @@ class SlidingWindowAttention(PatternAttention):
             offset=num_keys - num_queries,
         )
 
-    def sparse(self, queries, keys, values, visible, dropout):
+    def sparse(self, queries, keys, values, valid_lens, is_causal, dropout):
         *leading, num_tokens, _ = queries.shape
-        seen = visible_keys(visible, queries.device)
+        real = real_keys(keys, valid_lens)
         if self.dilation == 1:
-            return window_pooling(
-                queries, keys, values, seen, self.window, visible.is_causal, dropout
-            )
+            return attend_in_window(queries, keys, values, real, self.window, is_causal, dropout)
         # Every dilation-th token makes a sequence of its own, and there the window has no gaps.
-        seen = seen.expand((leading or [1])[0], -1)[..., None]
-        queries, keys, values, seen = (
-            interleave(X, num_tokens, self.dilation) for X in (queries, keys, values, seen)
+        real = real.expand((leading or [1])[0], -1)[..., None]
+        queries, keys, values, real = (
+            interleave(X, self.dilation) for X in (queries, keys, values, real)
         )
-        output = window_pooling(
-            queries, keys, values, seen[:, 0, :, 0], self.window, visible.is_causal, dropout
-        )
+        real = real[:, 0, :, 0]
+        output = attend_in_window(queries, keys, values, real, self.window, is_causal, dropout)
         output = output.unflatten(0, (-1, self.dilation)).permute(0, 2, 3, 1, 4).flatten(2, 3)
         return output[:, :, :num_tokens].reshape(*leading, num_tokens, output.shape[-1])
 
 
-def sliding_window_attention(
+def attend_in_window(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
-    valid_lens: Tensor | None = None,
-    *,
-    window: int,
-    dilation: int = 1,
-    is_causal: bool = False,
-    dropout: float = 0.0,
-    need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
-    """Self-attention in which token i sees the tokens j with |j - i| <= window.
-
-    Shape: queries (*, n, D), keys (*, n, D), values (*, n, V), valid_lens (B,) -> output
-    (*, n, V), and with ``need_weights`` also weights (*, n, n).
-
-    Everything else, and the source: see ``SlidingWindowAttention``.
-    """
-    attention = SlidingWindowAttention(window, dropout, dilation=dilation)
-    return attention(
-        queries, keys, values, valid_lens, is_causal=is_causal, need_weights=need_weights
-    )
-
-
-def window_pooling(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    seen: Tensor,
+    real: Tensor,
     window: int,
     is_causal: bool,
     dropout: float,
 ) -> Tensor:
     """Queries in blocks as long as the window, each against its own and the next blocks of keys.
 
-    Shape: queries (*, n, D), keys (*, K, D), values (*, K, V), seen (B or 1, K) -> (*, n, V).
+    Shape: queries (*, n, D), keys (*, n, D), values (*, n, V), real (B or 1, n) -> (*, n, V).
     """
     block_size = window_block(window, queries.shape[-2])
     num_blocks = -(-queries.shape[-2] // block_size)
@@ -103,7 +75,7 @@ def window_pooling(
         queries,
         keys,
         values,
-        seen,
+        real,
         table,
         block_size,
         lambda i, j: near(i, j, window),
@@ -117,13 +89,13 @@ def window_block(window: int, num_tokens: int) -> int:
     return max(1, min(max(window, 32), num_tokens))
 
 
-def interleave(X: Tensor, num_tokens: int, dilation: int) -> Tensor:
+def interleave(X: Tensor, dilation: int) -> Tensor:
     """One sequence as ``dilation`` sequences, of which the first takes tokens 0, dilation, ...
 
     Shape: X (*, n, D) -> (B * dilation, H, tokens / dilation rounded up, D).
     """
-    *leading, length, size = X.shape
+    *leading, num_tokens, size = X.shape
     per_sequence = -(-num_tokens // dilation)
-    X = F.pad(X, (0, 0, 0, per_sequence * dilation - length))
+    X = F.pad(X, (0, 0, 0, per_sequence * dilation - num_tokens))
     X = X.reshape((leading or [1])[0], math.prod(leading[1:]), per_sequence, dilation, size)
     return X.permute(0, 3, 1, 2, 4).flatten(end_dim=1)

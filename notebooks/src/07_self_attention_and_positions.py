@@ -784,8 +784,8 @@ except ValueError as error:
 plane = RotaryEncoding(head_size=2)
 east, north = torch.eye(2).reshape(2, 1, 1, 1, 2)  # each (sentence, head, token, number)
 for i, j in ((5, 3), (105, 103), (2, 0), (3, 5)):
-    query = plane.rotate(east, offset=i)
-    keys = [plane.rotate(key, offset=j) for key in (east, north)]
+    query = plane.transform(east, offset=i)
+    keys = [plane.transform(key, offset=j) for key in (east, north)]
     scores = [dot_score(query, key).item() for key in keys]
     shown = f"key (1, 0) {scores[0]:.2f}   key (0, 1) {scores[1]:5.2f}"
     print(f"query at {i:3d}, key at {j:3d}:   {shown}")
@@ -804,7 +804,7 @@ for i, j in ((5, 3), (105, 103), (2, 0), (3, 5)):
 # With more columns, each pair turns at its own speed: the hands of the clock again.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-show_source(RotaryEncoding.rotate)
+show_source(RotaryEncoding.transform)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Random queries and keys of 8 numbers. The scores of one query, with the sentence begun at 0 and at
@@ -817,7 +817,7 @@ q, k, v = torch.randn(3, 1, 4, 5, 8)  # each (sentence, head, token, number)
 
 
 def rotary_scores(offset):
-    return dot_score(rotary.rotate(q, offset=offset), rotary.rotate(k, offset=offset))
+    return dot_score(rotary.transform(q, offset=offset), rotary.transform(k, offset=offset))
 
 
 check_shape(rotary_scores(0), (1, 4, 5, 5))
@@ -831,7 +831,7 @@ assert not torch.allclose(rotary_scores(0), dot_score(q, k))  # the distance cou
 # A turn makes no query longer, and the words themselves stay as they were:
 
 # %% slideshow={"slide_type": "skip"}
-turned = rotary.rotate(q, offset=9)
+turned = rotary.transform(q, offset=9)
 torch.testing.assert_close(turned.norm(dim=-1), q.norm(dim=-1))
 assert torch.equal(rotary(no_news), no_news)
 print(f"a query of length {q[0, 0, 0].norm():.3f}, turned: {turned[0, 0, 0].norm():.3f}")
@@ -842,7 +842,7 @@ print(f"a query of length {q[0, 0, 0].norm():.3f}, turned: {turned[0, 0, 0].norm
 
 # %% slideshow={"slide_type": "fragment"}
 def attend(offset, turn_values):
-    queries, keys, values = (rotary.rotate(X, offset=offset) for X in (q, k, v))
+    queries, keys, values = (rotary.transform(X, offset=offset) for X in (q, k, v))
     return dot_product_attention(queries, keys, values if turn_values else v)
 
 
@@ -928,7 +928,7 @@ assert near[0] > 0.9 and near[2] < 0.25
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The package has one interface for all: a `Positions` module with three hooks. A **hook** is a
 # method that others call at a fixed moment. The model calls `forward` on its embeddings. The
-# attention layer calls `rotate` on its queries and keys, and adds `bias` to its scores.
+# attention layer calls `transform` on its queries and keys, and adds `bias` to its scores.
 
 # %% slideshow={"slide_type": "skip"}
 show_source(Positions)

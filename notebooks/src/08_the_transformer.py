@@ -1289,7 +1289,7 @@ check("8.4", decoder_block)
 # the output (B, H, 1, D) and the cache for the next step, such a pair again.
 #
 # `rotate(X, offset=p)` gives X (B, H, m, D) rotary positions p, p + 1, and so on. To play with,
-# take `RotaryEncoding(D).rotate` from `d2l_attention.attention.positional`.
+# take `RotaryEncoding(D).transform` from `d2l_attention.attention.positional`.
 #
 # Step by step `decode_step` should give what causal self-attention with rotary positions gives for
 # all tokens at once. Its first token is right. It has three bugs, and one of them shows only once

@@ -201,8 +201,8 @@ print("5 of the 12 words ask alone: the same 5 answers as when all ask")
 # 4,096 words, 2 GiB. For each further word all of it is read once: 2 GiB for one word.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-a_word = cache_bytes(num_layers=32, num_groups=32, head_size=128, num_tokens=1)
-book = cache_bytes(num_layers=32, num_groups=32, head_size=128, num_tokens=words)
+a_word = cache_bytes(num_layers=32, num_kv_heads=32, head_size=128, num_tokens=1)
+book = cache_bytes(num_layers=32, num_kv_heads=32, head_size=128, num_tokens=words)
 print(f"a word {a_word / 2**20} MiB, 4,096 words {4096 * a_word / 2**30} GiB, ", end="")
 print(f"the book {book / 2**30:.0f} GiB")
 assert a_word == 2 * 32 * 32 * 128 * 2 == 2**19 and 4096 * a_word == 2**31
@@ -240,7 +240,7 @@ def who_reads_whom(layer):
     slopes = []
     for head in heads[0].unflatten(-1, (layer.num_heads, -1)).unbind(-2):
         (slope,) = torch.autograd.grad(head.sum(), layer.W_v.weight, retain_graph=True)
-        slopes.append(slope.unflatten(0, (layer.num_groups, -1)).abs().sum(dim=(1, 2)) > 0)
+        slopes.append(slope.unflatten(0, (layer.num_kv_heads, -1)).abs().sum(dim=(1, 2)) > 0)
     return torch.stack(slopes)
 
 
@@ -292,7 +292,7 @@ for groups in (8, 4, 2, 1):
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 print(f"{'':13}layers  heads    G  size   KiB a word   4,096 words    the book")
 for model in PUBLISHED:
-    shape = f"{model.num_layers:6}{model.num_heads:7}{model.num_groups:5}{model.head_size:6}"
+    shape = f"{model.num_layers:6}{model.num_heads:7}{model.num_kv_heads:5}{model.head_size:6}"
     kept = [model.bytes(n) / 2**30 for n in (4096, words)]
     kib = model.bytes(1) / 2**10
     print(f"{model.name:13}{shape}{kib:10.0f}{kept[0]:13.2f} GiB{kept[1]:9.2f} GiB")

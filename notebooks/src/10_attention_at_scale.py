@@ -694,7 +694,7 @@ with torch.no_grad():
     writing = {}
     for groups in (32, 8, 1):
         query, (keys, values) = torch.randn(1, 32, 1, 64), torch.randn(2, 1, groups, 8192, 64)
-        work = attention_work(1, 8192, 64, num_heads=32, num_groups=groups)
+        work = attention_work(1, 8192, 64, num_heads=32, num_kv_heads=groups)
         decode = partial(F.scaled_dot_product_attention, query, keys, values, enable_gqa=True)
         writing[groups] = fastest(decode, seconds=0.1)
         points.setdefault("writing, 32 heads", []).append(
@@ -773,7 +773,7 @@ for name, billions in (("Llama 2 7B", 7), ("Llama 3.1 8B", 8)):
     print(f"{name:12}  model {model} GB, novel {novel:2.0f} GB:", end=" ")
     print(f"({80} - {model}) / {novel:.0f}, so {readers[-1]} at once")
 assert readers == [1, 4] and shapes["Llama 2 7B"].bytes(1) == 2**19
-assert shapes["Llama 2 7B"].num_groups == 4 * shapes["Llama 3.1 8B"].num_groups
+assert shapes["Llama 2 7B"].num_kv_heads == 4 * shapes["Llama 3.1 8B"].num_kv_heads
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The novel: 52 GB against 14 GB. Each reader brings a cache; the model is there once for all.
@@ -795,7 +795,7 @@ assert shapes["Llama 2 7B"].num_groups == 4 * shapes["Llama 3.1 8B"].num_groups
 # data sheet). How long does each further word take *at least*?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-cache = cache_bytes(num_layers=32, num_groups=32, head_size=128, num_tokens=tokens)
+cache = cache_bytes(num_layers=32, num_kv_heads=32, head_size=128, num_tokens=tokens)
 for carried in (cache, cache + 14e9):
     print(f"{carried / 1e9:.0f} GB / 3,350 GB a second = {1000 * carried / 3.35e12:.0f} ms a word")
 assert round(1000 * cache / 3.35e12) == 16 and round(1000 * (cache + 14e9) / 3.35e12) == 20

@@ -1,19 +1,19 @@
-"""Dropout on the weights, a few queries at a time."""
+"""Dropout on the weights, a head at a time where there are many weights."""
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from d2l_attention import MultiHeadAttention, dot_product_attention
 from d2l_attention.attention import _fused as fused
+from d2l_attention.variants import GroupedQueryAttention
 
 ALMOST_NONE = 1e-12  # takes the way of dropout and drops nothing
 
 
-@pytest.fixture(autouse=True, params=[1, 2 * 3 * 11 * 4, 2 * 3 * 11 * 5, 10**6])
-def weights_at_once(request, monkeypatch):
-    """One query at a time, four, five of the thirteen, all."""
-    monkeypatch.setattr(fused, "SLICE", request.param)
+@pytest.fixture(autouse=True, params=[0, 10**6], ids=["heads", "whole"])
+def many_weights(request, monkeypatch):
+    """From how many weights on a head is computed at a time."""
+    monkeypatch.setattr(fused, "MANY_WEIGHTS", request.param)
 
 
 def inputs(num_queries=13, num_keys=11):
@@ -32,12 +32,13 @@ def inputs(num_queries=13, num_keys=11):
         {"valid_lens": torch.arange(26).reshape(2, 13) % 12},
         {"mask": torch.arange(13 * 11).reshape(13, 11) % 3 == 0},
         {"mask": torch.arange(2 * 11).reshape(2, 1, 1, 11) % 3 == 0, "is_causal": True},
+        {"mask": torch.arange(6 * 13 * 11).reshape(2, 3, 13, 11) % 5 > 1},
         {"bias": torch.arange(13.0 * 11).reshape(13, 11).sin()},
         {"bias": torch.arange(3.0).reshape(3, 1, 1).expand(3, 1, 11), "is_causal": True},
     ],
     ids=lambda visible: " ".join(visible) or "all",
 )
-def test_slices_see_what_the_whole_sees(visible):
+def test_a_head_sees_what_it_sees_among_all(visible):
     given = inputs()
     expected = dot_product_attention(*given, **visible)
     output = dot_product_attention(*given, **visible, dropout=ALMOST_NONE)
@@ -48,7 +49,7 @@ def test_slices_see_what_the_whole_sees(visible):
     )
 
 
-def test_the_way_back_drops_the_same_weights():
+def test_the_backward_pass_drops_the_same_weights():
     given = inputs(5, 3)
 
     def attend(*given):
@@ -69,20 +70,21 @@ def test_half_of_the_weights_are_dropped_and_the_others_doubled():
     assert 0.48 < kept.double().mean() < 0.52
 
 
-def test_the_layer_takes_slices_in_training_alone(monkeypatch):
+def test_only_dropout_in_training_goes_by_heads(monkeypatch):
     layer = MultiHeadAttention(12, 3, 0.5).double()
     X = torch.randn(2, 13, 12, dtype=torch.float64)
-    used = []
-    in_slices = fused.in_slices
-    monkeypatch.setattr(fused, "in_slices", lambda *a: used.append(1) or in_slices(*a))
+    used, by_heads = [], fused._one_head_at_a_time
+    monkeypatch.setattr(
+        fused, "_one_head_at_a_time", lambda *a, **o: used.append(1) or by_heads(*a, **o)
+    )
     layer.eval()(X, X, X)
+    MultiHeadAttention(12, 3, 0.0).double()(X, X, X)
     assert not used
     layer.train()(X, X, X)
-    assert bool(used) == (fused.SLICE < 2 * 3 * 13 * 13)
+    assert bool(used) == (fused.MANY_WEIGHTS == 0)
 
 
-def test_without_dropout_nothing_is_sliced(monkeypatch):
-    monkeypatch.setattr(fused, "in_slices", None)
-    given = inputs()
-    expected = F.scaled_dot_product_attention(*(X.detach() for X in given))
-    torch.testing.assert_close(dot_product_attention(*given).detach(), expected)
+def test_groups_of_heads_share_keys_with_dropout_too():
+    layer = GroupedQueryAttention(12, 6, 2, ALMOST_NONE).double()
+    X = torch.randn(2, 13, 12, dtype=torch.float64)
+    torch.testing.assert_close(layer.train()(X, X, X), layer.eval()(X, X, X))

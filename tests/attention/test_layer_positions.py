@@ -120,7 +120,7 @@ def in_heads(layer, X):
 
 def test_rotary_turns_queries_and_keys_but_not_values():
     model, X = SelfAttention(RotaryEncoding(HEAD)), torch.randn(B, N, HIDDEN)
-    output, layer, rotate = model(X), model.attention, model.positions.rotate
+    output, layer, rotate = model(X), model.attention, model.positions.transform
     queries, keys, values = in_heads(layer, X)
     expected = F.scaled_dot_product_attention(rotate(queries), rotate(keys), values)
     assert_close(output, layer.W_o(layer.merge_heads(expected)))
@@ -155,7 +155,7 @@ def test_in_cross_attention_both_sequences_count_from_zero(kind):
     queries, source = torch.randn(B, N, HIDDEN), torch.randn(B, K, HIDDEN)
     _, weights = layer(queries, source, source, need_weights=True)
     q, k = layer.split_heads(layer.W_q(queries)), layer.split_heads(layer.W_k(source))
-    scores = layer.positions.rotate(q) @ layer.positions.rotate(k).mT / math.sqrt(HEAD)
+    scores = layer.positions.transform(q) @ layer.positions.transform(k).mT / math.sqrt(HEAD)
     if kind == "alibi":
         distance = (torch.arange(N)[:, None] - torch.arange(K)).abs()
         scores = scores - layer.positions.slopes[:, None, None] * distance

@@ -94,7 +94,7 @@ def test_each_kind_uses_one_hook(name):
     positions, X = EVERY[name](), torch.randn(B, N, HIDDEN)
     inside = torch.randn(B, H, N, HEAD)
     assert torch.equal(positions(X, offset=3), X) == (name not in ("sinusoidal", "learned"))
-    assert torch.equal(positions.rotate(inside, offset=3), inside) == (name != "rotary")
+    assert torch.equal(positions.transform(inside, offset=3), inside) == (name != "rotary")
     assert (positions.bias(N, N, offset=3) is None) == (name != "alibi")
 
 
@@ -120,7 +120,7 @@ class TestRotary:
     def test_a_pair_by_hand(self):
         """One pair: position i turns (1, 0) to (cos i, sin i), and (0, 1) to (-sin i, cos i)."""
         X = torch.tensor([[1.0, 0.0], [0.0, 1.0]])[:, None, None].expand(2, 1, 4, 2)
-        turned = RotaryEncoding(2).rotate(X)
+        turned = RotaryEncoding(2).transform(X)
         for i in range(4):
             expected = [[math.cos(i), math.sin(i)], [-math.sin(i), math.cos(i)]]
             assert_close(turned[:, 0, i], torch.tensor(expected))
@@ -128,7 +128,7 @@ class TestRotary:
     def test_two_pairs_by_hand(self):
         """Neighbours are a pair; the second turns by i / 10000^(2/4) = i / 100."""
         X = torch.tensor([1.0, 0.0, 1.0, 0.0]).expand(1, 1, 6, 4)
-        turned = RotaryEncoding(4).rotate(X)[0, 0, 5]
+        turned = RotaryEncoding(4).transform(X)[0, 0, 5]
         expected = [math.cos(5), math.sin(5), math.cos(0.05), math.sin(0.05)]
         assert_close(turned, torch.tensor(expected))
 
@@ -142,20 +142,20 @@ class TestRotary:
                 angle = (i + 3) * base ** (-2 * j / HEAD)
                 block = [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
                 R[2 * j : 2 * j + 2, 2 * j : 2 * j + 2] = torch.tensor(block)
-            assert_close(positions.rotate(X, offset=3)[:, :, i], X[:, :, i] @ R.T)
+            assert_close(positions.transform(X, offset=3)[:, :, i], X[:, :, i] @ R.T)
 
     def test_complex_numbers(self):
         """Equation 13: a pair is a complex number, and turning is a product with e^(i angle)."""
         X, positions = torch.randn(B, H, N, HEAD, dtype=torch.float64), RotaryEncoding(HEAD)
         turns = torch.polar(torch.ones(N, HEAD // 2).double(), positions.angles(N))
         expected = torch.view_as_complex(X.unflatten(-1, (-1, 2))) * turns
-        assert_close(positions.rotate(X), torch.view_as_real(expected).flatten(start_dim=-2))
+        assert_close(positions.transform(X), torch.view_as_real(expected).flatten(start_dim=-2))
 
     @given(m=st.integers(0, 500), n=st.integers(0, 500), shift=st.integers(0, 5000))
     def test_scores_depend_on_the_distance_alone(self, m, n, shift):
         torch.manual_seed(m)
         query, key = torch.randn(2, 1, 1, 1, HEAD, dtype=torch.float64)
-        rotate = RotaryEncoding(HEAD).rotate
+        rotate = RotaryEncoding(HEAD).transform
         score, shifted = (
             (rotate(query, offset=m + s) * rotate(key, offset=n + s)).sum() for s in (0, shift)
         )
@@ -167,28 +167,28 @@ class TestRotary:
     def test_turning_keeps_the_length(self, offset, seed):
         torch.manual_seed(seed)
         X = torch.randn(B, H, N, HEAD)
-        assert_close(RotaryEncoding(HEAD).rotate(X, offset=offset).norm(dim=-1), X.norm(dim=-1))
+        assert_close(RotaryEncoding(HEAD).transform(X, offset=offset).norm(dim=-1), X.norm(dim=-1))
 
     def test_an_offset_is_a_slice(self):
         positions, X = RotaryEncoding(HEAD), torch.randn(B, H, N, HEAD)
-        whole = positions.rotate(X)
+        whole = positions.transform(X)
         assert torch.equal(whole[:, :, 0], X[:, :, 0])  # position 0 does not turn
         for i in range(N):
             assert torch.equal(
-                positions.rotate(X[:, :, i : i + 1], offset=i)[:, :, 0], whole[:, :, i]
+                positions.transform(X[:, :, i : i + 1], offset=i)[:, :, 0], whole[:, :, i]
             )
 
     @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
     def test_dtypes_and_far_positions(self, dtype):
         X = torch.tensor([1.0, 0.0], dtype=dtype).expand(1, 1, 1, 2)
-        turned = RotaryEncoding(2).rotate(X, offset=99_999)
+        turned = RotaryEncoding(2).transform(X, offset=99_999)
         assert turned.dtype == dtype
         expected = [math.cos(99_999), math.sin(99_999)]
         assert turned.flatten().tolist() == pytest.approx(expected, abs=torch.finfo(dtype).eps)
 
     def test_gradient_turns_back(self):
         X = torch.randn(B, H, N, HEAD, dtype=torch.float64, requires_grad=True)
-        torch.autograd.gradcheck(RotaryEncoding(HEAD).rotate, X)
+        torch.autograd.gradcheck(RotaryEncoding(HEAD).transform, X)
 
     def test_errors(self):
         for wrong in (3, 0, -2, 4.0):
@@ -198,9 +198,9 @@ class TestRotary:
             RotaryEncoding(4, base=0)
         for wrong in (torch.randn(B, N, 4), torch.randn(B, H, N, 6)):
             with pytest.raises(ValueError, match=r"shape \(B, H, n, 4\), got \(2, "):
-                RotaryEncoding(4).rotate(wrong)
+                RotaryEncoding(4).transform(wrong)
         with pytest.raises(ValueError, match="offset must be 0 or more, got -1"):
-            RotaryEncoding(4).rotate(torch.randn(B, H, N, 4), offset=-1)
+            RotaryEncoding(4).transform(torch.randn(B, H, N, 4), offset=-1)
 
 
 class TestALiBi:

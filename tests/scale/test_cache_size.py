@@ -29,7 +29,7 @@ def test_published_shapes_agree_with_the_width_of_their_models():
         "Falcon 40B": 8192,
         "Llama 3.1 8B": 4096,
     }
-    assert all(shape.num_heads % shape.num_groups == 0 and shape.source for shape in PUBLISHED)
+    assert all(shape.num_heads % shape.num_kv_heads == 0 and shape.source for shape in PUBLISHED)
 
 
 def test_a_window_is_where_the_cache_stops_to_grow():
@@ -48,7 +48,7 @@ def test_what_a_cache_really_holds(dtype):
 
 def test_errors():
     right = dict(
-        num_layers=1, num_groups=2, head_size=3, num_tokens=4, bytes_per_number=2, window=5
+        num_layers=1, num_kv_heads=2, head_size=3, num_tokens=4, bytes_per_number=2, window=5
     )
     assert cache_bytes(**(right | {"num_tokens": 0})) == 0
     for name in right:

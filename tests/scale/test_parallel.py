@@ -86,7 +86,7 @@ def groups():
     layer, X = GroupedQueryAttention(12, 6, 2, 0.0), torch.randn(3, 7, 5)
     expected = layer(X, X, X, is_causal=True)
     output = split_heads_over(layer, mesh())(X, X, X, is_causal=True)
-    return (output - expected).abs().max().item(), layer.num_groups
+    return (output - expected).abs().max().item(), layer.num_kv_heads
 
 
 class OnItself(nn.Module):
@@ -273,8 +273,8 @@ def test_split_heads_take_every_option(pair, name):
 
 def test_grouped_heads_are_split_with_their_groups(pair):
     for report in pair:
-        difference, num_groups = report["groups"]
-        assert difference < 1e-10 and num_groups == 1
+        difference, num_kv_heads = report["groups"]
+        assert difference < 1e-10 and num_kv_heads == 1
 
 
 def test_a_second_call_adds_no_old_gradients(pair):
@@ -308,7 +308,7 @@ def test_errors_are_named_on_every_process(team):
     expected = {
         "heads": f"the {size} processes must divide num_heads, got num_heads=1",
         "lazy": "call the layer once before it is split, it has no W_q.weight yet",
-        "groups": f"the {size} processes must divide num_groups, got num_groups=1",
+        "groups": f"the {size} processes must divide num_kv_heads, got num_kv_heads=1",
         "twice": "ring_attention has no second derivative: leave create_graph out",
         "shared": "all heads share parameters, got attention with W_k.weight, W_q.weight",
         "per head": f"bias of shape (6, 7, 7) does not fit scores of shape (3, {6 // size}, 7, 7)",

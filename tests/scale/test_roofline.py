@@ -24,7 +24,7 @@ def test_work_by_hand():
     assert work.intensity == 840 / 576
     plain = attention_work(5, 7, 3, num_heads=2, fused=False)
     assert (plain.flops, plain.bytes) == (840, (60 + 84 + 4 * 70) * 4)
-    multi_query = attention_work(5, 7, 3, num_heads=2, num_groups=1)
+    multi_query = attention_work(5, 7, 3, num_heads=2, num_kv_heads=1)
     assert (multi_query.flops, multi_query.bytes) == (840, (60 + 42) * 4)
     assert attention_work(5, 7, 3, batch_size=11, bytes_per_number=2) == Work(
         11 * 420, 11 * (30 + 42) * 2
@@ -45,7 +45,7 @@ def test_what_limits_what():
     assert prompt.intensity == 4096 / 2
     decoding = attention_work(1, 4096, 64, num_heads=32, bytes_per_number=2)
     assert 0.99 < decoding.intensity < 1
-    grouped = attention_work(1, 4096, 64, num_heads=32, num_groups=8, bytes_per_number=2)
+    grouped = attention_work(1, 4096, 64, num_heads=32, num_kv_heads=8, bytes_per_number=2)
     assert 3.9 < grouped.intensity < 4
     # The matrix alone: 4 D operations for 4 numbers of 4 bytes.
     assert attention_work(4096, 4096, 64, fused=False).intensity < 64 / 4
@@ -55,9 +55,10 @@ def test_errors_are_named():
     with pytest.raises(ValueError, match="num_keys must be .* got 0"):
         attention_work(1, 0, 64)
     with pytest.raises(
-        ValueError, match="num_groups must divide num_heads, .* got num_heads=6 and num_groups=4"
+        ValueError,
+        match="num_kv_heads must divide .* num_heads=6 and num_kv_heads=4",
     ):
-        attention_work(1, 1, 64, num_heads=6, num_groups=4)
+        attention_work(1, 1, 64, num_heads=6, num_kv_heads=4)
     with pytest.raises(ValueError, match="a key for each query, got 3 > 2"):
         attention_work(3, 2, 64, is_causal=True)
     with pytest.raises(ValueError, match="seconds must be positive, got 0"):

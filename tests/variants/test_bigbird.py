@@ -2,14 +2,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pattern_functions import bigbird_attention, global_local_attention, sliding_window_attention
 from torch.testing import assert_close
 
 from d2l_attention import KeyValueCache, MultiHeadAttention, dot_product_attention
 from d2l_attention.variants import (
     BigBirdAttention,
-    bigbird_attention,
-    global_local_attention,
-    sliding_window_attention,
 )
 from d2l_attention.variants.masks import bigbird_mask
 

@@ -2,13 +2,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pattern_functions import global_local_attention, sliding_window_attention
 from torch.testing import assert_close
 
 from d2l_attention import dot_product_attention
 from d2l_attention.variants import (
     GlobalLocalAttention,
-    global_local_attention,
-    sliding_window_attention,
 )
 from d2l_attention.variants.masks import global_tokens_mask, sliding_window_mask
 

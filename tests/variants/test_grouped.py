@@ -20,32 +20,34 @@ MASKS = {
 }
 
 
-def twins(num_groups, positions=None, bias=True):
+def twins(num_kv_heads, positions=None, bias=True):
     """A grouped layer, and multi-head attention whose heads of a group are equal."""
     grouped = GroupedQueryAttention(
-        HIDDEN, H, num_groups, 0.0, bias, positions=copy.deepcopy(positions)
+        HIDDEN, H, num_kv_heads, 0.0, bias, positions=copy.deepcopy(positions)
     ).double()
     plain = MultiHeadAttention(HIDDEN, H, 0.0, bias, positions=copy.deepcopy(positions)).double()
     X = torch.randn(B, N, HIDDEN, dtype=torch.float64)
     grouped(X, X, X), plain(X, X, X)
     plain.load_state_dict(
-        {name: spread(name, given, num_groups) for name, given in grouped.state_dict().items()}
+        {name: spread(name, given, num_kv_heads) for name, given in grouped.state_dict().items()}
     )
     return grouped, plain
 
 
-def spread(name, rows, num_groups):
+def spread(name, rows, num_kv_heads):
     """The projection of each group, once for each of its heads."""
     if name[:3] not in ("W_k", "W_v"):
         return rows
-    return rows.unflatten(0, (num_groups, -1)).repeat_interleave(H // num_groups, 0).flatten(0, 1)
+    return (
+        rows.unflatten(0, (num_kv_heads, -1)).repeat_interleave(H // num_kv_heads, 0).flatten(0, 1)
+    )
 
 
-def gathered(name, grad, num_groups):
+def gathered(name, grad, num_kv_heads):
     """The way back of ``spread``: the gradients of a group's heads add up."""
     if name[:3] not in ("W_k", "W_v"):
         return grad
-    return grad.unflatten(0, (num_groups, H // num_groups, -1)).sum(dim=1).flatten(0, 1)
+    return grad.unflatten(0, (num_kv_heads, H // num_kv_heads, -1)).sum(dim=1).flatten(0, 1)
 
 
 def inputs(num_queries=N, num_keys=K):
@@ -53,12 +55,12 @@ def inputs(num_queries=N, num_keys=K):
     return [torch.randn(B, n, HIDDEN, dtype=torch.float64, requires_grad=True) for n in sizes]
 
 
-@pytest.mark.parametrize("num_groups", GROUPS)
+@pytest.mark.parametrize("num_kv_heads", GROUPS)
 @pytest.mark.parametrize("lens", LENS.values(), ids=LENS)
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 @pytest.mark.parametrize("is_causal", [False, True], ids=["all", "causal"])
-def test_multi_head_attention_with_repeated_projections(num_groups, lens, mask, is_causal):
-    grouped, plain = twins(num_groups)
+def test_multi_head_attention_with_repeated_projections(num_kv_heads, lens, mask, is_causal):
+    grouped, plain = twins(num_kv_heads)
     X = inputs()
     options = dict(valid_lens=lens, mask=mask, is_causal=is_causal)
     output, expected = grouped(*X, **options), plain(*X, **options)
@@ -73,13 +75,13 @@ def test_multi_head_attention_with_repeated_projections(num_groups, lens, mask, 
     expected = torch.autograd.grad(expected.square().sum(), (*X, *plain.parameters()))
     names = ["queries", "keys", "values", *(name for name, _ in plain.named_parameters())]
     for name, one, other in zip(names, grads, expected, strict=True):
-        assert_close(one, gathered(name, other, num_groups), atol=1e-10, rtol=1e-10)
+        assert_close(one, gathered(name, other, num_kv_heads), atol=1e-10, rtol=1e-10)
 
 
 def test_special_cases_by_their_shapes():
     X = torch.randn(B, N, HIDDEN)
-    for num_groups, rows in ((1, 4), (2, 8), (H, HIDDEN)):
-        layer = GroupedQueryAttention(HIDDEN, H, num_groups, 0.0)
+    for num_kv_heads, rows in ((1, 4), (2, 8), (H, HIDDEN)):
+        layer = GroupedQueryAttention(HIDDEN, H, num_kv_heads, 0.0)
         layer(X, X, X)
         assert layer.W_q.weight.shape == layer.W_o.weight.shape == (HIDDEN, HIDDEN)
         assert layer.W_k.weight.shape == layer.W_v.weight.shape == (rows, HIDDEN)
@@ -106,13 +108,13 @@ def test_pytorch_agrees():
     assert_close(output, layer.W_o(heads.transpose(1, 2).flatten(2)))
 
 
-@pytest.mark.parametrize("num_groups", GROUPS)
+@pytest.mark.parametrize("num_kv_heads", GROUPS)
 @pytest.mark.parametrize(
     "positions", [None, RotaryEncoding(4), ALiBi(H)], ids=["", "rotary", "alibi"]
 )
 @pytest.mark.parametrize("sizes", [[1] * 7, [3, 1, 3], [7]], ids=str)
-def test_token_by_token_behind_a_cache(num_groups, positions, sizes):
-    grouped, plain = twins(num_groups, positions)
+def test_token_by_token_behind_a_cache(num_kv_heads, positions, sizes):
+    grouped, plain = twins(num_kv_heads, positions)
     X, cache, start = torch.randn(B, 7, HIDDEN, dtype=torch.float64), KeyValueCache(), 0
     expected = plain(X, X, X, is_causal=True)
     for x in X.split(sizes, dim=1):
@@ -121,7 +123,7 @@ def test_token_by_token_behind_a_cache(num_groups, positions, sizes):
         assert_close(output, expected[:, rows], atol=1e-10, rtol=1e-10)
         weights = plain.attention_weights[:, :, rows, :start]
         assert_close(grouped.attention_weights, weights, atol=1e-10, rtol=1e-10)
-    assert cache.keys.shape == cache.values.shape == (B, num_groups, 7, 4)
+    assert cache.keys.shape == cache.values.shape == (B, num_kv_heads, 7, 4)
 
 
 def test_masks_for_each_head_behind_a_cache():
@@ -194,10 +196,10 @@ def test_dropout_copies_pickles_and_one_graph():
     assert layer(X[:0], X[:0], X[:0]).shape == (0, N, HIDDEN)
 
 
-@pytest.mark.parametrize("num_groups", [0, 4, 12, -1, 2.0])
-def test_groups_that_do_not_divide(num_groups):
-    with pytest.raises(ValueError, match=f"num_heads=6 and num_groups={num_groups}"):
-        GroupedQueryAttention(HIDDEN, H, num_groups, 0.0)
+@pytest.mark.parametrize("num_kv_heads", [0, 4, 12, -1, 2.0])
+def test_groups_that_do_not_divide(num_kv_heads):
+    with pytest.raises(ValueError, match=f"num_heads=6 and num_kv_heads={num_kv_heads}"):
+        GroupedQueryAttention(HIDDEN, H, num_kv_heads, 0.0)
 
 
 def test_other_errors():

@@ -25,9 +25,9 @@ SETTINGS = {
 
 
 def make(identity=False, sizes=(QUERY_SIZE, KEY_SIZE, HEAD_SIZE), dropout=0.0):
-    query_size, key_size, head_size = sizes
+    query_size, key_size, mix_heads = sizes
     layer = MultiTokenAttention(
-        HIDDEN, H, dropout, query_size=query_size, key_size=key_size, head_size=head_size
+        HIDDEN, H, dropout, query_size=query_size, key_size=key_size, mix_heads=mix_heads
     )
     layer(*(x.float() for x in inputs()))
     if not identity:
@@ -167,7 +167,7 @@ def test_a_padded_query_reaches_no_token_before_it():
 
 def test_two_tokens_together_find_a_key_that_neither_finds_alone():
     """A key counts where its left neighbour suits the query before, as in 'Alice' 'rabbit'."""
-    layer = MultiTokenAttention(2, 1, 0.0, query_size=2, key_size=3, head_size=1)
+    layer = MultiTokenAttention(2, 1, 0.0, query_size=2, key_size=3, mix_heads=1)
     eye = torch.eye(2)
     names = torch.tensor([[0, 1], [0, 0], [1, 0], [0, 1], [0, 0]]).float()  # b . a b .
     queries = torch.tensor([[1, 0], [0, 1]]).float()  # a, then b
@@ -238,7 +238,7 @@ def test_copies_pickles_and_compiled_in_one_graph():
 @pytest.mark.parametrize(
     ("error", "message", "call"),
     [
-        (ValueError, "head_size=4 and num_heads=6", lambda: make(sizes=(3, 5, 4))),
+        (ValueError, "num_heads=6 and mix_heads=4", lambda: make(sizes=(3, 5, 4))),
         (
             ValueError,
             "query_size must be a whole number from 1 on, got 0",
@@ -251,7 +251,7 @@ def test_copies_pickles_and_compiled_in_one_graph():
         ),
         (
             ValueError,
-            "head_size must be a whole number from 1 on, got -1",
+            "mix_heads must be a whole number from 1 on, got -1",
             lambda: make(sizes=(3, 5, -1)),
         ),
         (ValueError, "dropout must lie in", lambda: make(dropout=1.0)),
@@ -274,7 +274,7 @@ def test_errors(error, message, call):
 
 def test_heads_that_do_not_divide():
     with pytest.raises(ValueError, match="num_hiddens=12 and num_heads=5"):
-        MultiTokenAttention(HIDDEN, 5, 0.0, query_size=1, key_size=1, head_size=1)
+        MultiTokenAttention(HIDDEN, 5, 0.0, query_size=1, key_size=1, mix_heads=1)
 
 
 def test_what_one_head_may_not_see_stays_hidden_after_the_mixing():

@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 import torch
+from pattern_functions import bigbird_attention, global_local_attention, sliding_window_attention
 from torch.testing import assert_close
 
 from d2l_attention import (
@@ -19,9 +20,6 @@ from d2l_attention.variants import (
     BigBirdAttention,
     GlobalLocalAttention,
     SlidingWindowAttention,
-    bigbird_attention,
-    global_local_attention,
-    sliding_window_attention,
 )
 from d2l_attention.variants.masks import bigbird_mask, global_tokens_mask, sliding_window_mask
 

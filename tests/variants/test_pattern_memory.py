@@ -11,16 +11,14 @@ from pathlib import Path
 from d2l_attention.variants import *
 torch.set_num_threads(1)
 forms = {
-    "window": lambda *X: sliding_window_attention(*X, window=128, is_causal=causal),
-    "dilated": lambda *X: sliding_window_attention(*X, window=64, dilation=3, is_causal=causal),
-    "global": lambda *X: global_local_attention(*X, window=128, num_global=3, is_causal=causal),
-    "bigbird": lambda *X: bigbird_attention(
-        *X, block_size=64, window=1, num_global=1, num_random=2, seed=0, is_causal=causal
-    ),
+    "window": SlidingWindowAttention(128, 0.0),
+    "dilated": SlidingWindowAttention(64, 0.0, dilation=3),
+    "global": GlobalLocalAttention(128, 3, 0.0),
+    "bigbird": BigBirdAttention(64, 1, 1, 2, 0.0, seed=0),
 }
 def step(tokens):
     inputs = torch.randn(3, 1, 1, tokens, 64, requires_grad=True)
-    form(*inputs.unbind()).sum().backward()
+    form(*inputs.unbind(), is_causal=causal).sum().backward()
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
 causal = False  # twice the keys

@@ -2,11 +2,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pattern_functions import sliding_window_attention
 from torch.testing import assert_close
 from torch.utils.flop_counter import FlopCounterMode
 
 from d2l_attention import causal_mask, dot_product_attention
-from d2l_attention.variants import SlidingWindowAttention, sliding_window_attention
+from d2l_attention.variants import SlidingWindowAttention
 from d2l_attention.variants.masks import sliding_window_mask
 
 

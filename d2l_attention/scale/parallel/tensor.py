@@ -32,17 +32,17 @@ def split_heads_over(layer: MultiHeadAttention, mesh: DeviceMesh) -> MultiHeadAt
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel
 
     check_share("num_heads", layer.num_heads, mesh)
-    num_groups = getattr(layer, "num_groups", None)  # of grouped-query attention
-    if num_groups is not None:
-        check_share("num_groups", num_groups, mesh)
+    num_kv_heads = getattr(layer, "num_kv_heads", None)  # of grouped-query attention
+    if num_kv_heads is not None:
+        check_share("num_kv_heads", num_kv_heads, mesh)
     shared = [name for name, _ in layer.attention.named_parameters()]
     if shared:
         raise ValueError(f"all heads share parameters, got attention with {', '.join(shared)}")
     plan = {name: ColwiseParallel() for name in ("W_q", "W_k", "W_v")}
     distribute(layer, mesh, plan | {"W_o": RowwiseParallel()})
     layer.num_heads //= mesh.size()
-    if num_groups is not None:
-        layer.num_groups //= mesh.size()
+    if num_kv_heads is not None:
+        layer.num_kv_heads //= mesh.size()
     return layer
 
 

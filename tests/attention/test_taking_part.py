@@ -1,10 +1,11 @@
+"""Who takes part: the same as the whole mask says, without building it."""
+
 import warnings
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.utils.flop_counter import FlopCounterMode
 
 from d2l_attention import (
     AdditiveAttention,
@@ -12,21 +13,21 @@ from d2l_attention import (
     MultiHeadAttention,
     dot_product_attention,
 )
-from d2l_attention.attention.masks import attention_mask
-from d2l_attention.attention.visibility import visibility
+from d2l_attention.attention.masks import attention_mask, taking_part, zero_rows
 
 B, H, K = 2, 3, 7
-N, HIDDEN = 64, 32
+HIDDEN = 32
 
 
 @given(
     st.lists(st.integers(0, K), min_size=B, max_size=B) | st.none(),
     st.integers(1, 9),
     st.booleans(),
+    st.integers(0, 4),
     st.integers(0, 2**16) | st.none(),
     st.booleans(),
 )
-def test_the_same_as_the_whole_mask(lens, num_queries, is_causal, seed, per_query):
+def test_the_same_as_the_whole_mask(lens, num_queries, is_causal, offset, seed, per_query):
     lens = None if lens is None else torch.tensor(lens)
     if per_query and lens is not None:
         lens = lens[:, None].repeat(1, num_queries)
@@ -36,38 +37,30 @@ def test_the_same_as_the_whole_mask(lens, num_queries, is_causal, seed, per_quer
         torch.manual_seed(seed)
         mask = torch.rand(num_queries, K) < 0.4
     shape = (B, H, num_queries, K)
-    whole = attention_mask(shape, lens, mask, is_causal)
+    whole = attention_mask(shape, lens, mask, is_causal, offset=offset)
     whole = torch.ones(shape, dtype=torch.bool) if whole is None else whole.expand(shape)
 
-    visible = visibility(shape, lens, mask, is_causal)
-    assert not whole[..., visible.longest :].any()
-    kept = whole[..., : visible.longest]
+    parts = taking_part(shape, lens, mask=mask, is_causal=is_causal, offset=offset)
     everything = torch.tensor(True)
-    matrix, seeing, seen = (
-        everything if part is None else part
-        for part in (visible.matrix(), visible.seeing, visible.seen)
-    )
-    assert torch.equal(matrix.expand(kept.shape), kept)
-    assert torch.equal(seeing.expand(kept.shape[:-1]), kept.any(dim=-1))
-    assert torch.equal(seen.expand(B, H, visible.longest), kept.any(dim=-2))
+    active, visible = (everything if part is None else part for part in parts)
+    assert torch.equal(active.expand(B, H, num_queries), whole.any(dim=-1))
+    assert torch.equal(visible.expand(B, H, K), whole.any(dim=-2))
 
 
 def test_lengths_and_causality_build_no_matrix():
-    visible = visibility((2, 3, 500, 700), torch.tensor([5, 400]), None, is_causal=True)
-    assert visible.longest == 400 and visible.is_causal and visible.mask is None
-    assert visible.lengths.numel() == 2 * 400 and visible.seen.numel() == 2 * 400
-    assert visible.seeing is None
+    active, visible = taking_part((2, 3, 500, 700), torch.tensor([5, 400]), is_causal=True)
+    assert active is None and visible.numel() == 2 * 700
 
 
-@pytest.mark.parametrize(("lens", "longest"), [([3, 3], 3), ([7, 7], 7), (None, 7)])
-def test_equal_lengths_leave_nothing_to_mask(lens, longest):
-    visible = visibility((B, H, 5, K), None if lens is None else torch.tensor(lens))
-    assert visible.longest == longest and visible.matrix() is None and visible.seen is None
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"is_causal": True, "offset": 2}])
+def test_full_length_leaves_nothing_to_hide(options):
+    assert taking_part((B, H, K, K), torch.tensor([K, K]), **options) == (None, None)
 
 
-def test_where_nothing_is_visible_one_key_stays():
-    visible = visibility((B, H, 5, K), torch.tensor([0, 0]))
-    assert visible.longest == 1 and not visible.matrix().any() and not visible.seeing.any()
+def test_rows_by_hand():
+    rows = torch.tensor([[1.0, 2.0], [float("nan"), 4.0]])
+    assert zero_rows(rows, torch.tensor([True, False])).tolist() == [[1.0, 2.0], [0.0, 0.0]]
+    assert rows.isnan().any() and zero_rows(rows, None) is rows
 
 
 @pytest.mark.parametrize("lens", [[3, 3, 3], [4], [7] * 7], ids=str)
@@ -102,26 +95,7 @@ def layers():
 
 
 @pytest.mark.parametrize("name", layers())
-@pytest.mark.parametrize("hidden", ["lengths", "future"])
-def test_keys_that_nobody_sees_are_not_computed(name, hidden):
-    layer = layers()[name]
-    queries, keys, values = torch.randn(3, 2, N, HIDDEN)
-    few, options = queries, {"valid_lens": torch.tensor([N // 4, 3])}
-    if hidden == "future":  # 16 queries in the causal order see the first 16 keys at most
-        few, options = queries[:, : N // 4], {"is_causal": True}
-    layer(few, keys, values, **options)
-
-    def flops(*inputs, **options):
-        with FlopCounterMode(display=False) as counter:
-            layer(*inputs, need_weights=True, **options)  # the fused kernel is not counted
-        return counter.get_total_flops()
-
-    short = flops(few, keys[:, : N // 4], values[:, : N // 4])
-    assert 0 < flops(few, keys, values, **options) == short < flops(few, keys, values)
-
-
-@pytest.mark.parametrize("name", layers())
-def test_weights_have_all_keys_again(name):
+def test_weights_of_hidden_keys_are_zero(name):
     layer = layers()[name]
     X = torch.randn(B, K, HIDDEN)
     lens = torch.tensor([3, 2])
