@@ -25,6 +25,7 @@ class AttentionLayer(nn.Module):
     """
 
     score: Callable[..., Tensor]
+    zeroes_rows = True  # False inside heads: there it was done before the projections
     _last: tuple[tuple[Tensor, ...], Tensor | None, dict[str, Any]] | None = None
 
     def __init__(self, dropout: float):
@@ -41,6 +42,14 @@ class AttentionLayer(nn.Module):
         """
         inputs, bias, hidden = self._remembered()
         return masked_softmax(add_bias(self.score(*inputs), bias), **hidden)
+
+    def _zero_hidden_rows(
+        self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None, **hidden
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Zeros in rows that take no part, so that NaN there reaches nothing. Shape: the same."""
+        if not self.zeroes_rows:
+            return queries, keys, values
+        return zero_hidden_rows(queries, keys, values, valid_lens, **hidden)
 
     def _remember(self, *inputs: Tensor, bias: Tensor | None, **hidden: Any) -> None:
         """Keep what ``attention_weights`` is computed from."""
@@ -83,7 +92,7 @@ class DotProductAttention(AttentionLayer):
     ) -> Tensor | tuple[Tensor, Tensor]:
         check_attention_inputs(queries, keys, values, bias, same_size=True)
         hidden = dict(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        queries, keys, values = zero_hidden_rows(queries, keys, values, **hidden)
+        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **hidden)
         self._remember(queries, keys, bias=bias, **hidden)
         if not need_weights:  # PyTorch's kernel does the three lines below in one, without weights
             dropout = self.dropout.p if self.training else 0.0
@@ -125,7 +134,7 @@ class AdditiveAttention(AttentionLayer):
     ) -> Tensor | tuple[Tensor, Tensor]:
         check_attention_inputs(queries, keys, values, bias)
         hidden = dict(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        queries, keys, values = zero_hidden_rows(queries, keys, values, **hidden)
+        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **hidden)
         queries, keys = (
             self.W_q(queries),
             self.W_k(keys),

@@ -132,10 +132,10 @@ def taking_part(
         lens = valid_lens.reshape(-1, *[1] * len(leading))  # (B, 1, ..., 1)
         # Key 0 is in nobody's future: a query sees something unless its length is 0.
         active = lens > 0 if shortest == 0 else None
-        if shortest < min(reach, num_keys):
-            visible = torch.arange(num_keys, device=lens.device) < lens.clamp(max=reach)
-    if visible is None and reach < num_keys:
-        visible = torch.arange(num_keys) < reach
+        if shortest < num_keys:
+            visible = torch.arange(num_keys, device=lens.device) < lens
+    if reach < num_keys:
+        visible = combine_masks(visible, torch.arange(num_keys) < reach)
     return active, visible
 
 
@@ -147,3 +147,9 @@ def zero_rows(rows: Tensor, kept: Tensor | None) -> Tensor:
     if kept is None:
         return rows
     return rows.masked_fill(~kept.unsqueeze(-1).to(rows.device), 0.0)
+
+
+def zero_pairs(keys: Tensor, values: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+    """``zero_rows`` of both. In self-attention they are one tensor: then once is enough."""
+    shown = zero_rows(keys, visible)
+    return shown, shown if values is keys else zero_rows(values, visible)

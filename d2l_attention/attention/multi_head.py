@@ -12,7 +12,7 @@ from d2l_attention.attention._checks import (
 )
 from d2l_attention.attention.cache import KeyValueCache, check_cached_source
 from d2l_attention.attention.layers import AttentionLayer, DotProductAttention
-from d2l_attention.attention.masks import taking_part, zero_rows
+from d2l_attention.attention.masks import taking_part, zero_pairs, zero_rows
 from d2l_attention.attention.positional import Positions
 
 
@@ -24,7 +24,8 @@ class MultiHeadAttention(nn.Module):
     with ``need_weights`` a pair, the second weights (B, H, Q, K).
 
     ``attention`` is what happens in each head, scaled dot-product unless given, for example
-    ``AdditiveAttention(num_hiddens // num_heads, dropout)``; its parameters serve all heads.
+    ``AdditiveAttention(num_hiddens // num_heads, dropout)``; its parameters serve all heads. From
+    then on it belongs to this layer, which zeroes hidden rows for it.
 
     ``positions`` tells the heads where queries and keys stand: see ``Positions``. It is for
     self-attention, where query i and key i are the same token; in cross-attention it would
@@ -63,6 +64,7 @@ class MultiHeadAttention(nn.Module):
             )
         self.num_heads, self.head_size = num_heads, num_hiddens // num_heads
         self.attention = DotProductAttention(dropout) if attention is None else attention
+        self.attention.zeroes_rows = False  # done here, before the projections
         self.positions = Positions() if positions is None else positions
         self.W_q = nn.LazyLinear(num_hiddens, bias=bias)
         self.W_k = nn.LazyLinear(num_hiddens, bias=bias)
@@ -95,10 +97,12 @@ class MultiHeadAttention(nn.Module):
 
         queries = zero_rows(queries, active)  # (B, Q, any size)
         if cache is None:  # what a cache keeps may be seen by later queries
-            keys, values = zero_rows(keys, visible), zero_rows(values, visible)
+            keys, values = zero_pairs(keys, values, visible)  # (B, K, any size)
         queries = self.split_heads(self.W_q(queries))  # (B, H, Q, D / H)
         queries = self.positions.transform(queries, offset=offset)
         keys, values = self._project_pairs(keys, values, cache)  # (B, H, K, D / H)
+        if cache is not None:
+            keys, values = zero_pairs(keys, values, _in_every_head(visible))
         result = self.attention(
             queries, keys, values, **hidden, mask=mask, bias=bias, need_weights=need_weights
         )
@@ -144,7 +148,8 @@ class MultiHeadAttention(nn.Module):
 
         A ``view`` straight to the last shape has the right size and mixes up the tokens.
         """
-        return X.unflatten(-1, (-1, self.head_size)).transpose(1, 2)
+        batch, n, width = X.shape
+        return X.reshape(batch, n, width // self.head_size, self.head_size).transpose(1, 2)
 
     def merge_heads(self, X: Tensor) -> Tensor:
         """(B, H, n, D / H) -> (B, n, D): the inverse of ``split_heads``."""
@@ -159,6 +164,11 @@ def _with_head_axis(mask: Tensor | None, scores_shape: tuple[int, ...]) -> Tenso
     mask = mask[:, None] if mask.ndim == 3 else mask
     check_mask_shape(mask, scores_shape)
     return mask
+
+
+def _in_every_head(visible: Tensor | None) -> Tensor | None:
+    """(B, K) or (K,) -> (B, 1, K) or (1, K): the same for each head."""
+    return None if visible is None else visible.unsqueeze(-2)
 
 
 def _in_any_head(mask: Tensor | None) -> Tensor | None:

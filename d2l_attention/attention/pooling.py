@@ -11,7 +11,7 @@ from torch import Tensor
 
 from d2l_attention.attention._checks import check_attention_inputs, check_dropout, check_pooling
 from d2l_attention.attention._fused import fused_attention
-from d2l_attention.attention.masks import attention_mask, taking_part, zero_rows
+from d2l_attention.attention.masks import attention_mask, taking_part, zero_pairs, zero_rows
 from d2l_attention.attention.scores import scaled_dot_score
 
 
@@ -120,9 +120,7 @@ def zero_hidden_rows(
     """
     scores_shape = (*queries.shape[:-1], keys.shape[-2])
     active, visible = taking_part(scores_shape, valid_lens, **hidden)
-    queries, shown = zero_rows(queries, active), zero_rows(keys, visible)
-    # In self-attention keys and values are one tensor: once is enough.
-    return queries, shown, shown if values is keys else zero_rows(values, visible)
+    return zero_rows(queries, active), *zero_pairs(keys, values, visible)
 
 
 def add_bias(scores: Tensor, bias: Tensor | None) -> Tensor:

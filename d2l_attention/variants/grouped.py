@@ -6,7 +6,6 @@ from d2l_attention.attention._checks import check_divides
 from d2l_attention.attention._fused import fused_attention
 from d2l_attention.attention.layers import DotProductAttention
 from d2l_attention.attention.multi_head import MultiHeadAttention
-from d2l_attention.attention.pooling import zero_hidden_rows
 from d2l_attention.attention.positional import Positions
 from d2l_attention.attention.scores import scaled_dot_score
 
@@ -75,7 +74,7 @@ class GroupedDotProductAttention(DotProductAttention):
             keys, values = (repeat_heads(X, queries.shape[1]) for X in (keys, values))
             hidden |= dict(bias=bias, need_weights=need_weights)
             return super().forward(queries, keys, values, valid_lens, **hidden)
-        queries, keys, values = zero_hidden_rows(queries, keys, values, valid_lens, **hidden)
+        queries, keys, values = self._zero_hidden_rows(queries, keys, values, valid_lens, **hidden)
         self._remember(queries, keys, bias=None, valid_lens=valid_lens, **hidden)
         dropout = self.dropout.p if self.training else 0.0
         # PyTorch's kernel reads a head of keys for a whole group: nothing is copied.

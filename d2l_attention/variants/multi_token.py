@@ -10,7 +10,7 @@ from d2l_attention.attention._checks import check_divides, check_heads, check_wh
 from d2l_attention.attention.layers import AttentionLayer
 from d2l_attention.attention.masks import attention_mask
 from d2l_attention.attention.multi_head import MultiHeadAttention
-from d2l_attention.attention.pooling import masked_softmax, zero_hidden_rows
+from d2l_attention.attention.pooling import masked_softmax
 from d2l_attention.attention.scores import scaled_dot_score
 
 
@@ -38,7 +38,7 @@ class MultiTokenPooling(AttentionLayer):
     ):
         if bias is not None:
             raise ValueError("multi-token attention takes no bias: leave positions out")
-        queries, keys, values = zero_hidden_rows(queries, keys, values, valid_lens, **hidden)
+        queries, keys, values = self._zero_hidden_rows(queries, keys, values, valid_lens, **hidden)
         # An optimizer changes the two in place: the weights of this pass need copies.
         copies = (X.to(queries.dtype, copy=True) for X in (self.kernel, self.mix))
         self._remember(queries, keys, *copies, bias=None, valid_lens=valid_lens, **hidden)

@@ -5,7 +5,6 @@ from torch import Tensor
 from d2l_attention.attention._checks import check_attention_inputs, check_mask_shape
 from d2l_attention.attention.layers import DotProductAttention
 from d2l_attention.attention.masks import combine_masks, length_mask
-from d2l_attention.attention.pooling import zero_hidden_rows
 
 
 class PatternAttention(DotProductAttention):
@@ -62,7 +61,7 @@ class PatternAttention(DotProductAttention):
             return super().forward(
                 queries, keys, values, **hidden, bias=bias, need_weights=need_weights
             )
-        queries, keys, values = zero_hidden_rows(queries, keys, values, **hidden)
+        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **hidden)
         self._remember(queries, keys, bias=bias, **hidden)
         dropout = self.dropout.p if self.training else 0.0
         return self.sparse(queries, keys, values, valid_lens, is_causal, dropout)

@@ -33,4 +33,6 @@ def test_forward_and_backward_at_8192_tokens(options):
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     grown = float(run.stdout)
     # One (8192, 8192) matrix of floats for each of the 8 heads would be 2,048 MiB.
-    assert 0 < grown < 300, f"{grown:.0f} MiB above the start"
+    # Lengths and the future at once are two passes of the kernel, whose outputs are both kept.
+    most = 230 if options == ("causal", "lens") else 200
+    assert 0 < grown < most, f"{grown:.0f} MiB above the start"
