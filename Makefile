@@ -52,10 +52,11 @@ test: .venv/.test-stamp lint ## all that CI checks: lint, unit tests, every note
 	@echo "The course in a browser:"
 	@$(ONE_THREAD) $(PY) -m pytest -q -rs tests/browser
 
-lint: .venv/.test-stamp ## ruff, for mistakes and for format
+lint: .venv/.test-stamp ## ruff, for mistakes and for format, and the core's types
 	@echo "Lint:"
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
 
 notebooks: .venv/.lab-stamp ## bring notebooks/ up to notebooks/src/ (NB=03: this one, FORCE=1: all)
 	@$(PY) notebooks/publish/build.py $(if $(FORCE),--force) $(NB)

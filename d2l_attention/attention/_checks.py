@@ -1,5 +1,7 @@
 """Checks that fail early, with the argument's name, what was expected and what came."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -54,7 +56,7 @@ def check_same_size(queries: Tensor, keys: Tensor) -> None:
         )
 
 
-def check_floats(name: str, given: Tensor) -> None:
+def check_floats(name: str, given: Any) -> None:
     """Raise unless the argument ``name`` is a tensor of floats."""
     if not isinstance(given, Tensor) or not given.is_floating_point():
         actual = given.dtype if isinstance(given, Tensor) else type(given).__name__
@@ -62,9 +64,9 @@ def check_floats(name: str, given: Tensor) -> None:
 
 
 def check_attention_inputs(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
+    queries: Any,
+    keys: Any,
+    values: Any,
     bias: Tensor | None = None,
     *,
     same_size: bool = False,
@@ -84,11 +86,9 @@ def check_attention_inputs(
     elif shapes[1][-2] != shapes[2][-2]:
         wrong = "keys and values must come in pairs (same axis -2)"
     if wrong is not None:
-        given = ", ".join(
-            f"{name} {tuple(shape)}"
-            for name, shape in zip(("queries", "keys", "values"), shapes, strict=True)
-        )
-        raise ValueError(f"{wrong}, got {given}")
+        named = zip(("queries", "keys", "values"), shapes, strict=True)
+        actual = ", ".join(f"{name} {tuple(shape)}" for name, shape in named)
+        raise ValueError(f"{wrong}, got {actual}")
     if same_size:
         check_same_size(queries, keys)
     check_bias(bias, (*queries.shape[:-1], keys.shape[-2]))
@@ -135,7 +135,7 @@ def check_valid_lens(valid_lens: Tensor, num_keys: int) -> tuple[int, int]:
     in_graph = torch.compiler.is_compiling() or torch.jit.is_tracing()
     if valid_lens.numel() == 0 or in_graph:
         return 0, num_keys
-    lowest, highest = (bound.item() for bound in valid_lens.aminmax())
+    lowest, highest = (int(bound) for bound in valid_lens.aminmax())
     if lowest < 0 or highest > num_keys:
         raise ValueError(
             f"valid_lens must lie between 0 and the number of keys, {num_keys}, "

@@ -4,8 +4,8 @@ What is here only calls ``F.scaled_dot_product_attention`` so that it stays on i
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -88,28 +88,33 @@ def _call_kernel(
         values = F.pad(values, (0, key_size - value_size))
     elif value_size > key_size:
         queries, keys = (F.pad(X, (0, value_size - key_size)) for X in (queries, keys))
-    inputs = [_with_four_axes(X) for X in (queries, keys, values)]
-    options = dict(
-        attn_mask=None if mask is None else _with_four_axes(mask),
+    queries, keys, values = (_with_four_axes(X) for X in (queries, keys, values))
+    mask = None if mask is None else _with_four_axes(mask)
+    attend = partial(
+        F.scaled_dot_product_attention,
         dropout_p=dropout,
         is_causal=is_causal,
         scale=1 / math.sqrt(key_size),
-        enable_gqa=bool(inputs[0].shape[1] != inputs[1].shape[1]),
+        enable_gqa=bool(queries.shape[1] != keys.shape[1]),
     )
     # For dropout on the CPU PyTorch builds all weights.
     large = queries.shape[:-1].numel() * keys.shape[-2] > MANY_WEIGHTS
     if dropout > 0 and large and queries.device.type == "cpu" and not torch.compiler.is_compiling():
-        output = _one_head_at_a_time(*inputs, **options)
+        output = _one_head_at_a_time(attend, queries, keys, values, mask)
     else:
-        output = F.scaled_dot_product_attention(*inputs, **options)
-    # Each of these would cost a step on the way back, so only where there is something to undo.
+        output = attend(queries, keys, values, attn_mask=mask)
+    # Each of these would cost a step of the backward pass: only where there is something to undo.
     if value_size < key_size:
         output = output[..., :value_size]
     return output if len(leading) == 2 else output.reshape(*leading, *output.shape[-2:])
 
 
 def _one_head_at_a_time(
-    queries: Tensor, keys: Tensor, values: Tensor, attn_mask: Tensor | None, **options: Any
+    attend: Callable[..., Tensor],
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
 ) -> Tensor:
     """The kernel on each head in turn, so that the weights of only one head exist.
 
@@ -120,12 +125,9 @@ def _one_head_at_a_time(
     num_heads, num_kv_heads = queries.shape[1], keys.shape[1]
     for head in range(num_heads):
         pair = head * num_kv_heads // num_heads
-        mask = attn_mask
-        if mask is not None and mask.shape[1] > 1:
-            mask = mask[:, [head]]
-        attend = partial(F.scaled_dot_product_attention, attn_mask=mask, **options)
         inputs = queries[:, [head]], keys[:, [pair]], values[:, [pair]]
-        outputs.append(checkpoint(attend, *inputs, use_reentrant=False))
+        own_mask = mask if mask is None or mask.shape[1] == 1 else mask[:, [head]]
+        outputs.append(checkpoint(attend, *inputs, own_mask, use_reentrant=False))
     return torch.cat(outputs, dim=1)
 
 

@@ -33,9 +33,9 @@ class KeyValueCache:
     ``cache is not None``.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._buffer: _Buffer | None = None
-        self._length = 0
+        self._length: int = 0
 
     def __len__(self) -> int:
         return self._length
@@ -68,8 +68,11 @@ class KeyValueCache:
                 keys, values = keys.contiguous(), values.contiguous()
             self._buffer = _Buffer(keys, values, end)
         elif torch.is_grad_enabled():  # the backward pass needs the rows as they were
-            keys = torch.cat((self.keys, keys), dim=2)
-            values = torch.cat((self.values, values), dim=2)
+            old_keys, old_values = self.pairs()
+            keys, values = (
+                torch.cat((old_keys, keys), dim=2),
+                torch.cat((old_values, values), dim=2),
+            )
             self._buffer = _Buffer(keys, values, end)
         else:
             # Twice the size: then a row is copied about once, however many follow. A copy of
@@ -80,7 +83,16 @@ class KeyValueCache:
             self._buffer.values[:, :, start:end] = values
             self._buffer.used = end
         self._length = end
-        return self.keys, self.values
+        return self.pairs()
+
+    def pairs(self) -> tuple[Tensor, Tensor]:
+        """All keys and all values. Shape: (B, H, n, D / H) each.
+
+        Errors: ``ValueError`` where there are none.
+        """
+        if self._buffer is None or not self._length:
+            raise ValueError("the cache is empty: give it keys and values once")
+        return self._buffer.keys[:, :, : self._length], self._buffer.values[:, :, : self._length]
 
     def select(self, index: Tensor) -> "KeyValueCache":
         """A cache of these sequences of the batch, in this order: what a beam search keeps.
@@ -99,16 +111,15 @@ def _empty_like(rows: Tensor, size: int) -> Tensor:
     return rows.new_empty((*rows.shape[:2], size, rows.shape[3]))
 
 
-def check_cached_source(queries: Tensor, values: None, cache: KeyValueCache) -> None:
+def check_cached_source(queries: Tensor, values: Tensor | None, cache: KeyValueCache) -> None:
     """Raise unless the queries can attend to what the cache holds, and to nothing else."""
     check_floats("queries", queries)
     if values is not None:
         raise ValueError(f"values must be None as the keys are, got {type(values).__name__}")
-    if not len(cache):
-        raise ValueError("the cache is empty: give it keys and values once")
-    if len(cache.keys) != len(queries):
+    keys, _ = cache.pairs()
+    if len(keys) != len(queries):
         raise ValueError(
-            f"the cache holds {len(cache.keys)} sequences, got queries {tuple(queries.shape)}"
+            f"the cache holds {len(keys)} sequences, got queries {tuple(queries.shape)}"
         )
 
 

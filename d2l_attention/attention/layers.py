@@ -6,12 +6,13 @@ keyword-only, ``mask`` (bool, True = may attend), ``is_causal`` and ``need_weigh
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 from torch import Tensor, nn
 
 from d2l_attention.attention._checks import check_attention_inputs, check_dropout
 from d2l_attention.attention._fused import fused_attention
+from d2l_attention.attention.masks import Hidden
 from d2l_attention.attention.pooling import add_bias, masked_softmax, zero_hidden_rows
 from d2l_attention.attention.scores import additive_score, scaled_dot_score
 
@@ -44,12 +45,12 @@ class AttentionLayer(nn.Module):
         return masked_softmax(add_bias(self.score(*inputs), bias), **hidden)
 
     def _zero_hidden_rows(
-        self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None, **hidden
+        self, queries: Tensor, keys: Tensor, values: Tensor, **hidden: Unpack[Hidden]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Zeros in rows that take no part, so that NaN there reaches nothing. Shape: the same."""
         if not self.zeroes_rows:
             return queries, keys, values
-        return zero_hidden_rows(queries, keys, values, valid_lens, **hidden)
+        return zero_hidden_rows(queries, keys, values, **hidden)
 
     def _remember(self, *inputs: Tensor, bias: Tensor | None, **hidden: Any) -> None:
         """Keep what ``attention_weights`` is computed from."""
@@ -91,7 +92,7 @@ class DotProductAttention(AttentionLayer):
         need_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         check_attention_inputs(queries, keys, values, bias, same_size=True)
-        hidden = dict(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
+        hidden = Hidden(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
         queries, keys, values = self._zero_hidden_rows(queries, keys, values, **hidden)
         self._remember(queries, keys, bias=bias, **hidden)
         if not need_weights:  # PyTorch's kernel does the three lines below in one, without weights
@@ -115,8 +116,8 @@ class AdditiveAttention(AttentionLayer):
 
     def __init__(self, num_hiddens: int, dropout: float):
         super().__init__(dropout)
-        self.W_k = nn.LazyLinear(num_hiddens, bias=False)
-        self.W_q = nn.LazyLinear(num_hiddens, bias=False)
+        self.W_k: nn.Linear = nn.LazyLinear(num_hiddens, bias=False)
+        self.W_q: nn.Linear = nn.LazyLinear(num_hiddens, bias=False)
         self.w_v = nn.Linear(num_hiddens, 1, bias=False)
 
     def forward(
@@ -133,7 +134,7 @@ class AdditiveAttention(AttentionLayer):
         need_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         check_attention_inputs(queries, keys, values, bias)
-        hidden = dict(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
+        hidden = Hidden(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
         queries, keys, values = self._zero_hidden_rows(queries, keys, values, **hidden)
         queries, keys = (
             self.W_q(queries),

@@ -4,6 +4,8 @@ The same convention as ``torch.nn.functional.scaled_dot_product_attention``. A m
 broadcasts to the scores, (*, Q, K): letters as in ``pooling.py``.
 """
 
+from typing import TypedDict
+
 import torch
 from torch import Tensor
 
@@ -13,6 +15,15 @@ from d2l_attention.attention._checks import (
     check_mask_shape,
     check_valid_lens,
 )
+
+
+class Hidden(TypedDict):
+    """What hides keys from queries, as layers hand it down: the arguments of ``attention_mask``."""
+
+    valid_lens: Tensor | None
+    mask: Tensor | None
+    is_causal: bool
+    offset: int
 
 
 def length_mask(valid_lens: Tensor, num_keys: int) -> Tensor:
@@ -123,8 +134,10 @@ def taking_part(
     if mask is not None:
         check_mask_shape(mask, tuple(scores_shape))
     if mask is not None or (valid_lens is not None and valid_lens.ndim == 2):
-        device = valid_lens.device if mask is None else mask.device
+        given = valid_lens if mask is None else mask
+        device = None if given is None else given.device
         whole = attention_mask(scores_shape, valid_lens, mask, is_causal, device, offset=offset)
+        assert whole is not None  # one of the two was given
         return whole.any(dim=-1), whole.any(dim=-2)
     active = visible = None
     reach = num_queries + offset if is_causal else num_keys  # keys that the last query may see

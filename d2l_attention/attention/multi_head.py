@@ -12,7 +12,7 @@ from d2l_attention.attention._checks import (
 )
 from d2l_attention.attention.cache import KeyValueCache, check_cached_source
 from d2l_attention.attention.layers import AttentionLayer, DotProductAttention
-from d2l_attention.attention.masks import taking_part, zero_pairs, zero_rows
+from d2l_attention.attention.masks import Hidden, taking_part, zero_pairs, zero_rows
 from d2l_attention.attention.positional import Positions
 
 
@@ -90,35 +90,44 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor | tuple[Tensor, Tensor]:
         B, Q, K, offset = self._check(queries, keys, values, is_causal, cache)
         mask = _with_head_axis(mask, (B, self.num_heads, Q, K))
-        hidden = dict(valid_lens=valid_lens, is_causal=is_causal, offset=offset)
-        active, visible = taking_part((B, Q, K), **hidden, mask=_in_any_head(mask))
+        active, visible = taking_part(
+            (B, Q, K), valid_lens, mask=_in_any_head(mask), is_causal=is_causal, offset=offset
+        )
         bias = self.positions.bias(Q, K, offset=offset)  # (H, Q, K), or None
-        check_bias(bias, (B, self.num_heads, Q, K))  # before the cache grows
+        check_bias(bias, (B, self.num_heads, Q, K))  # before a cache grows
 
         queries = zero_rows(queries, active)  # (B, Q, any size)
-        if cache is None:  # what a cache keeps may be seen by later queries
-            keys, values = zero_pairs(keys, values, visible)  # (B, K, any size)
         queries = self.split_heads(self.W_q(queries))  # (B, H, Q, D / H)
         queries = self.positions.transform(queries, offset=offset)
-        keys, values = self._project_pairs(keys, values, cache)  # (B, H, K, D / H)
-        if cache is not None:
-            keys, values = zero_pairs(keys, values, _in_every_head(visible))
+        keys, values = self._project_pairs(keys, values, visible, cache)  # (B, H, K, D / H)
+        hidden = Hidden(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
         result = self.attention(
-            queries, keys, values, **hidden, mask=mask, bias=bias, need_weights=need_weights
+            queries, keys, values, **hidden, bias=bias, need_weights=need_weights
         )
         output, weights = result if need_weights else (result, None)  # (B, H, Q, D / H)
         output = self.W_o(self.merge_heads(output))  # (B, Q, D)
-        return (output, weights) if need_weights else output
+        return output if weights is None else (output, weights)
 
     def _project_pairs(
-        self, keys: Tensor | None, values: Tensor | None, cache: KeyValueCache | None
+        self,
+        keys: Tensor | None,
+        values: Tensor | None,
+        visible: Tensor | None,
+        cache: KeyValueCache | None,
     ) -> tuple[Tensor, Tensor]:
         """Keys and values of each head, behind those of the cache. Shape: (B, H, K, D / H)."""
-        if keys is None:  # cross-attention: the cache holds the source already
-            return cache.keys, cache.values
+        if cache is not None and (keys is None or values is None):
+            # Cross-attention, whose source the cache holds already.
+            return zero_pairs(*cache.pairs(), _in_every_head(visible))
+        assert keys is not None and values is not None  # as checked
+        if cache is None:
+            keys, values = zero_pairs(keys, values, visible)
         keys, values = self.split_heads(self.W_k(keys)), self.split_heads(self.W_v(values))
         keys = self.positions.transform(keys, offset=0 if cache is None else len(cache))
-        return (keys, values) if cache is None else cache.append(keys, values)
+        if cache is None:
+            return keys, values
+        # The cache keeps what is hidden from these queries: later ones may see it.
+        return zero_pairs(*cache.append(keys, values), _in_every_head(visible))
 
     def _check(
         self,
@@ -137,7 +146,7 @@ class MultiHeadAttention(nn.Module):
                     "have no meaning: they compare places in one sequence"
                 )
         else:
-            check_attention_inputs(queries, keys, values)
+            check_attention_inputs(queries, keys, values)  # None is an error there
         if queries.ndim != 3:
             raise ValueError(f"queries must have shape (B, Q, size), got {tuple(queries.shape)}")
         offset = 0 if cache is None else len(cache)

@@ -5,13 +5,15 @@ B batch, H heads, Q queries, K keys, D size of a query or key, V size of a value
 leading axes.
 """
 
+from typing import Unpack
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from d2l_attention.attention._checks import check_attention_inputs, check_dropout, check_pooling
 from d2l_attention.attention._fused import fused_attention
-from d2l_attention.attention.masks import attention_mask, taking_part, zero_pairs, zero_rows
+from d2l_attention.attention.masks import Hidden, attention_mask, taking_part, zero_pairs, zero_rows
 from d2l_attention.attention.scores import scaled_dot_score
 
 
@@ -62,7 +64,7 @@ def attention_pooling(
     Source: D2L equation 11.1.1.
     """
     check_pooling(scores, values)
-    hidden = dict(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
+    hidden = Hidden(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
     _, visible = taking_part(scores.shape, **hidden)
     weights = masked_softmax(scores, **hidden)  # (*, Q, K)
     output = F.dropout(weights, check_dropout(dropout)) @ zero_rows(values, visible)  # (*, Q, V)
@@ -101,7 +103,7 @@ def dot_product_attention(
     """
     check_attention_inputs(queries, keys, values, bias, same_size=True)
     check_dropout(dropout)
-    hidden = dict(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
+    hidden = Hidden(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
     queries, keys, values = zero_hidden_rows(queries, keys, values, **hidden)
     if not need_weights:
         return fused_attention(queries, keys, values, **hidden, bias=bias, dropout=dropout)
@@ -110,7 +112,7 @@ def dot_product_attention(
 
 
 def zero_hidden_rows(
-    queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None = None, **hidden
+    queries: Tensor, keys: Tensor, values: Tensor, **hidden: Unpack[Hidden]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Zeros in queries that see nothing, and in keys and values that no query sees.
 
@@ -119,7 +121,7 @@ def zero_hidden_rows(
     Shape: queries (*, Q, D), keys (*, K, D'), values (*, K, V) -> the same.
     """
     scores_shape = (*queries.shape[:-1], keys.shape[-2])
-    active, visible = taking_part(scores_shape, valid_lens, **hidden)
+    active, visible = taking_part(scores_shape, **hidden)
     return zero_rows(queries, active), *zero_pairs(keys, values, visible)
 
 

@@ -149,6 +149,8 @@ class ALiBi(Positions):
     Source: Press et al. (2022), section 3.
     """
 
+    slopes: Tensor
+
     def __init__(self, num_heads: int):
         super().__init__()
         check_whole("num_heads", num_heads)

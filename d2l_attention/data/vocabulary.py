@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import overload
 
 import torch
 
@@ -45,12 +46,20 @@ class Vocab:
     def __contains__(self, token: str) -> bool:
         return token in self.token_to_idx
 
-    def __getitem__(self, tokens: str | Sequence[str]) -> int | list[int]:
+    @overload
+    def __getitem__(self, tokens: str) -> int: ...
+    @overload
+    def __getitem__(self, tokens: Sequence[str]) -> list[int]: ...
+    def __getitem__(self, tokens):
         if isinstance(tokens, str):
             return self.token_to_idx.get(tokens, self.token_to_idx[UNK])
         return [self[token] for token in tokens]
 
-    def to_tokens(self, indices: int | Sequence[int] | torch.Tensor) -> str | list[str]:
+    @overload
+    def to_tokens(self, indices: int) -> str: ...
+    @overload
+    def to_tokens(self, indices: Sequence[int] | torch.Tensor) -> list[str]: ...
+    def to_tokens(self, indices):
         """The token of a number, or the tokens of a sequence of numbers, special ones included.
 
         Errors: ``IndexError`` for a number that no token has.

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from d2l_attention.data import BOS, EOS, Pair, Vocab, make_batch
+from d2l_attention.models.seq2seq import EncoderDecoder
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Decoded:
 
 @torch.no_grad()
 def greedy_decode(
-    model: nn.Module,
+    model: EncoderDecoder,
     source: Tensor,
     source_lens: Tensor,
     *,
@@ -56,27 +57,27 @@ def greedy_decode(
     token = source.new_full((batch, 1), bos)
     ended = torch.zeros(batch, dtype=torch.bool, device=source.device)
     scores = torch.zeros(batch, device=source.device)
-    tokens, weights = [], []
+    chosen, looks = [], []
     for _ in range(max_len):
         logits, state = model.decoder(token, state)
         log_probs, token = logits.log_softmax(dim=-1).max(dim=-1)  # (B, 1)
         token = token.masked_fill(ended[:, None], eos)
         scores = scores + log_probs[:, 0].masked_fill(ended, 0.0)
-        tokens.append(token)
+        chosen.append(token)
         step = getattr(model.decoder, "attention_weights", None) if need_weights else None
         if step is not None:
-            weights.append(step)
+            looks.append(step)
         ended = ended | (token[:, 0] == eos)
         if ended.all():
             break
-    tokens = torch.cat(tokens, dim=1)
-    weights = torch.cat(weights, dim=1) if weights else None
+    tokens = torch.cat(chosen, dim=1)
+    weights = torch.cat(looks, dim=1) if looks else None
     return Decoded(tokens, (tokens != eos).sum(dim=1), scores, weights)
 
 
 @torch.no_grad()
 def beam_search(
-    model: nn.Module,
+    model: EncoderDecoder,
     source: Tensor,
     source_lens: Tensor,
     *,
@@ -145,7 +146,7 @@ def beam_search(
 
 
 def translate(
-    model: nn.Module,
+    model: EncoderDecoder,
     sentences: Sequence[Sequence[str]],
     src_vocab: Vocab,
     tgt_vocab: Vocab,

@@ -4,6 +4,8 @@ Letters in the ``Shape`` lines: B batch, S source tokens, T target tokens, E emb
 H hidden size, L layers, N target vocabulary.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -171,17 +173,16 @@ class Seq2SeqAttentionDecoder(nn.Module):
         num_hiddens = values.shape[-1]
         # The first layer's input is (context, token): its weights for the token part serve
         # all steps in one product; the context part has to wait for each step.
-        W_context, W_token = self.rnn.weight_ih_l0.split(
-            [num_hiddens, self.embedding.embedding_dim], dim=1
-        )
-        gates = F.linear(self.embedding(X), W_token, self.rnn.bias_ih_l0)  # (B, T, 3H)
+        W_ih, b_ih = self.rnn.get_parameter("weight_ih_l0"), self.rnn.get_parameter("bias_ih_l0")
+        W_context, W_token = W_ih.split([num_hiddens, self.embedding.embedding_dim], dim=1)
+        gates = F.linear(self.embedding(X), W_token, b_ih)  # (B, T, 3H)
         layers = list(hidden_state)
-        outputs, weights = [], []
+        outputs, looks = [], []
         for token_gates in gates.unbind(dim=1):
             context, weight = self.attend(layers[-1], keys, values, mask)
             outputs.append(self.rnn_step(token_gates + F.linear(context, W_context), layers))
-            weights.append(weight)
-        weights = torch.cat(weights, dim=1)  # (B, T, S)
+            looks.append(weight)
+        weights = torch.cat(looks, dim=1)  # (B, T, S)
         self._weights = weights.detach()
         logits = self.dense(torch.stack(outputs, dim=1))
         state = [values, torch.stack(layers), enc_valid_lens, keys, mask]
@@ -249,6 +250,9 @@ class EncoderDecoder(nn.Module):
     Shape: source (B, S), target (B, T) as it is fed in, source_lens (B,) -> logits (B, T, N);
     with ``need_weights`` also weights (B, T, S).
     """
+
+    encoder: Any  # modules, with the methods that ``decoding`` lists
+    decoder: Any
 
     def __init__(self, encoder: nn.Module, decoder: nn.Module):
         super().__init__()

@@ -5,6 +5,7 @@ H heads, N target vocabulary.
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -40,7 +41,7 @@ class _Layers(nn.Module):
         # sqrt(D) times as large, would drown them: 60 BLEU instead of 96 on the course's corpus.
         nn.init.normal_(self.embedding.weight, std=num_hiddens**-0.5)
         self.pos_encoding = positions or PositionalEncoding(num_hiddens, dropout)
-        self.blks = nn.Sequential()
+        self.blks: Any = nn.Sequential()  # Any: what its blocks can do is not Sequential's to say
         # Post-norm blocks end on a layer norm of their own.
         self.ln = nn.LayerNorm(num_hiddens) if pre_norm else nn.Identity()
 

@@ -74,8 +74,9 @@ class GroupedDotProductAttention(DotProductAttention):
             keys, values = (repeat_heads(X, queries.shape[1]) for X in (keys, values))
             hidden |= dict(bias=bias, need_weights=need_weights)
             return super().forward(queries, keys, values, valid_lens, **hidden)
-        queries, keys, values = self._zero_hidden_rows(queries, keys, values, valid_lens, **hidden)
-        self._remember(queries, keys, bias=None, valid_lens=valid_lens, **hidden)
+        hidden["valid_lens"] = valid_lens
+        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **hidden)
+        self._remember(queries, keys, bias=None, **hidden)
         dropout = self.dropout.p if self.training else 0.0
         # PyTorch's kernel reads a head of keys for a whole group: nothing is copied.
-        return fused_attention(queries, keys, values, valid_lens, **hidden, dropout=dropout)
+        return fused_attention(queries, keys, values, **hidden, dropout=dropout)

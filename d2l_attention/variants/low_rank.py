@@ -30,7 +30,7 @@ class LowRankPooling(DotProductAttention):
         if bias is not None:
             raise ValueError("Linformer has no score for each key to add a bias to: leave it out")
         # A projection with a bias has written into the rows of the padding.
-        queries, keys, values = zero_hidden_rows(queries, keys, values, valid_lens)
+        queries, keys, values = zero_hidden_rows(queries, keys, values, valid_lens=valid_lens)
         n = keys.shape[-2]
         keys, values = self.E[:, :n] @ keys, self.F[:, :n] @ values  # (B, H, rank, D)
         # A query that saw any key sees all mixtures; one that saw none sees none.

@@ -38,13 +38,12 @@ class MultiTokenPooling(AttentionLayer):
     ):
         if bias is not None:
             raise ValueError("multi-token attention takes no bias: leave positions out")
-        queries, keys, values = self._zero_hidden_rows(queries, keys, values, valid_lens, **hidden)
+        hidden["valid_lens"] = valid_lens
+        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **hidden)
         # An optimizer changes the two in place: the weights of this pass need copies.
         copies = (X.to(queries.dtype, copy=True) for X in (self.kernel, self.mix))
-        self._remember(queries, keys, *copies, bias=None, valid_lens=valid_lens, **hidden)
-        weights = multi_token_weights(
-            queries, keys, self.kernel, self.mix, valid_lens=valid_lens, **hidden
-        )
+        self._remember(queries, keys, *copies, bias=None, **hidden)
+        weights = multi_token_weights(queries, keys, self.kernel, self.mix, **hidden)
         output = self.dropout(weights) @ values
         return (output, weights) if need_weights else output
 
