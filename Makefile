@@ -59,7 +59,7 @@ lint: .venv/.test-stamp ## ruff, for mistakes and for format, and the core's typ
 	@$(PY) -m mypy
 
 notebooks: .venv/.lab-stamp ## bring notebooks/ up to notebooks/src/ (NB=03: this one, FORCE=1: all)
-	@$(PY) notebooks/publish/build.py $(if $(FORCE),--force) $(NB)
+	@$(PY) -m notebooks.publish.build $(if $(FORCE),--force) $(NB)
 
 slides: .venv/.test-stamp ## one file a chapter for the lecture room, no network needed: build/slides (NB=03: this one)
 	@$(ONE_THREAD) $(PY) -m notebooks.publish.slides $(if $(FORCE),--force) $(NB)
@@ -87,7 +87,7 @@ constraints: ## pin every package anew, from a throw-away environment
 	@echo "constraints.txt pins $$(grep -c . constraints.txt) packages. Run make test before you keep it."
 
 clean: ## remove .venv and all else that is made; work/ stays
-	@rm -rf .venv .venv-pins build dist .hypothesis .pytest_cache .ruff_cache
+	@rm -rf .venv .venv-pins build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find d2l_attention notebooks tests \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 # ---- The set-up: .venv, then what is installed in it ---------------------------------------

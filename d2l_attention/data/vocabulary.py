@@ -1,14 +1,14 @@
 """Tokens to numbers and back."""
 
 import json
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import overload
 
 import torch
+
+from d2l_attention.data.files import write_whole
 
 PAD, BOS, EOS, UNK = "<pad>", "<bos>", "<eos>", "<unk>"
 SPECIAL = [PAD, BOS, EOS, UNK]
@@ -78,16 +78,8 @@ class Vocab:
 
     def save(self, path: str | Path) -> None:
         """Write the tokens as JSON, all or nothing: who is interrupted finds the old file."""
-        path = Path(path)
         text = json.dumps({"tokens": self.idx_to_token}, ensure_ascii=False, indent=0)
-        descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(unfinished, path)
-        except BaseException:
-            os.unlink(unfinished)
-            raise
+        write_whole(path, text)
 
     @classmethod
     def load(cls, path: str | Path) -> "Vocab":

@@ -1,9 +1,7 @@
 """How a training run stops and goes on: what it saw, what it needs, and one file to hold it."""
 
 import math
-import os
 import signal
-import tempfile
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -13,6 +11,8 @@ from pathlib import Path
 
 import torch
 from torch import nn
+
+from d2l_attention.data.files import writing
 
 FORMAT = "d2l_attention training 1"
 
@@ -51,21 +51,9 @@ class History:
 
 
 def save_checkpoint(path: str | Path, content: dict) -> None:
-    """Write ``content``: tensors, numbers, text, lists and dicts of them.
-
-    Whoever is interrupted, or has no room left, finds the old file.
-    """
-    path = Path(path)
-    descriptor, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            torch.save({"format": FORMAT, **content}, file)
-            file.flush()
-            os.fsync(file.fileno())  # else a power cut can leave the name without the content
-        os.replace(unfinished, path)
-    except BaseException:
-        os.unlink(unfinished)
-        raise
+    """Write ``content``: tensors, numbers, text, lists and dicts of them, all or nothing."""
+    with writing(path) as file:
+        torch.save({"format": FORMAT, **content}, file)
 
 
 def load_checkpoint(path: str | Path) -> dict:

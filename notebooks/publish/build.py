@@ -21,6 +21,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
 from nbformat import NotebookNode
 
+from notebooks.publish.files import write_whole
+
 NOTEBOOKS = Path(__file__).resolve().parents[1]
 TEXTS = NOTEBOOKS / "src"
 # Without versions, so that another Python's run leaves no trace in a diff.
@@ -113,9 +115,7 @@ def run(notebook: NotebookNode) -> None:
 
 
 def write(notebook: NotebookNode, path: Path) -> None:
-    unfinished = path.with_name(f".{path.name}.part")
-    unfinished.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
-    os.replace(unfinished, path)
+    write_whole(path, nbformat.writes(notebook) + "\n")
 
 
 def chosen(numbers: list[str]) -> list[Path]:

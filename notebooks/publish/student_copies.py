@@ -9,9 +9,10 @@ as ``NN_name.new.ipynb``. What a student wrote is never written over.
 import hashlib
 import itertools
 import json
-import os
 import sys
 from pathlib import Path
+
+from notebooks.publish.files import write_whole
 
 DELIVERED = ".delivered.json"
 
@@ -63,18 +64,18 @@ def deliver(notebooks: Path, work: Path) -> list[str]:
         mine = fingerprint(copy) if copy.exists() else None
         delivered[name] = newest
         if mine is None:
-            write(copy, without_outputs(original))
+            write_whole(copy, without_outputs(original))
             added.append(name)
         elif newest in (mine, last):
             continue  # the student has this version, or was offered it before
         elif mine == last:
-            write(copy, without_outputs(original))
+            write_whole(copy, without_outputs(original))
             refreshed.append(name)
         else:
             beside = free_place(copy, {newest, last})
-            write(beside, without_outputs(original))
+            write_whole(beside, without_outputs(original))
             sentences.append(f"You changed {copy}, so it stays; the new version is {beside}.")
-    write(work / DELIVERED, json.dumps(delivered, indent=1).encode())
+    write_whole(work / DELIVERED, json.dumps(delivered, indent=1).encode())
     if refreshed:
         sentences.insert(0, f"New versions in {work}: {', '.join(refreshed)}.")
     if added:
@@ -100,13 +101,6 @@ def free_place(copy: Path, ours: set[str | None]) -> Path:
         place = copy.with_suffix(f".new{number if number > 1 else ''}.ipynb")
         if not place.exists() or fingerprint(place) in ours:
             return place
-
-
-def write(path: Path, content: bytes) -> None:
-    """Write all or nothing: whoever is interrupted finds the old file."""
-    unfinished = path.with_name(f".{path.name}.part")
-    unfinished.write_bytes(content)
-    os.replace(unfinished, path)
 
 
 if __name__ == "__main__":

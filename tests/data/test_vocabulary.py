@@ -1,12 +1,12 @@
 """Vocabulary and batches."""
 
 import json
+import os
 
 import pytest
 import torch
 
 from d2l_attention.data import PAD, Pair, Vocab, data_loader, make_batch
-from d2l_attention.data import vocabulary as module
 from d2l_attention.data.batches import SimilarLengths
 
 SENTENCES = [["un", "ami", "et", "un", "ours"], ("un", "ours"), ["œuf"]]
@@ -70,7 +70,7 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch):
     def interrupted(source, target):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module.os, "replace", interrupted)
+    monkeypatch.setattr(os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         Vocab([["new"]]).save(path)
     assert len(Vocab.load(path)) == 9

@@ -1,12 +1,10 @@
 """What `make notebooks` runs again, and where it keeps the outputs that are there."""
 
-import importlib.util
-from pathlib import Path
-
 import nbformat
 import pytest
 
-BUILD = Path(__file__).resolve().parents[2] / "notebooks" / "publish" / "build.py"
+from notebooks.publish import build as publish_build
+
 TEXT = """\
 # %% [markdown] slideshow={"slide_type": "slide"}
 # Six is a number.
@@ -21,10 +19,7 @@ print(2 + 3)
 
 @pytest.fixture(scope="module")
 def build():
-    spec = importlib.util.spec_from_file_location("build", BUILD)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return publish_build
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """What a student wrote survives every update."""
 
 import json
+import os
 
 import pytest
 
-from notebooks.publish import student_copies as module
 from notebooks.publish.student_copies import DELIVERED, deliver, fingerprint
 
 NAME = "01_queries.ipynb"
@@ -164,7 +164,7 @@ def test_an_interruption_leaves_the_old_file_and_is_made_good(course, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(module.os, "replace", interrupted)
+        patch.setattr(os, "replace", interrupted)
         with pytest.raises(KeyboardInterrupt):
             deliver(notebooks, work)
     assert (work / NAME).read_text() == notebook("version 1")

@@ -11,13 +11,13 @@ import nbformat
 from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
+from notebooks.publish.files import write_whole
 from notebooks.publish.slides.errors import SlidesError
 from notebooks.publish.slides.frames import (
     MIME,
     frames_key,
     frames_of,
     is_explore_output,
-    write_whole,
 )
 from notebooks.publish.slides.render import cell_html, notes
 from notebooks.publish.slides.structure import Slide, columns_of, is_description

@@ -12,6 +12,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbconvert.filters import strip_ansi
 from nbformat import NotebookNode
 
+from notebooks.publish.files import write_whole
 from notebooks.publish.slides.errors import SlidesError
 
 VIEWS = Path(__file__).resolve().parents[3] / "d2l_attention" / "views"
@@ -57,17 +58,6 @@ def is_explore_output(output: NotebookNode) -> bool:
 def frames_key(cell: NotebookNode, number: int) -> str:
     """Which output of which cell: a cell may show several views."""
     return f"{cell.id}-{number}"
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write the file, or leave what was there: never a part of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        unfinished.write_text(text, encoding="utf-8", errors="replace")
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _drawn(notebook: NotebookNode, folder: Path) -> dict[str, dict]:
