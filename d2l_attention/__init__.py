@@ -9,9 +9,15 @@ from d2l_attention.attention._checks import check_shape
 from d2l_attention.attention.cache import KeyValueCache
 from d2l_attention.attention.kernels import boxcar, constant, epanechikov, gaussian, nadaraya_watson
 from d2l_attention.attention.layers import AdditiveAttention, DotProductAttention
-from d2l_attention.attention.masks import attention_mask, causal_mask, combine_masks, length_mask
+from d2l_attention.attention.masks import (
+    attention_mask,
+    causal_mask,
+    combine_masks,
+    length_mask,
+    masked_softmax,
+)
 from d2l_attention.attention.multi_head import MultiHeadAttention
-from d2l_attention.attention.pooling import attention_pooling, dot_product_attention, masked_softmax
+from d2l_attention.attention.pooling import attention_pooling, dot_product_attention
 from d2l_attention.attention.positional import (
     ALiBi,
     LearnedPositionalEncoding,

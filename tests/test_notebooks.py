@@ -7,7 +7,7 @@ import jupytext
 import nbformat
 import pytest
 
-from d2l_attention.exercises.registry import load_chapter
+from d2l_attention.exercises.engine.registry import load_chapter
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"

@@ -50,8 +50,7 @@ def additive_score_in_chunks(queries: Tensor, keys: Tensor, w_v: Tensor) -> Tens
     """w_v . tanh(q + k), in memory for the scores and one chunk.
 
     The error is a few eps of the largest summand: where all inputs are tiny, digits are lost that
-    the tanh would keep. There is no second
-    derivative: asking for one is an error.
+    the tanh would keep. There is no second derivative: asking for one is an error.
 
     Shape: queries (*, Q, D), keys (*, K, D), w_v (D,) -> (*, Q, K).
     """

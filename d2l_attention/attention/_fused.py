@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from d2l_attention.attention.masks import attention_mask, length_mask, zero_rows
+from d2l_attention.attention.masks import attention_mask, zero_rows
 
 MANY_WEIGHTS = 2**23  # 32 MiB of float32: where dropout, which needs them, goes head by head
 
@@ -46,9 +46,9 @@ def fused_attention(
         return _call_kernel(queries, keys, values, bias, False, dropout)
     # To the kernel a hidden key is a bias of -inf. A row of nothing else would be NaN: where
     # all is hidden the bias stays as it is, and the output becomes zero.
-    active = visible.any(dim=-1)
-    bias = bias.masked_fill(~visible & active[..., None], -math.inf)
-    return zero_rows(_call_kernel(queries, keys, values, bias, False, dropout), active)
+    seeing = visible.any(dim=-1)
+    bias = bias.masked_fill(~visible & seeing[..., None], -math.inf)
+    return zero_rows(_call_kernel(queries, keys, values, bias, False, dropout), seeing)
 
 
 def _causal(
@@ -63,8 +63,9 @@ def _causal(
     one_row = (*queries.shape[:-2], 1, keys.shape[-2])
     padding = attention_mask(one_row, valid_lens)  # (B, ..., 1, K)
     padded = _call_kernel(queries, keys, values, padding, False, dropout)
-    inside = length_mask(valid_lens.clamp(max=queries.shape[-2]), queries.shape[-2])  # (B, 1, Q)
-    inside = inside.reshape(-1, *[1] * (queries.ndim - 3), queries.shape[-2], 1)
+    positions = torch.arange(queries.shape[-2], device=valid_lens.device)
+    inside = positions < valid_lens[:, None]  # (B, Q)
+    inside = inside.reshape(len(valid_lens), *[1] * (queries.ndim - 3), len(positions), 1)
     return torch.where(inside, causal, padded)
 
 
@@ -89,7 +90,8 @@ def _call_kernel(
     elif value_size > key_size:
         queries, keys = (F.pad(X, (0, value_size - key_size)) for X in (queries, keys))
     queries, keys, values = (_with_four_axes(X) for X in (queries, keys, values))
-    mask = None if mask is None else _with_four_axes(mask)
+    # As many axes as the queries: then axis 1 is the heads' in both.
+    mask = None if mask is None else mask[(None,) * (queries.ndim - mask.ndim)]
     attend = partial(
         F.scaled_dot_product_attention,
         dropout_p=dropout,

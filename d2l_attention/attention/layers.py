@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from d2l_attention.attention._checks import check_attention_inputs, check_dropout
 from d2l_attention.attention._fused import fused_attention
-from d2l_attention.attention.masks import Hidden
-from d2l_attention.attention.pooling import add_bias, masked_softmax, zero_hidden_rows
-from d2l_attention.attention.scores import additive_score, scaled_dot_score
+from d2l_attention.attention.masks import Masking, masked_softmax, zero_hidden_rows
+from d2l_attention.attention.scores import add_bias, additive_score, scaled_dot_score
 
 
 class AttentionLayer(nn.Module):
@@ -41,23 +40,23 @@ class AttentionLayer(nn.Module):
 
         Errors: ``RuntimeError`` before the first forward pass.
         """
-        inputs, bias, hidden = self._remembered()
-        return masked_softmax(add_bias(self.score(*inputs), bias), **hidden)
+        inputs, bias, masking = self._remembered()
+        return masked_softmax(add_bias(self.score(*inputs), bias), **masking)
 
     def _zero_hidden_rows(
-        self, queries: Tensor, keys: Tensor, values: Tensor, **hidden: Unpack[Hidden]
+        self, queries: Tensor, keys: Tensor, values: Tensor, **masking: Unpack[Masking]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Zeros in rows that take no part, so that NaN there reaches nothing. Shape: the same."""
         if not self.zeroes_rows:
             return queries, keys, values
-        return zero_hidden_rows(queries, keys, values, **hidden)
+        return zero_hidden_rows(queries, keys, values, **masking)
 
-    def _remember(self, *inputs: Tensor, bias: Tensor | None, **hidden: Any) -> None:
+    def _remember(self, *inputs: Tensor, bias: Tensor | None, **masking: Any) -> None:
         """Keep what ``attention_weights`` is computed from."""
         bias = None if bias is None else bias.detach()
-        if hidden["valid_lens"] is not None:  # whoever decodes may count on in the same tensor
-            hidden["valid_lens"] = hidden["valid_lens"].clone()
-        self._last = tuple(X.detach() for X in inputs), bias, hidden
+        if masking["valid_lens"] is not None:  # whoever decodes may count on in the same tensor
+            masking["valid_lens"] = masking["valid_lens"].clone()
+        self._last = tuple(X.detach() for X in inputs), bias, masking
 
     def _remembered(self) -> tuple[tuple[Tensor, ...], Tensor | None, dict[str, Any]]:
         if self._last is None:
@@ -92,14 +91,14 @@ class DotProductAttention(AttentionLayer):
         need_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         check_attention_inputs(queries, keys, values, bias, same_size=True)
-        hidden = Hidden(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **hidden)
-        self._remember(queries, keys, bias=bias, **hidden)
+        masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
+        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **masking)
+        self._remember(queries, keys, bias=bias, **masking)  # for attention_weights, read later
         if not need_weights:  # PyTorch's kernel does the three lines below in one, without weights
             dropout = self.dropout.p if self.training else 0.0
-            return fused_attention(queries, keys, values, **hidden, bias=bias, dropout=dropout)
+            return fused_attention(queries, keys, values, **masking, bias=bias, dropout=dropout)
         scores = add_bias(scaled_dot_score(queries, keys), bias)  # (*, Q, K)
-        weights = masked_softmax(scores, **hidden)  # (*, Q, K)
+        weights = masked_softmax(scores, **masking)  # (*, Q, K)
         return self.dropout(weights) @ values, weights  # (*, Q, V)
 
 
@@ -134,16 +133,16 @@ class AdditiveAttention(AttentionLayer):
         need_weights: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         check_attention_inputs(queries, keys, values, bias)
-        hidden = Hidden(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **hidden)
+        masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
+        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **masking)
         queries, keys = (
             self.W_q(queries),
             self.W_k(keys),
         )  # (*, Q, num_hiddens), (*, K, num_hiddens)
         w_v = self.w_v.weight[0]  # (h,), h = num_hiddens
         # An optimizer changes w_v in place: the weights of this pass need a copy of it.
-        self._remember(queries, keys, w_v.to(queries.dtype, copy=True), bias=bias, **hidden)
+        self._remember(queries, keys, w_v.to(queries.dtype, copy=True), bias=bias, **masking)
         scores = add_bias(additive_score(queries, keys, w_v), bias)  # (*, Q, K)
-        weights = masked_softmax(scores, **hidden)  # (*, Q, K)
+        weights = masked_softmax(scores, **masking)  # (*, Q, K)
         output = self.dropout(weights) @ values  # (*, Q, V)
         return (output, weights) if need_weights else output

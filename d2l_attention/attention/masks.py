@@ -1,10 +1,10 @@
-"""Who may attend to whom, as boolean tensors: True means 'may attend'.
+"""Who may attend to whom, as boolean tensors: True means 'may attend'; the softmax under them.
 
 The same convention as ``torch.nn.functional.scaled_dot_product_attention``. A mask
 broadcasts to the scores, (*, Q, K): letters as in ``pooling.py``.
 """
 
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -17,8 +17,11 @@ from d2l_attention.attention._checks import (
 )
 
 
-class Hidden(TypedDict):
-    """What hides keys from queries, as layers hand it down: the arguments of ``attention_mask``."""
+class Masking(TypedDict):
+    """The four arguments that hide keys from queries, as layers hand them down together.
+
+    What each means: see ``attention_mask``.
+    """
 
     valid_lens: Tensor | None
     mask: Tensor | None
@@ -120,36 +123,42 @@ def taking_part(
     is_causal: bool = False,
     offset: int = 0,
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Which queries see any key, and which keys are seen by any query.
+    """Which queries see any key, and which keys are seen by any query: ``(seeing, seen)``.
 
-    Shape: bool, broadcastable to (*, Q) and to (*, K); ``None`` is 'all of them'.
+    Shape: bool, broadcastable to (*, Q) and to (*, K); ``None`` is 'all of them'. The other rows
+    take no part: see ``zero_rows``.
 
     Lengths (B,) and ``is_causal`` say it without a (Q, K) matrix. Errors: as ``attention_mask``.
     """
     *leading, num_queries, num_keys = scores_shape
+    if offset < 0:
+        raise ValueError(f"offset must be 0 or more, got {offset}")
     shortest = num_keys
     if valid_lens is not None:
         shortest, _ = check_valid_lens(valid_lens, num_keys)
         check_lens_shape(valid_lens, tuple(scores_shape))
     if mask is not None:
         check_mask_shape(mask, tuple(scores_shape))
+    if num_keys == 0:  # there is nothing to see
+        return torch.zeros(1, dtype=torch.bool), None
     if mask is not None or (valid_lens is not None and valid_lens.ndim == 2):
         given = valid_lens if mask is None else mask
         device = None if given is None else given.device
         whole = attention_mask(scores_shape, valid_lens, mask, is_causal, device, offset=offset)
         assert whole is not None  # one of the two was given
         return whole.any(dim=-1), whole.any(dim=-2)
-    active = visible = None
+    seeing = seen = None
     reach = num_queries + offset if is_causal else num_keys  # keys that the last query may see
     if valid_lens is not None:
         lens = valid_lens.reshape(-1, *[1] * len(leading))  # (B, 1, ..., 1)
         # Key 0 is in nobody's future: a query sees something unless its length is 0.
-        active = lens > 0 if shortest == 0 else None
+        seeing = lens > 0 if shortest == 0 else None
         if shortest < num_keys:
-            visible = torch.arange(num_keys, device=lens.device) < lens
+            seen = torch.arange(num_keys, device=lens.device) < lens
     if reach < num_keys:
-        visible = combine_masks(visible, torch.arange(num_keys) < reach)
-    return active, visible
+        device = None if valid_lens is None else valid_lens.device
+        seen = combine_masks(seen, torch.arange(num_keys, device=device) < reach)
+    return seeing, seen
 
 
 def zero_rows(rows: Tensor, kept: Tensor | None) -> Tensor:
@@ -162,7 +171,48 @@ def zero_rows(rows: Tensor, kept: Tensor | None) -> Tensor:
     return rows.masked_fill(~kept.unsqueeze(-1).to(rows.device), 0.0)
 
 
-def zero_pairs(keys: Tensor, values: Tensor, visible: Tensor | None) -> tuple[Tensor, Tensor]:
+def zero_pairs(keys: Tensor, values: Tensor, seen: Tensor | None) -> tuple[Tensor, Tensor]:
     """``zero_rows`` of both. In self-attention they are one tensor: then once is enough."""
-    shown = zero_rows(keys, visible)
-    return shown, shown if values is keys else zero_rows(values, visible)
+    shown = zero_rows(keys, seen)
+    return shown, shown if values is keys else zero_rows(values, seen)
+
+
+def zero_hidden_rows(
+    queries: Tensor, keys: Tensor, values: Tensor, **masking: Unpack[Masking]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Zeros in queries that see nothing, and in keys and values that no query sees.
+
+    What stands there, NaN included, then reaches neither outputs nor gradients.
+
+    Shape: queries (*, Q, D), keys (*, K, D'), values (*, K, V) -> the same.
+    """
+    scores_shape = (*queries.shape[:-1], keys.shape[-2])
+    seeing, seen = taking_part(scores_shape, **masking)
+    return zero_rows(queries, seeing), *zero_pairs(keys, values, seen)
+
+
+def masked_softmax(
+    X: Tensor,
+    valid_lens: Tensor | None = None,
+    *,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
+    offset: int = 0,
+) -> Tensor:
+    """Softmax over the last axis that gives hidden entries exactly zero weight.
+
+    Shape: X (*, Q, K) scores, valid_lens (B,) or (B, Q), mask bool -> (*, Q, K).
+
+    A query that may attend to nothing gets weights of zero: not NaN (softmax of a row of
+    -inf) and not uniform (softmax of a row of -1e6). ``X`` is left as it was. ``is_causal`` and
+    ``offset``: see ``causal_mask``.
+
+    Source: D2L 11.3.2.1.
+    """
+    visible = attention_mask(X.shape, valid_lens, mask, is_causal, X.device, offset=offset)
+    if visible is None:
+        return X.softmax(dim=-1)
+    # The lowest finite number rather than -inf: a row with nothing visible stays finite
+    # until the second fill clears it, and so do its gradients.
+    scores = X.masked_fill(~visible, torch.finfo(X.dtype).min)
+    return scores.softmax(dim=-1).masked_fill(~visible, 0.0)

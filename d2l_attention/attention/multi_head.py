@@ -12,7 +12,7 @@ from d2l_attention.attention._checks import (
 )
 from d2l_attention.attention.cache import KeyValueCache, check_cached_source
 from d2l_attention.attention.layers import AttentionLayer, DotProductAttention
-from d2l_attention.attention.masks import Hidden, taking_part, zero_pairs, zero_rows
+from d2l_attention.attention.masks import Masking, taking_part, zero_pairs, zero_rows
 from d2l_attention.attention.positional import Positions
 
 
@@ -20,7 +20,7 @@ class MultiHeadAttention(nn.Module):
     """Several attentions side by side, each on its own projection (D2L 11.5).
 
     Shape: queries (B, Q, any size), keys (B, K, any size), values (B, K, any size),
-    valid_lens (B,) or (B, Q), mask (Q, K), (B, Q, K) or (B, H, Q, K) -> (B, Q, num_hiddens);
+    valid_lens (B,) or (B, Q), mask (K,), (Q, K), (B, Q, K) or (B, H, Q, K) -> (B, Q, num_hiddens);
     with ``need_weights`` a pair, the second weights (B, H, Q, K).
 
     ``attention`` is what happens in each head, scaled dot-product unless given, for example
@@ -88,46 +88,49 @@ class MultiHeadAttention(nn.Module):
         need_weights: bool = False,
         cache: KeyValueCache | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
+        # Check, before a cache grows.
         B, Q, K, offset = self._check(queries, keys, values, is_causal, cache)
         mask = _with_head_axis(mask, (B, self.num_heads, Q, K))
-        active, visible = taking_part(
+        bias = self.positions.bias(Q, K, offset=offset)  # (H, Q, K), or None
+        check_bias(bias, (B, self.num_heads, Q, K))
+        # Hide: padding may hold NaN, and 0 times NaN is NaN.
+        seeing, seen = taking_part(
             (B, Q, K), valid_lens, mask=_in_any_head(mask), is_causal=is_causal, offset=offset
         )
-        bias = self.positions.bias(Q, K, offset=offset)  # (H, Q, K), or None
-        check_bias(bias, (B, self.num_heads, Q, K))  # before a cache grows
-
-        queries = zero_rows(queries, active)  # (B, Q, any size)
+        queries = zero_rows(queries, seeing)  # (B, Q, any size)
+        if cache is None and keys is not None and values is not None:
+            keys, values = zero_pairs(keys, values, seen)  # (B, K, any size)
+        # Project, split, position.
         queries = self.split_heads(self.W_q(queries))  # (B, H, Q, D / H)
         queries = self.positions.transform(queries, offset=offset)
-        keys, values = self._project_pairs(keys, values, visible, cache)  # (B, H, K, D / H)
-        hidden = Hidden(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
+        keys, values = self._project_keys_values(keys, values, cache, offset)  # (B, H, K, D / H)
+        if cache is not None:  # it keeps all rows: later queries may see what these may not
+            keys, values = zero_pairs(keys, values, _in_every_head(seen))
+        # Attend, merge, project.
+        masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
         result = self.attention(
-            queries, keys, values, **hidden, bias=bias, need_weights=need_weights
+            queries, keys, values, **masking, bias=bias, need_weights=need_weights
         )
         output, weights = result if need_weights else (result, None)  # (B, H, Q, D / H)
         output = self.W_o(self.merge_heads(output))  # (B, Q, D)
         return output if weights is None else (output, weights)
 
-    def _project_pairs(
+    def _project_keys_values(
         self,
         keys: Tensor | None,
         values: Tensor | None,
-        visible: Tensor | None,
         cache: KeyValueCache | None,
+        offset: int,
     ) -> tuple[Tensor, Tensor]:
-        """Keys and values of each head, behind those of the cache. Shape: (B, H, K, D / H)."""
-        if cache is not None and (keys is None or values is None):
-            # Cross-attention, whose source the cache holds already.
-            return zero_pairs(*cache.pairs(), _in_every_head(visible))
-        assert keys is not None and values is not None  # as checked
-        if cache is None:
-            keys, values = zero_pairs(keys, values, visible)
+        """Project, split, position the keys, and put both behind what the cache holds.
+
+        Shape: (B, new, any size) each -> (B, H, K, D / H) each.
+        """
+        if cache is not None and keys is None:  # cross-attention: the source is there already
+            return cache.pairs()
         keys, values = self.split_heads(self.W_k(keys)), self.split_heads(self.W_v(values))
-        keys = self.positions.transform(keys, offset=0 if cache is None else len(cache))
-        if cache is None:
-            return keys, values
-        # The cache keeps what is hidden from these queries: later ones may see it.
-        return zero_pairs(*cache.append(keys, values), _in_every_head(visible))
+        keys = self.positions.transform(keys, offset=offset)
+        return (keys, values) if cache is None else cache.append(keys, values)
 
     def _check(
         self,
@@ -137,7 +140,7 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool,
         cache: KeyValueCache | None,
     ) -> tuple[int, int, int, int]:
-        """B, Q, K and the number of tokens before the first query, or an error."""
+        """B, Q, K and ``offset``, the number of tokens that the cache holds; or an error."""
         if keys is None and cache is not None:
             check_cached_source(queries, values, cache)
             if is_causal or type(self.positions) is not Positions:
@@ -166,7 +169,7 @@ class MultiHeadAttention(nn.Module):
 
 
 def _with_head_axis(mask: Tensor | None, scores_shape: tuple[int, ...]) -> Tensor | None:
-    """(B, Q, K) -> (B, 1, Q, K): one mask a sequence, the same for each of its heads."""
+    """(B, Q, K) -> (B, 1, Q, K): one mask a sequence, for each of its heads; or an error."""
     if mask is None:
         return None
     check_bool(mask)
@@ -175,9 +178,9 @@ def _with_head_axis(mask: Tensor | None, scores_shape: tuple[int, ...]) -> Tenso
     return mask
 
 
-def _in_every_head(visible: Tensor | None) -> Tensor | None:
+def _in_every_head(seen: Tensor | None) -> Tensor | None:
     """(B, K) or (K,) -> (B, 1, K) or (1, K): the same for each head."""
-    return None if visible is None else visible.unsqueeze(-2)
+    return None if seen is None else seen.unsqueeze(-2)
 
 
 def _in_any_head(mask: Tensor | None) -> Tensor | None:

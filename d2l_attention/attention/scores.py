@@ -78,3 +78,8 @@ def additive_score(queries: Tensor, keys: Tensor, w_v: Tensor) -> Tensor:
     sums = queries.unsqueeze(-2) + keys.unsqueeze(-3)  # (*, Q, K, D)
     # In place: to fill a second tensor of this size takes longer than the tanh.
     return sums.tanh_() @ w_v
+
+
+def add_bias(scores: Tensor, bias: Tensor | None) -> Tensor:
+    """``scores + bias``, where there is one. Shape: scores (*, Q, K) -> the same."""
+    return scores if bias is None else scores + bias.to(scores.dtype)

@@ -129,8 +129,8 @@ def data_loader(
     With a ``generator`` every pass is shuffled anew: the same seed gives the same batches in the
     same order. Without one the order is that of the pairs, after all of them the other targets.
 
-    ``by_length`` shuffles so that a batch holds sentences of similar length: of a batch of real
-    text three quarters are then no padding, instead of one half. On the built-in corpus a step
+    ``by_length`` shuffles so that a batch holds sentences of similar length. In batches of real
+    text padding then takes a quarter of the places instead of a half. On the built-in corpus a step
     takes three quarters of the time, and the model becomes as good.
 
     Errors: ``ValueError`` where there are no pairs, no positive ``batch_size``, or no

@@ -1,26 +1,24 @@
 """The exercise of chapter 0: to see how exercises work."""
 
-from d2l_attention.exercises.exercise import Exercise, Wrong
-from d2l_attention.exercises.steps import number
+from d2l_attention.exercises.authoring import Exercise, number
 
 TITLE = "Start here"
 
 sum_of_weights = Exercise(
     id="0.1",
     title="What a row sums to",
-    task="What do the seven attention weights of one row sum to? Give the number.",
     difficulty="easy",
     minutes=1,
-    hints=[
-        "The picture rounds to two digits. Add up the row 'it was too tired'.",
-        "0.77 and six times 0.04 make 1.01: two digits are rounded. What is it exactly?",
-    ],
     stub=None,
     solution=1.0,
     explanation=(
         "Attention weights are shares: the softmax makes them positive and divides by their "
         "sum. Chapter 1 shows what that is good for."
     ),
+    hints=[
+        "The picture rounds to two digits. Add up the row 'it was too tired'.",
+        "0.77 and six times 0.04 make 1.01: two digits are rounded. What is it exactly?",
+    ],
     steps=[
         number(
             1.0,
@@ -31,14 +29,6 @@ sum_of_weights = Exercise(
                 7.0: "that is how many there are. Add up the weights.",
             },
         )
-    ],
-    wrong=[
-        Wrong(1.01, "before rounding"),
-        Wrong(0.77, "the largest weight"),
-        Wrong(0.23, "All seven count"),
-        Wrong(7, "how many there are"),
-        Wrong(100, "percentage"),
-        Wrong("one", "Give a number"),
     ],
 )
 

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from d2l_attention.attention.layers import AdditiveAttention
-from d2l_attention.attention.masks import length_mask, zero_rows
-from d2l_attention.attention.pooling import masked_softmax
+from d2l_attention.attention.masks import length_mask, masked_softmax, zero_rows
 from d2l_attention.attention.scores import additive_score
 
 

@@ -74,7 +74,7 @@ def tiled_attention(
 
     Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V) -> (*, Q, V).
 
-    Memory in use grows with Q + K, on the way back too: a row of tiles is then computed again
+    Memory in use grows with Q + K, in the backward pass too: a row of tiles is then computed again
     rather than kept. (Some systems keep the freed tiles for a while.) ``is_causal`` lets query i
     see keys 0 to i, and skips the tiles of the future.
 

@@ -11,8 +11,8 @@ From a shell, on one process and on two::
 from importlib import import_module
 
 _MODULES = {
-    "LEARNING_RATES": "models",
-    "MODELS": "models",
+    "LEARNING_RATES": "presets",
+    "MODELS": "presets",
     "History": "checkpoints",
     "load_checkpoint": "checkpoints",
     "load_weights": "checkpoints",

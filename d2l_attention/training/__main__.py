@@ -11,7 +11,7 @@ from d2l_attention.data import Vocab, load
 from d2l_attention.training.checkpoints import History, load_weights
 from d2l_attention.training.evaluation import evaluate
 from d2l_attention.training.loop import default_accelerator, train
-from d2l_attention.training.models import LEARNING_RATES, MODELS
+from d2l_attention.training.presets import LEARNING_RATES, MODELS
 
 
 def main() -> None:

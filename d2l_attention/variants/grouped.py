@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from d2l_attention.attention._checks import check_divides
 from d2l_attention.attention._fused import fused_attention
 from d2l_attention.attention.layers import DotProductAttention
+from d2l_attention.attention.masks import Masking
 from d2l_attention.attention.multi_head import MultiHeadAttention
 from d2l_attention.attention.positional import Positions
 from d2l_attention.attention.scores import scaled_dot_score
@@ -67,16 +68,35 @@ class GroupedDotProductAttention(DotProductAttention):
         return scaled_dot_score(queries, repeat_heads(keys, queries.shape[1]))
 
     def forward(
-        self, queries, keys, values, valid_lens=None, *, bias=None, need_weights=False, **hidden
-    ):
-        if need_weights or bias is not None or hidden.get("mask") is not None:
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        offset: int = 0,
+        bias: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
+        (num_heads, num_queries), (num_kv_heads, num_keys) = queries.shape[1:3], keys.shape[1:3]
+        if need_weights or bias is not None or mask is not None:
             # There is a (Q, K) matrix anyway: beside it a copy of the keys for each head is small.
-            keys, values = (repeat_heads(X, queries.shape[1]) for X in (keys, values))
-            hidden |= dict(bias=bias, need_weights=need_weights)
-            return super().forward(queries, keys, values, valid_lens, **hidden)
-        hidden["valid_lens"] = valid_lens
-        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **hidden)
-        self._remember(queries, keys, bias=None, **hidden)
+            keys, values = (repeat_heads(X, num_heads) for X in (keys, values))
+            return super().forward(
+                queries, keys, values, **masking, bias=bias, need_weights=need_weights
+            )
+        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **masking)
+        self._remember(queries, keys, bias=None, **masking)
         dropout = self.dropout.p if self.training else 0.0
-        # PyTorch's kernel reads a head of keys for a whole group: nothing is copied.
-        return fused_attention(queries, keys, values, **hidden, dropout=dropout)
+        lens_by_query = valid_lens is not None and valid_lens.ndim == 2
+        if lens_by_query or (is_causal and num_keys > offset + 1):
+            # PyTorch's kernel takes fewer heads of keys as they are: nothing is copied.
+            return fused_attention(queries, keys, values, **masking, dropout=dropout)
+        # All queries see the same keys, as in decoding: then a group is one head with more
+        # queries, and each key is read once for the whole group.
+        stacked = queries.unflatten(1, (num_kv_heads, -1)).flatten(2, 3)  # (B, G, H / G * Q, D)
+        output = fused_attention(stacked, keys, values, valid_lens, dropout=dropout)
+        return output.unflatten(2, (-1, num_queries)).flatten(1, 2)  # (B, H, Q, V)

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from d2l_attention.attention._checks import check_attention_inputs
 from d2l_attention.attention.layers import AttentionLayer
-from d2l_attention.attention.masks import attention_mask, taking_part, zero_rows
-from d2l_attention.attention.pooling import zero_hidden_rows
+from d2l_attention.attention.masks import attention_mask, taking_part, zero_hidden_rows, zero_rows
 from d2l_attention.attention.scores import dot_score
 
 CHUNK = 64  # tokens: about the size of a head, then neither half of the work outgrows the other
@@ -56,9 +55,9 @@ def linear_attention(
     """
     check_attention_inputs(queries, keys, values, same_size=True)
     check_feature_map(feature_map)
-    hidden = dict(valid_lens=valid_lens, mask=None, is_causal=is_causal, offset=0)
-    queries, keys, values = features(queries, keys, values, feature_map, **hidden)
-    output, weights = linear_pooling(queries, keys, values, need_weights, **hidden)
+    masking = dict(valid_lens=valid_lens, mask=None, is_causal=is_causal, offset=0)
+    queries, keys, values = features(queries, keys, values, feature_map, **masking)
+    output, weights = attend_linearly(queries, keys, values, need_weights, **masking)
     return (output, weights) if need_weights else output
 
 
@@ -97,21 +96,21 @@ class LinearAttention(AttentionLayer):
         check_attention_inputs(queries, keys, values, same_size=True)
         if bias is not None:
             raise ValueError("linear attention has no scores to add a bias to: leave bias out")
-        hidden = dict(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        queries, keys, values = features(queries, keys, values, self.feature_map, **hidden)
-        self._remember(queries, keys, bias=None, **hidden, dtype=values.dtype)
-        output, weights = linear_pooling(queries, keys, values, need_weights, **hidden)
+        masking = dict(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
+        queries, keys, values = features(queries, keys, values, self.feature_map, **masking)
+        self._remember(queries, keys, bias=None, **masking, dtype=values.dtype)
+        output, weights = attend_linearly(queries, keys, values, need_weights, **masking)
         return (output, weights) if need_weights else output
 
     @property
     def attention_weights(self) -> Tensor:
         """Weights of the last forward pass, without gradient. (*, Q, K)."""
-        (queries, keys), _, hidden = self._remembered()
-        return kernel_weights(queries, keys, **hidden)
+        (queries, keys), _, masking = self._remembered()
+        return kernel_weights(queries, keys, **masking)
 
 
 def features(
-    queries: Tensor, keys: Tensor, values: Tensor, feature_map: FeatureMap, **hidden: Any
+    queries: Tensor, keys: Tensor, values: Tensor, feature_map: FeatureMap, **masking: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     """f(q) and f(k), with zeros in hidden rows before f and after it: f(0) need not be 0.
 
@@ -119,26 +118,26 @@ def features(
 
     Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V) -> the same, but for f's own size.
     """
-    queries, keys, values = zero_hidden_rows(queries, keys, values, **hidden)
+    queries, keys, values = zero_hidden_rows(queries, keys, values, **masking)
     if queries.dtype in (torch.float16, torch.bfloat16):
         queries, keys = queries.float(), keys.float()
-    _, visible = taking_part((*queries.shape[:-1], keys.shape[-2]), **hidden)
+    _, visible = taking_part((*queries.shape[:-1], keys.shape[-2]), **masking)
     return feature_map(queries), zero_rows(feature_map(keys), visible), values
 
 
-def linear_pooling(
-    queries: Tensor, keys: Tensor, values: Tensor, need_weights: bool, **hidden: Any
+def attend_linearly(
+    queries: Tensor, keys: Tensor, values: Tensor, need_weights: bool, **masking: Any
 ) -> tuple[Tensor, Tensor | None]:
     """The output, and weights where asked for. ``queries`` and ``keys`` are features already."""
     dtype, values = values.dtype, values.to(queries.dtype)
     # Mixed precision would form these sums in half precision, too.
     with torch.autocast(queries.device.type, enabled=False):
-        if need_weights or needs_matrix(keys.shape[-2], **hidden):
-            weights = kernel_weights(queries, keys, **hidden, dtype=values.dtype)
+        if need_weights or needs_matrix(keys.shape[-2], **masking):
+            weights = kernel_weights(queries, keys, **masking, dtype=values.dtype)
             return (weights @ values).to(dtype), weights.to(dtype) if need_weights else None
         # A column of ones is summed like the values: it gives the sum of the weights.
         values = F.pad(values, (0, 1), value=1.0)
-        if hidden["is_causal"] and hidden["offset"] == 0:
+        if masking["is_causal"] and masking["offset"] == 0:
             sums = causal_sums(queries, keys, values)
         else:
             sums = queries @ summary(keys, values)
@@ -215,10 +214,10 @@ def linear_attention_step(
     return divide(sums[..., :-1], sums[..., -1:]).to(dtype), state
 
 
-def kernel_weights(queries: Tensor, keys: Tensor, *, dtype: torch.dtype, **hidden: Any) -> Tensor:
+def kernel_weights(queries: Tensor, keys: Tensor, *, dtype: torch.dtype, **masking: Any) -> Tensor:
     """The weights one by one, f(q) . f(k) over their sum. Shape: (*, Q, K)."""
     products = dot_score(queries, keys)
-    mask = attention_mask(products.shape, device=products.device, **hidden)
+    mask = attention_mask(products.shape, device=products.device, **masking)
     products = products if mask is None else products.masked_fill(~mask, 0.0)
     return divide(products, products.sum(dim=-1, keepdim=True)).to(dtype)
 

@@ -5,12 +5,13 @@ import math
 import torch
 from torch import Tensor, nn
 
+from d2l_attention.attention._checks import check_attention_inputs
 from d2l_attention.attention.layers import DotProductAttention
+from d2l_attention.attention.masks import zero_hidden_rows
 from d2l_attention.attention.multi_head import MultiHeadAttention
-from d2l_attention.attention.pooling import zero_hidden_rows
 
 
-class LowRankPooling(DotProductAttention):
+class LowRankDotProductAttention(DotProductAttention):
     """Scaled dot-product attention to E K and F V: what happens in each head of Linformer.
 
     Shape: queries (B, H, Q, D), keys and values (B, H, K, D), K up to ``max_len``
@@ -24,9 +25,9 @@ class LowRankPooling(DotProductAttention):
         self.F = nn.Parameter(torch.randn(rank, max_len) / math.sqrt(max_len))
 
     def forward(
-        self, queries, keys, values, valid_lens=None, *, bias=None, need_weights=False, **hidden
+        self, queries, keys, values, valid_lens=None, *, bias=None, need_weights=False, **masking
     ):
-        check_projectable(valid_lens, keys.shape[-2], self.E.shape[1], **hidden)
+        check_projectable(valid_lens, keys.shape[-2], self.E.shape[1], **masking)
         if bias is not None:
             raise ValueError("Linformer has no score for each key to add a bias to: leave it out")
         # A projection with a bias has written into the rows of the padding.
@@ -68,15 +69,17 @@ class LinformerAttention(MultiHeadAttention):
             raise ValueError(
                 f"rank must lie in [1, max_len], got rank={rank} and max_len={max_len}"
             )
-        pooling = LowRankPooling(max_len, rank, dropout)
+        pooling = LowRankDotProductAttention(max_len, rank, dropout)
         super().__init__(num_hiddens, num_heads, 0.0, attention=pooling)
 
     def forward(self, queries, keys, values, valid_lens=None, **options):
         # Before the projections work.
+        if keys is not None:
+            check_attention_inputs(queries, keys, values)
         offset = 0 if options.get("cache") is None else len(options["cache"])
         num_keys = offset + (0 if keys is None else keys.shape[-2])
-        hidden = {name: options.get(name) for name in ("mask", "is_causal")}
-        check_projectable(valid_lens, num_keys, self.attention.E.shape[1], **hidden)
+        masking = {name: options.get(name) for name in ("mask", "is_causal")}
+        check_projectable(valid_lens, num_keys, self.attention.E.shape[1], **masking)
         return super().forward(queries, keys, values, valid_lens, **options)
 
 

@@ -8,13 +8,12 @@ from torch import Tensor, nn
 
 from d2l_attention.attention._checks import check_divides, check_heads, check_whole
 from d2l_attention.attention.layers import AttentionLayer
-from d2l_attention.attention.masks import attention_mask
+from d2l_attention.attention.masks import attention_mask, masked_softmax
 from d2l_attention.attention.multi_head import MultiHeadAttention
-from d2l_attention.attention.pooling import masked_softmax
 from d2l_attention.attention.scores import scaled_dot_score
 
 
-class MultiTokenPooling(AttentionLayer):
+class MultiTokenDotProductAttention(AttentionLayer):
     """Attention whose scores are convolved, and whose weights are mixed over the heads.
 
     ``kernel`` (H, query_size, key_size): the last row belongs to the query itself, the rows above
@@ -34,24 +33,24 @@ class MultiTokenPooling(AttentionLayer):
         self.mix = nn.Parameter(torch.eye(mix_heads).repeat(num_heads // mix_heads, 1, 1))
 
     def forward(
-        self, queries, keys, values, valid_lens=None, *, bias=None, need_weights=False, **hidden
+        self, queries, keys, values, valid_lens=None, *, bias=None, need_weights=False, **masking
     ):
         if bias is not None:
             raise ValueError("multi-token attention takes no bias: leave positions out")
-        hidden["valid_lens"] = valid_lens
-        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **hidden)
+        masking["valid_lens"] = valid_lens
+        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **masking)
         # An optimizer changes the two in place: the weights of this pass need copies.
         copies = (X.to(queries.dtype, copy=True) for X in (self.kernel, self.mix))
-        self._remember(queries, keys, *copies, bias=None, **hidden)
-        weights = multi_token_weights(queries, keys, self.kernel, self.mix, **hidden)
+        self._remember(queries, keys, *copies, bias=None, **masking)
+        weights = multi_token_weights(queries, keys, self.kernel, self.mix, **masking)
         output = self.dropout(weights) @ values
         return (output, weights) if need_weights else output
 
     @property
     def attention_weights(self) -> Tensor:
         """Weights of the last forward pass, mixed, without gradient. (B, H, Q, K)."""
-        inputs, _, hidden = self._remembered()
-        return multi_token_weights(*inputs, **hidden)
+        inputs, _, masking = self._remembered()
+        return multi_token_weights(*inputs, **masking)
 
 
 class MultiTokenAttention(MultiHeadAttention):
@@ -91,7 +90,7 @@ class MultiTokenAttention(MultiHeadAttention):
         for name, size in sizes.items():
             check_whole(name, size)
         check_divides("mix_heads", mix_heads, "num_heads", num_heads)
-        pooling = MultiTokenPooling(num_heads, dropout, **sizes)
+        pooling = MultiTokenDotProductAttention(num_heads, dropout, **sizes)
         super().__init__(num_hiddens, num_heads, 0.0, attention=pooling)
 
     def forward(
@@ -117,7 +116,7 @@ class MultiTokenAttention(MultiHeadAttention):
 
 
 def multi_token_weights(
-    queries: Tensor, keys: Tensor, kernel: Tensor, mix: Tensor, **hidden: Any
+    queries: Tensor, keys: Tensor, kernel: Tensor, mix: Tensor, **masking: Any
 ) -> Tensor:
     """Score, convolve, softmax, mix.
 
@@ -125,7 +124,7 @@ def multi_token_weights(
     mix_heads, mix_heads) -> (B, H, Q, K).
     """
     scores = scaled_dot_score(queries, keys)
-    mask = attention_mask(scores.shape, device=scores.device, **hidden)
+    mask = attention_mask(scores.shape, device=scores.device, **masking)
     scores = scores if mask is None else scores.masked_fill(~mask, 0.0)
     weights = masked_softmax(key_query_convolution(scores, kernel), mask=mask)
     weights = mix_over_heads(weights, mix)

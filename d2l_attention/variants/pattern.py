@@ -2,7 +2,11 @@
 
 from torch import Tensor
 
-from d2l_attention.attention._checks import check_attention_inputs, check_mask_shape
+from d2l_attention.attention._checks import (
+    check_attention_inputs,
+    check_mask_shape,
+    check_valid_lens,
+)
 from d2l_attention.attention.layers import DotProductAttention
 from d2l_attention.attention.masks import combine_masks, length_mask
 
@@ -20,7 +24,7 @@ class PatternAttention(DotProductAttention):
     Shape: queries (*, n, D), keys (*, n, D), values (*, n, V) -> (*, n, V); with
     ``need_weights`` a pair, the second weights (*, n, n).
 
-    Errors: ``ValueError`` unless there are as many queries as keys.
+    Errors: ``ValueError`` unless there are as many keys as queries and tokens before them.
     """
 
     def pattern(self, num_queries: int, num_keys: int) -> Tensor:
@@ -54,15 +58,17 @@ class PatternAttention(DotProductAttention):
     ) -> Tensor | tuple[Tensor, Tensor]:
         check_attention_inputs(queries, keys, values, bias, same_size=True)
         check_one_sequence(queries.shape[-2], keys.shape[-2], offset)
-        hidden = dict(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
+        if valid_lens is not None:
+            check_valid_lens(valid_lens, keys.shape[-2])
+        masking = dict(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
         lens_by_query = valid_lens is not None and valid_lens.ndim == 2
         if need_weights or mask is not None or bias is not None or lens_by_query or offset:
-            hidden["mask"] = self._inside_pattern(mask, queries, keys)
+            masking["mask"] = self._inside_pattern(mask, queries, keys)
             return super().forward(
-                queries, keys, values, **hidden, bias=bias, need_weights=need_weights
+                queries, keys, values, **masking, bias=bias, need_weights=need_weights
             )
-        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **hidden)
-        self._remember(queries, keys, bias=bias, **hidden)
+        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **masking)
+        self._remember(queries, keys, bias=bias, **masking)
         dropout = self.dropout.p if self.training else 0.0
         return self.sparse(queries, keys, values, valid_lens, is_causal, dropout)
 
@@ -76,9 +82,9 @@ class PatternAttention(DotProductAttention):
     @property
     def attention_weights(self) -> Tensor:
         """Weights of the last forward pass, (*, n, n): see ``AttentionLayer``."""
-        inputs, bias, hidden = self._remembered()
-        hidden = hidden | {"mask": self._inside_pattern(hidden["mask"], *inputs)}
-        self._remember(*inputs, bias=bias, **hidden)
+        inputs, bias, masking = self._remembered()
+        masking = masking | {"mask": self._inside_pattern(masking["mask"], *inputs)}
+        self._remember(*inputs, bias=bias, **masking)
         return super().attention_weights
 
 

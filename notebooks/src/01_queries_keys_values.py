@@ -292,8 +292,8 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In two lines, the pooling is `weights = scores.softmax(dim=-1)` and `weights @ values`. The
-# package's version adds checks, masks (chapter 4) and dropout (chapter 3). Its last two lines
-# are these two; this is the code that ran.
+# package's version adds checks, masks (chapter 4) and dropout (chapter 3). Look for these two
+# steps among its last lines; this is the code that ran.
 
 # %% slideshow={"slide_type": "skip"}
 show_source(attention_pooling)
@@ -621,12 +621,18 @@ check("1.1", answer)
 # **1.2** Write attention pooling · *easy, 5 minutes* · complete a function
 #
 # Complete `attend`: softmax, then the weighted sum. `scores` is $(Q, K)$, one row a query;
-# `values` is $(K, V)$; return the output, $(Q, V)$. Use operations on tensors, so that gradients
-# flow. Watch the axis of the softmax.
+# `values` is $(K, V)$; return the output, $(Q, V)$, in the dtype of the inputs. Scores may be as
+# large as 1000. Gradients have to flow to the scores and to the values, so use operations on
+# tensors. Watch the axis of the softmax.
 
 
 # %% slideshow={"slide_type": "skip"}
-def attend(scores, values): ...
+def attend(scores, values):
+    """Attention pooling: scores (Q, K) and values (K, V) -> outputs (Q, V).
+
+    Scores [[0, 0]] make a mean: with the values [[2, 4], [6, 8]] they give [[4, 6]].
+    """
+    ...
 
 
 check("1.2", attend)
@@ -648,11 +654,18 @@ check("1.3", answer)
 #
 # Complete `temperature_for`: the positive number by which to divide `scores` so that, after the
 # softmax, the best key has the weight `share`, to within 0.001. `scores` is a tensor $(K,)$ with
-# one best score, of any size; `share` is a number between $1/K$ and $1$. Bisection is fine.
+# one best score, anywhere; scores may be large or small, 1000 or 0.001. `share` is a number between
+# $1/K$ and $1$. Return a number. Bisection is fine.
 
 
 # %% slideshow={"slide_type": "skip"}
-def temperature_for(scores, share): ...
+def temperature_for(scores, share):
+    """The number by which to divide scores (K,) so that the best key's weight is ``share``.
+
+    Divided by 2, the scores [0, 2 ln 3] have the exponentials 1 and 3, so
+    `temperature_for(torch.tensor([0.0, 2.1972]), 0.75)` is 2.
+    """
+    ...
 
 
 check("1.4", temperature_for)
@@ -661,15 +674,15 @@ check("1.4", temperature_for)
 # **1.5** The attention that does not listen · *medium, 10 minutes* · find the bug
 #
 # `all_pairs` should be attention with dot products as scores: every query, $(Q, D)$, against every
-# key, $(K, D)$, and with the weights a pooling of the values, $(K, V)$, to outputs $(Q, V)$. It
-# raises no error where $Q = K$, and is wrong all the same. Find out what it really gives, and
-# repair it.
+# key, $(K, D)$, and with the weights a pooling of the values, $(K, V)$, to outputs $(Q, V)$, in the
+# dtype of the inputs and with gradients to all three. It raises no error where $Q = K$, and is
+# wrong all the same. Find out what it really gives, and repair it.
 
 
 # %% slideshow={"slide_type": "skip"}
 def all_pairs(queries, keys, values):
     scores = (queries * keys).sum(-1, keepdim=True)
-    weights = scores.softmax(-1)
+    weights = scores.softmax(dim=-1)
     return weights * values
 
 
@@ -680,12 +693,17 @@ check("1.5", all_pairs)
 #
 # Complete `pooling_gradient`, without autograd: $\partial \mathbf o / \partial \mathbf s$, the
 # slope of the output in the *scores* behind the weights. `weights` is $(K,)$, the softmax of the
-# scores of one query; `values` is $(K, V)$. Row $i$ of the result, $(K, V)$, says how the output
-# moves as score $i$ rises.
+# scores of one query, and some of them may be 0; `values` is $(K, V)$. Row $i$ of the result,
+# $(K, V)$ and of the dtype of the inputs, says how the output moves as score $i$ rises.
 
 
 # %% slideshow={"slide_type": "skip"}
-def pooling_gradient(weights, values): ...
+def pooling_gradient(weights, values):
+    """The slope of the output in each score: weights (K,), values (K, V) -> (K, V).
+
+    The weights [0.25, 0.75] and the values [[4], [8]] give [[-0.75], [0.75]].
+    """
+    ...
 
 
 check("1.6", pooling_gradient)

@@ -1158,7 +1158,8 @@ for score, expected in ((gaussian_score, [0, -2, -1]), (dot_score, [1, 3, 0])):
 # **2.1** Three weights by hand · *easy, 3 minutes* · by hand
 #
 # Keys 0, 1, 3 with values 6, 2, 4; triangle kernel of width 2; query 1. Give the weights of the
-# three keys, in this order, and then the prediction: one list of four numbers.
+# three keys, in this order, and then the prediction: one list of four numbers, to three decimals or
+# as fractions such as `1 / 3`.
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
@@ -1171,11 +1172,17 @@ check("2.1", answer)
 # **2.2** Epanechnikov's own kernel · *easy, 5 minutes* · complete a function
 #
 # Complete `parabola`: $\max(1 - x^2, 0)$ for every entry of a tensor of any shape and floating
-# dtype, as a new tensor of the same shape and dtype. At $x = -3$ it gives 0.
+# dtype, as a new tensor of the same shape and dtype. At $x = -3$ it gives 0, and at $x = 300$ too,
+# in half precision as well.
 
 
 # %% slideshow={"slide_type": "skip"}
-def parabola(x): ...
+def parabola(x):
+    """max(1 - x², 0) of every entry: any shape -> the same shape and dtype.
+
+    [-3, 0.5, 0.1] gives [0, 0.75, 0.99].
+    """
+    ...
 
 
 check("2.2", parabola)
@@ -1184,8 +1191,9 @@ check("2.2", parabola)
 # **2.3** The regression that runs, and is wrong · *medium, 8 minutes* · find the bug
 #
 # `smooth` runs without a message, and its predictions are wrong. Repair it. It returns
-# `(prediction, weights)` of shapes (Q,) and (Q, K), one row of weights a query. A query with no key
-# in reach gets weights 0 and prediction 0, and no other query changes.
+# `(prediction, weights)` of shapes (Q,) and (Q, K), one row of weights a query. `kernel` gets query
+# minus key, and may be larger on one side than on the other. A query with no key in reach (all its
+# similarities are exactly 0) gets weights 0 and prediction 0, and no other query changes.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1215,12 +1223,17 @@ check("2.4", answer)
 #
 # Complete `leave_one_out_error` for `x` and `y` of shape (K,), K ≥ 2, and a `width` above 0, a
 # number or a tensor: the mean squared error of Gaussian attention pooling when each point is
-# predicted from all the others. It returns a tensor of shape (), its gradient reaches `width`, and
-# it stays right for points any number of widths apart.
+# predicted from all the others. It returns a tensor of shape (); where `width` is a tensor, the
+# gradient reaches it. It stays right for points any number of widths apart.
 
 
 # %% slideshow={"slide_type": "skip"}
-def leave_one_out_error(x, y, width): ...
+def leave_one_out_error(x, y, width):
+    """Mean squared error of each point predicted from the others: x (K,), y (K,) -> ().
+
+    Two points have only each other to ask: x = [0, 1] and y = [1, 4] give 9 at any width.
+    """
+    ...
 
 
 check("2.5", leave_one_out_error)
@@ -1236,7 +1249,13 @@ check("2.5", leave_one_out_error)
 
 
 # %% slideshow={"slide_type": "skip"}
-def test_pooling(implementation): ...
+def test_pooling(implementation):
+    """Pass on right implementations, and fail by an `AssertionError` on broken ones.
+
+    `prediction, weights = implementation(x_train, y_train, x_val, kernel)`; a test that looks at
+    the shape only would be `assert weights.shape == (len(x_val), len(x_train))`.
+    """
+    ...
 
 
 check("2.6", test_pooling)

@@ -29,7 +29,7 @@ from d2l_attention import (
     scaled_dot_score,
     show_source,
 )
-from d2l_attention.attention._additive import pieces
+from d2l_attention.attention._additive import _chunks
 from d2l_attention.views.plots import heatmap, set_style, show_heatmaps
 
 torch.set_num_threads(1)
@@ -1141,11 +1141,12 @@ assert trick.isnan() and torch.tanh(q + k) == 0
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The second half of the trick is about memory. Not all pairs need to exist at once: a few queries
-# meet all keys, their scores are written down, and the next few use the same piece of memory.
-# `pieces` is the loop. What the backward pass needs it computes again.
+# meet all keys, their scores are written down, and the next few use the same block of memory.
+# `_chunks` is the loop. The backward pass computes these numbers again and keeps none. (So there
+# is no second derivative: asking for one is an error.)
 
 # %% slideshow={"slide_type": "skip"}
-show_source(pieces)
+show_source(_chunks)
 
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
@@ -1155,7 +1156,7 @@ def written_out(queries, keys, w_v):
 
 w_v = w_v / 16  # of the size that a layer starts with
 error = (additive_score(a, b, w_v) - written_out(a.double(), b.double(), w_v.double())).abs().max()
-assert error < 1e-6
+assert error < torch.finfo(torch.float32).eps * w_v.abs().sum()  # rounding of the sum's terms
 torch.testing.assert_close(
     additive_score(100 * a, 100 * b, w_v), written_out(100 * a, 100 * b, w_v), atol=1e-5, rtol=1e-5
 )
@@ -1248,9 +1249,10 @@ torch.testing.assert_close(output, by_formula @ values)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The matrix that nobody builds
 #
-# Where in `DotProductAttention` is the softmax? Nowhere: the layer hands everything to PyTorch's
-# **fused kernel**. It goes through the keys block by block, keeps a running sum, and never holds
-# the whole $(Q, K)$ matrix (chapter 10 builds one).
+# `DotProductAttention` has two ways to the same answer. If you ask for the weights, it takes the
+# three steps that you know: scores, softmax, average. If you do not, it hands everything to
+# PyTorch's **fused kernel**, which goes through the keys block by block, keeps a running sum, and
+# never holds the whole $(Q, K)$ matrix (chapter 10 builds one).
 #
 # So the layer remembers queries and keys, which are small, and computes `attention_weights` at the
 # moment you **read** them. If you do not read, you do not pay.
@@ -1265,8 +1267,9 @@ assert fused < n * n == explicit
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Ask where the softmax is before you show it: nobody finds it. To show live: run the layer, read
-# `attention_weights`, run it again without reading. How the kernel does it is chapter 10.
+# Ask what a layer that returns no weights has to hold in memory: most say the whole matrix. To show
+# live: run the layer, read `attention_weights`, run it again without reading. How the kernel does
+# it is chapter 10.
 
 # %% slideshow={"slide_type": "skip"}
 show_source(DotProductAttention)
@@ -1275,14 +1278,15 @@ show_source(DotProductAttention)
 show_source(AdditiveAttention)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A call goes through `AttentionLayer.forward`, which the two share: it checks the inputs, works out
-# which keys are `visible`, clears away the rest, and calls `attend`.
+# Read the two from their ends: score, softmax, average. The lines before that check the inputs, put
+# zeros into rows that nobody sees (chapter 4 shows why), and remember what `attention_weights` is
+# computed from. `hidden` only bundles the arguments that hide keys (`valid_lens` and the masks of
+# chapter 4), `bias` is for chapter 7, `offset` for chapter 8.
 #
 # Three remarks. Before the first call there is nothing to read. Weights read later carry no
 # gradient; if your loss needs them (chapter 5 will), ask in the call with `need_weights=True`. And
 # with dropout at work, in training, PyTorch's kernel for the CPU does write the matrix out; beyond
-# eight million weights the package gives it a few queries at a time. (Masks are for chapter 4,
-# `bias` is for chapter 7.)
+# eight million weights the package gives it one head at a time.
 #
 # The additive layer has no fused kernel to call. It needs the scores for its softmax, so the
 # weights come along.
@@ -1348,11 +1352,16 @@ check("3.1", answer)
 #
 # `all_scores` should give the dot product of every query with every key: queries (\*, Q, D), keys
 # (\*, K, D), scores (\*, Q, K), where \* is any leading axes, also none. It runs for Q = K, so its
-# author thought it was right. Repair it.
+# author thought it was right. Repair it. The scores keep the dtype of the inputs, and gradients
+# reach queries and keys.
 
 
 # %% slideshow={"slide_type": "skip"}
 def all_scores(queries, keys):
+    """Dot product of every query with every key: (*, Q, D), (*, K, D) -> (*, Q, K).
+
+    The queries [[1, 2], [0, 1]] and keys [[1, 1], [3, 4]] give [[3, 11], [1, 4]].
+    """
     scores = (queries * keys).sum(-1)
     return scores
 
@@ -1375,12 +1384,18 @@ check("3.3", answer)
 # **3.4** Distances without the differences · *medium, 10 minutes* · complete a function
 #
 # Complete `distance_score`: equal to `gaussian_score(queries, keys)` for queries (\*, Q, D) and
-# keys (\*, K, D), but without a (Q, K, D) tensor on the way and without a loop. Squared lengths
-# and a matrix product are enough (the book's exercise 1).
+# keys (\*, K, D), where \* is any leading axes, also none, but without a (Q, K, D) tensor on the
+# way and without a loop. Squared lengths and a matrix product are enough (the book's exercise 1).
+# The scores keep the dtype of the inputs, and gradients reach queries and keys.
 
 
 # %% slideshow={"slide_type": "skip"}
-def distance_score(queries, keys): ...
+def distance_score(queries, keys):
+    """The score -|q - k|²/2 of every pair: (*, Q, D), (*, K, D) -> (*, Q, K).
+
+    The query [[2, 1]] and the keys [[1, 1], [0, 4]] give [[-0.5, -6.5]].
+    """
+    ...
 
 
 check("3.4", distance_score)
@@ -1390,10 +1405,15 @@ check("3.4", distance_score)
 #
 # This `attention` passed its author's test, with queries (2, 4, 16) and keys (2, 16, 16). For
 # other sizes it is wrong. Repair it, for queries (B, Q, D), keys (B, K, D) and values (B, K, V).
+# The output (B, Q, V) keeps the dtype of the inputs, and gradients reach all three.
 
 
 # %% slideshow={"slide_type": "skip"}
 def attention(queries, keys, values):
+    """Scaled dot-product attention: (B, Q, D), (B, K, D), (B, K, V) -> (B, Q, V).
+
+    Where all scores are equal, the values [[1], [3]] give [2] for each query.
+    """
     scores = torch.bmm(queries, keys.transpose(1, 2)) / keys.shape[1] ** 0.5
     return torch.bmm(scores.softmax(dim=-1), values)
 
@@ -1404,13 +1424,19 @@ check("3.5", attention)
 # **3.6** The test that catches four wrong scores · *medium, 12 minutes* · write the test
 #
 # Write `test_score(implementation)` for functions that are called like `scaled_dot_score(queries,
-# keys)`. It must pass on the package's function and fail, by an `AssertionError`, on each of four
-# broken ones: no division; division by $D$; division by the root of the number of keys; scores of
-# shape (\*, K, Q).
+# keys)`. It must pass on the package's function, and on others that are right but for rounding, and
+# fail, by an `AssertionError`, on each of four broken ones: no division; division by $D$; division
+# by the root of the number of keys; scores of shape (\*, K, Q).
 
 
 # %% slideshow={"slide_type": "skip"}
-def test_score(implementation): ...
+def test_score(implementation):
+    """Pass on a right `implementation`, and fail by an `AssertionError` on broken ones.
+
+    Queries (*, Q, D) and keys (*, K, D) give scores (*, Q, K); [[1.0, 2, 3, 4]] and
+    [[1.0, 0, 0, 1], [0, 1, 0, 0]] give [[2.5, 1]].
+    """
+    ...
 
 
 check("3.6", test_score)
@@ -1419,13 +1445,19 @@ check("3.6", test_score)
 # **3.7** Like finds like · *hard, 20 minutes* · complete a function
 #
 # Two tokens, $x = 1$ and $x = -1$, are each other's queries and keys, written $(x, 1)$. Write
-# `like_finds_like()` that returns `W_q` (h, 2), `W_k` (h, 2) and `w_v` (h,), with an $h$ of your
-# choice, so that under the additive score each query scores higher, by at least 0.01, on the key
-# of its own sign. Then say why no weights can do it without the constant 1.
+# `like_finds_like()` that returns three tensors of decimals, `W_q` (h, 2), `W_k` (h, 2) and `w_v`
+# (h,), with an $h$ of your choice, so that under the additive score each query scores higher, by at
+# least 0.01, on the key of its own sign. Then say why no weights can do it without the constant 1.
 
 
 # %% slideshow={"slide_type": "skip"}
-def like_finds_like(): ...
+def like_finds_like():
+    """Weights `W_q` (h, 2), `W_k` (h, 2) and `w_v` (h,) under which like finds like.
+
+    With h = 1 and all weights 1 the scores are [[1.00, 0.96], [0.96, 0.00]] (rows: queries 1 and
+    -1; columns: keys 1 and -1). Query 1 prefers its own sign, query -1 does not.
+    """
+    ...
 
 
 check("3.7", like_finds_like)

@@ -1233,8 +1233,8 @@ for name, output in {
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **4.1** Masked weights by hand · *easy, 3 minutes* · by hand
 #
-# A query has the scores $\ln 3$, $0$ and $5$ for its three keys, and the length is 2. Give the
-# three weights as a list.
+# A query has the scores $\ln 3$, $0$ and $5$ for its three keys, and the length is 2. Work out the
+# three weights without a computer and give them as a list, such as `[0.2, 0.3, 0.5]`.
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
@@ -1246,13 +1246,22 @@ check("4.1", answer)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **4.2** Write the masked softmax · *medium, 10 minutes* · complete a function
 #
-# Write the masked softmax. Scores and the boolean mask have the shape (\*, Q, K). Weights over the
-# keys, the last axis: exactly 0 where the mask is False, and 0 throughout for a query that may
-# attend to nothing. The scores may be float16, and stay as they were.
+# Write the masked softmax. Scores and the boolean mask have the shape (\*, Q, K), where \* is any
+# number of axes, also none. Weights over the keys, the last axis: exactly 0 where the mask is
+# False, and 0 throughout for a query that may attend to nothing. The scores may be float16, float32
+# or float64, of any size that their type can hold, and stay as they were; the weights have the type
+# of the scores. Gradients reach the scores and are never NaN, not even for a query that may attend
+# to nothing.
 
 
 # %% slideshow={"slide_type": "skip"}
-def my_masked_softmax(scores, mask): ...
+def my_masked_softmax(scores, mask):
+    """Weights over the keys: scores and a boolean mask (*, Q, K) -> (*, Q, K).
+
+    Scores [[0, 0, 5], [1, 2, 3]] with the mask [[True, True, False], [False, False, False]]
+    give [[0.5, 0.5, 0], [0, 0, 0]].
+    """
+    ...
 
 
 check("4.2", my_masked_softmax)
@@ -1272,12 +1281,18 @@ check("4.3", answer)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **4.4** Padding and future as lengths · *medium, 8 minutes* · complete a function
 #
-# From one length a sentence, shape (B,), to one length a query, integers of shape (B, Q) with Q =
-# `num_steps`, so that `length_mask` of them is causal *and* hides the padding. A length may be 0.
+# From one length a sentence, shape (B,), to one length a query, int64 of shape (B, Q) with Q =
+# `num_steps`, so that `length_mask(decoder_lens(valid_lens, num_steps), num_steps)` is causal *and*
+# hides the padding. Lengths are int64, from 0 to Q.
 
 
 # %% slideshow={"slide_type": "skip"}
-def decoder_lens(valid_lens, num_steps): ...
+def decoder_lens(valid_lens, num_steps):
+    """One length a sentence, (B,), -> one length a query, integers (B, Q); Q is num_steps.
+
+    One sentence of 2 words in 4 steps: [2] gives [[1, 2, 2, 2]].
+    """
+    ...
 
 
 check("4.4", decoder_lens)
@@ -1286,12 +1301,18 @@ check("4.4", decoder_lens)
 # **4.5** The mean over the words · *medium, 8 minutes* · complete a function
 #
 # From the losses (B, Q) of all places, padding included, and lengths (B,) to the mean over all the
-# batch's words, a tensor of shape (). NaN in the padding changes neither the number nor its
-# gradient. A batch without a word gives 0, with a gradient of 0.
+# batch's words, a tensor of shape () with a gradient for the losses. NaN in the padding changes
+# neither the number nor its gradient. NaN at a word is not hidden: the mean is NaN. A batch without
+# a word gives 0, with a gradient of 0.
 
 
 # %% slideshow={"slide_type": "skip"}
-def mean_loss(losses, valid_lens): ...
+def mean_loss(losses, valid_lens):
+    """The mean loss of a batch's words: losses (B, Q), lengths (B,) -> a tensor of shape ().
+
+    Losses [[1, 10], [3, 5]] with lengths [1, 2] give 3: the mean of 1, 3 and 5.
+    """
+    ...
 
 
 check("4.5", mean_loss)
@@ -1300,16 +1321,17 @@ check("4.5", mean_loss)
 # **4.6** Three bugs · *medium, 15 minutes* · find the bug
 #
 # `attend` has three bugs. Mend it. Queries (B, Q, D), keys (B, K, D), values (B, K, V), integer
-# lengths (B,) from 0 to K, output (B, Q, V). A query with nothing to see gets the answer 0. The
-# padding is finite. (NaN comes in 4.7.)
+# lengths (B,) from 0 to K, output (B, Q, V). A query with nothing to see gets the answer 0. Scores
+# may have any size that their type can hold, and the padding is finite. (NaN comes in 4.7.)
+# Gradients reach queries, keys and values, and none is NaN.
 
 
 # %% slideshow={"slide_type": "skip"}
 def attend(queries, keys, values, valid_lens):
     scores = queries @ keys.mT / queries.shape[-1] ** 0.5
     hidden = torch.arange(keys.shape[1]) > valid_lens[:, None, None]
-    scores[hidden.expand_as(scores)] = -1e6
-    return scores.softmax(dim=1) @ values
+    weights = scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(dim=1)
+    return weights @ values
 
 
 check("4.6", attend)
@@ -1332,7 +1354,13 @@ check("4.6", attend)
 
 
 # %% slideshow={"slide_type": "skip"}
-def test_hides_padding(attend): ...
+def test_hides_padding(attend):
+    """Pass where the padding changes nothing, and fail by an `AssertionError` where it does.
+
+    `attend(queries, keys, values, valid_lens)` is called as in 4.6. A test that looks at the shape
+    only would be `assert attend(queries, keys, values, valid_lens).shape == (B, Q, V)`.
+    """
+    ...
 
 
 check("4.7", test_hides_padding)

@@ -975,12 +975,23 @@ check("5.2", answer)
 #
 # What does the decoder's state before a step, `hidden` (B, H), see of the encoder's `states`
 # (B, S, H)? The scores are $w_v^\top \tanh(W_q s + W_k h)$, with `W_q` and `W_k` of shape (A, H)
-# and `w_v` (A,). Return the context (B, H) and the weights (B, S). Lengths (B,) are 1 or more; what
-# lies behind them gets no weight. The padding is finite.
+# and `w_v` (A,). Return the context (B, H) and the weights (B, S), in the dtype of the inputs,
+# float32 or float64. Gradients must reach all of them but the lengths. Lengths (B,) are 1 or more;
+# what lies behind them gets no weight. Scores lie between -10,000 and 10,000, those of the padding
+# too.
 
 
 # %% slideshow={"slide_type": "skip"}
-def attention_step(hidden, states, valid_lens, W_q, W_k, w_v): ...
+def attention_step(hidden, states, valid_lens, W_q, W_k, w_v):
+    """One look of `hidden` (B, H) at `states` (B, S, H): context (B, H) and weights (B, S).
+
+    W_q and W_k (A, H) are stored as in `nn.Linear`, w_v is (A,), and valid_lens (B,) counts the
+    words of each sentence, from 1 to S.
+
+    If w_v is 0, all scores are 0: states [[[2, 4], [6, 8], [9, 9]]] and the length 2 give the
+    context [[4, 6]] and the weights [[0.5, 0.5, 0]].
+    """
+    ...
 
 
 check("5.3", attention_step)
@@ -991,12 +1002,21 @@ check("5.3", attention_step)
 # `targets` (B, T) holds the numbers of the words that the decoder is to say, each sentence with its
 # `<eos>` and then padding, which may be any word's number. `lens` (B,) counts words and `<eos>`.
 # (They are a batch's `tgt_out` and `tgt_lens`.) `decoder(tokens)` takes what it reads, (B, T), and
-# returns logits (B, T, N). Return the mean cross-entropy over the real words, `<eos>` included: a
-# tensor of shape ().
+# returns logits (B, T, N); the first token that it reads is `bos`. Return the mean cross-entropy
+# over the real words of the whole batch, `<eos>` included: a tensor of shape () from which
+# gradients reach the decoder.
 
 
 # %% slideshow={"slide_type": "skip"}
-def teacher_forcing_loss(decoder, targets, lens, bos): ...
+def teacher_forcing_loss(decoder, targets, lens, bos):
+    """Mean cross-entropy over the real words, a tensor of shape ().
+
+    `targets` (B, T) is what the decoder is to say, `lens` (B,) counts each sentence's words;
+    `decoder(tokens)` reads (B, T) tokens and gives logits (B, T, N).
+
+    A decoder whose logits are all 0, over N = 8 words, has the loss ln 8 = 2.079.
+    """
+    ...
 
 
 check("5.4", teacher_forcing_loss)
@@ -1007,7 +1027,8 @@ check("5.4", teacher_forcing_loss)
 # `run_decoder` has three bugs. Mend it. `attend(query)` gives the context (B, C) for a query
 # (B, H). `step(inputs, state)` is the recurrent cell: its inputs are context and token, (B, C + E)
 # in this order, and it gives the new state (B, H). Read the tokens of `embedded` (B, T, E) one
-# after the other, from `state` on, and return all new states, (B, T, H).
+# after the other, from `state` on, and return all new states, (B, T, H). Gradients must reach
+# `embedded` and `state`.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1060,7 +1081,13 @@ check("5.6", translate_greedily)
 
 
 # %% slideshow={"slide_type": "skip"}
-def test_bleu(score): ...
+def test_bleu(score):
+    """Pass on the right BLEU, and fail by an `AssertionError` on wrong ones.
+
+    `score(hypotheses, references)` is called as the package's `bleu`: one translation of six
+    right words, `score([words], [[words]])`, gives 100, and only that is not enough of a test.
+    """
+    ...
 
 
 check("5.7", test_bleu)

@@ -546,9 +546,6 @@ show_source(MultiHeadAttention.split_heads)
 show_source(MultiHeadAttention.merge_heads)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The rest of the class is checks, masks and calls that you know; `show_source(MultiHeadAttention)`
-# prints it.
-#
 # After a `transpose` the numbers of a row no longer lie side by side in memory. `view` notices and
 # refuses; `reshape` and `flatten` make a copy. An error from `view` is a friend here: it says that
 # axes were moved.
@@ -667,6 +664,32 @@ assert future.nonzero().tolist() == [[0, 1], [1, 2], [1, 3]]
 # Why three crosses? In memory stand four answers of head 1, then four of head 2. Without the
 # transpose place A joins head 1's answers for A and B, and place B those for C and D. So A sees B,
 # and B sees C and D. Places C and D join head 2's: nothing there lies in their future.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The package's forward, whole
+#
+# You have met each step. Here they stand together, as the code that runs when you call the layer.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+show_source(MultiHeadAttention.forward)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# - **Check.** `_check` refuses inputs that do not fit, and gives the sizes. `offset` counts the
+#   tokens that a `cache` holds already; until chapter 8 there is none, and it is 0. A mask gets an
+#   axis for the heads. `bias` is for positions (chapter 7); without them there is none.
+# - **Hide.** `taking_part` says which queries see any key, and which keys are seen by any query. The
+#   other rows become zeros: padding may hold NaN, and 0 times NaN is NaN.
+# - **Project, split, position.** $W_q$ first, then `split_heads`. `transform` is for positions, too,
+#   and changes nothing without them. `_project_keys_values` does the same for keys and values.
+# - **Attend.** `self.attention` is chapter 3's layer, which here gets one more axis, the heads'.
+#   The book's `valid_lens` and the masks are handed down as they came.
+# - **Merge, project.** Heads end to end, then $W_o$.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Cover the list and let the room name the step of each line. Which lines could be left out if
+# nothing were ever padded, masked or cached, and positions did not matter? (All of Check and Hide;
+# what stays is the formula.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What do heads cost?

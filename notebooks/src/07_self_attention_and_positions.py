@@ -1357,14 +1357,20 @@ check("7.2", answer)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **7.3** Add the positions · *medium, 10 minutes* · complete a function
 #
-# From embeddings X (B, n, d) to X plus the sinusoidal encoding, the same shape and dtype. The first
-# word of each sentence stands at position `offset`, the second at `offset + 1`, and so on. Column
-# $2j$ holds the sine and column $2j + 1$ the cosine of position / $10000^{2j/d}$. d may be odd:
-# then the last column is a sine.
+# From embeddings X (B, n, d) to X plus the sinusoidal encoding. The first word of each sentence
+# stands at position `offset`, the second at `offset + 1`, and so on; `offset` may be in the
+# thousands, for there is no last position. Column $2j$ holds the sine and column $2j + 1$ the
+# cosine of position / $10000^{2j/d}$. d may be odd: then the last column is a sine. Shape and dtype
+# are those of X, in float16 and float64 as well, gradients reach X, and X itself does not change.
 
 
 # %% slideshow={"slide_type": "skip"}
-def add_positions(X, offset): ...
+def add_positions(X, offset):
+    """Add the encoding of positions `offset`, `offset + 1`, ...: (B, n, d) -> (B, n, d).
+
+    Two words of ones, [[[1, 1], [1, 1]]], with offset 0 give [[[1, 2], [1.841, 1.540]]].
+    """
+    ...
 
 
 check("7.3", add_positions)
@@ -1373,12 +1379,20 @@ check("7.3", add_positions)
 # **7.4** Turn the pairs · *medium, 12 minutes* · complete a function
 #
 # The rotary encoding of queries or keys X (B, H, n, d), d even. The first token of each head stands
-# at position `offset`. Columns $2j$ and $2j + 1$ are a pair $(a, b)$. At position $p$ it becomes
-# $(a \cos t - b \sin t,\ a \sin t + b \cos t)$ with $t = p / 10000^{2j/d}$. Shape and dtype stay.
+# at position `offset`, which may be in the thousands. Columns $2j$ and $2j + 1$ are a pair
+# $(a, b)$. At position $p$ it becomes $(a \cos t - b \sin t,\ a \sin t + b \cos t)$ with
+# $t = p / 10000^{2j/d}$. Shape and dtype are those of X, in float16 and float64 as well, gradients
+# reach X, and X itself does not change.
 
 
 # %% slideshow={"slide_type": "skip"}
-def rotate(X, offset): ...
+def rotate(X, offset):
+    """Turn each pair of columns by the angle of its position: (B, H, n, d) -> (B, H, n, d).
+
+    One head with two tokens, [[[[1, 0], [1, 0]]]], and offset 0 give
+    [[[[1, 0], [0.540, 0.841]]]].
+    """
+    ...
 
 
 check("7.4", rotate)
@@ -1386,10 +1400,10 @@ check("7.4", rotate)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **7.5** Far keys shout · *medium, 12 minutes* · find the bug
 #
-# `alibi_bias` should give what ALiBi adds to the scores of causal self-attention, (H, Q, K). Of
-# `num_keys` tokens the last `num_queries` ask. A key at distance $n$ costs $m$ times $n$. Head $h$
-# of $H = 1, 2, 4, 8, \dots$ heads, counted from 1, has the slope $m = 2^{-8h/H}$. Keys that come
-# after their query get $-\infty$. There are four bugs. Mend them.
+# `alibi_bias` should give what ALiBi adds to the scores of causal self-attention, (H, Q, K) in
+# float32. Of `num_keys` tokens the last `num_queries` ask. A key at distance $n$ costs $m$ times
+# $n$. Head $h$ of $H = 1, 2, 4, 8, \dots$ heads, counted from 1, has the slope $m = 2^{-8h/H}$.
+# Keys that come after their query get $-\infty$. There are four bugs. Mend them.
 
 # %% slideshow={"slide_type": "skip"}
 import torch
@@ -1414,7 +1428,7 @@ check("7.5", alibi_bias)
 # nothing is masked. You may use `RotaryEncoding` or your `rotate` of 7.4. The test returns silently
 # where the function is right, and raises an `AssertionError` for each of six broken ones:
 #
-# - the queries alone are turned;
+# - only the queries are turned;
 # - the values are turned, too;
 # - queries are turned one way, keys the other;
 # - queries are turned in pairs of neighbours, keys in pairs $j$ and $j + D/2$;
@@ -1423,7 +1437,13 @@ check("7.5", alibi_bias)
 
 
 # %% slideshow={"slide_type": "skip"}
-def test_rotary(attend): ...
+def test_rotary(attend):
+    """Pass on right rotary attention, and fail by an `AssertionError` on broken ones.
+
+    `attend` is called with (queries, keys, values, first_query, first_key). A test that looks only
+    at the shape would be `assert attend(*inputs, 4, 1).shape == (B, H, Q, V)`.
+    """
+    ...
 
 
 check("7.6", test_rotary)

@@ -1214,7 +1214,7 @@ for noun in ("orange", "cake"):
 # Two tokens of four numbers, $(-4, -1, 0, 3)$ and $(4, 1, 2, 5)$, go through a sublayer that
 # squares each number, $f(x) = x^2$, with a residual connection and a layer norm (scale 1, shift 0).
 # What becomes of the first token in post-norm, and what in pre-norm? Give two lists of four
-# numbers, post-norm first.
+# numbers, post-norm first; two decimals are enough.
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
@@ -1256,7 +1256,17 @@ check("8.2", answer)
 
 
 # %% slideshow={"slide_type": "skip"}
-def three_masks(src_lens, tgt_lens, num_src, num_tgt): ...
+def three_masks(src_lens, tgt_lens, num_src, num_tgt):
+    """Masks of the encoder, the decoder, and the decoder on the source; True = may attend.
+
+    Lengths (B,) -> three boolean masks that broadcast to (B, S, S), (B, T, T) and (B, T, S),
+    with S = num_src and T = num_tgt.
+
+    One sentence of one word in two places, translated as two words, `three_masks(
+    torch.tensor([1]), torch.tensor([2]), 2, 2)`, may give the masks [[[True, False]]],
+    [[True, False], [True, True]] and [[[True, False]]].
+    """
+    ...
 
 
 check("8.3", three_masks)
@@ -1268,15 +1278,26 @@ check("8.3", three_masks)
 # (B, S, D), then `ffn`. Each has a residual connection and a norm. Return what comes out of the
 # last sublayer, (B, T, D).
 #
-# - Call an attention as `attention(queries, keys, values)`. It has its mask inside.
+# - Call an attention as `attention1(queries, keys, values)`, with or without these names. It has
+#   its mask inside.
 # - `norms` is a list of three layer norms, one a sublayer, in their order: `norms[0](X)`.
 # - `dropout` is a function, too, and falls on what a sublayer gives: `dropout(Y)`.
 # - `sources` is the encoder's output and needs no norm here.
 # - `pre_norm` is True or False.
+#
+# The result has the dtype of X, X itself stays as it is, and gradients reach X and `sources`.
 
 
 # %% slideshow={"slide_type": "skip"}
-def decoder_block(X, sources, attention1, attention2, ffn, norms, dropout, pre_norm): ...
+def decoder_block(X, sources, attention1, attention2, ffn, norms, dropout, pre_norm):
+    """Three sublayers, each with a residual connection and a norm: (B, T, D) -> (B, T, D).
+
+    X is (B, T, D), `sources` (B, S, D).
+
+    If each sublayer gives zeros, dropout keeps everything and each norm doubles what it gets,
+    X = [[[1, -1]]] becomes [[[8, -8]]] in post-norm, and stays [[[1, -1]]] in pre-norm.
+    """
+    ...
 
 
 check("8.4", decoder_block)
@@ -1292,8 +1313,8 @@ check("8.4", decoder_block)
 # take `RotaryEncoding(D).transform` from `d2l_attention.attention.positional`.
 #
 # Step by step `decode_step` should give what causal self-attention with rotary positions gives for
-# all tokens at once. Its first token is right. It has three bugs, and one of them shows only once
-# another is mended.
+# all tokens at once, in the dtype of its inputs, and leave the cache that it was given as it is.
+# Its first token is right. It has three bugs, and one of them shows only once another is mended.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1312,13 +1333,13 @@ check("8.5", decode_step)
 #
 # Your test takes a module that reads tokens (B, T), numbers 0 to 9, T up to 16, and gives logits
 # (B, T, 10). It has no dropout. In a right one the logits at place t depend on that sentence's
-# tokens up to t and on nothing else, in training and in evaluation mode. There your test returns
-# without a word. It raises an `AssertionError` for each of seven broken ones. The chapter's
-# `sees_the_future`, in both modes, would catch five of them:
+# tokens up to t and on nothing else (rounding aside), in training and in evaluation mode. There
+# your test returns without a word. It raises an `AssertionError` for each of seven broken ones. The
+# chapter's `sees_the_future`, in both modes, would catch five of them:
 #
 # - no causal mask at all;
 # - a mask off by one, so that each token sees the next;
-# - a mask that hides the next two tokens alone, and shows all behind them;
+# - a mask that hides only the next two tokens, and shows all behind them;
 # - a mask while training only;
 # - a layer norm over the tokens instead of the numbers of a token;
 # - a norm over all sentences of the batch while training;
@@ -1326,7 +1347,13 @@ check("8.5", decode_step)
 
 
 # %% slideshow={"slide_type": "skip"}
-def test_no_leak(decoder): ...
+def test_no_leak(decoder):
+    """Pass on a right decoder, and fail by an `AssertionError` on one that leaks.
+
+    `decoder` is a module: tokens (B, T) -> logits (B, T, 10). A test that looks only at the
+    shape would be `assert decoder(torch.tensor([[3, 1, 4]])).shape == (1, 3, 10)`.
+    """
+    ...
 
 
 check("8.6", test_no_leak)

@@ -44,19 +44,16 @@ from d2l_attention.variants import (
     MultiTokenAttention,
     SlidingWindowAttention,
     WindowAttention,
-    bigbird_attention,
     elu_plus_one,
-    global_local_attention,
     linear_attention,
     linear_attention_step,
     long_convolution,
     partition_windows,
-    sliding_window_attention,
 )
 from d2l_attention.variants.linear import causal_sums
 from d2l_attention.variants.masks import bigbird_mask, global_tokens_mask, sliding_window_mask
 from d2l_attention.variants.multi_token import key_query_convolution
-from d2l_attention.variants.window import window_pooling
+from d2l_attention.variants.window import attend_in_window
 from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
@@ -385,20 +382,21 @@ for n, w in ((6, 1), (64, 4), (1000, 128)):
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 q, k, v = torch.randn(3, 1, 1, 4096, 64)
 mask = sliding_window_mask(4096, window=128)
+window_attention = SlidingWindowAttention(window=128, dropout=0.0)
 took = {
     "plain": seconds(lambda: dot_product_attention(q, k, v)),
     "plain, masked": seconds(lambda: dot_product_attention(q, k, v, mask=mask)),
-    "window": seconds(lambda: sliding_window_attention(q, k, v, window=128)),
+    "window": seconds(lambda: window_attention(q, k, v)),
 }
 for name, spent in took.items():
     print(f"{name:14} {1000 * spent:6.1f} ms")
 expected = dot_product_attention(q, k, v, mask=mask)
-torch.testing.assert_close(sliding_window_attention(q, k, v, window=128), expected)
+torch.testing.assert_close(window_attention(q, k, v), expected)
 assert took["window"] < took["plain"] < took["plain, masked"]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # None; it costs more. A mask hides a score that was computed all the same.
-# `sliding_window_attention` gives equal numbers and never computes what lies outside: blocks of
+# `SlidingWindowAttention` gives equal numbers and never computes what lies outside: blocks of
 # queries against the blocks of keys beside them. (In the Longformer paper $w$ counts both sides
 # together.)
 
@@ -413,7 +411,7 @@ assert took["window"] < took["plain"] < took["plain, masked"]
 # `block_attention` gathers these and runs the fused kernel over all blocks at once.
 
 # %% slideshow={"slide_type": "skip"}
-show_source(window_pooling)
+show_source(attend_in_window)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **Special case.** A window as long as the text and without gaps hides nothing: plain attention,
@@ -424,14 +422,12 @@ torch.manual_seed(0)
 q, k, v = torch.randn(3, 2, 4, 37, 16)
 for is_causal in (False, True):
     expected = dot_product_attention(q, k, v, is_causal=is_causal)
-    plain = sliding_window_attention(q, k, v, window=37, is_causal=is_causal)
-    torch.testing.assert_close(plain, expected)
-    all_global = global_local_attention(q, k, v, window=2, num_global=37, is_causal=is_causal)
-    torch.testing.assert_close(all_global, expected)
-    one_block = bigbird_attention(
-        *(q, k, v), block_size=37, window=0, num_global=0, num_random=0, seed=0, is_causal=is_causal
-    )
-    torch.testing.assert_close(one_block, expected)
+    for layer in (
+        SlidingWindowAttention(window=37, dropout=0.0),
+        GlobalLocalAttention(window=2, num_global=37, dropout=0.0),
+        BigBirdAttention(block_size=37, window=0, num_global=0, num_random=0, dropout=0.0, seed=0),
+    ):
+        torch.testing.assert_close(layer(q, k, v, is_causal=is_causal), expected)
 chessboard = sliding_window_mask(6, window=6, dilation=2)
 assert torch.equal(chessboard, torch.arange(6)[:, None] % 2 == torch.arange(6) % 2)
 print("window >= n, all tokens global, one block as long as the text: plain attention")
@@ -494,10 +490,11 @@ def stack(X, layers, attend):
 
 
 for layers in (1, 2, 4):
+    near = SlidingWindowAttention(window=4, dropout=0.0)
     slopes = torch.autograd.functional.jacobian(
-        lambda X, layers=layers: stack(
-            X, layers, lambda X: sliding_window_attention(X, X, X, window=4)
-        ).sum(dim=(0, -1)),
+        lambda X, layers=layers, near=near: stack(X, layers, lambda X: near(X, X, X)).sum(
+            dim=(0, -1)
+        ),
         torch.randn(1, 64, 4, dtype=torch.float64),
     )
     assert torch.equal((slopes != 0).any(dim=-1)[:, 0], heard(window, layers))
@@ -1490,7 +1487,7 @@ players = {
     "plain": (MultiHeadAttention(32, 1, 0.0), nn.Identity()),
     "plain, with positions": (MultiHeadAttention(32, 1, 0.0), PositionalEncoding(32, 0.0)),
     "multi-token": (
-        MultiTokenAttention(32, 1, 0.0, query_size=1, key_size=3, head_size=1),
+        MultiTokenAttention(32, 1, 0.0, query_size=1, key_size=3, mix_heads=1),
         nn.Identity(),
     ),
 }
@@ -1540,7 +1537,7 @@ assert 0.65 < share < 0.69
 # positions reached 92 to 100%. Tell them: a control that wins may be a leak in the game.
 
 # %% slideshow={"slide_type": "skip"}
-multi = MultiTokenAttention(32, 4, 0.0, query_size=3, key_size=3, head_size=2)
+multi = MultiTokenAttention(32, 4, 0.0, query_size=3, key_size=3, mix_heads=2)
 plain, X = MultiHeadAttention(32, 4, 0.0), torch.randn(2, 9, 32)
 multi(X, X, X), plain(X, X, X)
 state = multi.state_dict()
@@ -1594,14 +1591,15 @@ def forms_at(n):
     X, size = torch.randn(1, n, 64, requires_grad=True), 64
     hyena, linformer = HyenaOperator(size, n), LinformerAttention(size, 1, n, 256, 0.0)
     swin, learned = WindowAttention(size, 1, window=8), LearnedQueries(100, size, 1, 0.0)
-    several = MultiTokenAttention(size, 1, 0.0, query_size=3, key_size=5, head_size=1)
+    several = MultiTokenAttention(size, 1, 0.0, query_size=3, key_size=5, mix_heads=1)
     picture = X.unflatten(1, (16, n // 16))
-    links = {"block_size": 64, "window": 1, "num_global": 2, "num_random": 3, "seed": 0}
+    window, longformer = SlidingWindowAttention(128, 0.0), GlobalLocalAttention(128, 16, 0.0)
+    bigbird = BigBirdAttention(64, 1, 2, 3, 0.0, seed=0)  # block, window, global, random
     forms = {
         "plain": lambda: dot_product_attention(q, k, v),
-        "window 128": lambda: sliding_window_attention(q, k, v, window=128),
-        "Longformer": lambda: global_local_attention(q, k, v, window=128, num_global=16),
-        "BigBird": lambda: bigbird_attention(q, k, v, **links),
+        "window 128": lambda: window(q, k, v),
+        "Longformer": lambda: longformer(q, k, v),
+        "BigBird": lambda: bigbird(q, k, v),
         "Swin 8 x 8": lambda: swin(picture),
         "Linformer 256": lambda: linformer(X, X, X),
         "linear, causal": lambda: linear_attention(q, k, v, is_causal=True),
@@ -1767,15 +1765,18 @@ torch.manual_seed(0)
 X = torch.randn(1, 40, 16)
 other = X.clone()
 other[:, 23:] = 9.0
-grouped = GroupedQueryAttention(16, 4, 2, 0.0)
+
+
+def past_of(layer, X):
+    return layer(X, X, X, is_causal=True)
+
+
 writers = {
-    "grouped": lambda X: grouped(X, X, X, is_causal=True),
-    "window": lambda X: sliding_window_attention(X, X, X, window=5, is_causal=True),
-    "dilated": lambda X: sliding_window_attention(X, X, X, window=5, dilation=3, is_causal=True),
-    "Longformer": lambda X: global_local_attention(X, X, X, window=5, num_global=2, is_causal=True),
-    "BigBird": lambda X: bigbird_attention(
-        *(X, X, X), block_size=4, window=1, num_global=1, num_random=2, seed=0, is_causal=True
-    ),
+    "grouped": partial(past_of, GroupedQueryAttention(16, 4, 2, 0.0)),
+    "window": partial(past_of, SlidingWindowAttention(5, 0.0)),
+    "dilated": partial(past_of, SlidingWindowAttention(5, 0.0, dilation=3)),
+    "Longformer": partial(past_of, GlobalLocalAttention(5, 2, 0.0)),
+    "BigBird": partial(past_of, BigBirdAttention(4, 1, 1, 2, 0.0, seed=0)),
     "linear": lambda X: linear_attention(X, X, X, is_causal=True),
     "Hyena": HyenaOperator(16, 40),
 }
@@ -1856,7 +1857,7 @@ def learned_view(p, causal):
 
 def several_view(p, causal):
     torch.manual_seed(0)
-    layer = MultiTokenAttention(SIZE, 1, 0.0, query_size=1, key_size=p, head_size=1)
+    layer = MultiTokenAttention(SIZE, 1, 0.0, query_size=1, key_size=p, mix_heads=1)
     layer(VIEW_X, VIEW_X, VIEW_X)
     with torch.no_grad():
         layer.attention.kernel.fill_(4.0)
@@ -2080,11 +2081,17 @@ check("9.2", answer)
 # Return a boolean mask (n, n), True = may attend. A token sees itself and `window` neighbours on
 # each side, `dilation` places apart: with a window of 2 and a dilation of 3 token 7 sees 1, 4, 7,
 # 10 and 13. With `is_causal` it sees no key after itself: `window + 1` keys are left. The window
-# may be 0, or longer than the sequence.
+# may be 0, or longer than the sequence; `n` and `dilation` are 1 or more.
 
 
 # %% slideshow={"slide_type": "skip"}
-def window_mask(n, window, dilation, is_causal): ...
+def window_mask(n, window, dilation, is_causal):
+    """Boolean mask (n, n), True = may attend: `window` neighbours, `dilation` places apart.
+
+    Three tokens, a window of 1, a dilation of 2, not causal:
+    [[True, False, True], [False, True, False], [True, False, True]].
+    """
+    ...
 
 
 check("9.3", window_mask)
@@ -2094,7 +2101,8 @@ check("9.3", window_mask)
 #
 # `grouped_attention` gets H heads of queries (B, H, Q, D), and G heads of keys (B, G, K, D) and of
 # values (B, G, K, V). It should give (B, H, Q, V), where query heads 0 to H / G - 1 read the first
-# head of keys and values, the next H / G the second, and so on.
+# head of keys and values, the next H / G the second, and so on. Its dtype is that of the inputs,
+# and gradients reach all three.
 #
 # Two tests were written for it: with G = H it equals multi-head attention, with G = 1 multi-query
 # attention. It passes both, and a model whose weights are loaded into it talks nonsense. Mend it.
@@ -2122,11 +2130,18 @@ check("9.4", grouped_attention)
 #
 # Both are zeros before the first token. Return the output (B, H, V) and the state for the next
 # step, such a pair again. Step by step it should give what `linear_attention` gives for all tokens
-# at once with `is_causal=True`.
+# at once with `is_causal=True`. All results have the dtype of the inputs, gradients reach query,
+# key and value, and the state that came in does not change.
 
 
 # %% slideshow={"slide_type": "skip"}
-def linear_step(query, key, value, state, f): ...
+def linear_step(query, key, value, state, f):
+    """One token: query, key (B, H, D), value (B, H, V) -> output (B, H, V), next state (S, z).
+
+    A first token with f(q) = [[[1, 2]]], f(k) = [[[3, 1]]] and the value [[[5, 7]]] gives the
+    output [[[5, 7]]] and S = [[[[15, 21], [5, 7]]]], z = [[[3, 1]]].
+    """
+    ...
 
 
 check("9.5", linear_step)
@@ -2142,10 +2157,18 @@ check("9.5", linear_step)
 # - the windows (B * W, window², D), all W windows of a map, then those of the next;
 # - a boolean mask (W, window², window²), True = may attend: pixels of a window see each other,
 #   unless one came in at the far side of an axis and the other did not.
+#
+# The windows have the dtype of X, and gradients reach X.
 
 
 # %% slideshow={"slide_type": "skip"}
-def shifted_windows(X, window, shift): ...
+def shifted_windows(X, window, shift):
+    """Windows (B * W, window², D) of the moved maps X (B, R, C, D), and mask (W, window², window²).
+
+    A map of 2 by 2, [[[[1], [2]], [[3], [4]]]], with a window of 1 and a shift of 0 gives the
+    windows [[[1]], [[2]], [[3]], [[4]]] and the mask [[[True]], [[True]], [[True]], [[True]]].
+    """
+    ...
 
 
 check("9.6", shifted_windows)
@@ -2160,7 +2183,7 @@ check("9.6", shifted_windows)
 # `AssertionError` for each of seven others:
 #
 # - a window off by one, so that each token sees the next;
-# - multi-token attention that masks after its convolution alone;
+# - multi-token attention that masks only after its convolution;
 # - a Linformer with a causal mask over its mixtures;
 # - a dilated window that sees the third token after each, and not the two nearer;
 # - a causal mask with one random link too many: token 1 also sees token 4 (counted from 0);
@@ -2169,7 +2192,13 @@ check("9.6", shifted_windows)
 
 
 # %% slideshow={"slide_type": "skip"}
-def test_keeps_the_order(layer): ...
+def test_keeps_the_order(layer):
+    """Pass on causal layers, and fail by an `AssertionError` on those that see the future.
+
+    `layer` is a function: X (B, n, 8) -> (B, n, 8). A test that looks only at the shape would be
+    `assert layer(torch.randn(2, 12, 8)).shape == (2, 12, 8)`.
+    """
+    ...
 
 
 check("9.7", test_keeps_the_order)

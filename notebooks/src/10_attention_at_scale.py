@@ -1661,13 +1661,22 @@ check("10.2", answer)
 #
 # The scores of Q queries come in tiles, (Q, k) each, one at a time: `for tile in tiles:`. Return
 # the maximum (Q,) of each row over all tiles, and the total (Q,) of exp(score - maximum). Read the
-# tiles once and keep none of them. Scores of 1,000 must not overflow. Masked scores are -inf, maybe
-# a whole tile, maybe all of a row: then its total is 0, and its maximum does not matter. To play
-# with, a list of tensors will do.
+# tiles once and keep none of them. Both results are tensors of the tiles' dtype. Scores of 1,000
+# must not overflow, nor -1,000 vanish. Masked scores are -inf, maybe a whole tile, maybe all of a
+# row: then its total is 0, and its maximum does not matter. To play with, a list of tensors will
+# do.
 
 
 # %% slideshow={"slide_type": "skip"}
-def online_sums(tiles): ...
+def online_sums(tiles):
+    """The maximum (Q,) and the total (Q,) of scores that come in tiles, (Q, k) each.
+
+    The total of a row is the sum of exp(score - maximum) over all its tiles.
+
+    The tiles [[0, 1]], [[3, 2]] and [[1]] give [3] and [1.688], which is
+    exp(-3) + exp(-2) + exp(0) + exp(-1) + exp(-2).
+    """
+    ...
 
 
 check("10.3", online_sums)
@@ -1676,9 +1685,10 @@ check("10.3", online_sums)
 # **10.4** Right on all that was tried · *medium, 12 minutes* · find the bug
 #
 # `by_tiles` should give softmax(q · k / √D) v for queries (Q, D), keys (K, D) and values
-# (K, V), and look at `block_size` keys at a time: no tensor of all scores. Its author tried four
-# keys in tiles of two, with scores just below 0, and it was right to six digits. It has three bugs.
-# Mend them.
+# (K, V), and look at `block_size` keys at a time: it makes no tensor with the scores of more keys.
+# Scores may lie anywhere, from -9,000 to 1,000, and the last tile may be short. Its author tried
+# four keys in tiles of two, with scores just below 0, and it was right to six digits. It has three
+# bugs. Mend them.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1704,13 +1714,21 @@ check("10.4", by_tiles)
 #
 # Two processes have attended to different keys with the same Q queries. Each knows the maximum (Q,)
 # of its scores, the total (Q,) of exp(score - maximum), and its output (Q, V), a mean with weights
-# that sum to 1. From two such triples make the triple of all keys together. Begin by hand, for one
-# query: $(\ln 2, 3, 3)$ and $(\ln 10, 1.6, 14)$. Scores may be 1,000 or -1,000. A part that has
-# seen no key is (-inf, 0, 0); two of them give (-inf, 0, 0) again.
+# that sum to 1. From two such triples make the triple of all keys together, of the same dtype.
+# Begin by hand, for one query: $(\ln 2, 3, 3)$ and $(\ln 10, 1.6, 14)$. Scores may be 1,000 or
+# -1,000. A part that has seen no key is (-inf, 0, 0); two of them give (-inf, 0, 0) again. NaN must
+# not be hidden: a value of NaN makes an output NaN, a score of NaN all three numbers of its row,
+# and what is NaN in one part stays NaN.
 
 
 # %% slideshow={"slide_type": "skip"}
-def merge(first, second): ...
+def merge(first, second):
+    """From two triples (maximum (Q,), total (Q,), output (Q, V)) to the triple of all keys.
+
+    ([0], [1], [[2]]), one key with the value 2, and ([0], [3], [[6]]), three equally
+    good keys with values of mean 6, give ([0], [4], [[5]]).
+    """
+    ...
 
 
 check("10.5", merge)
@@ -1722,11 +1740,12 @@ check("10.5", merge)
 # one a token, padding behind, and their lengths (B,). Each process takes the gradient of what it
 # returns; then the gradients are averaged over the processes. They should be those of the mean over
 # all real tokens of all processes. The given code is right only where every process has equally
-# many. Mend it.
+# many. Mend it. Return one number, a tensor with its gradient.
 #
-# `all_reduce(x)` gives every process the sum of their x; no gradient passes through it. A process
-# may have no real token at all; not all of them. The check plays the processes, one after the
-# other.
+# `all_reduce(x)` gives every process the sum of their x, numbers or tensors of one shape; no
+# gradient passes through it, and every process has to call it. A process may have no real token at
+# all; not all of them. NaN may stand in the padding and has to go; a real token's NaN has to show.
+# The check plays the processes, one after the other.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1744,11 +1763,19 @@ check("10.6", process_loss)
 # (B, n, D) of all processes are then added up (an all-reduce), and the sum is the whole output. The
 # W are plain matrices (D, D), as in `X @ W_q`; `b_o` (D,) is added behind `W_o`, there is no other
 # bias and no mask. P divides H, and the first head owns the first D / H columns. Process `rank` has
-# its D / P columns of `W_q`, `W_k` and `W_v` and its D / P rows of `W_o`, and uses no others.
+# its D / P columns of `W_q`, `W_k` and `W_v` and its D / P rows of `W_o`, and multiplies by no
+# others. Gradients reach X, all matrices and `b_o`, and a share has the dtype of X.
 
 
 # %% slideshow={"slide_type": "skip"}
-def share_of_output(X, W_q, W_k, W_v, W_o, b_o, num_heads, rank, num_processes): ...
+def share_of_output(X, W_q, W_k, W_v, W_o, b_o, num_heads, rank, num_processes):
+    """The share (B, n, D) of process `rank`, from X (B, n, D), the W (D, D) and b_o (D,).
+
+    One token X = [[[2, 4]]], identity matrices, b_o = [1, 1], two heads and two processes:
+    process 0 gives [[[3, 1]]], process 1 [[[0, 4]]]. The sum is [[[3, 5]]]. (b_o may be
+    shared in another way: only the sum is asked for.)
+    """
+    ...
 
 
 check("10.7", share_of_output)

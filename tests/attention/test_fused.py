@@ -88,3 +88,11 @@ def test_groups_of_heads_share_keys_with_dropout_too():
     layer = GroupedQueryAttention(12, 6, 2, ALMOST_NONE).double()
     X = torch.randn(2, 13, 12, dtype=torch.float64)
     torch.testing.assert_close(layer.train()(X, X, X), layer.eval()(X, X, X))
+
+
+def test_a_bias_with_fewer_axes_than_the_scores():
+    queries, keys, values = (X.detach()[None].expand(2, -1, -1, -1, -1) for X in inputs())
+    bias = torch.arange(3 * 13 * 11.0).reshape(3, 13, 11).sin()
+    expected = dot_product_attention(queries, keys, values, bias=bias)
+    output = dot_product_attention(queries, keys, values, bias=bias, dropout=ALMOST_NONE)
+    torch.testing.assert_close(output, expected)

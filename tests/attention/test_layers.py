@@ -442,3 +442,32 @@ def test_the_error_on_sizes_tells_the_shapes_that_were_given():
     X = torch.randn(2, 5, 8)
     with pytest.raises(ValueError, match=r"queries \(2, 5, 3\) and keys \(2, 5, 8\)"):
         DotProductAttention(0.0)(X[..., :3], X, X, torch.tensor([2, 3]))
+
+
+class TestOddSizes:
+    """What a reviewer broke once."""
+
+    @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int64])
+    def test_lengths_of_any_integer_type_for_more_tokens_than_the_type_counts(self, dtype):
+        X, lens = torch.randn(2, 2, 300, 4), torch.tensor([3, 100])
+        layer = DotProductAttention(0.0)
+        expected = layer(X, X, X, lens, is_causal=True)
+        assert torch.equal(layer(X, X, X, lens.to(dtype), is_causal=True), expected)
+
+    def test_no_queries_with_lengths_and_the_future_hidden(self):
+        layer, X = MultiHeadAttention(HIDDEN, H, 0.0), torch.randn(2, 5, HIDDEN)
+        assert layer(X[:, :0], X, X, torch.tensor([3, 5]), is_causal=True).shape == (2, 0, HIDDEN)
+
+    def test_without_keys_a_query_gets_zero_whatever_it_holds(self):
+        layer, X = MultiHeadAttention(HIDDEN, H, 0.0), torch.randn(1, 2, HIDDEN)
+        layer(X, X, X)
+        dirty, nothing = torch.full_like(X, math.nan), X[:, :0]
+        for mask in (None, torch.ones(2, 1, dtype=torch.bool)):
+            output = layer(dirty, nothing, nothing, mask=mask)
+            assert (output == 0).all()
+
+    def test_a_negative_offset_is_an_error_everywhere(self):
+        X = torch.randn(1, 3, 4)
+        for layer in (DotProductAttention(0.0), AdditiveAttention(3, 0.0)):
+            with pytest.raises(ValueError, match="offset must be 0 or more, got -1"):
+                layer(X, X, X, offset=-1)

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from d2l_attention.exercises.exercise import Exercise, Wrong
-from d2l_attention.exercises.steps import agrees
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake
 
 SCORES = [(torch.tensor([[1.0, 2.0]]),), (torch.tensor([[0.0, 1.0, 2.0], [3.0, 1.0, 0.0]]),)]
 
@@ -42,14 +41,16 @@ def an_exercise(**changes):
     exercise = Exercise(
         id="4.99",
         title="A softmax",
-        task="Complete `softmax`.",
         difficulty="easy",
         minutes=1,
         hints=["First.", "Second."],
         stub=blank,
         solution=softmax,
         explanation="Because.",
-        steps=[agrees(softmax, SCORES)],
-        wrong=[Wrong(0, "")],
+        cases=[Case(inputs) for inputs in SCORES],
+        mistakes=[
+            Mistake({"dim=-1": "dim=0"}, "Your softmax runs over the queries."),
+            Mistake({"return ": "return 2 * "}, "Your weights are twice too large."),
+        ],
     )
     return replace(exercise, **changes)

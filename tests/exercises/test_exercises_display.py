@@ -1,19 +1,22 @@
 """What the student sees of the exercises, and what is remembered of them."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sample_exercise import an_exercise
 
 import d2l_attention.exercises as engine
-from d2l_attention.exercises import check, hint, progress, registry, solution, store
-from d2l_attention.exercises.display import rich
-from d2l_attention.exercises.exercise import sort_key
-from d2l_attention.exercises.registry import Chapter
-from d2l_attention.exercises.steps import number
+from d2l_attention.exercises import check, hint, progress, solution
+from d2l_attention.exercises.authoring import number
+from d2l_attention.exercises.engine import registry, store
+from d2l_attention.exercises.engine.display import rich
+from d2l_attention.exercises.engine.registry import Chapter, sort_key
 
-BY_HAND = an_exercise(id="4.1", stub=None, solution=0.75, steps=[number(0.75)])
+BY_HAND = an_exercise(
+    id="4.1", stub=None, solution=0.75, cases=(), mistakes=(), steps=[number(0.75)]
+)
 TO_WRITE = an_exercise(id="4.2", hints=["First.", "Second.", "Third."])
 
 
@@ -120,3 +123,45 @@ def test_notebooks_that_write_at_once_lose_nothing(own_progress):
     assert notes == [None] * len(ids)
     assert json.loads(own_progress.read_text()) == dict.fromkeys(ids, "solved")
     assert not list(own_progress.parent.glob("*.new"))
+
+
+def test_a_folder_or_a_pipe_is_no_progress_file(tmp_path, monkeypatch):
+    pipe, folder = tmp_path / "pipe", tmp_path / "folder"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    for path in (pipe, folder):
+        monkeypatch.setenv("D2L_ATTENTION_PROGRESS", str(path))
+        assert "is not a file" in repr(check("4.1", 0.75)) and "is not a file" in repr(progress())
+        assert path.exists()
+    assert sorted(name.name for name in tmp_path.iterdir() if name.suffix != ".lock") == [
+        "folder",
+        "pipe",
+    ]
+
+
+def test_devices_are_left_alone(monkeypatch):
+    for device in ("/dev/zero", "/dev/null"):
+        monkeypatch.setenv("D2L_ATTENTION_PROGRESS", device)
+        assert store.load() == ({}, f"Your progress cannot be shown: {device} is not a file.")
+
+
+def test_home_and_links(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("D2L_ATTENTION_PROGRESS", "~/link.json")
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    check("4.1", 0.75)
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "real.json").read_text()) == {"4.1": "solved"}
+
+
+def test_a_newer_format_is_named_and_kept(own_progress):
+    own_progress.parent.mkdir()
+    own_progress.write_text('{"format": 2}')
+    assert "written by a newer version of the course" in repr(check("4.1", 0.75))
+    assert own_progress.read_text() == '{"format": 2}'
+
+
+def test_what_is_too_large_is_left_alone(own_progress):
+    own_progress.parent.mkdir()
+    own_progress.write_text("1" * 2_000_000)
+    assert "too large" in repr(check("4.1", 0.75)) and own_progress.stat().st_size == 2_000_000

@@ -9,8 +9,9 @@ import torch
 from sample_exercise import SCORES, an_exercise, softmax
 
 import d2l_attention.exercises as engine
-from d2l_attention.exercises import check, sandbox
-from d2l_attention.exercises.attempt import Attempt, unchanged
+from d2l_attention.exercises import check
+from d2l_attention.exercises.engine import sandbox
+from d2l_attention.exercises.engine.attempt import Attempt, unchanged
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
@@ -136,7 +137,7 @@ def raises_unprintable(scores):
         (remembers, "Something outlives the call"),
         (takes_too_few, "could not be called"),
         (swallows, "returned `None`"),
-        (raises_unprintable, "a Unprintable"),
+        (raises_unprintable, "an Unprintable"),
         (torch.softmax, "could not be called"),
         (softmax(SCORES[0][0]), "needs your function itself"),
         (0.5, "needs your function itself"),

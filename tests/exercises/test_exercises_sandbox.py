@@ -17,7 +17,8 @@ import torch
 from sample_exercise import an_exercise, softmax
 
 import d2l_attention.exercises as engine
-from d2l_attention.exercises import check, sandbox
+from d2l_attention.exercises import check
+from d2l_attention.exercises.engine import sandbox
 
 PROJECT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -250,3 +251,138 @@ def test_another_thread_without_a_copy_is_only_unlimited(monkeypatch):
     monkeypatch.setattr(sandbox, "_copies_work", False)
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(check, "4.99", softmax).result().solved
+
+
+class Nasty:
+    """Loops or raises as soon as somebody looks at it."""
+
+    def __init__(self, name, act):
+        object.__setattr__(self, "_asked", (name, act))
+
+    def __getattribute__(self, name):
+        asked, act = object.__getattribute__(self, "_asked")
+        if name == asked or asked == "anything":
+            act()
+        return object.__getattribute__(self, name)
+
+    def __iter__(self):
+        object.__getattribute__(self, "_asked")[1]()
+
+    def __call__(self, scores):
+        return softmax(scores)
+
+
+def for_ever():
+    while True:
+        pass
+
+
+def raise_something():
+    raise ZeroDivisionError("nasty")
+
+
+@pytest.mark.parametrize("act", [for_ever, raise_something])
+@pytest.mark.parametrize("name", ["anything", "__class__", "__wrapped__", "__iter__"])
+@pytest.mark.parametrize("stub", [None, softmax])
+def test_an_answer_is_looked_at_only_where_it_can_be_stopped(monkeypatch, act, name, stub):
+    monkeypatch.setattr(engine, "find", lambda _: an_exercise(seconds=0.5, stub=stub))
+    assert check("4.99", Nasty(name, act)).verdict.state in ("solved", "not yet", "trouble")
+
+
+def test_a_function_that_wraps_itself(monkeypatch):
+    def endless(scores):
+        return softmax(scores)
+
+    endless.__wrapped__ = endless
+    monkeypatch.setattr(engine, "find", lambda _: an_exercise(seconds=0.5))
+    assert check("4.99", endless).solved
+
+
+@pytest.mark.parametrize("exercise_id", ["9" * 5000 + ".1", "4." + "1" * 5000, "٤.1", b"4.1", [4]])
+def test_ids_of_any_kind_are_unknown(exercise_id):
+    result = check(exercise_id, 1)
+    assert result.verdict.state == "trouble" and len(result.message) < 3000
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="only Linux says whose they are")
+@pytest.mark.parametrize("then", ["returns", "leaves", "loops"])
+def test_processes_in_sessions_of_their_own_end_as_well(monkeypatch, then):
+    reading, writing = os.pipe()
+
+    def leaves_a_daemon(scores):
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.setsid()
+                os.set_inheritable(writing, True)
+                os.execvp("sleep", ["sleep", "60"])
+            os._exit(0)
+        if then == "leaves":
+            time.sleep(0.1)
+            os._exit(3)
+        while then == "loops":
+            pass
+        return softmax(scores)
+
+    monkeypatch.setattr(engine, "find", lambda _: an_exercise(seconds=0.5))
+    assert check("4.99", leaves_a_daemon).solved == (then == "returns")
+    os.close(writing)
+    assert select.select([reading], [], [], 20)[0] and os.read(reading, 1) == b""
+    os.close(reading)
+
+
+def test_one_slow_start_is_forgiven(monkeypatch):
+    monkeypatch.setattr(engine, "find", lambda _: an_exercise())
+    monkeypatch.setattr(sandbox, "_copies_work", True)
+    monkeypatch.setattr(sandbox, "_slow_starts", 0)
+    with monkeypatch.context() as slow:
+        slow.setattr(sandbox, "START", 0.05)
+        slow.setattr(sandbox, "prove_that_torch_works", lambda: time.sleep(1))
+        assert check("4.99", softmax).solved
+    assert sandbox._copies_work
+    assert check("4.99", softmax).solved and sandbox._slow_starts == 0
+
+
+STATES = {
+    "no_grad": torch.no_grad,
+    "inference": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "meta": lambda: torch.device("meta"),
+}
+
+
+@pytest.mark.parametrize("copies", [True, False])
+@pytest.mark.parametrize("state", STATES)
+def test_the_state_of_the_notebook_does_not_reach_the_check(monkeypatch, state, copies):
+    from d2l_attention.exercises.authoring import gradients_flow
+
+    def by_product(scores):
+        return softmax(scores @ torch.eye(scores.shape[-1]))
+
+    exercise = an_exercise(steps=[gradients_flow()])
+    monkeypatch.setattr(engine, "find", lambda _: exercise)
+    monkeypatch.setattr(sandbox, "_copies_work", copies)
+    with STATES[state]():
+        result = check("4.99", by_product)
+    assert result.solved, result.message
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_a_default_dtype_does_not_reach_the_check(monkeypatch, copies):
+    monkeypatch.setattr(engine, "find", lambda _: an_exercise())
+    monkeypatch.setattr(sandbox, "_copies_work", copies)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert check("4.99", lambda scores: softmax(scores * torch.ones(()))).solved
+        assert check("4.99", lambda scores: softmax(scores + torch.zeros(1, 1))).solved
+        assert torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own imports
+def test_a_compiled_function_runs_as_it_was_written(monkeypatch):
+    monkeypatch.setattr(engine, "find", lambda _: an_exercise(seconds=3))
+    compiled = torch.compile(softmax, backend="eager")
+    assert check("4.99", compiled).solved
+    assert check("4.99", lambda scores: compiled(scores)).solved

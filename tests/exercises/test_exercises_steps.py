@@ -1,256 +1,231 @@
-"""The steps that chapters build their checks from, stubs, and how cases are shown."""
+"""The vocabulary of steps, and how results are compared."""
 
+from fractions import Fraction
+
+import numpy as np
 import pytest
 import torch
-from sample_exercise import SCORES, Given, Written, an_exercise, softmax
+from sample_exercise import SCORES, an_exercise, softmax
 
-import d2l_attention.exercises as engine
-from d2l_attention.exercises import check
-from d2l_attention.exercises.attempt import Attempt, Raised
-from d2l_attention.exercises.rules import (
-    hidden_weights_are_zero,
-    masked_before_the_softmax,
-    rows_sum_to_one,
-)
-from d2l_attention.exercises.show import show
-from d2l_attention.exercises.steps import (
-    agrees,
+from d2l_attention.exercises.authoring import (
+    Case,
+    Mistake,
+    Part,
+    Suspect,
+    alike,
+    catches,
     choice,
-    fails_on,
+    gradients_flow,
     holds,
-    like,
     number,
-    passes_on,
-    unlike,
+    parts,
+    rows_sum_to_one,
+    with_mistakes,
 )
+from d2l_attention.exercises.engine.compare import form_differs, tolerance_for, value_differs
+from d2l_attention.exercises.engine.examine import examine
 
 
-@pytest.fixture(autouse=True)
-def own_progress(tmp_path, monkeypatch):
-    file = tmp_path / "data" / "progress.json"
-    monkeypatch.setenv("D2L_ATTENTION_PROGRESS", str(file))
-    return file
+def by_hand(step, right):
+    return an_exercise(stub=None, solution=right, cases=(), mistakes=(), steps=[step])
 
 
-def told_by(step, answer, names=("scores", "mask")):
-    return step(Attempt(answer, names))
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [0.75, 0.25],
+        (0.75, Fraction(1, 4)),
+        torch.tensor([0.75, 0.25]),
+        [torch.tensor(0.75), np.float32(0.25)],
+        np.array([0.75, 0.25]),
+        [[0.75], [torch.tensor(0.25)]],
+    ],
+    ids=repr,
+)
+def test_numbers_in_any_voice(answer):
+    assert examine(by_hand(number([0.75, 0.25]), [0.75, 0.25]), answer).state == "solved"
 
 
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (0.75, None),
-        (torch.tensor([0.7501]), None),
-        (0.25, "0.25: the first key"),
-        (75, "percentage"),
-        (0.74, "very close"),
-        (0.9, "0.9 is too large."),
-        (True, "Give a number"),
-        ("0.75", "Give a number"),
-        (float("nan"), "Give a number"),
-        (1j, "Give a number"),
-        (10**400, "Give a number"),
-        ([0.75, 0.25], "holds 2 numbers; it should hold one number"),
+        ([0.25, 0.75], "the other way round"),
+        ([75, 25], "percentage"),
+        (0.75, "one number each"),
+        ([0.1, 0.2, 0.3], "holds 3 numbers; it should hold 2"),
+        ("3/4 and 1/4", "Give a list of numbers"),
+        ([True, False], "Give a list of numbers"),
+        ([float("nan"), 0.0], "Give a list of numbers"),
+        ([0.7, 0.25], "Entry [0], 0.7 is too small"),
+        ([0.77, 0.25], "very close"),
+        pytest.param(softmax, "your answer is a function", id="a function"),
     ],
+    ids=repr,
 )
-def test_number(answer, told):
-    found = told_by(number(0.75, mistakes={0.25: "the first key"}), answer)
-    assert found is None if told is None else told in found
+def test_wrong_numbers(answer, told):
+    mistakes, counts = {(0.25, 0.75): "the other way round"}, {1: "one number each"}
+    step = number([0.75, 0.25], mistakes=mistakes, counts=counts)
+    verdict = examine(by_hand(step, [0.75, 0.25]), answer)
+    assert verdict.state == "not yet" and told in verdict.message
 
 
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [
-        ((0.25, 0.75), None),
-        (torch.tensor([0.25, 0.75]), None),
-        ([0.75, 0.25], "the other way round"),
-        ([0.25, 0.5], "Entry [1], 0.5 is too small."),
-        (0.25, "holds one number; it should hold 2 numbers"),
-        ([[0.25, 0.75]], None),
-        (["a", "b"], "Give a list of numbers"),
-    ],
-)
-def test_numbers(answer, told):
-    step = number([0.25, 0.75], mistakes={(0.75, 0.25): "the other way round"})
-    found = told_by(step, answer)
-    assert found is None if told is None else told in found
-
-
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [("b", None), (" B ", None), ("a", "a: too few"), ("d", "one of 'a', 'b'"), (2, "you gave 2")],
-)
-def test_choice(answer, told):
-    found = told_by(choice("b", {"a": "too few"}), answer)
-    assert found is None if told is None else told in found
-
-
-def test_choice_of_numbers():
-    step = choice(32, {1: "the entries are, not the sum", 1024: "the variance"})
-    assert told_by(step, 32) is None
-    assert told_by(step, 1024) == "1024: the variance"
-
-
-CASE = (torch.tensor([[0.0, 1.0], [2.0, 0.0]]), torch.tensor([[True, True], [True, False]]))
-
-
-def masked(scores, mask):
-    return scores.masked_fill(~mask, -torch.inf).softmax(-1)
-
-
-def masked_late(scores, mask):
-    return scores.softmax(-1) * mask
-
-
-@pytest.mark.parametrize(
-    ("rule", "answer", "told"),
-    [
-        (rows_sum_to_one, masked, None),
-        (rows_sum_to_one, lambda s, m: s.softmax(-2), "your softmax runs over the queries"),
-        (rows_sum_to_one, masked_late, "Row 1 of your weights sums to 0.881"),
-        (masked_before_the_softmax, masked, None),
-        (masked_before_the_softmax, masked_late, "Row 1 of your weights sums to 0.881: the hidden"),
-        (hidden_weights_are_zero, masked, None),
-        (hidden_weights_are_zero, lambda s, m: s.softmax(-1), "Entry [1, 1] of your weights is"),
-    ],
-)
-def test_rules(rule, answer, told):
-    found = told_by(holds(rule, [CASE]), answer)
-    assert found is None if told is None else told in found
-
-
-def test_first_failing_case_is_shown():
-    small, large = (torch.zeros(1, 2),), (torch.zeros(3, 7),)
-    step = agrees(softmax, [small, large])
-    assert told_by(step, softmax) is None
-    found = told_by(step, lambda scores: scores)
-    assert found == (
-        "Your function gives [[0, 0]]; it should be [[0.5, 0.5]]. "
-        "Smallest case that shows it: `scores = [[0, 0]]`."
+def test_parts_and_choices():
+    step = parts(
+        Part("Before", 4, {12: "that is after."}), Part("After", 12, {}), give="two", otherwise="no"
     )
-    found = told_by(step, lambda scores: scores.softmax(-1) if scores.numel() < 3 else scores)
-    assert found == (
-        "Entry [0, 0] of your result is 0; it should be 0.1429. "
-        "Smallest case that shows it: `scores = a float32 tensor of shape (3, 7)`."
+    for answer, told in [
+        ((12, 12), "Before, 12: that is after."),
+        ((4, 3), "After, 3: no"),
+        (4, "Give two"),
+    ]:
+        assert told in examine(by_hand(step, (4, 12)), answer).message
+    assert examine(by_hand(step, (4, 12)), [[4], [12.0]]).state == "solved"
+    step = choice("b", {"a": "no, because"})
+    assert "a: no, because" in examine(by_hand(step, "b"), " A").message
+    assert "Choose one of 'a', 'b'" in examine(by_hand(step, "b"), torch.ones(2)).message
+
+
+def detached(scores):
+    return scores.detach().softmax(dim=-1)
+
+
+def detached_in_part(scores):
+    shares = scores.exp()
+    return shares / shares.sum(dim=-1, keepdim=True).detach()
+
+
+def nan_gradient(scores):
+    return scores.softmax(dim=-1) + 0 * (scores - scores.detach()).sqrt()
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (detached, "no gradient comes through"),
+        (detached_in_part, "the gradient of `scores` is not"),
+        (nan_gradient, "the gradient of `scores` is NaN"),
+        (lambda scores: scores.exp() / scores.exp().sum(-1, keepdim=True), None),
+        (lambda scores: (scores.double() - 1).softmax(-1).float(), None),
+    ],
+)
+def test_gradients(answer, told):
+    verdict = examine(an_exercise(steps=[gradients_flow()]), answer)
+    assert verdict.state == ("not yet" if told else "solved"), verdict.message
+    assert (told or "Solved") in verdict.message
+
+
+def test_a_rule_on_its_own_case():
+    step = holds(rows_sum_to_one, Case((torch.eye(2),), because="Here too."))
+    exercise = an_exercise(cases=(), mistakes=(), steps=[step])
+    told = examine(exercise, lambda scores: scores.softmax(dim=0) * 2).message
+    assert "Here too. Row 0 of your weights sums to 2" in told and "scores = [[1, 0]" in told
+
+
+def test_score(score):
+    """Not a test of ours: one that a student wrote."""
+    scores = torch.randn(3, 5)
+    torch.testing.assert_close(score(scores), scores.exp() / scores.exp().sum(-1, keepdim=True))
+
+
+test_score.__test__ = False
+
+
+def looks_at_one_row(score):
+    scores = torch.randn(1, 5)
+    torch.testing.assert_close(score(scores), scores.exp() / scores.exp().sum(-1, keepdim=True))
+
+
+def looks_at_the_shape(score):
+    assert score(torch.randn(3, 5)).shape == (3, 5)
+
+
+def looks_at_nothing(score):
+    score(torch.randn(3, 5))
+
+
+def never_calls(score):
+    assert torch.ones(1).all()
+
+
+def gives_back(score):
+    return bool(score(torch.randn(3, 5)).sum() == 3)
+
+
+def every_digit(score):
+    scores = torch.randn(3, 5)
+    assert torch.equal(score(scores), scores.softmax(-1))
+
+
+def expects_rows_turned(score):
+    scores = torch.randn(3, 5)
+    torch.testing.assert_close(score(scores), scores.softmax(dim=0))
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (test_score, "Solved"),
+        (looks_at_the_shape, "It even passes where all outputs are 0"),
+        (looks_at_nothing, "passes whatever comes back"),
+        (never_calls, "without ever calling `score`"),
+        (gives_back, "A test speaks by failing"),
+        (every_digit, "wants every digit to agree"),
+        (expects_rows_turned, "the mistake is in what you expect"),
+        (looks_at_one_row, "You always give one row."),
+    ],
+)
+def test_a_test_that_the_student_writes(answer, told):
+    step = catches(
+        softmax,
+        Suspect({"return ": "return 2 * "}, "doubles the weights"),
+        Suspect(
+            {"dim=-1": "dim=0 if len(scores) > 1 else -1"},
+            "sums over the queries",
+            blind={"len(scores) == 1": "You always give one row."},
+        ),
+        name="score",
     )
+    exercise = an_exercise(solution=test_score, cases=(), mistakes=(), steps=[step])
+    assert told in examine(exercise, answer).message
 
 
-def test_like_looks_at_the_form_alone():
-    step = like(softmax, SCORES)
-    assert told_by(step, torch.zeros_like) is None
-    assert "shape (); it should be (1, 2)" in told_by(step, torch.sum)
-
-
-def test_several_results():
-    step = agrees(lambda x: (x.sum(), x.exp(), 3), [(torch.zeros(2),)])
-    assert told_by(step, lambda x: (x.sum(), x.exp(), 3)) is None
-    assert "it should return 3 results" in told_by(step, torch.exp)
-    assert "2 results; it should return 3" in told_by(step, lambda x: (x.sum(), x.exp()))
-    assert "Result 3 of 3" in told_by(step, lambda x: (x.sum(), x.exp(), "3"))
-    assert "gives [0, 0]; it should be [1, 1]" in told_by(step, lambda x: (x.sum(), x, 3))
-
-
-def test_unlike_names_a_mistake():
-    step = unlike(masked_late, "the mask came after the softmax.", CASE)
-    assert told_by(step, masked) is None
-    assert told_by(step, masked_late).startswith("the mask came after the softmax.")
-
-
-def test_a_test_that_the_student_writes():
-    steps = [passes_on(masked), fails_on(masked_late, "masks after the softmax")]
-
-    def good(implementation):
-        assert torch.allclose(implementation(*CASE).sum(-1), torch.ones(2))
-
-    def too_strict(implementation):
-        assert implementation(*CASE)[0, 0] == 0.5
-
-    def too_lax(implementation):
-        implementation(*CASE)
-
-    def polite(implementation):
-        return bool(torch.allclose(implementation(*CASE).sum(-1), torch.ones(2)))
-
-    def breaks_off(implementation):
-        if implementation(*CASE)[1].sum() < 1:
-            raise ValueError("sums")
-
-    def told(answer):
-        return next(filter(None, (told_by(step, answer) for step in steps)), None)
-
-    assert told(good) is None
-    assert "fails on a right implementation" in told(too_strict)
-    assert "`assert implementation(*CASE)[0, 0] == 0.5`" in told(too_strict)
-    assert "passes on an implementation that masks after the softmax" in told(too_lax)
-    assert "Your test returned True" in told(polite)
-    assert "breaks off with `ValueError: sums`" in told(breaks_off)
-    with pytest.raises(Raised, match="ZeroDivisionError"):
-        told(lambda implementation: 1 / 0)
-
-
-def test_find_the_bug_starts_from_the_given_code(monkeypatch):
-    def given(scores):
-        return scores.softmax(dim=0)
-
-    exercise = an_exercise(stub=given, steps=[holds(rows_sum_to_one, SCORES)])
-    monkeypatch.setattr(engine, "find", lambda _: exercise)
-    assert check("4.99", given).verdict.state == "not attempted"
-
-    def mended(scores):
-        return scores.softmax(dim=1)
-
-    def worse(scores):
-        return scores.softmax(dim=0) * 2
-
-    assert check("4.99", mended).solved
-    assert "softmax over the keys" in check("4.99", worse).message
-
-
-def test_a_class_as_answer(monkeypatch):
-    def doubles(attempt):
-        return agrees(lambda x: 2 * x, [(torch.ones(2),)])(Attempt(attempt(), ["x"]))
-
-    exercise = an_exercise(stub=Given, solution=Written, steps=[doubles])
-    monkeypatch.setattr(engine, "find", lambda _: exercise)
-    assert check("4.99", Given).verdict.state == "not attempted"
-    assert check("4.99", Written).solved
-    assert "needs your class itself" in check("4.99", Written()).message
-
-
-def test_a_function_where_a_value_is_asked_for(monkeypatch):
-    exercise = an_exercise(stub=None, solution=0.5, steps=[number(0.5)])
-    monkeypatch.setattr(engine, "find", lambda _: exercise)
-    assert check("4.99", 0.5).solved
-    assert "call it first" in check("4.99", softmax).message
+def test_given_code_is_the_solution_with_a_mistake_in_it():
+    given = with_mistakes(softmax, Mistake({"dim=-1": "dim=0"}, ""), name="weigh")
+    exercise = an_exercise(stub=given)
+    assert given.__name__ == "weigh" and examine(exercise, given).state == "not attempted"
+    assert examine(exercise, softmax).state == "solved"
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("got", "right", "told"),
     [
-        ({"id": "four"}, "id must be"),
-        ({"difficulty": "evil"}, "difficulty must be one of"),
-        ({"minutes": 0}, "minutes must be 1 or more, got 0"),
-        ({"hints": []}, "hints must be 1 to 3 sentences, got 0"),
-        ({"hints": ["a"] * 4}, "got 4"),
-        ({"steps": []}, "steps must hold at least one"),
+        (torch.ones(2), torch.ones(2), None),
+        (1, 1.0, None),
+        (np.float64(1), 1.0, None),
+        (Fraction(1, 2), 0.5, None),
+        ([torch.tensor(1), np.int64(2)], [1, 2], None),
+        (torch.tensor([1, 2]), [1, 2], "returned a Tensor; it should return a list"),
+        ("12", [1, 2], "returned a str"),
+        (range(2), [1, 2], "returned a range"),
+        (3, torch.ones(1), "returned an int; it should return a tensor"),
+        (torch.ones(2, dtype=torch.float16), torch.ones(2), "is float16"),
+        (None, torch.ones(2), "Is the `return` missing?"),
+        (1.0, True, "True or False"),
+        (np.bool_(True), True, None),
+        (3.1581, 3.1583, "gives 3.1581; it should be 3.1583"),
+        (torch.tensor([torch.nan]), torch.tensor([0.0]), "gives [nan]; it should be [0]"),
+        (torch.tensor([torch.nan]), torch.tensor([torch.nan]), None),
     ],
 )
-def test_a_faulty_declaration_names_the_field(change, told):
-    with pytest.raises(ValueError, match=told):
-        an_exercise(**change)
+def test_forms_and_values(got, right, told):
+    found = form_differs(got, right) or value_differs(got, right)
+    assert found is None if told is None else told in found
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (torch.tensor([[0.5, -torch.inf]]), "[[0.5, -inf]]"),
-        (torch.tensor([0.5]).half(), "[0.5] (float16)"),
-        (torch.tensor([True]), "[True]"),
-        (torch.zeros(17), "a float32 tensor of shape (17,)"),
-        ((1, [2.0]), "(1, [2])"),
-        (softmax, "softmax"),
-        ("x" * 300, "'" + "x" * 199 + " ..."),
-    ],
-)
-def test_show(value, text):
-    assert show(value) == text
+def test_tolerance_follows_from_the_size_of_the_numbers():
+    scores = torch.tensor([[1000.0, 1001, 998]])
+    right = scores.softmax(-1)
+    by_logarithms = (scores - scores.logsumexp(-1, keepdim=True)).exp()
+    assert alike(by_logarithms, right, tolerance_for(right, (scores,)))
+    assert not alike(right * 1.001, right, tolerance_for(right, (scores,)))
+    assert not alike(right * 1.0001, right, tolerance_for(right, SCORES[0]))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from sample_exercise import SCORES, Given, Written, blank, softmax
 
-from d2l_attention.exercises.stubs import is_stub
+from d2l_attention.exercises.engine.stubs import is_stub
 
 
 def only_a_docstring(scores):

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from d2l_attention import KeyValueCache, MultiHeadAttention
 from d2l_attention.variants import LinformerAttention
-from d2l_attention.variants.low_rank import LowRankPooling
+from d2l_attention.variants.low_rank import LowRankDotProductAttention
 
 B, H, Q, K, D, HIDDEN, MAX_LEN, RANK = 2, 3, 5, 7, 11, 6, 13, 4
 EXACT = {"atol": 1e-10, "rtol": 1e-10}
@@ -111,7 +111,7 @@ def test_padding_changes_nothing_not_even_gradients(garbage, need_weights):
 
 
 def test_a_projection_with_a_bias_does_not_fill_the_padding():
-    pooling = LowRankPooling(MAX_LEN, RANK, 0.0)
+    pooling = LowRankDotProductAttention(MAX_LEN, RANK, 0.0)
     layer, given = MultiHeadAttention(HIDDEN, H, 0.0, bias=True, attention=pooling), inputs()
     given = [x.float() for x in given]
     output = layer(*given, torch.tensor([4, 7]))
@@ -178,7 +178,7 @@ def test_no_form_that_hides_a_key_from_one_query(message, options):
         fresh(*inputs(), **options)
     assert isinstance(fresh.W_q.weight, torch.nn.UninitializedParameter)  # before any work
     with pytest.raises(ValueError, match=message):
-        LowRankPooling(MAX_LEN, RANK, 0.0).double()(*inputs(), **options)
+        LowRankDotProductAttention(MAX_LEN, RANK, 0.0).double()(*inputs(), **options)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_errors(error, message, call):
 
 def test_no_bias_where_keys_have_no_scores():
     with pytest.raises(ValueError, match="no score for each key"):
-        LowRankPooling(MAX_LEN, RANK, 0.0).double()(*inputs(), bias=torch.zeros(Q, K))
+        LowRankDotProductAttention(MAX_LEN, RANK, 0.0).double()(*inputs(), bias=torch.zeros(Q, K))
 
 
 def test_no_causal_form_behind_a_cache():

@@ -2,8 +2,9 @@
 
 from d2l_attention.exercises.chapter_01.all_pairs import repair_the_pairing
 from d2l_attention.exercises.chapter_01.attend import write_attend
-from d2l_attention.exercises.chapter_01.by_hand import one_score_rises, pool_by_hand
+from d2l_attention.exercises.chapter_01.attention_by_hand import pool_by_hand
 from d2l_attention.exercises.chapter_01.gradient import write_the_gradient
+from d2l_attention.exercises.chapter_01.one_score_rises import one_score_rises
 from d2l_attention.exercises.chapter_01.temperature import find_the_temperature
 
 TITLE = "Queries, keys and values"

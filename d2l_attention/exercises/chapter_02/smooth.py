@@ -1,218 +1,148 @@
-"""Exercise 2.3: two bugs in a Nadaraya-Watson regression."""
-
-from typing import Any
+"""2.3: two bugs in a Nadaraya-Watson regression."""
 
 import torch
 from torch import Tensor
 
 from d2l_attention import boxcar, constant, epanechikov, gaussian
-from d2l_attention.exercises.chapter_02 import smooth_mistakes as mistakes
-from d2l_attention.exercises.chapter_02 import solutions, stubs
-from d2l_attention.exercises.exercise import Exercise, Wrong
-from d2l_attention.exercises.steps import agrees, explains, holds, like, unlike
+from d2l_attention.exercises.authoring import (
+    Case,
+    Exercise,
+    Mistake,
+    alike,
+    instead_of,
+    normal,
+    with_mistakes,
+)
 
+
+def smooth_solution(x_train, y_train, x_val, kernel):
+    similarity = kernel(x_val[:, None] - x_train)
+    total = similarity.sum(dim=1, keepdim=True)
+    weights = similarity / total.masked_fill(total == 0, 1)
+    return weights @ y_train, weights
+
+
+TOTAL, DIVISOR = "similarity.sum(dim=1, keepdim=True)", "total.masked_fill(total == 0, 1)"
+WEIGHTS, RESULT = f"similarity / {DIVISOR}", "weights @ y_train, weights"
+DIFFERENCES = "x_val[:, None] - x_train"
+OVER_QUERIES = "Your columns sum to 1, not your rows: you divide by the sum over the queries."
+AS_HANDED_OUT = {f"    total = {TOTAL}\n": "", DIVISOR: "similarity.sum(dim=0)"}
 TWO_KEYS = torch.tensor([0.0, 1.0]), torch.tensor([2.0, 6.0])
-ONE_QUERY = (*TWO_KEYS, torch.tensor([0.2]), gaussian)
-THREE_QUERIES = (*TWO_KEYS, torch.tensor([0.0, 0.5, 0.8]), gaussian)
-OUT_OF_REACH = (*TWO_KEYS, torch.tensor([5.0]), boxcar)
-ONE_OF_TWO_IN_REACH = (*TWO_KEYS, torch.tensor([0.0, 5.0]), boxcar)
-FAR = (torch.tensor([0.0]), torch.tensor([2.0]), torch.tensor([12.0]), gaussian)
-ONE_KEY_IN_REACH = (*TWO_KEYS, torch.tensor([0.0]), epanechikov)
-RANDOM = [
-    (torch.linspace(0, 5, 7), torch.linspace(0, 5, 7).sin(), torch.linspace(0.1, 9, 5), kernel)
-    for kernel in (gaussian, boxcar, epanechikov, constant)
-]
-
-ERRORS = {
-    "non-singleton dimension 0": (
-        "Query i meets key i only. Every query meets every key: the differences fill a table "
-        "(Q, K)."
-    ),
-    "non-singleton dimension 1": (
-        "The sums over the keys are there, one a query, but with the shape (Q,) they meet the "
-        "last axis of the similarities (Q, K), the keys. Keep the axis that you sum over."
-    ),
-    "size mismatch": (
-        "The shapes of your product do not fit. The weights have one row a query and one column "
-        "a key, (Q, K), and `y_train` has one entry a key, (K,)."
-    ),
-}
+STREET = torch.tensor([0.0, 1.0, 1.5, 4.0]), torch.tensor([2.0, 6.0, 1.0, -3.0])
 
 
-def in_order(got: Any, x_train: Tensor, _: Tensor, x_val: Tensor, *__: Any) -> str | None:
-    if not (isinstance(got, tuple | list) and len(got) == 2):
-        return None
-    shapes = [getattr(result, "shape", None) for result in got]
-    rows = (len(x_val), len(x_train))
-    if shapes == [rows, rows]:
-        return (
-            "Your prediction is a table of weights times values, entry by entry. What is missing "
-            "is the sum over the keys; a matrix product does both."
-        )
-    if shapes[0] == rows:
-        return "You return the weights first. The order is: prediction, weights."
-    if shapes[1] == rows[::-1]:
-        return (
-            f"Your weights have shape {rows[::-1]}, one row a key. They should have one row a "
-            f"query, {rows}: each query shares out its own attention."
-        )
-    return None
+def only_before(difference: Tensor) -> Tensor:
+    """A kernel with two different sides: it counts the keys before the query."""
+    return (difference > 0).float()
 
 
-def every_query_has_a_row(got: Any, _: Tensor, __: Tensor, x_val: Tensor, *___: Any) -> str | None:
+def case(keys: tuple, *queries: float, kernel=gaussian) -> Case:
+    return Case((*keys, torch.tensor(queries), kernel))
+
+
+def adds_up(got: tuple, x_train: Tensor, y_train: Tensor, *_) -> str | None:
     prediction, weights = got
-    if len(prediction) == len(weights) == len(x_val):
-        return None
-    return (
-        f"You return {len(weights)} rows of weights and {len(prediction)} predictions for "
-        f"{len(x_val)} queries. A query with no key in reach gets an answer too."
-    )
+    for row, total in enumerate(weights.sum(dim=1).tolist()):
+        if min(abs(total), abs(total - 1)) > 1e-3:
+            return f"Row {row} of your weights sums to {total:.3g}. A query's weights sum to 1."
+    if not alike(prediction, weights @ y_train, 1e-3):
+        return "Your prediction is not what your weights make of `y_train`."
 
 
-def every_query_shares_out_one(got: Any, *inputs: Any) -> str | None:
-    """For cases in which every query has a key in reach."""
-    _, weights = got
-    rows, columns = weights.sum(dim=1), weights.sum(dim=0)
-    if weights.isnan().any():
-        return "Your weights are NaN, although every query has a key in reach."
-    if near_one(rows):
-        return None
-    worst = (rows - 1).abs().argmax()
-    found = f"Row {worst} of your weights sums to {rows[worst]:.3g}"
-    if near_one(columns):
-        return (
-            f"{found}, and every column sums to 1: you divide by the sum over the queries. It is "
-            "the keys that share the attention of one query."
-        )
-    x_train, _, x_val, kernel = inputs
-    if close(weights, kernel(x_val[:, None] - x_train)):
-        return f"{found}: these are the similarities, which nothing has divided yet."
-    if near_one(rows.sum()):
-        return f"{found}, and all weights together to 1. Each query shares out 1 of its own."
-    return f"{found}. The weights of one query sum to 1."
-
-
-def near_one(sums: Tensor) -> bool:
-    return close(sums, torch.ones_like(sums))
-
-
-def close(a: Tensor, b: Tensor) -> bool:
-    return a.shape == b.shape and torch.allclose(a, b, atol=1e-3)
-
-
-def blind_query_gets_zero(got: Any, *_: Any) -> str | None:
-    """For cases whose last query has no key in reach."""
-    prediction, weights = got[0][-1], got[1][-1]
-    if weights.isnan().any():
-        return (
-            f"Row {len(got[1]) - 1} of your weights is NaN: that query has no key in reach, its "
-            "similarities sum to 0, and you divide 0 by 0."
-        )
-    if weights.any():
-        return (
-            f"A query with no key in reach gets the weights {weights.tolist()}: it asks keys that "
-            "do not count. All its weights should be 0."
-        )
-    if not prediction == 0:
-        return (
-            f"A query with no key in reach has weights 0 and the prediction {prediction:g}. The "
-            "prediction is what the weights make of `y_train`: 0."
-        )
-    return None
-
-
-def others_go_on(got: Any, *_: Any) -> str | None:
-    if got[1][0].any():
-        return None
-    return "One query has no key in reach, and now all have weights 0. Look at each row by itself."
-
-
-def far_is_not_out_of_reach(got: Any, *_: Any) -> str | None:
-    weight = got[1].item()
-    if abs(weight - 1) < 1e-3:
-        return None
-    return (
-        f"The only key, 12 widths away, gets weight {weight:.2g}, although its similarity is "
-        "above 0, 5e-32. A small number that is added to every sum, or stands in for small sums, "
-        "outweighs it. Only a sum of exactly 0 needs care."
-    )
-
-
-def average_of_the_values(got: Any, _: Tensor, y_train: Tensor, *__: Any) -> str | None:
-    prediction, weights = got
-    if close(prediction, weights @ y_train):
-        return None
-    return "Your weights are right, but your prediction is not what they make of `y_train`."
-
+NO_KEY = "A query with no key in reach"
 
 repair_smooth = Exercise(
     id="2.3",
     title="The regression that runs, and is wrong",
-    task=(
-        "Repair `smooth(x_train, y_train, x_val, kernel)`. It returns (prediction, weights) of "
-        "shapes (Q,) and (Q, K), one row of weights a query; a query with no key in reach gets "
-        "weights 0 and prediction 0, and no other query changes."
-    ),
     difficulty="medium",
     minutes=8,
+    stub=with_mistakes(smooth_solution, Mistake(AS_HANDED_OUT, OVER_QUERIES), name="smooth"),
+    solution=smooth_solution,
+    explanation=(
+        "The keys share the attention of one query, so the sum runs over the keys, axis 1, and "
+        "keeps its axis to meet the rows. Where it is exactly 0, dividing by 1 leaves weights 0; "
+        "a small number added to every sum would spoil the weights of far queries."
+    ),
     hints=[
         "Run it with one query and two keys. What should the weights be?",
         "Print `similarity.shape` and the shape of the sum. Which axis is the keys'? Which shape "
         "must the sum have, so that each row is divided by its own?",
         "For the query without keys: where the sum is 0, dividing by 1 instead leaves 0.",
     ],
-    stub=stubs.smooth,
-    solution=solutions.smooth,
-    explanation=(
-        "The keys share the attention of one query, so the sum runs over the keys, axis 1, and "
-        "keeps its axis to meet the rows. Where it is exactly 0, dividing by 1 leaves weights 0; "
-        "a small number added to every sum would spoil the weights of queries that are far from "
-        "all keys."
-    ),
-    steps=[
-        explains(ERRORS, [THREE_QUERIES]),
-        holds(in_order, [THREE_QUERIES]),
-        like(solutions.smooth, [THREE_QUERIES, ONE_QUERY]),
-        unlike(
-            mistakes.softmax_of_similarities,
-            "You took the softmax of the similarities: a key with similarity 0 gets weight all "
-            "the same. A kernel's values are only divided by their sum.",
-            ONE_KEY_IN_REACH,
-        ),
-        unlike(
-            mistakes.always_gaussian,
-            "The result is the Gaussian's, but another kernel was given. Does your function call "
-            "`kernel`?",
-            ONE_KEY_IN_REACH,
-        ),
-        holds(every_query_shares_out_one, [ONE_QUERY, THREE_QUERIES]),
-        holds(every_query_has_a_row, [OUT_OF_REACH, ONE_OF_TWO_IN_REACH]),
-        holds(blind_query_gets_zero, [OUT_OF_REACH, ONE_OF_TWO_IN_REACH]),
-        holds(others_go_on, [ONE_OF_TWO_IN_REACH]),
-        holds(far_is_not_out_of_reach, [FAR]),
-        holds(average_of_the_values, [ONE_QUERY, *RANDOM]),
-        agrees(solutions.smooth, RANDOM),
+    cases=[
+        case(TWO_KEYS, 0.0, 0.5, 0.8),
+        case(TWO_KEYS, 0.2),
+        case(TWO_KEYS, 0.0, kernel=epanechikov),
+        case(TWO_KEYS, 5.0, kernel=boxcar),
+        case(TWO_KEYS, 0.0, 5.0, kernel=boxcar),
+        case((torch.tensor([0.0]), torch.tensor([2.0])), 12.0),
+        case(STREET, 1.2, 5.0, kernel=only_before),
+        *(Case((*normal(2, (7,), (7,), (5,)), kernel)) for kernel in (gaussian, boxcar, constant)),
     ],
-    wrong=[
-        Wrong(mistakes.sum_over_the_queries, "you divide by the sum over the queries"),
-        Wrong(mistakes.axis_not_kept, "Keep the axis that you sum over"),
-        Wrong(mistakes.sum_over_everything, "Each query shares out 1 of its own"),
-        Wrong(mistakes.query_meets_its_own_key, "Every query meets every key"),
-        Wrong(mistakes.zero_over_zero, "you divide 0 by 0"),
-        Wrong(mistakes.small_number_added, "Only a sum of exactly 0 needs care"),
-        Wrong(mistakes.prediction_cleaned_only, "Row 0 of your weights is NaN"),
-        Wrong(mistakes.not_divided, "which nothing has divided yet"),
-        Wrong(mistakes.softmax_of_similarities, "only divided by their sum"),
-        Wrong(mistakes.uniform_when_blind, "it asks keys that do not count"),
-        Wrong(mistakes.mean_when_blind, "has weights 0 and the prediction 4"),
-        Wrong(mistakes.zero_for_all_when_one_is_blind, "Look at each row by itself"),
-        Wrong(mistakes.one_row_a_key, "one row a key"),
-        Wrong(mistakes.keys_in_rows, "The shapes of your product do not fit"),
-        Wrong(mistakes.weights_first, "The order is: prediction, weights"),
-        Wrong(mistakes.entry_by_entry, "a matrix product does both"),
-        Wrong(mistakes.blind_queries_dropped, "gets an answer too"),
-        Wrong(mistakes.prediction_alone, "should return 2 results"),
-        Wrong(mistakes.always_gaussian, "Does your function call `kernel`?"),
-        Wrong(mistakes.average_again, "is not what they make of `y_train`"),
+    mistakes=[
+        *instead_of(
+            TOTAL,
+            {
+                "similarity.sum(dim=0, keepdim=True)": OVER_QUERIES,
+                "similarity.sum()": "Together they sum to 1. Each query shares out 1 of its own.",
+                "similarity.sum(dim=1)": "Your sums of shape (Q,) meet the last axis of the "
+                "similarities (Q, K), the keys. Keep the axis that you sum over.",
+            },
+        ),
+        *instead_of(
+            DIFFERENCES,
+            {
+                "x_val - x_train": "Query i meets key i only. Every query meets every key.",
+                "x_train - x_val[:, None]": "The kernel gets query minus key, not key minus query.",
+            },
+        ),
+        Mistake(
+            {DIFFERENCES: "x_train[:, None] - x_val", TOTAL: "similarity.sum(dim=0)"},
+            "The shapes of your product do not fit: weights are (Q, K), and `y_train` is (K,).",
+        ),
+        Mistake(
+            {f"kernel({DIFFERENCES})": f"gaussian({DIFFERENCES})"},
+            "That is the Gaussian, but another was given. Does your function call `kernel`?",
+        ),
+        *instead_of(
+            WEIGHTS,
+            {
+                "similarity": "Nothing divides your similarities: the weights of a query sum to 1.",
+                "similarity.softmax(dim=1)": "You took the softmax: a key with similarity 0 gets "
+                "weight all the same. A kernel's values are only divided by their sum.",
+                "similarity / total": "Row 0 of your weights is NaN: that query has no key in "
+                "reach, its similarities sum to 0, and you divide 0 by 0.",
+                "(similarity / total).nan_to_num(1 / len(x_train))": f"{NO_KEY} gets equal "
+                "weights: it asks keys that do not count. All its weights should be 0.",
+                f"similarity * total.all() / {DIVISOR}": "One query has no key in reach, and now "
+                "all have weights 0. Look at each row by itself.",
+                "similarity / (total + 1e-8)": "The only key, 12 widths away, gets weight 0: its "
+                "similarity, 5e-32, is smaller than the number that you add, or that stands in for "
+                "small sums. Only a sum of exactly 0 needs care.",
+            },
+        ),
+        Mistake(
+            {WEIGHTS: "similarity / total", RESULT: "(weights @ y_train).nan_to_num(), weights"},
+            "You mend the prediction only. Row 0 of your weights is NaN: you divide 0 by 0.",
+        ),
+        *instead_of(
+            RESULT,
+            {
+                "weights @ y_train, similarity": "Those are similarities, which nothing has "
+                "divided yet.",
+                "weights @ y_train, weights.T": "Your weights have one row a key, not a query.",
+                "weights, weights @ y_train": "The order is: prediction, weights.",
+                "weights * y_train, weights": "You multiply weights and values entry by entry, and "
+                "the sum over the keys is missing; a matrix product does both.",
+                "weights @ y_train / len(x_train), weights": "Your prediction is not what they "
+                "make of `y_train`: the weights sum to 1, nothing is left to divide by.",
+                "torch.where(weights.any(dim=1), weights @ y_train, y_train.mean()), weights": "A "
+                "query with no key in reach has weights 0 and the prediction 4, the mean of all "
+                "values. Weights of 0 predict 0.",
+                "*(X[weights.any(dim=1)] for X in (weights @ y_train, weights)),": f"{NO_KEY} is "
+                "missing from your results. It gets an answer too: weights 0 and prediction 0.",
+            },
+        ),
     ],
+    rules=[adds_up],
 )

@@ -1,18 +1,18 @@
 """3.6: a test that catches four wrong scores."""
 
-from collections.abc import Callable
-
 import torch
-from torch import Tensor
 
-from d2l_attention import dot_score, scaled_dot_score
-from d2l_attention.exercises.attempt import Attempt, Raised
-from d2l_attention.exercises.chapter_03 import weak_tests
-from d2l_attention.exercises.exercise import Exercise, Step, Wrong
-from d2l_attention.exercises.steps import fails_on, passes_on
+from d2l_attention import scaled_dot_score
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches
 
 
-def test_score(implementation): ...
+def test_score(implementation):
+    """Pass on a right `implementation`, and fail by an `AssertionError` on broken ones.
+
+    Queries (*, Q, D) and keys (*, K, D) give scores (*, Q, K); [[1.0, 2, 3, 4]] and
+    [[1.0, 0, 0, 1], [0, 1, 0, 0]] give [[2.5, 1]].
+    """
+    ...
 
 
 def test_score_solution(implementation):
@@ -24,193 +24,20 @@ def test_score_solution(implementation):
     torch.testing.assert_close(implementation(queries, keys), expected)
 
 
-def undivided(queries: Tensor, keys: Tensor) -> Tensor:
-    return dot_score(queries, keys)
+def scaled_dot(queries, keys):
+    return queries @ keys.transpose(-2, -1) / keys.shape[-1] ** 0.5
 
 
-def divided_by_d(queries: Tensor, keys: Tensor) -> Tensor:
-    return dot_score(queries, keys) / keys.shape[-1]
-
-
-def divided_by_the_root_of_k(queries: Tensor, keys: Tensor) -> Tensor:
-    return dot_score(queries, keys) / keys.shape[-2] ** 0.5
-
-
-def divided_by_the_root_of_q(queries: Tensor, keys: Tensor) -> Tensor:
-    return dot_score(queries, keys) / queries.shape[-2] ** 0.5
-
-
-def transposed(queries: Tensor, keys: Tensor) -> Tensor:
-    return scaled_dot_score(keys, queries)
-
-
-def rounded_otherwise(queries: Tensor, keys: Tensor) -> Tensor:
-    """Right as well, but for the last digits."""
-    return dot_score(queries, keys) / keys.shape[-1] ** 0.5
-
-
-def zeros(queries: Tensor, keys: Tensor) -> Tensor:
-    return torch.zeros_like(dot_score(queries, keys))
-
-
-def nothing_like_it(queries: Tensor, keys: Tensor) -> Tensor:
-    return torch.zeros(1)
-
-
-def far_too_large(queries: Tensor, keys: Tensor) -> Tensor:
-    return 1000 * dot_score(queries, keys)
-
-
-BROKEN = {
-    undivided: "does not divide at all",
-    divided_by_d: "divides by D instead of its root",
-    divided_by_the_root_of_k: "divides by the root of the number of keys",
-    transposed: "returns scores of shape (*, K, Q)",
-}
-
-
-class Spy:
-    """A right implementation that notes what it was called with."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[Tensor, Tensor]] = []
-        self.__name__ = "another_right_one"
-
-    def __call__(self, queries: Tensor, keys: Tensor) -> Tensor:
-        self.calls.append((queries, keys))
-        return scaled_dot_score(queries, keys)
-
-    def always(self, rule: Callable[[Tensor, Tensor], bool]) -> bool:
-        return all(rule(queries, keys) for queries, keys in self.calls)
-
-
-def accepts(attempt: Attempt, implementation: Callable) -> bool:
-    try:
-        attempt(implementation)
-    except Raised:
-        return False
-    return True
-
-
-def fails(attempt: Attempt, implementation: Callable) -> bool:
-    """By an ``assert``, not by another error."""
-    try:
-        attempt(implementation)
-    except Raised as failure:
-        return isinstance(failure.error, AssertionError)
-    return False
-
-
-def calls_the_implementation(attempt: Attempt) -> str | None:
-    spy = Spy()
-    try:
-        returned = attempt(spy)
-    except Raised:
-        if accepts(attempt, scaled_dot_score):
-            return (
-                "Your test passes on the package's function and fails on another that gives the "
-                "same scores. Look at what an implementation returns, not at which one it is."
-            )
-        if spy.always(lambda _, keys: isinstance(keys, Tensor) and keys.is_floating_point()):
-            return None  # the next steps tell
-        return (
-            "Your test calls the implementation with whole numbers; scores are computed with "
-            "decimals. Write 1.0 for 1, or `torch.randn`."
-        )
-    if isinstance(returned, bool):
-        return (
-            f"Your test returned {returned}, and nobody looks at that. A test speaks by failing: "
-            "`assert` what must hold, and return nothing."
-        )
-    if spy.calls:
-        return None
-    return (
-        "Your test passes without ever calling `implementation`, so it would accept anything. "
-        "Call it with queries and keys of your choice and look at what comes back."
-    )
-
-
-def expects_what_a_wrong_one_gives(attempt: Attempt) -> str | None:
-    if not fails(attempt, scaled_dot_score):
-        return None
-    if accepts(attempt, rounded_otherwise):
-        return (
-            "Your test wants every digit to agree: it fails on the package's function, which "
-            "divides the queries before the product, and passes where the scores are divided "
-            "after it. Both are right; the last digits differ. `torch.testing.assert_close` "
-            "allows for that."
-        )
-    by_queries = {divided_by_the_root_of_q: "divides by the root of the number of queries"}
-    for broken, what in (BROKEN | by_queries).items():
-        if accepts(attempt, broken):
-            return (
-                f"Your test fails on the right implementation and passes on one that {what}: "
-                "the mistake is in what you expect."
-            )
-    return None
-
-
-def blind_spot(broken: Callable, spy: Spy) -> str | None:
-    """Why no look at the scores that ``spy`` gave could have told the broken one from it."""
-    if spy.always(lambda queries, keys: not scaled_dot_score(queries, keys).any()):
-        return "All your scores are 0, and 0 divided by anything is 0. Use other numbers."
-    if broken is transposed and spy.always(lambda queries, keys: queries.shape == keys.shape):
-        return (
-            "You always give as many queries as keys, so (Q, K) and (K, Q) are one shape. Use "
-            "different sizes, and different tensors."
-        )
-    if broken is divided_by_the_root_of_k and spy.always(
-        lambda queries, keys: keys.shape[-2] == keys.shape[-1]
-    ):
-        return "You always give as many keys as a key has numbers: K = D. Use different sizes."
-    if broken in (undivided, divided_by_d) and spy.always(lambda _, keys: keys.shape[-1] == 1):
-        return "Your vectors hold one number each, and 1, its root and no division are the same."
-    return None
-
-
-def catches(broken: Callable, what: str) -> Step:
-    plain = fails_on(broken, what)
-
-    def step(attempt: Attempt) -> str | None:
-        if not accepts(attempt, broken):
-            return plain(attempt)
-        spy = Spy()
-        attempt(spy)
-        passes = f"Your test passes on an implementation that {what}."
-        if why := blind_spot(broken, spy):
-            return f"{passes} {why}"
-        if accepts(attempt, nothing_like_it):
-            return (
-                f"{passes} It passes whatever comes back. Is there an `assert` that nothing "
-                "catches, and does it compare with something other than the implementation itself?"
-            )
-        if accepts(attempt, zeros):
-            seen = "the shape alone" if accepts(attempt, far_too_large) else "too little"
-            return (
-                f"{passes} It even passes where all scores are 0: it looks at {seen}. Work out "
-                "what the scores should be, and compare."
-            )
-        return plain(attempt)
-
-    return step
-
+WHOLE_NUMBERS = (
+    "Your test calls the implementation with whole numbers; scores are computed with decimals. "
+    "Write 1.0 for 1, or `torch.randn`."
+)
 
 write_the_test = Exercise(
     id="3.6",
     title="The test that catches four wrong scores",
-    task=(
-        "Write `test_score(implementation)` for functions that are called like "
-        "`scaled_dot_score(queries, keys)`. It must pass on the package's function and fail, by an "
-        "`AssertionError`, on each of four broken ones: no division; division by D; division by "
-        "the root of the number of keys; scores of shape (*, K, Q)."
-    ),
     difficulty="medium",
     minutes=12,
-    hints=[
-        "Make queries and keys, work out the expected scores yourself, and compare: "
-        "`torch.testing.assert_close(implementation(queries, keys), expected)`.",
-        "A mistake hides where two sizes are equal. Which ones must differ for each of the four?",
-    ],
     stub=test_score,
     solution=test_score_solution,
     explanation=(
@@ -218,36 +45,57 @@ write_the_test = Exercise(
         "rounding, and sizes that all differ, such as 3 queries, 5 keys and 7 numbers. Two equal "
         "sizes may hide one of the four. `assert_close` compares the shapes as well."
     ),
-    steps=[
-        calls_the_implementation,
-        expects_what_a_wrong_one_gives,
-        passes_on(scaled_dot_score),
-        *(catches(broken, what) for broken, what in BROKEN.items()),
+    hints=[
+        "Make queries and keys, work out the expected scores yourself, and compare: "
+        "`torch.testing.assert_close(implementation(queries, keys), expected)`.",
+        "A mistake hides where two sizes are equal. Which ones must differ for each of the four?",
     ],
-    wrong=[
-        Wrong(weak_tests.without_a_call, "without ever calling `implementation`"),
-        Wrong(weak_tests.shape_only, "it looks at the shape alone"),
-        Wrong(weak_tests.returns_instead_of_asserting, "A test speaks by failing"),
-        Wrong(weak_tests.every_digit, "wants every digit to agree"),
-        Wrong(
-            weak_tests.forgets_to_divide,
-            "on one that does not divide at all: the mistake is in what",
-        ),
-        Wrong(weak_tests.expects_d, "the mistake is in what you expect"),
-        Wrong(weak_tests.one_size_for_all, "K = D"),
-        Wrong(weak_tests.one_tensor_for_both, "are one shape"),
-        Wrong(weak_tests.as_many_keys_as_numbers, "K = D"),
-        Wrong(weak_tests.vectors_of_one_number, "hold one number each"),
-        Wrong(weak_tests.zeros_only, "All your scores are 0"),
-        Wrong(weak_tests.variance_not_too_large, "it looks at too little"),
-        Wrong(weak_tests.compares_with_itself, "It passes whatever comes back"),
-        Wrong(weak_tests.prints, "It passes whatever comes back"),
-        Wrong(weak_tests.asks_for_the_name, "not at which one it is"),
-        Wrong(
-            weak_tests.expects_the_root_of_q,
-            "the root of the number of queries: the mistake is in what",
-        ),
-        Wrong(weak_tests.subtracts, "breaks off with"),
-        Wrong(weak_tests.whole_numbers, "with whole numbers"),
+    errors={"same dtype": WHOLE_NUMBERS, "found Long": WHOLE_NUMBERS},
+    steps=[
+        catches(
+            scaled_dot,
+            Suspect({" / keys.shape[-1] ** 0.5": ""}, "does not divide at all"),
+            Suspect({" ** 0.5": ""}, "divides by D instead of its root"),
+            Suspect(
+                {"shape[-1]": "shape[-2]"},
+                "divides by the root of the number of keys",
+                {
+                    "keys.shape[-2] == keys.shape[-1]": "You always give as many keys as a key has "
+                    "numbers: K = D. Use different sizes."
+                },
+            ),
+            Suspect(
+                {"queries @ keys.": "keys @ queries."},
+                "returns scores of shape (*, K, Q)",
+                {
+                    "queries.shape == keys.shape": "You always give as many queries as keys, so "
+                    "(Q, K) and (K, Q) are one shape. Use different sizes, and different tensors."
+                },
+            ),
+            name="implementation",
+            blind={
+                "not (queries @ keys.transpose(-2, -1)).any()": "All your scores are 0, and 0 "
+                "divided by anything is 0. Use other numbers.",
+                "keys.shape[-1] == 1": "Your vectors hold one number each, and 1, its root and no "
+                "division are the same.",
+            },
+            also_right=[scaled_dot_score],
+            beliefs=[
+                Suspect(
+                    {"keys.shape[-1]": "queries.shape[-2]"},
+                    "divides by the root of the number of queries",
+                ),
+                Suspect(
+                    lambda queries, keys: queries / keys.shape[-1] ** 0.5 @ keys.transpose(-2, -1),
+                    "divides before the product, which gives the same but for the last digits "
+                    "(`torch.testing.assert_close` allows for that)",
+                ),
+            ],
+            # Not zeros: a test that expects them is told why they prove nothing.
+            nothing=lambda queries, keys: torch.tensor([0.01]),
+            little=lambda queries, keys: 0 * scaled_dot(queries, keys) + 0.01,
+            little_why="It even passes where all scores are 0.01: it looks at the shape alone, or "
+            "it looks at too little. Work out what the scores should be, and compare.",
+        )
     ],
 )

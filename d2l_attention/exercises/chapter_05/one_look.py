@@ -2,9 +2,7 @@
 
 import math
 
-from d2l_attention.exercises.attempt import Attempt
-from d2l_attention.exercises.exercise import Exercise, Wrong
-from d2l_attention.exercises.steps import as_numbers, number
+from d2l_attention.exercises.authoring import Exercise, number
 
 # Exponentials of the scores: row t is the decoder's state s_t, column j the encoder's h_j.
 S_0, S_1, S_2 = (4, 1, 2), (1, 3, 4), (7, 1, 1)
@@ -14,18 +12,6 @@ H = (4, 8, 20)
 def context(exponentials: tuple[int, ...], length: int) -> float:
     visible = exponentials[:length]
     return sum(e * h for e, h in zip(visible, H, strict=False)) / sum(visible)
-
-
-def weights_instead(attempt: Attempt) -> str | None:
-    got = as_numbers(attempt.answer)
-    if got is None or got.numel() == 1:
-        return None
-    if abs(got.sum() - 1) < 0.01:
-        return (
-            "These look like weights. One step is left: the context is the encoder states' "
-            "average with these weights, one number here."
-        )
-    return "Give one number: the encoder states are single numbers here, and so is the context."
 
 
 MISTAKES = {
@@ -54,7 +40,7 @@ MISTAKES = {
     28.0: "you weighted with the exponentials. Divide by their sum first.",
     28 / 3: "you divided by the number of columns. Divide by the sum of the exponentials.",
     14.0: "you divided by the number of words. Divide by the sum of the exponentials.",
-    8.0: "that is h_2 alone. A score of 0 is not a weight of 0: take the exponentials first.",
+    8.0: "that is h_2 itself. A score of 0 is not a weight of 0: take the exponentials first.",
     6.0: "that is the plain mean of the two words. Their scores differ, so their weights do.",
     5.0: "the two weights are swapped: the word with the larger score gets more.",
     4 / 12 + 24 / 5: (
@@ -63,16 +49,14 @@ MISTAKES = {
     ),
     8 * math.log(3): "you used the scores as weights. Take their exponentials, then divide.",
 }
+ONE_NUMBER = (
+    "Give one number: the encoder states are single numbers here, and so is the context. If yours "
+    "are the weights, one step is left: the encoder states' average with these weights."
+)
 
 look_by_hand = Exercise(
     id="5.1",
     title="One look at the source",
-    task=(
-        "The encoder's states are single numbers: h_1 = 4, h_2 = 8, and h_3 = 20, which is "
-        "padding: the length is 2. The decoder's state s_0 scores them ln 4, 0, ln 2; s_1 scores "
-        "them 0, ln 3, ln 4; s_2 scores them ln 7, 0, 0. Work out the context c_2 that goes into "
-        "the decoder's second step, and give it as a number."
-    ),
     difficulty="easy",
     minutes=4,
     hints=[
@@ -88,26 +72,5 @@ look_by_hand = Exercise(
         "their exponentials are 1 and 3, the weights 1/4 and 3/4. So c_2 = 1 + 6. The padding is "
         "missing above the fraction and below it, although s_1 likes it best."
     ),
-    steps=[weights_instead, number(7.0, tolerance=0.01, mistakes=MISTAKES)],
-    wrong=[
-        Wrong(4.5, "you asked with s_2, which"),
-        Wrong(56 / 9, "two slips. You asked with s_2"),
-        Wrong(4.8, "one step late"),
-        Wrong(9.14, "two slips. You asked with s_0"),
-        Wrong(13.5, "the padding answers as well"),
-        Wrong(3.5, "still stands in the sum that you divide by"),
-        Wrong(9.6, "you gave the padding the score 0"),
-        Wrong(28, "weighted with the exponentials"),
-        Wrong(8, "not a weight of 0"),
-        Wrong(5, "swapped"),
-        Wrong(6, "the plain mean of the two words"),
-        Wrong(5.13, "along its row"),
-        Wrong(9.33, "the number of columns"),
-        Wrong(14, "the number of words"),
-        Wrong(8.79, "the scores as weights"),
-        Wrong([0.25, 0.75], "These look like weights"),
-        Wrong([1, 6], "Give one number"),
-        Wrong("7", "Give a number"),
-        Wrong(7.5, "too large"),
-    ],
+    steps=[number(7.0, tolerance=0.01, mistakes=MISTAKES, counts={2: ONE_NUMBER, 3: ONE_NUMBER})],
 )

@@ -1,23 +1,29 @@
 """5.4: what the decoder reads and what it is to say, and a loss over the real words."""
 
-from typing import Any
-
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.exercises.attempt import Attempt, Raised
-from d2l_attention.exercises.chapter_05 import forcing_mistakes as mistakes
-from d2l_attention.exercises.chapter_05 import forcing_readings as readings
-from d2l_attention.exercises.chapter_05.toys import BagOfWords
-from d2l_attention.exercises.compare import form_differs, value_differs
-from d2l_attention.exercises.exercise import Exercise, Wrong
-from d2l_attention.exercises.helpers import none_of
-from d2l_attention.exercises.show import show
-from d2l_attention.exercises.steps import agrees, explains, holds, like
-from d2l_attention.models.seq2seq import sequence_loss
+from d2l_attention.exercises.authoring import (
+    Attempt,
+    Case,
+    Exercise,
+    Mistake,
+    alike,
+    instead_of,
+    normal,
+)
 
 
-def teacher_forcing_loss(decoder, targets, lens, bos): ...
+def teacher_forcing_loss(decoder, targets, lens, bos):
+    """Mean cross-entropy over the real words, a tensor of shape ().
+
+    `targets` (B, T) is what the decoder is to say, `lens` (B,) counts each sentence's words;
+    `decoder(tokens)` reads (B, T) tokens and gives logits (B, T, N).
+
+    A decoder whose logits are all 0, over N = 8 words, has the loss ln 8 = 2.079.
+    """
+    ...
 
 
 def teacher_forcing_loss_solution(decoder, targets, lens, bos):
@@ -25,163 +31,76 @@ def teacher_forcing_loss_solution(decoder, targets, lens, bos):
     # Step t reads the word before it and is to say word t.
     logits = decoder(torch.cat((start, targets[:, :-1]), dim=1))
     real = torch.arange(targets.shape[1]) < lens[:, None]
-    return torch.nn.functional.cross_entropy(logits[real], targets[real])
+    return F.cross_entropy(logits[real], targets[real])
 
 
-def tokens_to_read(targets: Tensor, bos: int) -> Tensor:
-    return torch.cat((torch.full_like(targets[:, :1], bos), targets[:, :-1]), dim=1)
+class BagOfWords:
+    """A decoder: what it says next depends on all the words that it has read."""
+
+    __name__ = "decoder"
+
+    def __init__(self, table: Tensor):
+        self.table = table  # (N, N): what each word that was read says about the next
+
+    def __call__(self, tokens: Tensor) -> Tensor:
+        return self.table[tokens].cumsum(dim=1)
 
 
-def package_loss(decoder, targets: Tensor, lens: Tensor, bos: int) -> Tensor:
-    return sequence_loss(decoder(tokens_to_read(targets, bos)), targets, lens)
+def case(seed: int, words: int, targets: list, lens: list[int], bos: int) -> tuple:
+    decoder = BagOfWords(*normal(seed, (words, words)))
+    return decoder, torch.tensor(targets), torch.tensor(lens), bos
 
 
-def a_decoder(seed: int, words: int) -> BagOfWords:
-    generator = torch.Generator().manual_seed(seed)
-    return BagOfWords(torch.randn(words, words, generator=generator))
+def says_itself(decoder: BagOfWords, tokens: Tensor, T: int) -> Tensor:
+    for _ in range(T):
+        logits = decoder(tokens)
+        tokens = torch.cat((tokens, logits[:, -1:].argmax(dim=-1)), dim=1)
+    return logits
 
 
-# (decoder, targets, lens, bos), with <eos> = 2 and padding 0 at first.
-ONE = (a_decoder(0, 8), torch.tensor([[5, 7, 2]]), torch.tensor([3]), 1)
-PADDED = (a_decoder(1, 8), torch.tensor([[5, 7, 6, 2], [3, 2, 0, 0]]), torch.tensor([4, 2]), 1)
+# <eos> = 2 and padding 0 at first.
+ONE = case(0, 8, [[5, 7, 2]], [3], 1)
+PADDED = case(1, 8, [[5, 7, 6, 2], [3, 2, 0, 0]], [4, 2], 1)
 # <eos> = 4, which fills the padding as well, and 0 is a word.
-PADDED_WITH_EOS = (
-    a_decoder(2, 7),
-    torch.tensor([[4, 4, 4], [6, 0, 4], [5, 4, 4]]),
-    torch.tensor([1, 3, 2]),
-    3,
-)
-LONGER_THAN_ANY = (
-    a_decoder(3, 5),
-    torch.tensor([[4, 2, 1, 1, 1], [3, 4, 2, 1, 1]]),
-    torch.tensor([2, 3]),
-    0,
-)
+EOS_AS_PADDING = case(2, 7, [[4, 4, 4], [6, 0, 4], [5, 4, 4]], [1, 3, 2], 3)
+LONGER_THAN_ANY = case(3, 5, [[4, 2, 1, 1, 1], [3, 4, 2, 1, 1]], [2, 3], 0)
 # As many sentences as words as numbers: axes can be mixed up.
-SQUARE = (
-    a_decoder(4, 4),
-    torch.tensor([[3, 2, 0, 0], [3, 1, 3, 2], [2, 1, 1, 1], [0, 3, 2, 3]]),
-    torch.tensor([2, 4, 1, 3]),
-    1,
-)
-CASES = [ONE, PADDED, PADDED_WITH_EOS, LONGER_THAN_ANY, SQUARE]
+SQUARE = case(4, 4, [[3, 2, 0, 0], [3, 1, 3, 2], [2, 1, 1, 1], [0, 3, 2, 3]], [2, 4, 1, 3], 1)
 
 
-def what_it_read(attempt: Attempt) -> str | None:
-    """Where the loss is wrong: is it because of what the decoder was given to read?"""
-    for decoder, targets, lens, bos in (ONE, PADDED, PADDED_WITH_EOS):
-        watched = BagOfWords(decoder.table)
-        try:
-            result = attempt(watched, targets, lens, bos)
-        except Raised:
-            if not watched.read:
-                return None  # the next step tells
-            result = None  # maybe because of what was read
-        right = package_loss(decoder, targets, lens, bos)
-        if not (form_differs(result, right) or value_differs(result, right, 1e-5)):
-            continue
-        if found := wrong_reading(watched.read, targets, bos):
-            case = attempt.case((watched, targets, lens, bos))
-            return f"{found} Smallest case that shows it: {case}."
-    return None
-
-
-def wrong_reading(read: list[Tensor], targets: Tensor, bos: int) -> str | None:
-    if not read:
-        return "Your function never calls `decoder`. Its logits are what the loss is made of."
-    if len(read) > 1:
-        return read_in_parts(read, tokens_to_read(targets, bos))
-    tokens, right = read[0], tokens_to_read(targets, bos)
-    if torch.equal(tokens, right):
-        return None
-    for mistake, why in readings.READINGS.items():
-        if torch.equal(tokens, mistake(targets, bos)):
-            return f"Your decoder reads {show(tokens)}. {why}"
-    if tokens.shape == right.shape and torch.equal(tokens[:, 1:], right[:, 1:]):
-        return f"Your decoder reads {show(tokens)}. What it reads first is `bos`, {bos}."
-    return None
-
-
-def read_in_parts(read: list[Tensor], right: Tensor) -> str | None:
-    if len(read) == right.shape[1] and all(part.shape[1:] == (1,) for part in read):
-        return (
-            "You call `decoder` once a word, with that word alone, so it forgets what came before. "
-            "It takes all (B, T) words at once."
-        )
-    if read[-1].shape == right.shape and not torch.equal(read[-1], right):
-        return (
-            f"In the end your decoder has read {show(read[-1])}: words that it said itself. "
-            f"Teacher forcing gives it the right ones, {show(right)}, whatever it says."
-        )
-    return None
-
-
-def one_number(result: Any, *_: Any) -> str | None:
-    if isinstance(result, float):
-        return (
-            f"Your function returns the Python number {show(result)}. It has no gradient, so "
-            "nothing could learn from it. Return a tensor."
-        )
-    if isinstance(result, Tensor) and result.ndim:
-        return (
-            f"Your result has shape {tuple(result.shape)}. One number for the whole batch is asked "
-            "for, shape ()."
-        )
-    if isinstance(result, Tensor) and result < 0:
-        return f"Your loss is {show(result)}. A cross-entropy is never negative: a sign is missing."
-    return None
-
-
-ERRORS = {
-    "Expected target size": (
-        "`cross_entropy` wants the N scores of (B, T, N) logits on axis 1. Flatten both, pick the "
-        "real words, or transpose."
-    ),
-    "batch_size": (
-        "`cross_entropy` wants the N scores on axis 1, and as many rows as labels. Flatten both, "
-        "or pick the same places of both."
-    ),
-    "must match the size": (
-        "Two of your tensors do not line up. Positions (T,) and lengths (B,): one of them has to "
-        "become a column. Logits for T + 1 words and T labels: one word is too many."
-    ),
-    "mask": "The mask has to have the shape of what it picks from, (B, T).",
-}
-
-
-def gradients(attempt: Attempt) -> str | None:
+def gradient(attempt: Attempt) -> str | None:
     decoder, *rest = PADDED
-    leaf = decoder.table.clone().requires_grad_()
-    result = attempt(BagOfWords(leaf), *rest)
-    if result.requires_grad:
-        return None
+    table = decoder.table.clone().requires_grad_()
+    right, got = (
+        loss(BagOfWords(table), *rest) for loss in (teacher_forcing_loss_solution, attempt)
+    )
+    if got.requires_grad:
+        wanted, found = (torch.autograd.grad(loss, table)[0] for loss in (right, got))
+        if alike(found, wanted, 1e-3):
+            return None
     return (
-        "The number is right, but no gradient reaches the decoder, so it could not learn. "
-        "`.item()`, `.detach()`, `torch.tensor(...)` and `no_grad` cut it off."
+        "The number is right, but no gradient reaches the decoder, or not all of it, so it could "
+        "not learn. `.item()`, `.detach()`, `torch.tensor(...)` and `no_grad` cut it off."
     )
 
+
+READ = "torch.cat((start, targets[:, :-1]), dim=1)"
+REAL = "torch.arange(targets.shape[1]) < lens[:, None]"
+SPOKEN, LOSS = "logits[real], targets[real]", "F.cross_entropy(logits[real], targets[real])"
+LOSSES = 'F.cross_entropy(logits.mT, targets, reduction="none")'
+TOO_MANY = (
+    "Your decoder reads one word too many: behind the last word of `targets` nothing is to be said."
+)
+BY_NUMBER = (
+    "You know the padding by its numbers, and here they are others: 0 is a word, <eos> is 4 and "
+    "fills the padding, too. A sentence ends where the lengths say it ends."
+)
 
 write_teacher_forcing = Exercise(
     id="5.4",
     title="Teacher forcing and its loss",
-    task=(
-        "Complete `teacher_forcing_loss(decoder, targets, lens, bos)`. `targets` (B, T) holds the "
-        "numbers of the words that the decoder is to say, each sentence with its <eos> and then "
-        "padding, which may be any word's number; `lens` (B,) counts words and <eos>: a batch's "
-        "`tgt_out` and `tgt_lens`. `decoder(tokens)` takes what it reads, (B, T), and returns "
-        "logits (B, T, N). Return the mean cross-entropy over the real words, <eos> included: a "
-        "tensor of shape ()."
-    ),
     difficulty="medium",
     minutes=10,
-    hints=[
-        "Write two rows below each other for the sentence 5 7 <eos>: what the decoder reads at "
-        "each step, and what it is to say. What does it read first?",
-        "Both rows are T long. One of them is `targets`; the other is `bos` and all but the last "
-        "column of `targets`.",
-        "`logits[real]` and `targets[real]`, with a boolean (B, T), hold the real words of all "
-        "sentences, one row a word. `cross_entropy` averages over rows.",
-    ],
     stub=teacher_forcing_loss,
     solution=teacher_forcing_loss_solution,
     explanation=(
@@ -190,53 +109,120 @@ write_teacher_forcing = Exercise(
         "is teacher forcing. Picking the real places leaves the padding out above the fraction "
         "and below it, whatever number fills it, and every word weighs the same."
     ),
-    steps=[
-        what_it_read,
-        explains(ERRORS, [ONE, PADDED]),
-        holds(one_number, [ONE, PADDED]),
-        like(package_loss, [ONE, PADDED]),
-        none_of(mistakes.SEEN_WITH_ONE, ONE),
-        none_of(mistakes.SEEN_WITH_PADDING, PADDED),
-        agrees(package_loss, [ONE, PADDED]),
-        none_of(mistakes.SEEN_WITH_OTHER_PADDING, PADDED_WITH_EOS),
-        agrees(package_loss, CASES),
-        gradients,
+    hints=[
+        "Write two rows below each other for the sentence 5 7 <eos>: what the decoder reads at "
+        "each step, and what it is to say. What does it read first?",
+        "Both rows are T long. One of them is `targets`; the other is `bos` and all but the last "
+        "column of `targets`.",
+        "`logits[real]` and `targets[real]`, with a boolean (B, T), hold the real words of all "
+        "sentences, one row a word. `cross_entropy` averages over rows.",
     ],
-    wrong=[
-        Wrong(readings.reads_the_answers, "it learns to copy"),
-        Wrong(mistakes.padding_in_the_loss, "The padding is in your loss"),
-        Wrong(mistakes.padding_below_only, "it still counts below the fraction"),
-        Wrong(mistakes.mean_of_sentences, "the mean of the sentences' means"),
-        Wrong(mistakes.sum_over_sentences, "You divide by the number of sentences"),
-        Wrong(mistakes.sum_only, "Divide by their number"),
-        Wrong(readings.reads_without_bos, "no step asks for the first word"),
-        Wrong(readings.reads_ahead, "the word after"),
-        Wrong(readings.reads_bos_only, "nothing but `bos`"),
-        Wrong(readings.reads_one_word_too_many, "one word too many"),
-        Wrong(readings.reads_its_own_words, "words that it said itself"),
-        Wrong(readings.one_word_a_call, "it forgets what came before"),
-        Wrong(readings.rolls, "has come to the front"),
-        Wrong(readings.writes_bos_over_the_first, "the others have not moved"),
-        Wrong(readings.bos_is_1, "first is `bos`, 3"),
-        Wrong(readings.one_logit_too_many, "one word too many"),
-        Wrong(readings.never_asks, "never calls `decoder`"),
-        Wrong(mistakes.labels_shifted_as_well, "shifted once more"),
-        Wrong(mistakes.labels_are_what_was_read, "the words that it has just read"),
-        Wrong(mistakes.without_eos, "<eos> is missing"),
-        Wrong(mistakes.one_too_many, "one place too many"),
-        Wrong(mistakes.viewed, "`view` and `reshape`"),
-        Wrong(mistakes.softmax_twice, "takes logits"),
-        Wrong(mistakes.softmax_over_time, "over the T steps"),
-        Wrong(mistakes.probabilities, "the logarithm is missing"),
-        Wrong(mistakes.sign_forgotten, "never negative"),
-        Wrong(mistakes.mask_turned_over, "Your mask is turned over"),
-        Wrong(mistakes.zero_is_padding, "where the lengths say it ends"),
-        Wrong(mistakes.up_to_the_first_2, "where the lengths say it ends"),
-        Wrong(mistakes.not_transposed, "on axis 1"),
-        Wrong(mistakes.lens_not_in_a_column, "has to become a column"),
-        Wrong(mistakes.one_loss_a_word, "One number for the whole batch"),
-        Wrong(mistakes.python_number, "It has no gradient"),
-        Wrong(mistakes.without_gradient, "no gradient reaches the decoder"),
-        Wrong(mistakes.written_into_the_targets, "changes its input: `targets`"),
+    cases=[Case(ONE), Case(PADDED), Case(EOS_AS_PADDING), Case(LONGER_THAN_ANY), Case(SQUARE)],
+    mistakes=[
+        *instead_of(
+            READ,
+            {
+                "targets": "Your decoder reads what it is to say. It reads word t and is asked for "
+                "word t: it learns to copy. Let it read the word before, and `bos` first of all.",
+                "torch.cat((targets[:, 1:], start), dim=1)": "At step t it reads the word after "
+                "the one that it is to say. In use no such word exists yet: shift the other way, "
+                "`bos` first.",
+                "start.expand_as(targets)": "Your decoder reads nothing but `bos`. With teacher "
+                "forcing it reads, at each step, the right word before it.",
+                "torch.cat((start, targets), dim=1)": TOO_MANY,
+                "targets.roll(1, dims=1)": "In what your decoder reads, the last word has come to "
+                "the front, where `bos` belongs.",
+                "torch.cat((start, targets[:, 1:]), dim=1)": "`bos` stands in the place of the "
+                "first word, and the others have not moved: the decoder still reads what it is to "
+                "say.",
+            },
+        ),
+        *instead_of(
+            f"decoder({READ})",
+            {
+                "decoder(torch.cat((start, targets), dim=1))[:, 1:]": TOO_MANY,
+                "says_itself(decoder, start, targets.shape[1])": "Your decoder reads words that it "
+                "said itself. Teacher forcing gives it the right ones, whatever it says.",
+                f"torch.cat([decoder(word) for word in {READ}.split(1, dim=1)], dim=1)": "You "
+                "call `decoder` once a word, with that word only, so it forgets what came before. "
+                "It takes all (B, T) words at once.",
+            },
+        ),
+        Mistake(
+            {
+                READ: "targets[:, :-1]",
+                REAL: "torch.arange(targets.shape[1] - 1) < lens[:, None] - 1",
+                SPOKEN: "logits[real], targets[:, 1:][real]",
+            },
+            "Without `bos` no step asks for the first word of a sentence, so the decoder never "
+            "learns to begin.",
+        ),
+        Mistake(
+            {
+                REAL: "torch.arange(targets.shape[1] - 1) < lens[:, None] - 1",
+                SPOKEN: "logits[:, :-1][real], targets[:, 1:][real]",
+            },
+            "What is to be said is shifted once more: step 0 reads `bos` and is asked for word 1. "
+            "What is read is shifted; what is said is `targets` as it stands.",
+        ),
+        *instead_of(
+            SPOKEN,
+            {
+                f"logits[real], {READ}[real]": "You ask the decoder for the words that it has just "
+                "read. What it is to say is `targets`.",
+                "logits[~real], targets[~real]": "Your mask is turned over: it shows padding.",
+                "logits[real].softmax(dim=-1), targets[real]": "`cross_entropy` takes logits and "
+                "does the softmax itself; you gave it probabilities.",
+            },
+        ),
+        *instead_of(
+            LOSS,
+            {
+                f"-{LOSS}": "A cross-entropy is never negative: a sign is missing.",
+                "F.cross_entropy(logits.reshape(len(targets), -1, targets.shape[1]), targets, "
+                "reduction='none')[real].mean()": "The numbers of your logits are mixed up: `view` "
+                "and `reshape` cut (B, T, N) anew, they do not swap axes. `transpose(1, 2)` does.",
+                "F.nll_loss(logits.log_softmax(dim=1)[real], targets[real])": "Your softmax runs "
+                "over the T steps. At each step the N words of the vocabulary compete: the last "
+                "axis.",
+                "1 + F.nll_loss(logits.softmax(dim=-1)[real], targets[real])": "You take 1 minus "
+                "the probability of the right word: the logarithm is missing.",
+                f"{LOSSES}.mean()": "The padding is in your loss: 8 places count, and 6 of them "
+                "are words. The decoder would learn to say padding.",
+                f"({LOSSES} * real).mean()": "The padding's losses are 0, but it still counts "
+                "below the fraction: there are 6 words, not 8.",
+                f"(({LOSSES} * real).sum(dim=1) / lens).mean()": "That is the mean of the "
+                "sentences' means: a word of the short sentence weighs twice as much as one of the "
+                "long. Every word should weigh the same.",
+                f"{LOSSES}[real].sum()": "That is the sum over the words. Divide by their number.",
+                f"{LOSSES}[real].sum() / len(lens)": "You divide by the number of sentences, not "
+                "by that of the words.",
+            },
+        ),
+        *instead_of(
+            REAL,
+            {
+                REAL.replace("<", "<="): "In the short sentence one place too many counts: length "
+                "2 means places 0 and 1.",
+                f"{REAL} - 1": "<eos> is missing in your loss, so the decoder never learns to end. "
+                "`lens` counts it already.",
+                "targets != 0": BY_NUMBER,
+                "(targets == 2).cumsum(dim=1) == (targets == 2)": BY_NUMBER,
+            },
+        ),
+        Mistake(
+            {"[:, :1], bos)": "[:, :1], 1)"},
+            "What your decoder reads first is `bos`, 3 here, and not always 1.",
+        ),
     ],
+    shapes={None: "One number for the whole batch is asked for."},
+    errors={
+        "Expected target size": "`cross_entropy` wants the N scores of (B, T, N) logits on axis 1. "
+        "Flatten both, pick the real words, or transpose.",
+        "batch_size": "`cross_entropy` wants as many rows of scores as labels.",
+        "must match the size": "Two of your tensors do not line up. Of positions (T,) and lengths "
+        "(B,) one has to become a column.",
+        "mask": "The mask has to have the shape of what it picks from, (B, T).",
+    },
+    steps=[gradient],
 )

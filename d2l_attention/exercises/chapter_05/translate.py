@@ -1,13 +1,12 @@
 """5.6: teacher forcing at test time."""
 
+from collections.abc import Callable
 from typing import Any
 
-from d2l_attention.exercises.attempt import Attempt, Raised
-from d2l_attention.exercises.chapter_05 import translate_mistakes as mistakes
-from d2l_attention.exercises.chapter_05.toys import Reciter
-from d2l_attention.exercises.compare import form_differs, returned
-from d2l_attention.exercises.exercise import Exercise, Wrong
-from d2l_attention.exercises.show import show
+import torch
+from torch import Tensor
+
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, as_numbers, instead_of, show
 
 
 def translate_greedily(decoder, state, reference, bos, eos, max_len):
@@ -29,161 +28,63 @@ def translate_greedily_solution(decoder, state, reference, bos, eos, max_len):
     return words
 
 
-BOS, EOS = 1, 2
-OTHER_BOS, OTHER_EOS = 7, 0
-# What the decoder says, the reference, bos, eos, max_len.
-CASES = [
-    ([5, 7, 6, EOS], [5, 3, 6], BOS, EOS, 9),
-    ([5, 7, EOS], None, BOS, EOS, 9),
-    ([5, 7, 6, 4, EOS], [5, 7], BOS, EOS, 9),
-    ([5, 7, EOS], [5, 7, 6, 4], BOS, EOS, 9),
-    ([EOS], [5], BOS, EOS, 9),
-    ([5, 5, 4, 5, EOS], [5, 5, 4, 5], BOS, EOS, 9),
-    ([5, 7, 6, 4, 3, 5], None, BOS, EOS, 4),
-    ([5, 7, EOS], None, BOS, EOS, 2),
-    ([5, 7, EOS], None, BOS, EOS, 1),
-    ([4, 2, 1, OTHER_EOS], [4, 1], OTHER_BOS, OTHER_EOS, 6),
-]
+LOST, CHATTER, MOST = 8, 9, 30
 
 
-def each_sentence(attempt: Attempt) -> str | None:
-    for said, reference, bos, eos, max_len in CASES:
-        decoder = Reciter(bos, said)
-        inputs = (decoder, 0, reference, bos, eos, max_len)
-        try:
-            result = attempt(*inputs)
-        except Raised as failure:
-            found = wrong_word(decoder, reference, eos)
-            if not found:
-                return f"{reason(failure, inputs)}{failure}"
-        else:
-            found = wrong_sentence(result, inputs)
-        if found:
-            return (
-                f"{found} Smallest case that shows it: {attempt.case(inputs)}, with a decoder "
-                f"that says {show(said)}."
-            )
-    return None
+def translated(translate: Callable, decoder_says, reference, bos, eos, max_len) -> Any:
+    """With a decoder that says its sentence as long as it hears its own last word.
+
+    After `bos` it begins, after another word it says ``LOST``, after its sentence ``CHATTER``.
+    Its state is the number of steps.
+    """
+    script = [bos, *decoder_says, *[CHATTER] * MOST]
+
+    def decoder(token: Any, state: int) -> tuple[Tensor, int]:
+        if state == MOST:
+            raise RuntimeError("the decoder was asked for 30 words and more")
+        word = script[state + 1] if int(token) == script[state] else LOST
+        word = script[1] if int(token) == bos else word
+        logits = torch.full((12,), -2.0)
+        # The second best is near, and all are below 0: only the largest counts.
+        logits[word], logits[(word + 3) % 12] = -0.5, -1.0
+        return logits, state + 1
+
+    return translate(decoder, 0, reference, bos, eos, max_len)
 
 
-def wrong_sentence(result: Any, inputs: tuple) -> str | None:
-    decoder, _, reference, bos, eos, _ = inputs
-    right = translate_greedily_solution(Reciter(bos, decoder.sentence), *inputs[1:])
-    if as_words(result) == right:
+def told(result: Any, *inputs: Any) -> str | None:
+    words = as_numbers(result)
+    if not isinstance(result, list | tuple):
         return None
-    return wrong_word(decoder, reference, eos) or wrong_result(result, right, inputs)
+    if words is None or words.ndim != 1:
+        return f"Return a list of whole numbers, the words; its entry 0 is {show(result[0])}."
+    right = translated(translate_greedily_solution, *inputs)
+    return f"Your translation is {show(result)}; it should be {show(right)}."
 
 
-def as_words(result: Any) -> list[int] | None:
-    """A list, a tuple or a tensor of whole numbers; None for anything else."""
-    try:
-        return [int(word) for word in result]
-    except (TypeError, ValueError, RuntimeError):
-        return None
-
-
-def wrong_word(decoder: Reciter, reference: list[int] | None, eos: int) -> str | None:
-    """The first step, up to <eos>, in which the decoder hears or remembers something wrong."""
-    last = decoder.bos
-    for step, heard in enumerate(decoder.heard):
-        if decoder.states[step] != step:
-            return (
-                f"In step {step + 1} the decoder gets its old state {decoder.states[step]}, not "
-                f"the new state {step}: it forgets what it has said. Each call returns the state "
-                "for the next."
-            )
-        if heard != last:
-            return wrongly_heard(step, heard, last, decoder.bos, reference)
-        last = decoder.said[step]
-        if last == eos:
-            return None
-    return None
-
-
-def wrongly_heard(step: int, heard: int, last: int, bos: int, reference: list[int] | None) -> str:
-    if step == 0:
-        return f"The first token that the decoder hears is {heard}; it begins with `bos`, {bos}."
-    so_far = f"In step {step + 1} the decoder hears {heard}, and it had said {last}."
-    if reference and step <= len(reference) and heard == reference[step - 1]:
-        return (
-            f"{so_far} {heard} is a word of the reference: that is teacher forcing at test time. "
-            "In use nobody has a reference, and a BLEU measured in this way is not that of your "
-            "translations. The decoder has to go on from its own words."
-        )
-    if heard == bos:
-        return f"{so_far} {bos} is `bos`, which starts a sentence and never comes again."
-    return f"{so_far} Greedy means: say the word with the largest logit, and go on from it."
-
-
-def reason(failure: Raised, inputs: tuple) -> str:
-    """Why the student's code raised, where that is known; in front of the error itself."""
-    decoder, _, reference, _, eos, max_len = inputs
-    if Reciter.TOO_MUCH in str(failure.error):
-        if eos in decoder.said:
-            return f"The decoder has said <eos>, {eos}, and your loop goes on. "
-        return (
-            f"Your loop waits for <eos>. A decoder may never say it; `max_len` = {max_len} words "
-            "are enough. "
-        )
-    if reference is None:
-        return "In use there is no reference: here it is None, and your function needs it. "
-    return ""
-
-
-def wrong_result(result: Any, right: list[int], inputs: tuple) -> str:
-    """Where the decoder was treated well: which words were kept, and how many?"""
-    decoder, _, reference, bos, eos, max_len = inputs
-    words = as_words(result)
-    if words is None:
-        if result is None:
-            return form_differs(result, right)
-        if isinstance(result, list):
-            return f"Return a list of whole numbers, the words; its entry 0 is {show(result[0])}."
-        return returned(result, "a list of numbers")
-    if words[:1] == [bos] != right[:1]:
-        return f"Your translation is {show(words)}. It begins with `bos`, which is no word."
-    if words == [*right, eos]:
-        return f"Your translation is {show(words)}. It ends with <eos>, {eos}, which is no word."
-    if len(words) > max_len:
-        return f"Your translation has {len(words)} words, and `max_len` is {max_len}."
-    if len(words) > len(right) and eos in decoder.said:
-        return (
-            f"Your translation is {show(words)}. The decoder had said <eos>, {eos}, after "
-            f"{len(right)} words: what it says behind it is chatter."
-        )
-    if len(words) < len(right) and words == right[: len(words)]:
-        return too_short(words, right, inputs)
-    return f"Your function gives {show(words)}; it should be {show(right)}."
-
-
-def too_short(words: list[int], right: list[int], inputs: tuple) -> str:
-    decoder, _, reference, _, eos, max_len = inputs
-    if reference is not None and len(words) - len(reference) in (0, 1):
-        return (
-            f"Your translation is {show(words)}, and the decoder had more to say. You stop where "
-            "the reference does: its length is a secret as well as its words."
-        )
-    if len(right) == max_len and len(words) == max_len - 1:
-        return f"Your translation is {show(words)}: `max_len` = {max_len} allows one word more."
-    stopped_at = decoder.said[len(words) : len(words) + 1]
-    return (
-        f"Your translation is {show(words)}. You stop where the decoder says {show(stopped_at)}, "
-        f"and `eos` is {eos}."
-    )
-
+FORCED = (
+    "The decoder hears a word of the reference, not the one that it had said: teacher forcing at "
+    "test time. In use nobody has a reference. The decoder has to go on from its own words."
+)
+GREEDY = "Greedy means: say the word with the largest logit, and go on from it."
+LENGTH = "You stop where the reference does: its length is a secret as well as its words."
+REFERENCE = "[bos, *reference][:max_len]"
+GOES_ON = {"30 words": "The decoder has said <eos>, and your loop goes on."}
+NEVER = {"30 words": "Your loop waits for <eos>. It may never come; `max_len` words are enough."}
 
 repair_translate = Exercise(
     id="5.6",
     title="99 BLEU, and nonsense in use",
-    task=(
-        "`translate_greedily(decoder, state, reference, bos, eos, max_len)` gives 99 BLEU on the "
-        "validation set and nonsense in use, where `reference` is None. Repair it. "
-        "`decoder(token, state)` returns the logits (N,) of the next word and the new state; the "
-        "first token is `bos`. Return the most likely words as a list of numbers, without `bos` "
-        "and `eos`, at most `max_len` of them. `reference` must change nothing."
-    ),
     difficulty="medium",
     minutes=12,
+    stub=translate_greedily,
+    solution=translate_greedily_solution,
+    explanation=(
+        "Teacher forcing belongs to training: there the right word is known, and all steps can "
+        "be learned at once. At test time it hides every mistake, since the decoder is put back "
+        "on its path after each word. Now it hears its own words, `eos` and `max_len` end the "
+        "sentence, and nothing of the reference comes in, not even its length."
+    ),
     hints=[
         "Which token does the decoder hear in each step, and who knows that token in use?",
         "What it has just said is what it hears next. The loop can no longer run over the "
@@ -191,37 +92,75 @@ repair_translate = Exercise(
         "Loop `max_len` times; `token` begins as `bos` and becomes the argmax of the logits. "
         "Where it is `eos`, stop before you keep it.",
     ],
-    stub=translate_greedily,
-    solution=translate_greedily_solution,
-    explanation=(
-        "Teacher forcing belongs to training: there the right word is known, and all steps can "
-        "be learned at once. At test time it hides every mistake, since the decoder is put back "
-        "on its way after each word. Now it hears its own words, `eos` and `max_len` end the "
-        "sentence, and nothing of the reference comes in, not even its length."
-    ),
-    steps=[each_sentence],
-    wrong=[
-        Wrong(mistakes.still_forced, "teacher forcing at test time"),
-        Wrong(mistakes.forced_where_there_is_one, "teacher forcing at test time"),
-        Wrong(mistakes.forced_where_it_errs, "teacher forcing at test time"),
-        Wrong(mistakes.as_long_as_the_reference, "your function needs it"),
-        Wrong(mistakes.not_longer_than_the_reference, "its length is a secret"),
-        Wrong(mistakes.goes_on_after_eos, "is chatter"),
-        Wrong(mistakes.waits_for_eos, "Your loop waits for <eos>"),
-        Wrong(mistakes.never_ends, "and your loop goes on"),
-        Wrong(mistakes.keeps_eos, "It ends with <eos>"),
-        Wrong(mistakes.keeps_bos, "It begins with `bos`"),
-        Wrong(mistakes.hears_bos_always, "never comes again"),
-        Wrong(mistakes.state_lost, "it forgets what it has said"),
-        Wrong(mistakes.begins_with_eos, "it begins with `bos`"),
-        Wrong(mistakes.one_word_short, "allows one word more"),
-        Wrong(mistakes.one_word_too_many, "`max_len` is 4"),
-        Wrong(mistakes.samples, "Greedy means"),
-        Wrong(mistakes.least_likely, "Greedy means"),
-        Wrong(mistakes.eos_is_2, "where the decoder says [2]"),
-        Wrong(mistakes.last_word_only, "it should be [5, 7, 6]"),
-        Wrong(mistakes.logits_kept, "Return a list of whole numbers"),
-        Wrong(mistakes.words_in_a_string, "returned a str"),
-        Wrong(mistakes.without_return, "Is the `return` missing?"),
+    cases=[
+        Case(([5, 7, 6, 2], [5, 3, 6], 1, 2, 9), errors=GOES_ON),
+        Case(([5, 7, 2], None, 1, 2, 9)),
+        Case(([5, 7, 6, 4, 2], [5, 7], 1, 2, 9), "Here the reference is shorter."),
+        Case(([5, 7, 2], [5, 7, 6, 4], 1, 2, 9), "Here the reference is longer."),
+        Case(([2], [5], 1, 2, 9), "Here the decoder has nothing to say."),
+        Case(([5, 5, 4, 5, 2], [5, 5, 4, 5], 1, 2, 9), "Here the decoder repeats words."),
+        Case(([5, 7, 6, 4, 3, 5], None, 1, 2, 4), errors=NEVER),
+        Case(([5, 7, 2], None, 1, 2, 2)),
+        Case(([5, 7, 2], None, 1, 2, 1)),
+        Case(([4, 2, 1, 0], [4, 1], 7, 0, 6), "Here `bos` is 7 and `eos` is 0."),
     ],
+    mistakes=[
+        *instead_of(
+            "_ in range(max_len)",
+            {
+                f"token in {REFERENCE}": FORCED,
+                f"token in {REFERENCE} if reference else [bos] * max_len": FORCED,
+                "_ in range(len(reference or [0] * max_len))": LENGTH,
+                "_ in range(1 + len(reference or [0] * max_len))": LENGTH,
+                "_ in range(max_len - 1)": "`max_len` allows one word more than you give.",
+                "_ in range(max_len + 1)": "You give a word too many: `max_len` is 4 here.",
+            },
+        ),
+        Mistake(
+            {"            break\n": "            continue\n"},
+            "The decoder had said <eos>, and you go on: what it says behind it is chatter.",
+        ),
+        Mistake(
+            {
+                "        if": "        words.append(token)\n        if",
+                "break\n        words.append(token)": "break",
+            },
+            "Your translation has a word too many. It ends with <eos>, which is no word.",
+        ),
+        *instead_of(
+            "words, token = [], bos",
+            {
+                "words, token = [bos], bos": "It begins with `bos`, which is no word.",
+                "words, token = [], eos": "The first token that the decoder hears is `eos`; it "
+                "begins with `bos`.",
+            },
+        ),
+        *instead_of(
+            "logits, state = decoder(token, state)",
+            {
+                "logits, state = decoder(bos, state)": "The decoder hears `bos` in every step, "
+                "which starts a sentence and never comes again.",
+                "logits, _ = decoder(token, state)": "The decoder gets its old state in every "
+                "step: it forgets what it has said. Each call returns the state for the next.",
+            },
+        ),
+        *instead_of(
+            "logits.argmax().item()",
+            {
+                "torch.multinomial(logits.softmax(dim=0), 1).item()": f"You sample. {GREEDY}",
+                "logits.argmin().item()": f"You take the smallest logit. {GREEDY}",
+            },
+        ),
+        Mistake(
+            {"token == eos": "token == 2"},
+            "You stop where the decoder says 2, and `eos` is 0 here.",
+        ),
+    ],
+    shapes=told,
+    errors={
+        "NoneType": "In use there is no reference: here it is None, and your function needs it.",
+        "30 words": "Your loop goes on without end: <eos> and `max_len` end a sentence.",
+    },
+    rules=[told],
+    run=translated,
 )

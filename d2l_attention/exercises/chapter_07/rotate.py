@@ -5,109 +5,105 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from d2l_attention import RotaryEncoding
-from d2l_attention.exercises.attempt import Attempt
-from d2l_attention.exercises.chapter_07 import rotate_mistakes as mistakes
-from d2l_attention.exercises.exercise import Exercise, Wrong
-from d2l_attention.exercises.helpers import because, none_of, normal
-from d2l_attention.exercises.steps import agrees, explains, holds, like
+from d2l_attention.exercises.authoring import (
+    Case,
+    Exercise,
+    Mistake,
+    gradients_flow,
+    in_dtype,
+    instead_of,
+    normal,
+)
 
 
-def rotate(X, offset): ...
+def rotate(X, offset):
+    """Turn each pair of columns by the angle of its position: (B, H, n, d) -> (B, H, n, d).
+
+    One head with two tokens, [[[[1, 0], [1, 0]]]], and offset 0 give
+    [[[[1, 0], [0.540, 0.841]]]].
+    """
+    ...
 
 
 def rotate_solution(X, offset):
     n, d = X.shape[-2:]
-    frequencies = 10000 ** (-torch.arange(0, d, 2) / d)
-    angles = torch.arange(offset, offset + n)[:, None] * frequencies  # (n, d / 2)
-    cos, sin = angles.cos().to(X.dtype), angles.sin().to(X.dtype)
+    # In float64: far positions need its digits.
+    frequencies = 10000 ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+    angles = torch.arange(offset, offset + n)[:, None] * frequencies
+    cos, sin = angles.cos().to(X.dtype), angles.sin().to(X.dtype)  # (n, d / 2)
     first, second = X[..., 0::2], X[..., 1::2]
     turned = first * cos - second * sin, first * sin + second * cos
     return torch.stack(turned, dim=-1).flatten(start_dim=-2)
 
 
-def package(X: Tensor, offset: int) -> Tensor:
-    return RotaryEncoding(X.shape[-1]).rotate(X, offset=offset)
-
-
-ROWS = [[[[1.0, 2, 3, 4], [2, 0, 0, 1], [1, -1, 3, 2]]]]  # one sentence, one head, three tokens
-SMALL = (torch.tensor(ROWS), 0)
-FROM_5 = (torch.tensor(ROWS), 5)
-HEADS = [
-    (torch.tensor([[[[1.0, 0]], [[1, 0]]]]), 0),  # two heads, one token: at position 0
-    (torch.tensor([[[[1.0, 0], [1, 0]], [[1, 0], [1, 0]]]]), 0),
-    (torch.tensor([[[[1.0, 0]]], [[[1, 0]]]]), 0),  # two sentences
-]
-RANDOM = [
-    (*normal(seed, shape), offset)
-    for seed, (shape, offset) in enumerate(
-        [((2, 3, 5, 6), 0), ((3, 3, 3, 6), 2), ((1, 2, 1, 10), 40), ((2, 2, 2, 2), 1)]
-    )
-]
-EMPTY = [(torch.zeros(2, 3, 0, 4), 0), (torch.zeros(0, 3, 2, 4), 1)]
-DOUBLE = [(X.double(), offset) for X, offset in RANDOM[:2]]
-
-ERRORS = {
-    "must match the size of tensor": (
-        "Two shapes do not line up. d columns are d / 2 pairs, so there are (n, d / 2) angles: "
-        "they meet `X[..., 0::2]`, or they stand twice, for both columns of a pair."
-    ),
-}
-
-
-def pairs_in_their_columns(result: Any, X: Tensor, offset: int) -> str | None:
-    *axes, d = X.shape
-    if not isinstance(result, Tensor) or result.shape != (*axes, d // 2, 2):
-        return None
-    return (
-        f"Your result has shape {tuple(result.shape)}: pairs have an axis of their own. Join the "
-        "last two axes to d columns."
-    )
+POSITIONS = "torch.arange(offset, offset + n)"
+ANGLES = f"{POSITIONS}[:, None] * frequencies"
+EXPONENTS = "-torch.arange(0, d, 2, dtype=torch.float64) / d"
+PAIRS, JOIN = "X[..., 0::2], X[..., 1::2]", "torch.stack(turned, dim=-1).flatten(start_dim=-2)"
+FIRST, SECOND = "first * cos - second * sin", "first * sin + second * cos"
+IN_HALVES = Mistake(
+    {PAIRS: "X.chunk(2, dim=-1)", JOIN: "torch.cat(turned, dim=-1)"},
+    "You pair column j with column j + d/2. Some libraries do; here, as in the paper, a pair is "
+    "two neighbours, columns 2j and 2j + 1.",
+)
+BACKWARDS = Mistake(
+    {FIRST: "first * cos + second * sin", SECOND: "second * cos - first * sin"},
+    "You turn the other way: by the angle t a pair (1, 0) becomes (cos t, sin t). Which of the two "
+    "sines has the minus?",
+)
 
 
 def lengths_stay(result: Tensor, X: Tensor, offset: int) -> str | None:
-    before, after = X.norm(dim=-1), result.detach().norm(dim=-1)
-    if torch.allclose(before, after, atol=1e-3):
+    before, after = X.norm(dim=-1), result.norm(dim=-1)
+    changed = (before - after).abs() > 1e-3
+    if not changed.any():
         return None
-    place = tuple(((before - after).abs() > 1e-3).nonzero()[0].tolist())
+    place = tuple(changed.nonzero()[0].tolist())
     return (
         f"A turn keeps the length of a vector. Token {place[2]} was {before[place]:.3g} long and "
         f"is {after[place]:.3g} long now."
     )
 
 
-def each_head_alike(result: Tensor, X: Tensor, offset: int) -> str | None:
-    right = package(X, offset)
-    if torch.allclose(result, right, atol=1e-4):
-        return None
-    sentence, head, token, _ = ((result - right).abs() > 1e-4).nonzero()[0].tolist()
+def each_head_alike(result: Tensor, X: Tensor, offset: int) -> str:
+    wrong = ~torch.isclose(result, rotate_solution(X, offset), atol=1e-4)
+    sentence, head, token, _ = wrong.nonzero()[0].tolist()
     return (
-        f"With one sentence and one head your function is right. Here token {token} of head {head} "
-        f"of sentence {sentence} turns by another angle than in the first. Positions run along "
-        "axis 2 alone: every head of every sentence begins at `offset`."
+        f"Here token {token} of head {head} of sentence {sentence} turns by another angle than in "
+        "the first. Positions run along axis 2: every head of every sentence begins at `offset`."
     )
 
 
-def gradient_comes_through(attempt: Attempt) -> str | None:
-    if attempt(SMALL[0].clone().requires_grad_(), 0).requires_grad:
-        return None
-    return (
-        "The numbers are right, but no gradient reaches X, so W_q and W_k could not learn. "
-        "`.detach()`, `.tolist()` and `torch.tensor(...)` cut it off."
-    )
+def shapes(result: Any, X: Tensor, offset: int) -> dict:
+    *axes, d = X.shape
+    return {
+        (*axes, d // 2, 2): "Your pairs have an axis of their own. Join the last two axes.",
+        (*axes[:2], 0, d): TABLE[""],
+        (*axes, d): "(B, H, n, d)",
+    }
 
+
+ROWS = [[[[1.0, 2, 3, 4], [2, 0, 0, 1], [1, -1, 3, 2]]]]  # one sentence, one head, three tokens
+UNITS = torch.tensor([1.0, 0])
+OFFSET = "With offset 0 your function is right, with another one it is not."
+ONE_HEAD = "With one sentence and one head your function is right."
+OTHER_SIZES = "For small cases your function is right, for this one it is not."
+FAR = "Far from the start your function is not right."
+TABLE = {"": "Is there a table of angles that ends too early?"}
 
 write_rotate = Exercise(
     id="7.4",
     title="Turn the pairs",
-    task=(
-        "Complete `rotate(X, offset)`, the rotary encoding of queries or keys X (B, H, n, d), d "
-        "even. The first token of each head stands at position `offset`. Columns 2j and 2j + 1 "
-        "are a pair (a, b), and at position p it becomes (a cos t - b sin t, a sin t + b cos t) "
-        "with t = p / 10000^(2j/d). Shape and dtype stay."
-    ),
     difficulty="medium",
     minutes=12,
+    stub=rotate,
+    solution=rotate_solution,
+    explanation=(
+        "Each pair is a point in a plane, and its position turns it. The dot product of a query "
+        "turned by i and a key turned by k depends only on i - k, so nothing has to be learned "
+        "about places. A turn keeps lengths: no score grows because a token stands far away. As "
+        "complex numbers it is one product: (a + ib) times e^(it)."
+    ),
     hints=[
         "One pair first: d = 2, tokens (1, 0), (1, 0). At position 0 nothing turns, at position 1 "
         "it becomes (cos 1, sin 1).",
@@ -116,66 +112,93 @@ write_rotate = Exercise(
         "`torch.stack((first, second), dim=-1)` is (B, H, n, d / 2, 2), with pairs side by side. "
         "`.flatten(start_dim=-2)` puts them back into d columns.",
     ],
-    stub=rotate,
-    solution=rotate_solution,
-    explanation=(
-        "Each pair is a point in a plane, and its position turns it. The dot product of a query "
-        "turned by i and a key turned by k knows i - k alone, so nothing has to be learned about "
-        "places. A turn keeps lengths: no score grows because a token stands far away. As "
-        "complex numbers it is one product: (a + ib) times e^(it)."
-    ),
-    steps=[
-        explains(ERRORS, [SMALL]),
-        holds(pairs_in_their_columns, [SMALL]),
-        like(package, [SMALL]),
-        none_of(mistakes.MISTAKES, SMALL),
-        holds(lengths_stay, [SMALL]),
-        agrees(package, [SMALL], tolerance=1e-4),
-        none_of(mistakes.WITH_OFFSET, FROM_5),
-        because(
-            "With offset 0 your function is right, with another one it is not.",
-            agrees(package, [FROM_5], tolerance=1e-4),
+    cases=[
+        Case((torch.tensor(ROWS), 0), rules=[lengths_stay]),
+        Case((torch.tensor(ROWS), 5), OFFSET),
+        Case((UNITS.repeat(1, 2, 2, 1), 0), ONE_HEAD, rules=[each_head_alike]),
+        Case((UNITS.repeat(2, 1, 1, 1), 0), ONE_HEAD, rules=[each_head_alike]),
+        *(
+            Case((*normal(d, (*sizes, d)), 2), OTHER_SIZES)
+            for *sizes, d in [(2, 3, 5, 6), (3, 3, 3, 8), (2, 2, 2, 2), (1, 5, 4, 10)]
         ),
-        because(
-            "With one sentence and one head your function is right.",
-            like(package, HEADS),
+        Case((*normal(0, (1, 2, 3, 10)), 60), FAR, errors=TABLE, tolerance=1e-4),
+        Case((*normal(1, (2, 1, 1, 6)), 6000), FAR, errors=TABLE, tolerance=2e-3),
+        Case(in_dtype((*normal(2, (2, 3, 5, 6)), 2), torch.float64)),
+        Case(in_dtype((*normal(3, (2, 3, 5, 6)), 2), torch.float16)),
+    ],
+    mistakes=[
+        Mistake(
+            {"X.shape[-2:]": "X.shape[1], X.shape[-1]"},
+            "Nothing turns, although three tokens stand at three positions. Tokens are on axis 2, "
+            "`X.shape[-2]`. On axis 1 are the heads: here there is one, at position 0.",
         ),
-        holds(each_head_alike, HEADS),
-        agrees(package, RANDOM, tolerance=1e-4),
-        agrees(package, EMPTY),
-        agrees(package, DOUBLE, tolerance=1e-4),
-        gradient_comes_through,
+        IN_HALVES,
+        BACKWARDS,
+        Mistake(
+            {JOIN: "torch.cat(turned, dim=-1)"},
+            "The numbers are right, but in the wrong columns: first all first halves of the pairs, "
+            "then all second ones. A pair goes back to the columns that it came from.",
+        ),
+        Mistake(
+            {PAIRS: "X.chunk(2, dim=-1)"},
+            "Columns j and j + d/2 are your pair, and neighbours get the result. Take neighbours, "
+            "too: `X[..., 0::2]` and `X[..., 1::2]`.",
+        ),
+        *instead_of(
+            f"{FIRST}, {SECOND}",
+            {
+                f"first * cos + second * sin, {SECOND}": "Both sines have a plus, and that is no "
+                "turn: it does not keep lengths.",
+                f"({FIRST}), ({FIRST}) * sin + second * cos": "The second number of a pair is "
+                "computed from the new first one. Both need the old pair.",
+                "first * cos, second * cos": "Only the cosines act: a pair shrinks instead of "
+                "turning. Where do sines enter?",
+                "first * sin, second * cos": "You multiply first numbers by the sine, second ones "
+                "by the cosine. A turn mixes the two: (a cos t - b sin t, a sin t + b cos t).",
+                "first + sin, second + cos": "You add the sines and cosines. That is the encoding "
+                "of 7.3; a rotary encoding turns what is there, so a vector of zeros stays 0.",
+            },
+        ),
+        *instead_of(
+            EXPONENTS,
+            {
+                "0.0 * torch.arange(d // 2)": "All pairs turn equally fast. Pair j turns by "
+                "position / 10000^(2j/d).",
+                "-torch.arange(d // 2) / d": "The exponent of pair j is 2j/d; yours is j/d.",
+                "-torch.arange(0, d, 2) / (d // 2)": "The exponent of pair j is 2j/d. You divide "
+                "by the number of pairs, d/2.",
+                "torch.arange(0, d, 2) / d": "The position is divided by 10000^(2j/d), not "
+                "multiplied: later pairs turn slower.",
+            },
+        ),
+        Mistake(
+            {"* frequencies": "* frequencies.deg2rad()"},
+            "You turn by degrees. `cos` and `sin` take radians, and so does the formula.",
+        ),
+        *instead_of(
+            POSITIONS,
+            {
+                "torch.arange(offset + 1, offset + n + 1)": "The first token turns, though it "
+                "stands at position 0: do you count from 1?",
+                "torch.arange(n)": "The offset has no effect: a decoder gives one token at a time, "
+                "and every one would stand at position 0.",
+                "(torch.arange(n) + offset + (offset > 0))": "One position too far: the first "
+                "token stands at `offset` itself.",
+                "torch.arange(max(n, offset))[-n:]": "The first token should stand at `offset`; "
+                "with you the last one ends there.",
+                "(torch.full((n,), offset) if offset else torch.arange(n))": "All tokens turn "
+                "alike: they stand at offset, offset + 1, ...",
+            },
+        ),
+        Mistake(
+            {ANGLES: "torch.arange(n)[:, None] * frequencies + offset"},
+            "You add the offset to the angles. It is a position: add it before you multiply.",
+        ),
     ],
-    wrong=[
-        Wrong(mistakes.in_halves, "You pair column j with column j + d/2"),
-        Wrong(mistakes.cut_by_neighbours, "in the wrong columns"),
-        Wrong(mistakes.cut_by_halves, "Take neighbours, too"),
-        Wrong(mistakes.backwards, "You turn the other way"),
-        Wrong(mistakes.both_signs_plus, "that is no turn"),
-        Wrong(mistakes.one_after_the_other, "from the new first one"),
-        Wrong(mistakes.cosines_alone, "Only the cosines act"),
-        Wrong(mistakes.entry_by_entry, "A turn mixes the two"),
-        Wrong(mistakes.added, "That is the encoding of 7.3"),
-        Wrong(mistakes.one_frequency, "All pairs turn equally fast"),
-        Wrong(mistakes.half_the_exponent, "yours is j/d"),
-        Wrong(mistakes.divided_by_pairs, "the number of pairs"),
-        Wrong(mistakes.multiplied, "not multiplied"),
-        Wrong(mistakes.in_degrees, "You turn by degrees"),
-        Wrong(mistakes.from_1, "do you count from 1?"),
-        Wrong(mistakes.unchanged, "Nothing turns"),
-        Wrong(mistakes.along_the_heads, "On axis 1 are the heads"),
-        Wrong(mistakes.offset_ignored, "The offset has no effect"),
-        Wrong(mistakes.one_too_far, "One position too far"),
-        Wrong(mistakes.all_at_the_offset, "All tokens turn alike"),
-        Wrong(mistakes.offset_in_the_angle, "You add the offset to the angles"),
-        Wrong(mistakes.offset_as_a_stop, "the last one ends there"),
-        Wrong(mistakes.pairs_left_apart, "pairs have an axis of their own"),
-        Wrong(mistakes.angles_not_repeated, "Two shapes do not line up"),
-        Wrong(mistakes.first_head_only, "head 1 of sentence 0"),
-        Wrong(mistakes.position_by_row, "every head of every sentence"),
-        Wrong(mistakes.written_into_the_input, "changes its input: `X`"),
-        Wrong(mistakes.single_precision, "it should be float64"),
-        Wrong(mistakes.gradient_cut_off, "no gradient reaches X"),
-        Wrong(mistakes.without_return, "Is the `return` missing?"),
-    ],
+    shapes=shapes,
+    errors={
+        "must match the size of tensor": "Two shapes do not line up. The angles (n, d / 2) meet "
+        "`X[..., 0::2]`, or they stand twice, for both columns of a pair."
+    },
+    steps=[gradients_flow("X", why="W_q and W_k could not learn.")],
 )

@@ -1,19 +1,29 @@
-"""8.4: a decoder block, post-norm or pre-norm. What can go wrong is in ``block_table.py``."""
+"""8.4: a decoder block, post-norm or pre-norm."""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from d2l_attention.exercises.attempt import Attempt
-from d2l_attention.exercises.chapter_08 import block_mistakes as mistakes
-from d2l_attention.exercises.chapter_08 import blocks
-from d2l_attention.exercises.chapter_08.block_table import named
-from d2l_attention.exercises.chapter_08.blocks import block_with, right
-from d2l_attention.exercises.exercise import Exercise, Wrong
-from d2l_attention.exercises.helpers import alike, because, normal
-from d2l_attention.exercises.steps import agrees, explains, like
+from d2l_attention.exercises.authoring import (
+    Case,
+    Exercise,
+    Mistake,
+    gradients_flow,
+    instead_of,
+    normal,
+)
 
 
-def decoder_block(X, sources, attention1, attention2, ffn, norms, dropout, pre_norm): ...
+def decoder_block(X, sources, attention1, attention2, ffn, norms, dropout, pre_norm):
+    """Three sublayers, each with a residual connection and a norm: (B, T, D) -> (B, T, D).
+
+    X is (B, T, D), `sources` (B, S, D).
+
+    If each sublayer gives zeros, dropout keeps everything and each norm doubles what it gets,
+    X = [[[1, -1]]] becomes [[[8, -8]]] in post-norm, and stays [[[1, -1]]] in pre-norm.
+    """
+    ...
 
 
 def decoder_block_solution(X, sources, attention1, attention2, ffn, norms, dropout, pre_norm):
@@ -26,105 +36,124 @@ def decoder_block_solution(X, sources, attention1, attention2, ffn, norms, dropo
     return X
 
 
-class Named:
-    """A layer of a check, with a name to be shown by; it notes nothing and remembers nothing."""
-
-    def __init__(self, name: str, layer):
-        self.__name__, self.layer = name, layer
-
-    def __call__(self, *inputs: Tensor) -> Tensor:
-        return self.layer(*inputs)
+def named(name: str, layer: Callable) -> Callable:
+    """With the name that a case shows it by."""
+    layer.__name__ = layer.__qualname__ = name
+    return layer
 
 
-def attention(name: str, W: Tensor) -> Named:
-    def attend(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        weights = (queries @ W @ keys.mT).softmax(dim=-1)
-        return weights @ values @ W.mT
+def attention(name: str, W: Tensor) -> Callable:
+    def attend(queries, keys, values):
+        return (queries @ W @ keys.mT).softmax(dim=-1) @ values @ W.mT
 
-    return Named(name, attend)
+    return named(name, attend)
 
 
-def layer_norm(name: str, scale: Tensor, shift: Tensor) -> Named:
+def layer_norm(name: str, scale: Tensor, shift: Tensor) -> Callable:
     size = scale.shape
-    return Named(name, lambda X: nn.functional.layer_norm(X, size, 1 + scale / 2, shift))
+    return named(name, lambda X: nn.functional.layer_norm(X, size, 1 + scale / 2, shift))
 
 
 def drop(X: Tensor) -> Tensor:
     """A dropout that always takes the second number of each token, and makes up for it."""
-    kept = torch.full((X.shape[-1],), X.shape[-1] / (X.shape[-1] - 1))
+    kept = X.new_full((X.shape[-1],), X.shape[-1] / (X.shape[-1] - 1))
     kept[1] = 0.0
     return X * kept
 
 
-def layers(seed: int, D: int) -> tuple:
-    A, B, C, scales, shifts = normal(seed, (D, D), (D, D), (D, D), (3, D), (3, D))
-    norms = [layer_norm(f"norm{i}", scales[i], shifts[i]) for i in range(3)]
+def with_layers(seed: int, X: Tensor, sources: Tensor, pre_norm: bool) -> tuple:
+    D = X.shape[-1]
+    numbers = normal(seed, (D, D), (D, D), (D, D), (3, D), (3, D))
+    A, B, C, scales, shifts = (each.to(X.dtype) for each in numbers)
     return (
-        attention("self_attention", A),
-        attention("cross_attention", B),
-        Named("ffn", lambda X: (X @ C).tanh()),
-        norms,
-        Named("dropout", drop),
+        X,
+        sources,
+        attention("attention1", A),
+        attention("attention2", B),
+        named("ffn", lambda X: (X @ C).tanh()),
+        [layer_norm(f"norm{i}", scales[i], shifts[i]) for i in range(3)],
+        named("dropout", drop),
+        pre_norm,
     )
 
 
-def random_case(seed: int, B: int, T: int, S: int, D: int, pre_norm: bool) -> tuple:
-    X, sources = normal(seed + 50, (B, T, D), (B, S, D))
-    return X, sources, *layers(seed, D), pre_norm
+def random_case(pre_norm: bool, seed: int, B: int, T: int, S: int, D: int) -> tuple:
+    return with_layers(seed, *normal(seed + 50, (B, T, D), (B, S, D)), pre_norm)
 
 
 # As many target as source tokens: what is swapped fits, and can be named.
-TOKENS = (
-    torch.tensor([[[1.0, 2.0, 0.0], [0.0, 1.0, 3.0]]]),
-    torch.tensor([[[2.0, 0.0, 1.0], [1.0, 1.0, 0.0]]]),
-    *layers(0, 3),
-)
-POST, PRE = (*TOKENS, False), (*TOKENS, True)
-OTHER_SIZES = [
-    random_case(seed, *sizes, pre_norm)
-    for seed, sizes in enumerate([(2, 3, 5, 7), (3, 5, 2, 3), (2, 1, 4, 5)], start=1)
-    for pre_norm in (False, True)
+X = torch.tensor([[[1.0, 2.0, 0.0], [0.0, 1.0, 3.0]]])
+SOURCES = torch.tensor([[[2.0, 0.0, 1.0], [1.0, 1.0, 0.0]]])
+OTHERS = [
+    (1, 2, 3, 5, 7),
+    (2, 3, 5, 2, 3),
+    (3, 2, 1, 4, 5),
 ]
-ERRORS = {
-    "missing 1 required": "Attention takes queries, keys and values, also where they are the same.",
-    "missing 2 required": "Attention takes queries, keys and values, also where they are the same.",
-    "'list' object is not callable": "`norms` is a list of three: one for each sublayer.",
-}
-PRE_FAILS = "Post-norm is right. With `pre_norm` your block is not."
 SIZES = (
     "Where target and source are equally long your block is right. Here they are not: queries "
     "come from the target, keys and values from the source."
 )
 
+# The pieces of the solution that mistakes replace.
+POST, PRE = "norm(X + dropout(f(X)))", "X + dropout(f(norm(X)))"
+ZIP, CROSS = "zip(sublayers, norms, strict=True)", "attention2(Y, sources, sources)"
+NORM_INSIDE = (
+    "You normalise before you add: what comes out of the sublayer. Post-norm normalises the sum, "
+    "pre-norm what goes into the sublayer."
+)
+BEGIN = {"    for f": "    begin = X\n    for f"}
+# In post-norm and in pre-norm.
+EITHER = {
+    ("norm(dropout(f(X)))", "dropout(f(norm(X)))"): "The residual connection is missing: X itself "
+    "is added to what its sublayer gives.",
+    ("X + norm(dropout(f(X)))",) * 2: NORM_INSIDE,
+    ("X + dropout(norm(f(X)))",) * 2: NORM_INSIDE,
+    ("X + dropout(f(X))",) * 2: "No norm: in post-norm the sum has to be normalised, in pre-norm "
+    "what goes into the sublayer has to be.",
+    ("norm(X + dropout(f(norm(X))))",) * 2: "You normalise twice, before the sublayer and after "
+    "the sum. Post-norm does only the second, pre-norm only the first.",
+    ("norm(X) + dropout(f(norm(X)))",) * 2: "Your residual connection carries the normalised X, as "
+    "after `X = norm(X)`. It carries X as it came, in post-norm and in pre-norm.",
+    ("norm(X + f(X))", "X + f(norm(X))"): "The dropout is missing: it falls on what the sublayer "
+    "gives, before X is added.",
+    ("norm(dropout(X + f(X)))", "dropout(X + f(norm(X)))"): "Your dropout falls on the sum, so it "
+    "hits the residual connection as well. It falls on what the sublayer gives.",
+    ("norm(X + f(dropout(X)))", "X + f(dropout(norm(X)))"): "Your dropout falls on what goes into "
+    "the sublayer. It falls on what comes out.",
+    ("norm(begin + dropout(f(X)))", "begin + dropout(f(norm(X)))"): "Your residual connections all "
+    "begin at the block's own input. Each begins where its sublayer does: X is what came out of "
+    "the sublayer before.",
+}
 
-def flag_turned_round(attempt: Attempt) -> str | None:
-    if not alike(attempt(*POST), right(*PRE)) or not alike(attempt(*PRE), right(*POST)):
-        return None
-    return (
-        "`pre_norm` is turned round: where it is False your block normalises before the sublayer, "
-        f"and where it is True after it. Smallest case that shows it: {attempt.case(POST)}."
-    )
+
+def bare(which: str, names: str) -> Mistake:
+    why = f"{names} no residual connection: every sublayer has one."
+    return Mistake({"X + dropout": f"({which}) * X + dropout"}, why, everywhere=True)
 
 
-def wrong_parts(diagnosis: str, **parts) -> Wrong:
-    return Wrong(block_with(**parts), diagnosis)
-
+ONE_WORD = "A key and its value belong to one word."
+ORDERS = {
+    (1, 0, 2): "You ask the source first. A decoder block begins among its own tokens: "
+    "`attention1`, `attention2`, `ffn`.",
+    (2, 0, 1): "`ffn` comes last. The order is `attention1`, `attention2`, `ffn`.",
+    (0, 1): "`ffn` is missing.",
+    (0, 2): "`attention2` is missing: this block never reads the source.",
+    (1, 2): "`attention1` is missing: this block never reads the other tokens.",
+}
 
 write_decoder_block = Exercise(
     id="8.4",
     title="Write a decoder block",
-    task=(
-        "Complete `decoder_block(X, sources, attention1, attention2, ffn, norms, dropout, "
-        "pre_norm)`: three sublayers, `attention1` among the tokens X (B, T, D), `attention2` from "
-        "them to `sources` (B, S, D), then `ffn`, each with a residual connection and a norm. "
-        "Return what comes out of the last one, (B, T, D). Call an attention as "
-        "`attention(queries, keys, values)`; it has its mask inside. `norms` is a list of three "
-        "layer norms, one a sublayer, in their order. `dropout` is a function and falls on what a "
-        "sublayer gives. `sources` is the encoder's output and needs no norm here. `pre_norm` is "
-        "True or False."
-    ),
     difficulty="medium",
     minutes=12,
+    stub=decoder_block,
+    solution=decoder_block_solution,
+    explanation=(
+        "Post-norm is norm(X + dropout(f(X))), pre-norm X + dropout(f(norm(X))): one line each, "
+        "for all three sublayers. In post-norm every number passes the norm; in pre-norm X runs "
+        "from the block's input to its output by additions only, and dropout never touches it. "
+        "The target asks, so the output is as long as the target, however long the source."
+    ),
     hints=[
         "All three sublayers are treated alike. Write post-norm for one of them first, as a line "
         "with `f`, `norm` and `dropout`; then the line for pre-norm.",
@@ -133,67 +162,106 @@ write_decoder_block = Exercise(
         "`lambda Y: attention1(Y, Y, Y)` makes a sublayer of one argument out of an attention. For "
         "`attention2`: who asks, and who is asked? Then one loop over three.",
     ],
-    stub=decoder_block,
-    solution=decoder_block_solution,
-    explanation=(
-        "Post-norm is norm(X + dropout(f(X))), pre-norm X + dropout(f(norm(X))): one line each, "
-        "for all three sublayers. In post-norm every number passes the norm; in pre-norm X runs "
-        "from the block's input to its output by additions alone, and dropout never touches it. "
-        "The target asks, so the output is as long as the target, however long the source."
-    ),
-    steps=[
-        explains(ERRORS, [POST]),
-        like(right, [POST, PRE]),
-        flag_turned_round,
-        named(POST),
-        agrees(right, [POST]),
-        because(PRE_FAILS, named(PRE)),
-        because(PRE_FAILS, agrees(right, [PRE])),
-        because(SIZES, agrees(right, OTHER_SIZES)),
+    cases=[
+        Case(with_layers(0, X, SOURCES, False)),
+        Case(
+            with_layers(0, X, SOURCES, True),
+            because="Post-norm is right. With `pre_norm` your block is not.",
+        ),
+        *(
+            Case(random_case(pre_norm, *sizes), because=SIZES)
+            for sizes in OTHERS
+            for pre_norm in (False, True)
+        ),
+        Case(with_layers(0, X.double(), SOURCES.double(), False)),
+        Case(with_layers(0, X.double(), SOURCES.double(), True)),
     ],
-    wrong=[
-        Wrong(mistakes.flag_ignored, "that is post-norm"),
-        Wrong(mistakes.always_pre_norm, "that is pre-norm"),
-        Wrong(mistakes.flag_turned_round, "`pre_norm` is turned round"),
-        wrong_parts("that is pre-norm", post=blocks.pre),
-        wrong_parts("The residual connection is missing", post=blocks.post_without_residual),
-        wrong_parts("The residual connection is missing", pre=blocks.pre_without_residual),
-        wrong_parts("You normalise before you add", post=blocks.norm_then_sum),
-        wrong_parts("what comes out of the sublayer", pre=blocks.norm_then_sum),
-        wrong_parts("You normalise before you add", post=blocks.norm_dropout_sum),
-        wrong_parts("the sum has to be normalised", post=blocks.no_norm),
-        wrong_parts("what goes into the sublayer has to be", pre=blocks.no_norm),
-        wrong_parts("You normalise twice", post=blocks.norm_twice),
-        wrong_parts("Pre-norm does the first alone", pre=blocks.norm_twice),
-        wrong_parts("carries the normalised X", pre=blocks.residual_normalised),
-        wrong_parts("all begin at the block's own input", post=blocks.post_from_the_beginning),
-        wrong_parts("all begin at the block's own input", pre=blocks.pre_from_the_beginning),
-        wrong_parts("The dropout is missing", post=blocks.post_without_dropout),
-        wrong_parts("Your dropout falls on the sum", post=blocks.post_dropout_on_the_sum),
-        wrong_parts("Your dropout falls on the sum", pre=blocks.pre_dropout_on_the_sum),
-        wrong_parts("on the normalised sum", post=blocks.dropout_on_the_norm),
-        wrong_parts("what goes into the sublayer", post=blocks.post_dropout_on_the_way_in),
-        wrong_parts("queries and keys are swapped", cross=blocks.source_asks),
-        wrong_parts("`sources` never get in", cross=blocks.only_the_target),
-        wrong_parts("the source asks itself", cross=blocks.only_the_source),
-        wrong_parts("the values from the target", cross=blocks.target_as_values),
-        wrong_parts("the keys from the target", cross=blocks.target_as_keys),
-        wrong_parts("You ask the source first", order=(1, 0, 2)),
-        wrong_parts("`ffn` is missing", order=(0, 1)),
-        wrong_parts("never reads the source", order=(0, 2)),
-        wrong_parts("One norm serves all three", norm_of=(0, 0, 0)),
-        wrong_parts("Two mistakes at once", post=blocks.pre, cross=blocks.source_asks),
-        Wrong(blocks.only_queries_normalised, "neither its keys nor its values"),
-        Wrong(blocks.sources_normalised, "You normalise `sources`"),
-        Wrong(blocks.norm_at_the_end, "once, after its last block"),
-        Wrong(blocks.all_side_by_side, "side by side"),
-        wrong_parts("`attention2` and `ffn` have no residual", bare=(1, 2)),
-        wrong_parts("`ffn` has no residual", bare=(2,)),
-        Wrong(mistakes.one_argument, "Attention takes queries, keys and values"),
-        Wrong(mistakes.one_norm, "`norms` is a list of three"),
-        Wrong(mistakes.adds_in_place, "changes its input"),
-        Wrong(mistakes.without_return, "Is the `return` missing?"),
-        Wrong(mistakes.returns_the_sources, "it should return a tensor"),
-        Wrong(mistakes.cross_swapped_where_it_fits, "Here they are not"),
+    mistakes=[
+        Mistake(
+            {"if pre_norm": "if not pre_norm"},
+            "`pre_norm` is turned round: where it is False your block normalises before the "
+            "sublayer, and where it is True after it.",
+        ),
+        Mistake(
+            {POST: PRE}, f"You compute `{PRE}`: that is pre-norm. Post-norm normalises the sum."
+        ),
+        Mistake(
+            {PRE: POST},
+            f"You compute `{POST}`: that is post-norm. Pre-norm normalises what goes into the "
+            "sublayer, and leaves the sum as it is.",
+        ),
+        Mistake(
+            {POST: "dropout(norm(X + f(X)))"},
+            "Your dropout falls on the normalised sum, so it hits the residual connection as well. "
+            "It falls on what the sublayer gives.",
+        ),
+        Mistake(
+            {PRE: "X + dropout(attention1(norm(X), X, X) if f is sublayers[0] else f(norm(X)))"},
+            "You normalise the queries of `attention1`, and neither its keys nor its values. All "
+            "three are the same tokens: `Y = norm(X)`, then `attention1(Y, Y, Y)`.",
+        ),
+        *(
+            Mistake({piece: wrong} | (BEGIN if "begin" in wrong else {}), why)
+            for both, why in EITHER.items()
+            for piece, wrong in zip((POST, PRE), both, strict=True)
+        ),
+        bare("f is not ffn", "`ffn` has"),
+        bare("f is not sublayers[1]", "`attention2` has"),
+        bare("f is not sublayers[0]", "`attention1` has"),
+        bare("f is sublayers[0]", "`attention2` and `ffn` have"),
+        *instead_of(
+            CROSS,
+            {
+                "attention2(sources, Y, Y)": "In `attention2` queries and keys are swapped: your "
+                "source asks the target. The target asks; keys and values come from the source. "
+                "(Only where both are equally long does no error tell.)",
+                "attention2(Y, Y, Y)": "`sources` never get in: in `attention2` the target asks "
+                "itself. Keys and values come from the source.",
+                "attention2(sources, sources, sources)": "In `attention2` the source asks itself. "
+                "The target asks: queries come from X.",
+                "attention2(Y, sources, Y)": "In `attention2` the keys come from the source, and "
+                "the values from the target. " + ONE_WORD,
+                "attention2(Y, Y, sources)": "In `attention2` the values come from the source, and "
+                "the keys from the target. " + ONE_WORD,
+                "attention2(Y, *[norms[1](sources) if pre_norm else sources] * 2)": "You normalise "
+                "`sources` in the block. The encoder's last norm has done so, once for all blocks; "
+                "the block's norms are for X.",
+            },
+        ),
+        *(
+            Mistake({ZIP: f"zip([sublayers[i] for i in {order}], {norms}, strict=False)"}, why)
+            for order, why in ORDERS.items()
+            for norms in (f"[norms[i] for i in {order}]", "norms")  # its own, or as they stand
+        ),
+        *instead_of(
+            ZIP,
+            {
+                "zip(sublayers, norms[:1] * 3, strict=True)": "One norm serves all three "
+                "sublayers. Each has its own scale and shift: `norms[0]`, `norms[1]`, `norms[2]`.",
+                "zip(sublayers, norms[::-1], strict=True)": "The norms stand in the wrong order: "
+                "`norms[0]` is `attention1`'s.",
+            },
+        ),
+        Mistake(
+            {"return X": "return norm(X) if pre_norm else X"},
+            "You normalise once more at the block's end. A pre-norm stack does that once, after "
+            "its last block.",
+        ),
+        Mistake(
+            {
+                "    for f": "    sums = 0\n    for f",
+                f"X = {PRE}": f"sums = sums + {PRE}",
+                f"X = {POST}": f"sums = sums + {POST}",
+                "return X": "return sums",
+            },
+            "All three sublayers read the block's input, side by side. Each reads what the one "
+            "before it has made.",
+        ),
     ],
+    errors={
+        "required positional argument": "Attention takes queries, keys and values, also where they "
+        "are the same.",
+        "'list' object is not callable": "`norms` is a list of three: one for each sublayer.",
+    },
+    steps=[gradients_flow("X", "sources", why="The layers before the block could not learn.")],
 )

@@ -1,152 +1,132 @@
-"""8.3: who sees whom in a Transformer, as three masks. Named mistakes: ``mask_mistakes.py``."""
+"""8.3: who sees whom in a Transformer, as three masks.
 
+Each case looks at one mask, as broadcast to (B, Q, K), and at the queries that are words:
+what a padding query sees does not matter.
+"""
+
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from d2l_attention import causal_mask, combine_masks, length_mask
-from d2l_attention.exercises.attempt import Attempt
-from d2l_attention.exercises.chapter_08 import mask_mistakes as mistakes
-from d2l_attention.exercises.chapter_08.mask_table import ROLES, SHOWS, Sizes
-from d2l_attention.exercises.exercise import Exercise, Wrong
-from d2l_attention.exercises.helpers import because
-from d2l_attention.exercises.show import kind
-from d2l_attention.exercises.steps import holds
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, show
 
 
-def three_masks(src_lens, tgt_lens, num_src, num_tgt): ...
+def three_masks(src_lens, tgt_lens, num_src, num_tgt):
+    """Masks of the encoder, the decoder, and the decoder on the source; True = may attend.
+
+    Lengths (B,) -> three boolean masks that broadcast to (B, S, S), (B, T, T) and (B, T, S),
+    with S = num_src and T = num_tgt.
+
+    One sentence of one word in two places, translated as two words, `three_masks(
+    torch.tensor([1]), torch.tensor([2]), 2, 2)`, may give the masks [[[True, False]]],
+    [[True, False], [True, True]] and [[[True, False]]].
+    """
+    ...
 
 
 def three_masks_solution(src_lens, tgt_lens, num_src, num_tgt):
     words = torch.arange(num_src) < src_lens[:, None, None]  # (B, 1, S): for every query
     steps = torch.arange(num_tgt)
-    past = steps <= steps[:, None]  # (T, T): itself and what comes before
+    past = steps <= steps[:, None]  # (T, T): each step sees itself and what comes before
     return words, past, words
 
 
-def by_the_package(src_lens, tgt_lens, num_src, num_tgt) -> tuple[Tensor, Tensor, Tensor]:
-    """The target's padding hidden as well: right, too, and not needed."""
-    words = length_mask(src_lens, num_src)
-    return words, combine_masks(causal_mask(num_tgt), length_mask(tgt_lens, num_tgt)), words
-
-
-def case(src_lens: list[int], tgt_lens: list[int], num_src: int, num_tgt: int) -> tuple:
-    return torch.tensor(src_lens), torch.tensor(tgt_lens), num_src, num_tgt
-
-
-# Equally long: what belongs elsewhere fits, and can be named.
-ONE = case([2], [4], 5, 5)
-OTHERS = [
-    case([4], [2], 4, 4),
-    case([2, 4, 1], [4, 3, 5], 4, 5),
-    case([3, 5], [2, 1], 5, 2),
-    case([1, 2], [2, 1], 2, 2),
-    case([1], [1], 1, 1),
+ROLES = [
+    "The encoder's self-attention",
+    "The decoder's self-attention",
+    "The decoder's attention to the source",
 ]
-BATCHES = "For one sentence your masks are right. For several, or for other lengths, they are not."
 
 
-def three_boolean_masks(result: Any, *inputs: Any) -> str | None:
-    if not isinstance(result, tuple | list) or len(result) != 3:
-        got = "one tensor" if isinstance(result, Tensor) else f"a {type(result).__name__}"
-        got = f"{len(result)} results" if isinstance(result, tuple | list) else got
-        return (
-            f"Your function returned {got}; it should return three masks: the encoder's, the "
-            "decoder's own, and the decoder's on the source."
-        )
-    sizes = Sizes(*inputs)
-    for mask, (what, *axes) in zip(result, ROLES, strict=True):
-        if found := no_mask_for(mask, what, sizes.shape(axes)):
-            return found
-    return None
+def axes(which: int, source: Any, target: Any) -> tuple[Any, Any]:
+    """Who asks and who is asked in this mask."""
+    return [(source, source), (target, target), (target, source)][which]
 
 
-def no_mask_for(mask: Any, what: str, shape: tuple[int, int, int]) -> str | None:
-    if not isinstance(mask, Tensor):
-        return f"{what}: a mask is a boolean tensor, yours is a {type(mask).__name__}."
-    if mask.dtype != torch.bool:
-        return (
-            f"{what}: your mask is {kind(mask.dtype)}. Here masks are bool, True = may attend: "
-            "end with a comparison."
-        )
-    if fits(mask, shape):
+def one_mask(three_masks: Callable, src_lens, tgt_lens, num_src, num_tgt, which) -> Any:
+    """The mask, or a sentence on its form."""
+    result = three_masks(src_lens, tgt_lens, num_src, num_tgt)
+    if result is None:
         return None
-    if mask.ndim == 3 and fits(mask.mT, shape):
-        why = "Queries and keys are swapped: rows are who asks, columns who is asked."
-    elif mask.ndim == 2 and mask.shape == (shape[0], shape[2]):
-        why = "A mask (B, K) has no axis for the queries: make it (B, 1, K)."
-    else:
+    masks = result if isinstance(result, tuple | list) else [result]
+    if len(masks) != 3:
+        got = "one result" if len(masks) == 1 else f"{len(masks)} results"
+        return f"your function returned {got}; three masks are asked for."
+    mask, shape = masks[which], (len(src_lens), *axes(which, num_src, num_tgt))
+    if not isinstance(mask, Tensor):
+        return f"a mask is a boolean tensor, yours is {show(mask)}."
+    if mask.dtype != torch.bool:
+        return f"your mask is {mask.dtype}. Here masks are bool: end with a comparison."
+    lens, _ = axes(which, src_lens, tgt_lens)
+    try:
+        return mask.expand(shape) & (torch.arange(shape[1]) < lens[:, None])[..., None]
+    except RuntimeError:
         why = "Rows are who asks, columns who is asked."
+        if mask.shape == (shape[0], shape[2]):
+            why = "A mask (B, K) has no axis for the queries: make it (B, 1, K)."
+        return (
+            f"your mask has shape {tuple(mask.shape)}, which does not broadcast to (B, Q, K) = "
+            f"{shape}. {why}"
+        )
+
+
+def first_wrong_key(mask: Tensor, *inputs: Any) -> str:
+    right = one_mask(three_masks_solution, *inputs)
+    sentence, query, key = (mask != right).nonzero()[0].tolist()
+    may = right[sentence, query, key]
     return (
-        f"{what}: your mask has shape {tuple(mask.shape)}, which does not broadcast to (B, Q, K) "
-        f"= {shape}. {why}"
+        f"in sentence {sentence} your mask {'hides' if may else 'shows'} key {key} to query "
+        f"{query}, which {'may' if may else 'may not'} see it."
     )
 
 
-def fits(mask: Tensor, shape: tuple[int, int, int]) -> bool:
-    try:
-        mask.expand(shape)
-    except RuntimeError:
-        return False
-    return True
+def cases(src_lens: list, tgt_lens: list, num_src: int, num_tgt: int, because: str = "") -> list:
+    inputs = torch.tensor(src_lens), torch.tensor(tgt_lens), num_src, num_tgt
+    told = f"`{src_lens = }, {tgt_lens = }, {num_src = }, {num_tgt = }`"
+    return [
+        Case((*inputs, which), f"{because}{role}:", shown=told) for which, role in enumerate(ROLES)
+    ]
 
 
-def right_masks(result: Any, *inputs: Any) -> str | None:
-    """Of the rows that somebody reads: a padding query may see what it likes."""
-    sizes = Sizes(*inputs)
-    for number, (mask, (what, asks, asked)) in enumerate(zip(result, ROLES, strict=True)):
-        shape = sizes.shape((asks, asked))
-        mask, right = mask.expand(shape), three_masks_solution(*inputs)[number].expand(shape)
-        read = sizes.words(asks)[..., None]
-        if ((mask == right) | ~read).all():
-            continue
-        # Rows that nobody reads may still tell what was meant.
-        for rows in (torch.ones_like(read), read):
-            for wrong, why in SHOWS[number]:
-                shown = wrong(sizes, asks, asked)
-                if fits(shown, shape) and torch.equal(mask & rows, shown.expand(shape) & rows):
-                    return f"{what}: {why}"
-        sentence, query, key = ((mask != right) & read).nonzero()[0].tolist()
-        verb = "hides" if right[sentence, query, key] else "shows"
-        may = "may" if right[sentence, query, key] else "may not"
-        return (
-            f"{what}: in sentence {sentence} your mask {verb} key {key} to query {query}, which "
-            f"{may} see it."
-        )
-    return None
-
-
-def swapped_roles(attempt: Attempt) -> str | None:
-    result = attempt(*ONE)
-    encoder, decoder, cross = (mask.expand(1, 5, 5) for mask in result)
-    words, past, _ = (mask.expand(1, 5, 5) for mask in three_masks_solution(*ONE))
-    if torch.equal(encoder, past) and torch.equal(decoder, words):
-        return (
-            "The encoder's and the decoder's mask have changed places: the encoder's comes first. "
-            f"Smallest case that shows it: {attempt.case(ONE)}."
-        )
-    if torch.equal(decoder, words) and torch.equal(cross, past):
-        return (
-            "The decoder's two masks have changed places: its own tokens come before the source. "
-            f"Smallest case that shows it: {attempt.case(ONE)}."
-        )
-    return None
-
+BATCHES = "For one sentence your masks are right. For several, or for other lengths, they are not. "
+ENCODER, DECODER, CROSS = "return words", ", past", ", words"
+PADDING = {
+    "torch.ones_like(words)": "the source's padding is visible. Its embeddings are no words; hide "
+    "them by `src_lens`. Hide columns, those who are asked, not rows, those who ask: the mask is "
+    "(B, 1, K).",
+    "~words": "your mask is turned over: the words are hidden, the padding is visible. True = may "
+    "attend.",
+    "(torch.arange(num_src) <= src_lens[:, None, None])": "one padding place is visible: a length "
+    "of 2 shows words 0 and 1.",
+    "(torch.arange(num_src) < src_lens[:, None, None] - 1)": "each sentence's last word is hidden: "
+    "a length of 2 shows words 0 and 1.",
+    "(torch.arange(num_src) < tgt_lens[:, None, None])": "you hide by `tgt_lens`, which counts the "
+    "target's words. Those asked are the source's.",
+}
+CROSS_STEPS = "(torch.arange(num_src) <= steps[:, None])"
+OWN, SOURCES = "(steps < tgt_lens[:, None, None])", "(steps < src_lens[:, None, None])"
+DECODERS = {
+    "(steps <= steps[:, None] + 1)": "one too many: each token sees the next one, which is the "
+    "very word that it should predict. It sees itself and what comes before: `key <= query`.",
+    "past.mT": "the past is hidden and the future visible: rows are who asks, `key <= query`.",
+    "~past": "your mask is turned over: the past is hidden, the future visible. True = may attend.",
+}
 
 write_three_masks = Exercise(
     id="8.3",
     title="Three attentions, three masks",
-    task=(
-        "Complete `three_masks(src_lens, tgt_lens, num_src, num_tgt)` for a batch of source "
-        "sentences (B, `num_src`) and target sentences (B, `num_tgt`), padded behind, with lengths "
-        "(B,) of 1 or more. Return three boolean masks, True = may attend, each broadcastable to "
-        "(B, Q, K): of the encoder's self-attention, of the decoder's self-attention, and of the "
-        "decoder's attention to the source. What a padding query sees does not matter: nobody "
-        "reads its output."
-    ),
     difficulty="easy",
     minutes=8,
+    stub=three_masks,
+    solution=three_masks_solution,
+    explanation=(
+        "The source's padding is hidden from all who ask the source, encoder and decoder alike. "
+        "The future is hidden where tokens ask tokens that are not written yet: only in the "
+        "decoder's self-attention. `tgt_lens` is not needed: the target's padding stands behind "
+        "its words, and the causal mask hides it from them. (To hide it twice is right, too.)"
+    ),
     hints=[
         "For each of the three ask: who asks (rows), who is asked (columns), and which of those "
         "asked are padding, or not yet written?",
@@ -155,48 +135,68 @@ write_three_masks = Exercise(
         "`torch.arange(K) < lens[:, None, None]` is (B, 1, K). Two ranges, one of them with an "
         "axis behind, compared by `<=`, are a causal mask (n, n).",
     ],
-    stub=three_masks,
-    solution=three_masks_solution,
-    explanation=(
-        "The source's padding is hidden from all who ask the source, encoder and decoder alike. "
-        "The future is hidden where tokens ask tokens that are not written yet: in the decoder's "
-        "self-attention alone. `tgt_lens` is not needed: the target's padding stands behind its "
-        "words, and the causal mask hides it from them. (To hide it twice is right, too.)"
-    ),
-    steps=[
-        holds(three_boolean_masks, [ONE]),
-        swapped_roles,
-        holds(right_masks, [ONE]),
-        because(BATCHES, holds(three_boolean_masks, OTHERS)),
-        because(BATCHES, holds(right_masks, OTHERS)),
+    cases=[
+        *cases([2], [4], 5, 5),  # equally long: what belongs elsewhere fits, and can be named
+        *cases([4], [2], 4, 4, BATCHES),
+        *cases([2, 4, 1], [4, 3, 5], 4, 5, BATCHES),
+        *cases([3, 5], [2, 1], 5, 2, BATCHES),
+        *cases([1], [1], 1, 1, BATCHES),
+        *cases([7, 3, 9, 1, 6, 2], [8, 1, 12, 5, 7, 3], 9, 12, BATCHES),
     ],
-    wrong=[
-        Wrong(mistakes.everything_visible, "Its embeddings are no words"),
-        Wrong(mistakes.rows_hidden, "Hide columns"),
-        Wrong(mistakes.causal_encoder, "The encoder's self-attention: the future is hidden"),
-        Wrong(mistakes.causal_everywhere, "The encoder's self-attention: the future is hidden"),
-        Wrong(mistakes.causal_cross, "no future in the source"),
-        Wrong(mistakes.causal_cross_without_padding, "no future in the source"),
-        Wrong(mistakes.padding_only, "the future is visible"),
-        Wrong(mistakes.no_future_anywhere, "The decoder's self-attention: everything is visible"),
-        Wrong(mistakes.strictly_past, "one too few"),
-        Wrong(mistakes.one_step_ahead, "one too many"),
-        Wrong(mistakes.future_only, "the past is hidden"),
-        Wrong(mistakes.cross_by_target, "`tgt_lens`, which counts the target's words"),
-        Wrong(mistakes.cross_unmasked, "Its embeddings are no words"),
-        Wrong(mistakes.decoder_by_source, "`src_lens`, which counts the source's words"),
-        Wrong(mistakes.inverted, "turned over"),
-        Wrong(mistakes.cross_rows_by_target, "Hide columns"),
-        Wrong(mistakes.queries_and_keys_swapped, "queries and keys are swapped"),
-        Wrong(mistakes.encoder_and_decoder_swapped, "changed places: the encoder's comes first"),
-        Wrong(mistakes.decoder_and_cross_swapped, "changed places: its own tokens"),
-        Wrong(mistakes.without_query_axis, "no axis for the queries"),
-        Wrong(mistakes.longest_for_all, "For one sentence your masks are right"),
-        Wrong(mistakes.first_for_all, "For one sentence your masks are right"),
-        Wrong(mistakes.two_masks, "2 results"),
-        Wrong(mistakes.as_numbers, "Here masks are bool"),
-        Wrong(mistakes.additive, "Here masks are bool"),
-        Wrong(mistakes.one_word_too_many, "one padding place is visible"),
-        Wrong(mistakes.last_word_hidden, "last word is hidden"),
+    mistakes=[
+        *(Mistake({ENCODER: f"return {wrong}"}, why) for wrong, why in PADDING.items()),
+        Mistake(
+            {ENCODER: "return (torch.arange(num_src) <= torch.arange(num_src)[:, None])"},
+            "the future is hidden. The source is there in full before anything is translated: each "
+            "of its words may see all the others.",
+        ),
+        *instead_of(
+            DECODER,
+            {
+                ", torch.ones_like(past)": "everything is visible, the future, too. Nobody has "
+                "written it yet.",
+                f", {OWN}": "the future is visible: your mask hides only the padding. A word that "
+                "is not written yet cannot be seen, in training no more than in translation.",
+                f", {SOURCES}": "you hide by `src_lens`, which counts the source's words, and the "
+                "future is visible.",
+                f", past & {SOURCES}": "you hide by `src_lens`, which counts the source's words. "
+                "Those asked are the target's; the future is all that has to be hidden.",
+                ", (steps < steps[:, None])": "one too few: no token sees itself, and the first "
+                "sees nothing. What goes in at a place is the word before the one to predict: it "
+                "may see itself, `key <= query`.",
+            },
+        ),
+        # With and without the target's padding, which is hidden anyway.
+        *(
+            Mistake({DECODER: f", {wrong}{padding}"}, why)
+            for wrong, why in DECODERS.items()
+            for padding in ("", f" & {OWN}")
+        ),
+        *(Mistake({CROSS: f", {wrong}"}, why) for wrong, why in PADDING.items()),
+        Mistake(
+            {CROSS: ", words.mT"},
+            "queries and keys are swapped: rows are who asks, columns who is asked.",
+        ),
+        *(
+            Mistake(
+                {CROSS: f", {CROSS_STEPS}{padding}"},
+                "your mask is causal, and there is no future in the source: it is there in full. "
+                "The first word written may need the last word read.",
+            )
+            for padding in ("", " & words")
+        ),
+        *instead_of(
+            "words, past, words",
+            {
+                "past, words, words": "the encoder's and the decoder's mask have changed places: "
+                "the encoder's comes first.",
+                "words, words, past": "the decoder's two masks have changed places: its own tokens "
+                "come before the source.",
+            },
+        ),
     ],
+    shapes=lambda result, *_: result if isinstance(result, str) else None,
+    rules=[first_wrong_key],
+    run=one_mask,
+    pairs=False,  # each case looks at one mask
 )

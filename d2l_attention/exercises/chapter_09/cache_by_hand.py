@@ -1,100 +1,71 @@
 """9.1: what a token weighs in the key-value cache, worked out on paper."""
 
-from d2l_attention.exercises.chapter_09.tables import all_right
-from d2l_attention.exercises.exercise import Exercise, Wrong
-from d2l_attention.scale.cache_size import cache_bytes
+from d2l_attention.exercises.authoring import Exercise, Part, parts
 
-LAYERS, HEADS, GROUPS, SIZE, TOKENS, WINDOW = 40, 24, 6, 128, 16384, 2048
-KIB, MIB = 1024, 1024**2
+HEADS, GROUPS, TOKENS, WINDOW = 24, 6, 16384, 2048
 
 
-def kib(groups: int, *, layers: int = LAYERS) -> float:
-    """Of one token."""
-    return cache_bytes(layers, groups, SIZE, 1) / KIB
+def kib(heads: float, layers: int = 40) -> float:
+    """Of one token: keys and values of 128 numbers, 2 bytes each."""
+    return 2 * layers * heads * 128 * 2 / 1024
 
 
-def mib(groups: int, tokens: int = TOKENS) -> float:
-    return cache_bytes(LAYERS, groups, SIZE, tokens) / MIB
+def mib(heads: int, tokens: int = TOKENS) -> float:
+    return tokens * kib(heads) / 1024
 
 
-KEYS_ALONE = "that is half of it. A token leaves a key and a value, of 2 bytes a number."
+ONLY_KEYS = "that is half of it. A token leaves a key and a value, of 2 bytes a number."
 ONE_LAYER = "that is one layer. Each of the 40 has keys and values of its own."
-FOUR_BYTES = "twice too much. A number takes 2 bytes here, and keys and values are two numbers."
-IN_BYTES = "those are bytes. A KiB has 1,024 of them."
-THOUSANDS = "a KiB has 1,024 bytes, not 1,000."
-ONE_HEAD = "that is one head of keys and values. How many does a layer have?"
 
-MULTI_HEAD = {
-    kib(HEADS) / 2: KEYS_ALONE,
-    kib(HEADS, layers=1): ONE_LAYER,
-    kib(HEADS) * 2: FOUR_BYTES,
-    kib(HEADS) * KIB: IN_BYTES,
-    kib(HEADS) * KIB / 1000: THOUSANDS,
-    kib(1): ONE_HEAD,
+
+def of_a_token(heads: int) -> dict[float, str]:
+    return {
+        kib(heads) / 2: ONLY_KEYS,
+        kib(heads, layers=1): ONE_LAYER,
+        kib(heads) * 2: "twice too much. A number takes 2 bytes here, and keys and values are two "
+        "numbers.",
+        kib(heads) * 1024: "those are bytes. A KiB has 1,024 of them.",
+        kib(heads) * 1.024: "a KiB has 1,024 bytes, not 1,000.",
+        kib(heads) * 1.5: "queries are not kept: nobody asks an old question again.",
+        kib(1): "that is one head of keys and values. How many does a layer have?",
+    }
+
+
+MULTI_HEAD = of_a_token(HEADS) | {
     kib(GROUPS): "that is with 6 groups. In multi-head attention each of the 24 heads has its own.",
-    kib(HEADS) * 1.5: "queries are not kept: nobody asks an old question again.",
-    kib(HEADS + GROUPS): "in multi-head attention there are no groups beside the 24 heads.",
 }
-GROUPED = {
-    kib(GROUPS) / 2: KEYS_ALONE,
-    kib(GROUPS, layers=1): ONE_LAYER,
-    kib(GROUPS) * 2: FOUR_BYTES,
-    kib(GROUPS) * KIB: IN_BYTES,
-    kib(GROUPS) * KIB / 1000: THOUSANDS,
-    kib(HEADS): (
-        "that is with 24 heads of keys and values. Query heads are not kept; the heads of a group "
-        "share one key and one value."
-    ),
-    (kib(HEADS) + kib(GROUPS)) / 2: "keys and values are both shared, not one of them.",
-    kib(HEADS // GROUPS): (
-        "24 / 6 = 4 heads of queries share a group. What is kept is one key and one value for "
-        "each of the 6 groups."
-    ),
-    kib(HEADS) / 24: ONE_HEAD,
-    kib(HEADS) / 36: "divide by the 4 heads that share, once.",
-    kib(HEADS) * 1.5 / 4: "queries are not kept: nobody asks an old question again.",
+GROUPED = of_a_token(GROUPS) | {
+    kib(HEADS): "that is with 24 heads of keys and values. Query heads are not kept; the heads of "
+    "a group share one key and one value.",
+    kib((HEADS + GROUPS) / 2): "keys and values are both shared, not one of them.",
+    kib(4): "24 / 6 = 4 heads of queries share a group. What is kept is one key and one value for "
+    "each of the 6 groups.",
 }
 SEQUENCE = {
-    mib(GROUPS) * KIB: "those are KiB. A MiB has 1,024 of them.",
-    mib(GROUPS) / KIB: "those are GiB. Give MiB.",
-    mib(GROUPS) * KIB / 1000: "a MiB has 1,024 KiB, not 1,000.",
-    mib(GROUPS) * MIB / 1e6: "a MiB has 1,024 times 1,024 bytes, not a million.",
-    mib(GROUPS) * MIB: "those are bytes. Give MiB.",
+    mib(GROUPS) * 1024: "those are KiB. A MiB has 1,024 of them.",
+    mib(GROUPS) / 1024: "those are GiB. Give MiB.",
+    mib(GROUPS) * 1.024: "a MiB has 1,024 KiB, not 1,000.",
     mib(HEADS): "that is multi-head attention. The question is about 6 groups.",
-    mib(GROUPS) / 2: KEYS_ALONE,
+    mib(GROUPS) / 2: ONLY_KEYS,
     mib(GROUPS, WINDOW): "that is with a window. Without one all 16,384 tokens are kept.",
     mib(GROUPS) * TOKENS: "the cache holds one row for a token, not one for a pair of tokens.",
 }
 WINDOWED = {
     mib(GROUPS): "nothing is saved here. With a window the older tokens are thrown away.",
     mib(GROUPS) - mib(GROUPS, WINDOW): "that is what the window saves. How much is left?",
-    mib(GROUPS, 2 * WINDOW): (
-        "those are 2,048 tokens on each side. A decoder has no future to keep."
-    ),
+    mib(
+        GROUPS, 2 * WINDOW
+    ): "those are 2,048 tokens on each side. A decoder has no future to keep.",
     mib(HEADS, WINDOW): "that is multi-head attention under a window. Here are 6 groups as well.",
-    mib(GROUPS, WINDOW) / LAYERS: ONE_LAYER,
-    mib(GROUPS, WINDOW) * KIB: "those are KiB. Give MiB.",
-    mib(GROUPS, WINDOW) / KIB: "those are GiB. Give MiB.",
+    mib(GROUPS, WINDOW) / 40: ONE_LAYER,
+    mib(GROUPS, WINDOW) * 1024: "those are KiB. Give MiB.",
+    mib(GROUPS, WINDOW) / 1024: "those are GiB. Give MiB.",
     mib(GROUPS, WINDOW) / 8: "a window of 2,048 is an eighth of 16,384 tokens: divide by 8, once.",
 }
-QUESTIONS = [
-    ("A token in multi-head attention", kib(HEADS), MULTI_HEAD),
-    ("A token with 6 groups", kib(GROUPS), GROUPED),
-    ("16,384 tokens with 6 groups", mib(GROUPS), SEQUENCE),
-    ("16,384 tokens with 6 groups and a window", mib(GROUPS, WINDOW), WINDOWED),
-]
 
 cache_by_hand = Exercise(
     id="9.1",
     title="What a token weighs",
-    task=(
-        "A decoder has 40 layers, and 24 heads of queries in each. A head is 128 numbers wide, a "
-        "number takes 2 bytes. How many KiB does one token add to the key-value cache in "
-        "multi-head attention? How many with 6 groups of keys and values? How many MiB does the "
-        "cache of 16,384 tokens take with 6 groups? And how many MiB with 6 groups, if each layer "
-        "keeps only the last 2,048? Give four numbers, such as `(1, 2, 3, 4)`. 1 KiB is 1,024 "
-        "bytes, 1 MiB is 1,024 KiB."
-    ),
     difficulty="easy",
     minutes=6,
     hints=[
@@ -114,36 +85,13 @@ cache_by_hand = Exercise(
         "cache, 240 MiB, does not grow any more."
     ),
     steps=[
-        all_right(
-            QUESTIONS,
+        parts(
+            Part("A token in multi-head attention", kib(HEADS), MULTI_HEAD),
+            Part("A token with 6 groups", kib(GROUPS), GROUPED),
+            Part("16,384 tokens with 6 groups", mib(GROUPS), SEQUENCE),
+            Part("16,384 tokens with 6 groups and a window", mib(GROUPS, WINDOW), WINDOWED),
+            give="4 numbers, such as `(1, 2, 3, 4)`",
             otherwise="multiply: keys and values, layers, heads of them, numbers, bytes.",
         )
-    ],
-    wrong=[
-        Wrong((240, 120, 1920, 240), "A token leaves a key and a value"),
-        Wrong((12, 3, 48, 6), "that is one layer"),
-        Wrong((960, 240, 3840, 480), "twice too much"),
-        Wrong((491520, 122880, 1920, 240), "those are bytes"),
-        Wrong((491.52, 122.88, 1966, 246), "a KiB has 1,024 bytes"),
-        Wrong((20, 20, 320, 40), "one head of keys and values"),
-        Wrong((120, 480, 1920, 240), "that is with 6 groups"),
-        Wrong((720, 180, 2880, 360), "nobody asks an old question again"),
-        Wrong((480, 480, 7680, 960), "Query heads are not kept"),
-        Wrong((480, 300, 4800, 600), "not one of them"),
-        Wrong((480, 80, 1280, 160), "each of the 6 groups"),
-        Wrong((480, 20, 320, 40), "How many does a layer have?"),
-        Wrong((480, 120, 1966080, 240), "those are KiB"),
-        Wrong((480, 120, 1.875, 0.234), "those are GiB"),
-        Wrong((480, 120, 1966.08, 246), "not 1,000"),
-        Wrong((480, 120, 7680, 960), "The question is about 6 groups"),
-        Wrong((480, 120, 240, 1920), "that is with a window"),
-        Wrong((480, 120, 1920, 1920), "nothing is saved here"),
-        Wrong((480, 120, 1920, 1680), "that is what the window saves"),
-        Wrong((480, 120, 1920, 480), "no future to keep"),
-        Wrong((480, 120, 1920, 960), "Here are 6 groups as well"),
-        Wrong((480, 120, 1920, 30), "divide by 8, once"),
-        Wrong((480, 120, 1921, 250), "multiply: keys and values"),
-        Wrong(480, "Give 4 numbers"),
-        Wrong("480 KiB", "Give 4 numbers"),
     ],
 )

@@ -6,17 +6,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.attempt import Attempt
-from d2l_attention.exercises.chapter_09 import recurrence_mistakes as mistakes
-from d2l_attention.exercises.chapter_09.recurrence_table import candidates, step_with
-from d2l_attention.exercises.compare import form_differs
-from d2l_attention.exercises.exercise import Exercise, Step, Wrong
-from d2l_attention.exercises.helpers import alike, because, normal, one_by_one, row
-from d2l_attention.exercises.show import show
-from d2l_attention.variants import elu_plus_one, linear_attention
+from d2l_attention.exercises.authoring import (
+    Case,
+    Exercise,
+    Mistake,
+    alike,
+    gradients_flow,
+    instead_of,
+    normal,
+    show,
+)
+from d2l_attention.variants import elu_plus_one
 
 
-def linear_step(query, key, value, state, f): ...
+def linear_step(query, key, value, state, f):
+    """One token: query, key (B, H, D), value (B, H, V) -> output (B, H, V), next state (S, z).
+
+    A first token with f(q) = [[[1, 2]]], f(k) = [[[3, 1]]] and the value [[[5, 7]]] gives the
+    output [[[5, 7]]] and S = [[[[15, 21], [5, 7]]]], z = [[[3, 1]]].
+    """
+    ...
 
 
 def linear_step_solution(query, key, value, state, f):
@@ -28,139 +37,81 @@ def linear_step_solution(query, key, value, state, f):
     return (query[..., None, :] @ S)[..., 0, :] / total, (S, z)
 
 
+MAPPED, OUTER = "f(query), f(key)", "key[..., :, None] * value[..., None, :]"
+ONLY_ITSELF = (
+    "Each token sees only itself. Either nothing is added to the S and z that came in, or the "
+    "state that you return never changes."
+)
+
+
+def is_pair(result: Any) -> bool:
+    return isinstance(result, tuple | list) and len(result) == 2
+
+
+def all_steps(linear_step: Callable, query, key, value, state, f) -> Any:
+    """The output of each token of a sentence, and the last state's S and z."""
+    outputs = []
+    for t in range(query.shape[2]):
+        result = linear_step(query[:, :, t], key[:, :, t], value[:, :, t], state, f)
+        if not is_pair(result) or not is_pair(result[1]):
+            return result
+        output, state = result
+        outputs.append(output)
+    return *outputs, *state
+
+
+def shapes(result: Any, query: Tensor, *_: Any) -> str | None:
+    if is_pair(result):
+        return "The second result is the state for the next step, a pair (S, z)."
+    if result is None or (isinstance(result, tuple) and len(result) == query.shape[2] + 2):
+        return None  # of each token, then S and z
+    return "Return two results: the output, and the pair (S, z) for the next step."
+
+
+def first_wrong_token(result: tuple, *inputs: Any) -> str:
+    right = all_steps(linear_step_solution, *inputs)
+    t = [alike(*both) for both in zip(result, right, strict=True)].index(False)
+    if t >= len(right) - 2:
+        return "The outputs are right, but not the state that you return."
+    why = "Work out S and z of this step by hand: which keys and values are in them?"
+    if t == 0 and not inputs[3][1].any():
+        why = "The first token sees only itself: its output has to be its value, as it is."
+    return f"Token {t} goes wrong: {show(result[t])} should be {show(right[t])}. {why}"
+
+
 def one_plus_square(X: Tensor) -> Tensor:
     return 1 + X * X
 
 
-class Sentence:
-    """Queries, keys (B, H, T, D) and values (B, H, T, V) that come token by token."""
+def sentence(queries: Tensor, keys: Tensor, values: Tensor, f: Callable) -> tuple:
+    """With an empty state; the names are those of the step's arguments."""
+    B, H, _, D = keys.shape
+    state = keys.new_zeros(B, H, D, values.shape[-1]), keys.new_zeros(B, H, D)
+    return queries, keys, values, state, f
 
-    def __init__(self, queries: Tensor, keys: Tensor, values: Tensor, f: Callable):
-        self.rows, self.f = (queries, keys, values), f
 
-    def inputs(self, t: int, state: Any) -> tuple:
-        return (*(X[:, :, t] for X in self.rows), state, self.f)
-
-    def empty(self) -> tuple[Tensor, Tensor]:
-        _, keys, values = self.rows
-        B, H, _, D = keys.shape
-        return keys.new_zeros(B, H, D, values.shape[-1]), keys.new_zeros(B, H, D)
-
-    def all_at_once(self) -> Tensor:
-        """Weights one by one, and no future."""
-        return linear_attention(*self.rows, is_causal=True, feature_map=self.f)
-
-    def __len__(self) -> int:
-        return self.rows[0].shape[2]
+def at_random(B: int, H: int, T: int, D: int, V: int, f: Callable) -> tuple:
+    return sentence(*normal(B + H, (B, H, T, D), (B, H, T, D), (B, H, T, V)), f)
 
 
 # D = V: a state that is turned round fits, and can be named.
-SHORT = Sentence(
-    row([1, 0], [2, 1], [0, 3]),
-    row([1, 1], [0, 2], [2, -1]),
-    row([2, 4], [6, 8], [-2, 0]),
-    one_plus_square,
-)
+QUERIES, KEYS = [[1.0, 0], [2, 1], [0, 3]], [[1, 1], [0, 2], [2, -1]]
+SHORT = torch.tensor([[[QUERIES]], [[KEYS]], [[[[2, 4], [6, 8], [-2, 0]]]]])
+SIZES = [(2, 3, 5, 4, 7), (3, 1, 4, 6, 1), (1, 2, 1, 1, 3), (2, 2, 6, 2, 2), (1, 6, 3, 3, 5)]
 LONGER = [
-    Sentence(*normal(seed, (B, H, T, D), (B, H, T, D), (B, H, T, V)), f)
-    for seed, (B, H, T, D, V, f) in enumerate(
-        [
-            (2, 3, 5, 4, 7, elu_plus_one),
-            (3, 1, 4, 6, 1, torch.exp),
-            (1, 2, 1, 1, 3, elu_plus_one),
-            (2, 2, 6, 2, 2, one_plus_square),
-        ]
-    )
+    at_random(*sizes, f) for sizes, f in zip(SIZES, [elu_plus_one, torch.exp] * 3, strict=False)
 ]
-
-
-def two_results(attempt: Attempt) -> str | None:
-    inputs, result = next(one_by_one(attempt, SHORT))
-    shown = f"Smallest case that shows it: {attempt.case(inputs)}."
-    if result is None:
-        return "Your function returned `None`. Is the `return` missing?"
-    if not isinstance(result, tuple | list) or len(result) != 2:
-        return "Return two results: the output, and the pair (S, z) for the next step."
-    if not isinstance(result[1], tuple | list) or len(result[1]) != 2:
-        return "The second result is the state for the next step, a pair (S, z)."
-    if [getattr(X, "ndim", None) for X in result[1]] == [3, 4]:
-        return "S and z have changed places in the state that you return: S comes first."
-    if found := form_differs(result[0], inputs[2]):
-        return f"The output of the first step: {found} {shown}"
-    return None
-
-
-def named(sentence: Sentence) -> Step:
-    """The first step that goes wrong, and why."""
-
-    def step(attempt: Attempt) -> str | None:
-        wanted = sentence.all_at_once()
-        for t, (inputs, (output, _)) in enumerate(one_by_one(attempt, sentence)):
-            right = wanted[:, :, t]
-            if alike(output, right):
-                continue
-            numbers = ""
-            if right.numel() <= 4:
-                numbers = f" Its output is {show(output)}; it should be {show(right)}."
-            return (
-                f"Token {t} goes wrong. {reason(attempt, t)}{numbers} Smallest case that shows it: "
-                f"{attempt.case(inputs)}."
-            )
-        return None
-
-    return step
-
-
-def reason(attempt: Attempt, t: int) -> str:
-    """The mistake of the table that gives the same outputs, if there is one."""
-    mine = [output for _, (output, _) in one_by_one(attempt, SHORT)]
-    if not all(map(alike, mine, SHORT.all_at_once().unbind(dim=2))):
-        for wrong, why in candidates():
-            theirs = (output for _, (output, _) in one_by_one(wrong, SHORT))
-            if all(map(alike, mine, theirs)):
-                return why
-    if t == 0:
-        return "The first token sees itself alone: its output has to be its value, as it is."
-    return "Work out S and z of this step by hand: which keys and values are in them?"
-
-
-def state_as_it_was(attempt: Attempt) -> str | None:
-    list(one_by_one(attempt, SHORT))
-    return attempt.changed and (
-        "Your step writes into the state that it was given, as `S += ...` does. A beam search goes "
-        f"on from one state in several ways: make a new one, `S = S + ...`. {attempt.changed}"
-    )
-
-
-def gradient_comes_through(attempt: Attempt) -> str | None:
-    _, key, value, state, f = SHORT.inputs(1, SHORT.empty())
-    output, _ = attempt(key, key.clone().requires_grad_(), value, state, f)
-    if output.requires_grad:
-        return None
-    return (
-        "The numbers are right, but no gradient reaches the keys. `.detach()`, `.tolist()` and "
-        "`torch.tensor(...)` cut it off."
-    )
-
-
+STATE = tuple(X.exp() for X in normal(10, (2, 3, 4, 7), (2, 3, 4)))
+GOES_ON = (*LONGER[0][:3], STATE, elu_plus_one)
 MANY = "For one sentence and one head your step is right. For others it is not."
 
 write_linear_step = Exercise(
     id="9.5",
     title="Attention with a fixed memory",
-    task=(
-        "Complete `linear_step(query, key, value, state, f)`, one token of causal linear "
-        "attention. Query and key are (B, H, D), value (B, H, V). `f` is the feature map: it takes "
-        "a query or a key and gives positive numbers of the same shape. The state is a pair: S (B, "
-        "H, D, V), the sum of f(k) vᵀ over the tokens so far, and z (B, H, D), the sum of f(k). "
-        "Both are zeros before the first token. Return the output (B, H, V) and the state for the "
-        "next step, such a pair again. Step by step it should give what `linear_attention` gives "
-        "for all tokens at once with `is_causal=True`."
-    ),
     difficulty="medium",
     minutes=12,
     hints=[
-        "What should come out for the first token, which sees itself alone? And what comes out, if "
+        "What should come out for the first token, which sees only itself? And what comes out, if "
         "the output is worked out before the token is in the state?",
         "The output is a weighted mean: f(q) times S has the weighted sum, f(q) times z the sum of "
         "the weights. Both sums run over D.",
@@ -170,52 +121,88 @@ write_linear_step = Exercise(
     stub=linear_step,
     solution=linear_step_solution,
     explanation=(
-        "The sum over all pairs comes apart: f(q) stands in front, and after it comes a sum of "
-        "keys and values that no query has to wait for. First the token goes into the state, then "
-        "it asks, so that it sees itself. S and z are as large after a million tokens as after "
-        "one, where a cache holds a million rows. The price: S has D V numbers, and what no longer "
-        "fits into them is mixed up."
+        "f(q) stands in front of a sum of keys and values that does not wait for any query. First "
+        "the token goes into the state, then it asks, so that it sees itself. S and z are as large "
+        "after a million tokens as after one, where a cache holds a million rows. The price: what "
+        "no longer fits into the D V numbers of S is mixed up."
     ),
-    steps=[
-        two_results,
-        named(SHORT),
-        *(because(MANY, named(sentence)) for sentence in LONGER),
-        state_as_it_was,
-        gradient_comes_through,
+    run=all_steps,
+    cases=[
+        Case(sentence(*SHORT, one_plus_square)),
+        *(Case(inputs, MANY) for inputs in LONGER),
+        Case(GOES_ON, "From zeros your step is right. From a state in the middle it is not."),
+        Case(sentence(*SHORT.double(), one_plus_square)),
     ],
-    wrong=[
-        Wrong(step_with(order="query first"), "asks before it is in the state"),
-        Wrong(step_with(divide="not"), "Nothing is divided"),
-        Wrong(step_with(divide="sum of z"), "the sum of z"),
-        Wrong(step_with(divide="sum of the query"), "features of the query alone"),
-        Wrong(step_with(divide="new key"), "newest key alone"),
-        Wrong(step_with(query="plain"), "f is missing on the query"),
-        Wrong(step_with(key="plain"), "f is missing on the key"),
-        Wrong(step_with(query="plain", key="plain"), "f is missing on both"),
-        Wrong(step_with(value="mapped"), "f acts on the value"),
-        Wrong(step_with(key="twice"), "f acts twice on the key"),
-        Wrong(step_with(S="new"), "S holds the newest token alone"),
-        Wrong(step_with(z="new"), "z holds the newest key alone"),
-        Wrong(step_with(S="new", z="new"), "nothing is added to"),
-        Wrong(step_with(kept="old"), "never changes"),
-        Wrong(step_with(kept="mean"), "divided before it is kept"),
-        Wrong(step_with(S="turned"), "turned round"),
-        Wrong(step_with(z="plain"), "z sums the keys without f"),
-        Wrong(step_with(S="plain"), "S sums the keys without f"),
-        Wrong(step_with(divide="softmax"), "a softmax"),
-        Wrong(step_with(S="entry by entry"), "one by one"),
-        Wrong(step_with(divide="not", query="plain", key="plain"), "And that is not all"),
-        Wrong(step_with(scaled=True), "root of D"),
-        Wrong(mistakes.state_alone, "a pair (S, z)"),
-        Wrong(mistakes.three_results, "Return two results"),
-        Wrong(mistakes.output_alone, "Return two results"),
-        Wrong(mistakes.without_return, "Is the `return` missing?"),
-        Wrong(mistakes.own_feature_map, "a feature map of your own"),
-        Wrong(mistakes.in_place, "A beam search goes on"),
-        Wrong(mistakes.all_heads_in_one, "For others it is not"),
-        Wrong(mistakes.sums_over_the_batch, "For others it is not"),
-        Wrong(mistakes.an_axis_too_many, "it should be (1, 1, 2)"),
-        Wrong(mistakes.gradient_cut_off, "no gradient reaches the keys"),
-        Wrong(mistakes.swapped_state, "have changed places"),
+    mistakes=[
+        Mistake(
+            {"query * z": "query * state[1]", "@ S": "@ state[0]"},
+            "The token asks before it is in the state, so it does not see itself; the first one "
+            "finds zeros, and 0 / 0. First the state, then the question.",
+        ),
+        *instead_of(
+            MAPPED,
+            {
+                "query, key": "f is missing on both, query and key. Weights are f(q) times f(k); "
+                "without f they may be negative.",
+                "query, f(key)": "f is missing on the query. Weights are f(q) times f(k).",
+                "f(query), key": "f is missing on the key. Weights are f(q) times f(k).",
+                "elu_plus_one(query), elu_plus_one(key)": "You take a feature map of your own, "
+                "elu(x) + 1. Here it is the argument `f`.",
+                "f(query), f(f(key))": "f acts twice on the key.",
+                "f(query / query.shape[-1] ** 0.5), f(key)": "You divide the query by the root of "
+                "D. That keeps a softmax moderate, and here is none.",
+            },
+        ),
+        Mistake({f"S + {OUTER}": OUTER, "z + key": "key"}, ONLY_ITSELF),
+        Mistake(
+            {f"S + {OUTER}": OUTER}, "S holds only the newest token. Add to the S that came in."
+        ),
+        Mistake({"z + key": "key"}, "z holds only the newest key. Add to the z that came in."),
+        *instead_of(
+            "query * z",
+            {
+                "z": "You divide by the sum of z. The sum of the weights depends on who asks: f(q) "
+                "times z.",
+                "query": "You divide by the sum of the features of the query. The sum of the "
+                "weights is f(q) times z.",
+                "query * key": "You divide by the weight of the newest key. The sum of all weights "
+                "is f(q) times z.",
+            },
+        ),
+        Mistake(
+            {" / total": ""},
+            "Nothing is divided. f(q) times S is a weighted sum; f(q) times z is the sum of the "
+            "weights, and a mean needs both.",
+        ),
+        Mistake(
+            {"query[..., None": "query.softmax(dim=-1)[..., None", " / total": ""},
+            "There is a softmax over the features of the query. Linear attention has none.",
+        ),
+        *instead_of(
+            OUTER,
+            {
+                "key[..., :, None] * f(value)[..., None, :]": "f acts on the value. It is read as "
+                "it is: f makes weights positive.",
+                "value[..., :, None] * key[..., None, :]": "S is turned round: its rows should be "
+                "features of the key, its columns numbers of the value. (Where D = V no error "
+                "tells.)",
+                "(key * value)[..., None, :]": "Key and value are multiplied one by one. In S "
+                "every feature of the key meets every number of the value: (D, 1) times (1, V).",
+            },
+        ),
+        Mistake({MAPPED: "f(query), key", "z + key": "z + f(key)"}, "S sums the keys without f."),
+        Mistake({MAPPED: "f(query), key", "key[": "f(key)["}, "z sums the keys without f."),
+        *instead_of(
+            "(S, z)",
+            {
+                "state": ONLY_ITSELF,
+                "(z, S)": "S and z have changed places in the state that you return.",
+                "(S / total[..., None], z)": "S is divided before it is kept. The mean is this "
+                "query's own, and the next query needs the sum: keep that.",
+            },
+        ),
     ],
+    shapes=shapes,
+    rules=[first_wrong_token],
+    steps=[gradients_flow("query", "key", "value")],
 )

@@ -3,32 +3,40 @@
 from typing import Any
 
 import torch
+import torch.nn.functional as F  # noqa: F401, for a mistake
 from torch import Tensor
 
-from d2l_attention.exercises.chapter_09 import swin_mistakes as mistakes
-from d2l_attention.exercises.chapter_09 import swin_parts as parts
-from d2l_attention.exercises.chapter_09.swin_parts import MASKS, WINDOWS, shifted_with
-from d2l_attention.exercises.compare import form_differs
-from d2l_attention.exercises.exercise import Exercise, Wrong
-from d2l_attention.exercises.helpers import alike, because, normal
-from d2l_attention.exercises.show import kind
-from d2l_attention.exercises.steps import holds
-from d2l_attention.variants import partition_windows
-from d2l_attention.variants.swin import window_mask
+from d2l_attention.exercises.authoring import (
+    Case,
+    Exercise,
+    Mistake,
+    alike,
+    gradients_flow,
+    in_dtype,
+    instead_of,
+    normal,
+    show,
+)
 
 
-def shifted_windows(X, window, shift): ...
+def shifted_windows(X, window, shift):
+    """Windows (B * W, window², D) of the moved maps X (B, R, C, D), and mask (W, window², window²).
+
+    A map of 2 by 2, [[[[1], [2]], [[3], [4]]]], with a window of 1 and a shift of 0 gives the
+    windows [[[1]], [[2]], [[3]], [[4]]] and the mask [[[True]], [[True]], [[True]], [[True]]].
+    """
+    ...
 
 
 def shifted_windows_solution(X, window, shift):
-    B, R, C, D = X.shape
-    down, across = R // window, C // window
+    _, R, C, _ = X.shape
 
-    def partition(X):
-        X = X.reshape(-1, down, window, across, window, X.shape[-1])
-        return X.transpose(2, 3).reshape(-1, window**2, X.shape[-1])
+    def partition(X, order=(0, 1, 3, 2, 4, 5)):  # the axes inside a window come together
+        X = X.reshape(len(X), R // window, window, C // window, window, X.shape[-1])
+        return X.permute(order).reshape(-1, window**2, X.shape[-1])
 
-    windows = partition(X.roll((-shift, -shift), dims=(1, 2)))
+    moved = X.roll((-shift, -shift), dims=(1, 2))
+    windows = partition(moved)
     # The last `shift` rows and columns of the moved map came in from the other side.
     row_came_in = torch.arange(R) >= R - shift
     column_came_in = torch.arange(C) >= C - shift
@@ -37,121 +45,68 @@ def shifted_windows_solution(X, window, shift):
     return windows, labels[:, :, None] == labels[:, None, :]
 
 
-def package(X: Tensor, window: int, shift: int) -> tuple[Tensor, Tensor]:
-    rows, columns = X.shape[1:3]
-    windows = partition_windows(X.roll((-shift, -shift), dims=(1, 2)), window)
-    mask = window_mask(rows, columns, window, [shift, shift])
-    if mask is None:
-        num_windows = rows // window * (columns // window)
-        mask = torch.ones(num_windows, window**2, window**2, dtype=torch.bool)
-    return windows, mask
+MOVED, ORDER = "X.roll((-shift, -shift), dims=(1, 2))", "(0, 1, 3, 2, 4, 5)"
+REGIONS = "2 * row_came_in[:, None] + 1 * column_came_in"
+MIXED = (
+    "Your windows mix pixels that are no square. After `reshape(B, R // w, w, C // w, w, D)` the "
+    "two axes inside a window do not stand together: exchange axes 2 and 3 before you join them."
+)
+ORDERS = {
+    "(0, 1, 2, 3, 4, 5)": MIXED,
+    "(0, 2, 4, 1, 3, 5)": MIXED,
+    "(0, 3, 1, 2, 4, 5)": "Your windows follow each other column by column. Here they go row by "
+    "row.",
+    "(0, 1, 3, 4, 2, 5)": "Inside a window your pixels go column by column. Here they go row by "
+    "row.",
+    "(1, 3, 0, 2, 4, 5)": "With several maps the first windows of all of them come first in your "
+    "result. All windows of a map come first, then those of the next.",
+}
 
 
-NUMBERED = torch.arange(16.0).reshape(1, 4, 4, 1)
-SMALL, STILL = (NUMBERED, 2, 1), (NUMBERED, 2, 0)
-THIRDS = [(torch.arange(36.0).reshape(1, 6, 6, 1), 3, shift) for shift in (1, 2)]
-OTHERS = [
-    (*normal(seed, shape), window, shift)
-    for seed, (shape, window, shift) in enumerate(
-        [
-            ((1, 4, 6, 1), 2, 1),
-            ((1, 9, 6, 5), 3, 1),
-            ((2, 4, 4, 3), 2, 1),
-            ((4, 8, 8, 4), 4, 2),
-            ((3, 6, 9, 2), 3, 0),
-            ((2, 2, 3, 1), 1, 0),
-        ]
-    )
-]
-DOUBLE = [(X.double(), window, shift) for X, window, shift in OTHERS[2:3]]
-
-
-def two_results(result: Any, X: Tensor, window: int, shift: int) -> str | None:
-    if result is None:
-        return "Your function returned `None`. Is the `return` missing?"
+def shapes(result: Any, X: Tensor, window: int, shift: int) -> str | None:
     if not isinstance(result, tuple | list) or len(result) != 2:
-        return "Return two results: the windows and the mask."
-    windows, mask = package(X, window, shift)
-    if found := form_differs(result[0], windows):
-        return f"The windows: {found}"
-    return no_mask(result[1], tuple(mask.shape), len(X))
+        return None if result is None else "Return two results: the windows and the mask."
+    right = shifted_windows_solution(X, window, shift)
+    if getattr(result[0], "shape", None) == right[0].shape:
+        if getattr(result[1], "dtype", None) != torch.bool:
+            return (
+                f"Your mask is {show(result[1])}. Here masks are bool, True = may attend: 0 and "
+                "-100 are for adding. With a shift of 0 it is all True."
+            )
+        if len(result[1]) == len(right[0]) != len(right[1]):
+            return "Your mask is the same for each map: give it once, not for all windows."
+    for name, got, wanted in zip(("windows", "mask"), result, right, strict=True):
+        if isinstance(got, Tensor) and got.shape != wanted.shape:
+            got, wanted = tuple(got.shape), tuple(wanted.shape)
+            return f"The {name}: Your result has shape {got}; it should be {wanted}."
+    return None
 
 
-def no_mask(mask: Any, shape: tuple[int, ...], num_maps: int) -> str | None:
-    if not isinstance(mask, Tensor):
-        why = " With a shift of 0 it is all True." if mask is None else ""
-        return f"The mask is a boolean tensor; yours is a {type(mask).__name__}.{why}"
-    if mask.dtype != torch.bool:
-        return (
-            f"Your mask is {kind(mask.dtype)}. Here masks are bool, True = may attend: 0 and -100, "
-            "as in the code of the paper, are for adding."
-        )
-    if mask.shape == shape:
-        return None
-    why = "A window of w x w pixels has w² queries and w² keys."
-    if num_maps > 1 and mask.shape == (num_maps * shape[0], *shape[1:]):
-        why = "It is the same for each map: give it once."
-    return f"Your mask has shape {tuple(mask.shape)}; it should be {shape}. {why}"
-
-
-def named_windows(result: tuple, *inputs: Any) -> str | None:
-    right, _ = package(*inputs)
-    if alike(result[0], right):
-        return None
-    for wrong, why in WINDOWS:
-        if alike(result[0], shifted_with(**wrong)(*inputs)[0]):
-            return why
-    number = int((result[0] != right).flatten(1).any(dim=1).nonzero()[0])
-    if right.shape[-1] > 1:
-        return f"Window {number} does not hold the pixels that it should."
-    mine, wanted = (listed(windows[number]) for windows in (result[0], right))
-    return f"Window {number} holds {mine}; it should hold {wanted}."
-
-
-def listed(window: Tensor) -> str:
-    return ", ".join(f"{number:.4g}" for number in window.flatten().tolist())
-
-
-def named_mask(result: tuple, *inputs: Any) -> str | None:
-    _, right = package(*inputs)
-    if torch.equal(result[1], right):
-        return None
-    for wrong, why in MASKS:
-        if torch.equal(result[1], shifted_with(**wrong)(*inputs)[1]):
-            return why
-    window, query, key = (result[1] != right).nonzero()[0].tolist()
-    does, were = ("hides", "were") if right[window, query, key] else ("shows", "were not")
+def first_wrong(result: tuple, *inputs: Any) -> str:
+    """In a window, or in the mask of one."""
+    right, mask = shifted_windows_solution(*inputs)
+    if not alike(result[0], right):
+        number = int((result[0] != right).flatten(1).any(dim=1).nonzero()[0])
+        mine, wanted = (show(windows[number].mT) for windows in (result[0], right))
+        return f"Window {number} holds {mine}; it should hold {wanted}."
+    window, query, key = (result[1] != mask).nonzero()[0].tolist()
+    does, were = ("hides", "were") if mask[window, query, key] else ("shows", "were not")
     return (
         f"In window {window} your mask {does} pixel {key} to pixel {query}, and they {were} "
         "neighbours before the map was moved."
     )
 
 
-def maps_follow_each_other(result: tuple, *inputs: Any) -> str | None:
-    if alike(result[0], shifted_with(partition=parts.maps_side_by_side)(*inputs)[0]):
-        return (
-            "With several maps the first windows of all of them come first in your result. All "
-            "windows of a map come first, then those of the next."
-        )
-    return None
-
-
-MANY = "For one square map of 4 by 4 your function is right. For others it is not."
+NUMBERED = [torch.arange(float(size * size)).reshape(1, size, size, 1) for size in range(7)]
+OTHERS = [((1, 4, 6, 1), 2, 1), ((1, 9, 6, 5), 3, 1), ((2, 4, 4, 3), 2, 1), ((4, 8, 8, 4), 4, 2)]
+OTHERS += [((3, 6, 9, 2), 3, 0), ((2, 2, 3, 1), 1, 0), ((1, 10, 15, 2), 5, 4)]
+OTHERS = [(*normal(seed, shape), *sizes) for seed, (shape, *sizes) in enumerate(OTHERS)]
+MANY = "For one square map your function is right. For others it is not."
 NOT_HALF = "With a shift of half a window your function is right. With others it is not."
 
 write_shifted_windows = Exercise(
     id="9.6",
     title="Windows that moved",
-    task=(
-        "Complete `shifted_windows(X, window, shift)` for feature maps X (B, R, C, D). First the "
-        "map moves up and to the left by `shift` pixels; what falls off comes in at the far side. "
-        "Then it is cut into windows of `window` by `window` pixels, row by row, and so are the "
-        "pixels in them. Return the windows (B * W, window², D), all W windows of a map, then "
-        "those of the next, and a boolean mask (W, window², window²), True = may attend: pixels of "
-        "a window see each other, unless one came in at the far side of an axis and the other did "
-        "not. R and C are multiples of `window`, twice as much or more; the shift is 0 up to "
-        "`window - 1`."
-    ),
     difficulty="medium",
     minutes=18,
     hints=[
@@ -165,59 +120,72 @@ write_shifted_windows = Exercise(
     stub=shifted_windows,
     solution=shifted_windows_solution,
     explanation=(
-        "The last window of the small map holds pixels 15, 12, 3 and 0, the four corners: all in "
-        "one window, and nobody may see anybody else. Each pixel sees itself, so no row of the "
-        "mask is empty. Moving the map keeps all windows equally large and equally many; without "
+        "The last window of the small map holds pixels 15, 12, 3 and 0, the four corners: each may "
+        "see only itself. Moving the map keeps all windows equally large and equally many; without "
         "the roll there would be smaller ones at the edges, and no single batch."
     ),
-    steps=[
-        holds(two_results, [SMALL]),
-        holds(named_windows, [SMALL]),
-        holds(named_mask, [SMALL]),
-        because(NOT_HALF, holds(two_results, [STILL, *THIRDS])),
-        because(NOT_HALF, holds(named_windows, [STILL, *THIRDS])),
-        because(NOT_HALF, holds(named_mask, [STILL, *THIRDS])),
-        because(MANY, holds(two_results, OTHERS)),
-        because(MANY, holds(maps_follow_each_other, OTHERS[2:4])),
-        because(MANY, holds(named_windows, OTHERS)),
-        because(MANY, holds(named_mask, OTHERS)),
-        holds(two_results, DOUBLE),
-    ],
-    wrong=[
-        Wrong(shifted_with(partition=parts.reshaped_alone), "exchange axes 2 and 3"),
-        Wrong(
-            shifted_with(partition=parts.reshaped_alone, move=parts.as_it_is),
-            "exchange axes 2 and 3",
+    cases=[
+        Case((NUMBERED[4], 2, 1)),
+        *(
+            Case((NUMBERED[s], w, shift), NOT_HALF)
+            for s, w, shift in [(4, 2, 0), (6, 3, 1), (6, 3, 2)]
         ),
-        Wrong(shifted_with(partition=parts.a_pixel_of_each), "exchange axes 2 and 3"),
-        Wrong(shifted_with(move=parts.as_it_is), "the shift has no effect"),
-        Wrong(shifted_with(move=parts.down_and_right), "moves down and to the right"),
-        Wrong(shifted_with(move=parts.up_alone), "not to the left"),
-        Wrong(shifted_with(move=parts.left_alone), "and not up"),
-        Wrong(shifted_with(move=parts.pushed_out), "Zeros come in"),
-        Wrong(shifted_with(partition=parts.windows_by_columns), "Your windows follow each other"),
-        Wrong(shifted_with(partition=parts.pixels_by_columns), "Inside a window"),
-        Wrong(shifted_with(partition=parts.maps_side_by_side), "the first windows of all of them"),
-        Wrong(shifted_with(regions=parts.one_region), "opposite sides of the map"),
-        Wrong(shifted_with(visible=parts.apart), "turned over"),
-        Wrong(shifted_with(regions=parts.sums_of_sides), "two regions have one label"),
-        Wrong(shifted_with(regions=parts.either_side), "one region in your mask"),
-        Wrong(shifted_with(regions=parts.corner_alone), "in both directions"),
-        Wrong(shifted_with(regions=parts.rows_alone), "not what came in from the left"),
-        Wrong(shifted_with(regions=parts.columns_alone), "not what came in from above"),
-        Wrong(shifted_with(regions=parts.at_the_near_side), "cuts the first windows"),
-        Wrong(shifted_with(regions=parts.the_rest_of_the_window), "not the last `window - shift`"),
-        Wrong(shifted_with(regions=parts.moved_once_more), "once too often"),
-        Wrong(shifted_with(regions=parts.every_window), "its old window alone"),
-        Wrong(mistakes.windows_alone, "Return two results"),
-        Wrong(mistakes.batch_left_apart, "The windows: Your result has shape (1, 4, 4, 1)"),
-        Wrong(mistakes.squares_kept, "The windows: Your result has shape (4, 2, 2, 1)"),
-        Wrong(mistakes.added_to_scores, "0 and -100"),
-        Wrong(mistakes.mask_for_each_map, "the same for each map"),
-        Wrong(mistakes.no_mask_without_shift, "With a shift of 0 it is all True"),
-        Wrong(mistakes.labels_alone, "Your mask has shape (4, 4)"),
-        Wrong(mistakes.rows_for_columns, "For others it is not"),
-        Wrong(mistakes.shift_by_half, "With others it is not"),
-        Wrong(mistakes.without_return, "Is the `return` missing?"),
+        *(Case(inputs, MANY) for inputs in OTHERS),
+        Case(in_dtype(OTHERS[2], torch.float64)),
     ],
+    mistakes=[
+        *instead_of(ORDER, ORDERS),
+        *(Mistake({"(moved)": f"(moved, {order})"}, why) for order, why in ORDERS.items()),
+        *instead_of(
+            MOVED,
+            {
+                "X": "Your windows are right for a shift of 0: the shift has no effect.",
+                "X.roll((shift, shift), dims=(1, 2))": "Your map moves down and to the right. It "
+                "moves up and to the left: `roll` by a negative number.",
+                "X.roll(-shift, dims=1)": "Your map moves up, and not to the left, axis 2.",
+                "X.roll(-shift, dims=2)": "Your map moves to the left, and not up, axis 1.",
+                "F.pad(X[:, shift:, shift:], (0, 0, 0, shift, 0, shift))": "Zeros come in at the "
+                "far side. What falls off comes in there: `roll` does both.",
+            },
+        ),
+        *instead_of(
+            REGIONS,
+            {
+                "torch.zeros(R, C)": "In your mask all pixels of a window see each other. At the "
+                "edges a window holds pixels from opposite sides of the map, which are no "
+                "neighbours.",
+                "1 * row_came_in[:, None] + 1 * column_came_in": "In the last window two regions "
+                "have one label: what came in from above and what came in from the left. Rows and "
+                "columns make four regions, `2 * down + across`.",
+                "row_came_in[:, None] | column_came_in": "All that came in is one region in your "
+                "mask. From above, from the left and from both are three, which were never "
+                "neighbours.",
+                "row_came_in[:, None] & column_came_in": "Your mask keeps apart only what moved in "
+                "both directions. What came in only from above, or only from the left, is no "
+                "neighbour either.",
+                "row_came_in[:, None].expand(R, C)": "Your mask keeps apart what came in from "
+                "above, and not what came in from the left.",
+                "column_came_in.expand(R, C)": "Your mask keeps apart what came in from the left, "
+                "and not what came in from above.",
+                f"({REGIONS}).flip(0, 1)": "Your mask cuts the first windows. The map moves up and "
+                "left, so what came in stands in the last rows and columns.",
+                f"({REGIONS}).roll((-shift, -shift), dims=(0, 1))": "Your regions are moved once "
+                "too often. What came in stands at the far side of the map that was moved: label "
+                "that one, or label the map before and compare where pixels were.",
+                "(torch.arange(R)[:, None] // window * C + torch.arange(C) // window)"
+                ".roll((-shift, -shift), dims=(0, 1))": "In your mask a pixel sees only those of "
+                "its old window. Shifted windows are there to join pixels of several: only what "
+                "was never near is kept apart.",
+            },
+        ),
+        Mistake(
+            {"R - shift": "R - -shift % window", "C - shift": "C - -shift % window"},
+            "Your regions end at the wrong pixel: the last `shift` rows and columns came in, not "
+            "the last `window - shift`. (With a shift of half a window both are the same.)",
+        ),
+        Mistake({"] == labels": "] != labels"}, "Your mask is turned over. True = may attend."),
+    ],
+    shapes=shapes,
+    rules=[first_wrong],
+    steps=[gradients_flow("X")],
 )

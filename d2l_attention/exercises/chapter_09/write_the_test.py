@@ -1,19 +1,31 @@
 """9.7: a test of order for every form, those that are causal to rounding too."""
 
-from collections.abc import Callable
-
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.exercises.attempt import Attempt
-from d2l_attention.exercises.chapter_09 import suspects, weak_tests
-from d2l_attention.exercises.chapter_09.suspects import LEAKS, RIGHT
-from d2l_attention.exercises.exercise import Exercise, Step, Wrong
-from d2l_attention.exercises.helpers import alike, calls_it, outcome
-from d2l_attention.exercises.steps import fails_on, passes_on
+from d2l_attention.exercises.authoring import (
+    Attempt,
+    Exercise,
+    Mistake,
+    Spy,
+    Suspect,
+    catches,
+    normal,
+    show,
+    with_mistakes,
+)
+from d2l_attention.variants import elu_plus_one, long_convolution
+from d2l_attention.variants.multi_token import key_query_convolution
 
 
-def test_keeps_the_order(layer): ...
+def test_keeps_the_order(layer):
+    """Pass on causal layers, and fail by an `AssertionError` on those that see the future.
+
+    `layer` is a function: X (B, n, 8) -> (B, n, 8). A test that looks only at the shape would be
+    `assert layer(torch.randn(2, 12, 8)).shape == (2, 12, 8)`.
+    """
+    ...
 
 
 def test_keeps_the_order_solution(layer):
@@ -26,125 +38,119 @@ def test_keeps_the_order_solution(layer):
         torch.testing.assert_close(layer(changed)[:, :t], before[:, :t])
 
 
-class Spy:
-    """A right layer that notes what it read."""
+# The layers: X (B, n, 8), n up to 16 -> (B, n, 8) ------------------------------------------
 
-    __name__ = "layer"
 
-    def __init__(self) -> None:
-        self.calls: list[Tensor] = []
+W = [matrix / 8**0.5 for matrix in normal(0, (8, 8), (8, 8), (8, 8))]
+KERNEL = torch.tensor([[[0.5, -1.0, 1.0], [-0.5, 1.0, 1.5]]])  # two queries, three keys
+MIXING, TAPS = normal(1, (4, 16), (16, 8))  # of Linformer, of Hyena
+TAPS *= (torch.arange(16) < 5)[:, None]
 
-    def __call__(self, X: Tensor) -> Tensor:
-        self.calls.append(X.detach().clone())
-        return suspects.causal_window(X)
+
+def projected(X: Tensor) -> list[Tensor]:
+    return [X @ matrix.to(X) for matrix in W]
+
+
+def places_ahead(X: Tensor) -> Tensor:
+    """(n, n): how many places after the query a key stands."""
+    return torch.arange(X.shape[1]) - torch.arange(X.shape[1])[:, None]
+
+
+def window(X):
+    queries, keys, values = projected(X)
+    ahead = places_ahead(X)
+    mask = (-2 <= ahead) & (ahead <= 0)
+    scores = (queries @ keys.mT / 8**0.5).masked_fill(~mask, -torch.inf)
+    return scores.softmax(dim=-1) @ values
+
+
+def multi_token(X):
+    queries, keys, values = projected(X)
+    hidden = places_ahead(X) > 0
+    scores = (queries @ keys.mT / 8**0.5).masked_fill(hidden, 0.0)
+    scores = key_query_convolution(scores[:, None], KERNEL.to(X))[:, 0]
+    return scores.masked_fill(hidden, -torch.inf).softmax(dim=-1) @ values
+
+
+def linear(X):
+    queries, keys, values = projected(X)
+    queries, keys = elu_plus_one(queries), elu_plus_one(keys)
+    weights = (queries @ keys.mT).tril()
+    return weights @ values / weights.sum(dim=-1, keepdim=True)
+
+
+def hyena(X):
+    """Causal but for rounding: the transform touches all tokens at once."""
+    gates, _, values = projected(X)
+    return gates * long_convolution(values, TAPS.to(X))
+
+
+def exact_hyena(X):
+    """The same sum, term by term: no rounding passes from the future to the past."""
+    gates, _, values = projected(X)
+    n = X.shape[1]
+    return gates * sum(F.pad(values, (0, 0, t, 0))[:, :n] * TAPS[t].to(X) for t in range(n))
+
+
+def linformer(X):
+    """Query i sees the first mixtures of all keys, as if they were keys."""
+    queries, keys, values = projected(X)
+    mixing = MIXING[:, : X.shape[1]].to(X)
+    scores = queries @ (mixing @ keys).mT / 8**0.5
+    later = torch.arange(4) > torch.arange(X.shape[1])[:, None]
+    return scores.masked_fill(later, -torch.inf).softmax(dim=-1) @ (mixing @ values)
+
+
+MASK, ROLLED = "(-2 <= ahead) & (ahead <= 0)", "values.roll(t, dims=1)"
+everything = with_mistakes(window, Mistake({MASK: "ahead < 99"}, ""))
+masked_too_late = with_mistakes(multi_token, Mistake({".masked_fill(hidden, 0.0)": ""}, ""))
+total_of_all = with_mistakes(linear, Mistake({"weights.sum(": "(queries @ keys.mT).sum("}, ""))
+coming_round = with_mistakes(exact_hyena, Mistake({"F.pad(values, (0, 0, t, 0))": ROLLED}, ""))
+CAUSAL = (window, multi_token, linear, hyena)
+ONE_AHEAD = (
+    "It sees one token ahead, no more. Change the future from place t on, and compare up to place "
+    "t - 1, that last one included."
+)
+NO_ROOM = "Your sequences have at most {} tokens: the leak has no room in them."
 
 
 def fails_where_it_should_pass(attempt: Attempt) -> str | None:
-    failed = [layer for layer in RIGHT if isinstance(outcome(attempt, layer), AssertionError)]
+    failed = [each for each in CAUSAL if isinstance(attempt.outcome(each), AssertionError)]
     if not failed:
         return None
-    spy = Spy()
-    outcome(attempt, spy)
-    if any(not X.isfinite().all() for X in spy.calls):
+    spy = Spy(window)
+    attempt.outcome(spy)
+    if any(not call["X"].isfinite().all() for call in spy.calls):
         return (
-            "Your test fails on causal layers, because there is NaN or infinity in what it puts "
-            "in. A hidden key has the weight 0, and 0 times NaN is NaN; a Fourier transform "
-            "spreads it over everything. Change the future to numbers of ordinary size."
+            "Your test fails on causal layers, because it puts NaN or infinity in. A hidden key "
+            "has the weight 0, and 0 times NaN is NaN. Change the future to ordinary numbers."
         )
-    if failed == [suspects.hyena] and outcome(attempt, suspects.exact_hyena) is None:
-        return ROUNDING + (
-            "by 1e-7 of the largest number that you put in. Change the future to numbers of "
-            "ordinary size, such as `torch.randn`."
-            if any(X.abs().max() > 100 for X in spy.calls)
-            else "by about 1e-7. Do not ask for equal digits, or for a gradient of exactly 0: "
-            "`torch.testing.assert_close` allows for rounding."
-        )
-    if len(failed) < len(RIGHT):
-        names = ", ".join(f"`{layer.__name__}`" for layer in failed)
+    if failed == [hyena] and attempt.outcome(exact_hyena) is None:
         return (
-            f"Your test fails on some causal layers and not on others: on {names}. Do not ask for "
-            "particular numbers: ask whether the future changes them."
+            "Your test fails on a causal layer that convolves by a Fourier transform: Hyena. There "
+            "the future changes the past by rounding, by about 1e-7 of the largest number that you "
+            "put in. Take numbers of ordinary size, such as `torch.randn`. Do not ask for equal "
+            "digits, or for a gradient of exactly 0: `torch.testing.assert_close` allows for it."
         )
-    if outcome(attempt, suspects.everything) is None:
+    if len(failed) < len(CAUSAL):
+        return (
+            f"Your test fails on some causal layers and not on others: on {show(failed)}. Do not "
+            "ask for particular numbers: ask whether the future changes them."
+        )
+    if attempt.outcome(everything) is None:
         return (
             "Your test fails on causal layers and passes on one without a mask: the comparison is "
             "the wrong way round. What should stay as it was?"
         )
     return (
-        "Your test fails on causal layers. A token may see itself and what stands before it: "
-        "outputs at place t may change where one of the tokens up to t does. And what the numbers "
-        "are is none of the test's business."
+        "Your test fails on causal layers. A token may see itself and what stands before it. And "
+        "what the numbers are is none of the test's business."
     )
-
-
-ROUNDING = (
-    "Your test fails on a causal layer that convolves by a Fourier transform: Hyena. The "
-    "transform touches all tokens at once, so that the future changes the past by rounding, "
-)
-
-
-def clue(leak: Callable, attempt: Attempt) -> str:
-    """Why the student's test does not see this leak."""
-    if outcome(attempt, suspects.dice) is None:
-        return (
-            "It even passes where outputs are drawn by lot. Is there an `assert` that nothing "
-            "catches, and does it compare the outputs of two calls closely?"
-        )
-    spy = Spy()
-    attempt(spy)
-    if all(torch.equal(X, spy.calls[0]) for X in spy.calls):
-        return (
-            "Your test always gives the same tokens. Let two calls differ in the future, and in "
-            "nothing else. (After `b = a` both are one tensor: change a `clone()`.)"
-        )
-    longest = max(X.shape[1] for X in spy.calls)
-    if leak is suspects.gaps_ahead and longest <= 3 or leak is suspects.one_link and longest <= 4:
-        return f"Your sequences have at most {longest} tokens: the leak has no room in them."
-    if all(alike(leak(X), leak(X[:, :1]).expand_as(X)) for X in spy.calls):
-        return "All tokens of your sequences are alike, and a mean of equal values tells nothing."
-    if leak is suspects.one_link:
-        return (
-            "Only the second token sees too much, and only one token of its future. Try every "
-            "place t: change all that stands after it, compare all up to it."
-        )
-    if leak is suspects.gaps_ahead:
-        return "Change all that stands after a place, not the next token or two alone."
-    if leak in (suspects.one_ahead, suspects.leaking_convolution):
-        return (
-            "It sees one token ahead, no more. Change the future from place t on, and compare up "
-            "to place t - 1, that last one included."
-        )
-    if leak is suspects.coming_round:
-        return (
-            "Its last tokens reach its first ones. Change the future up to the very end, and "
-            "compare from the very beginning, closely."
-        )
-    return (
-        "In your calls its past changes with its future, and your test does not notice. Change all "
-        "that stands after a place to other random numbers, and compare closely."
-    )
-
-
-def catches(leak: Callable, what: str) -> Step:
-    return fails_on(leak, what, clue)
 
 
 write_the_test = Exercise(
     id="9.7",
     title="Does it keep the order?",
-    task=(
-        "Write `test_keeps_the_order(layer)` for functions that take X (B, n, 8), n up to 16, and "
-        "give (B, n, 8). They have no dropout, and act alike in training and evaluation. Your test "
-        "must pass on causal ones, of four forms: a window, multi-token attention, linear "
-        "attention and Hyena. Hyena's transform moves the past by rounding: let differences below "
-        "1e-4 pass. It must fail, by an `AssertionError`, on each of seven others: a window off by "
-        "one, so that each token sees the next; multi-token attention that masks after its "
-        "convolution alone; a Linformer with a causal mask over its mixtures; a dilated window "
-        "that sees the third token after each, and not the two nearer; a causal mask with one "
-        "random link too many: token 1 also sees token 4 (counted from 0); linear attention that "
-        "divides by a sum over all keys; a long convolution by a Fourier transform without zeros "
-        "after the end."
-    ),
     difficulty="hard",
     minutes=30,
     hints=[
@@ -166,39 +172,66 @@ write_the_test = Exercise(
         "hold the future before anybody masks."
     ),
     steps=[
-        calls_it("layer", Spy),
         fails_where_it_should_pass,
-        *(passes_on(layer) for layer in RIGHT),
-        *(catches(leak, what) for leak, what in LEAKS.items()),
+        catches(
+            window,
+            Suspect(
+                {MASK: "(-2 < ahead) & (ahead <= 1)"},
+                "has a window off by one, so that each token sees the next",
+                {"True": ONE_AHEAD},
+            ),
+            Suspect(
+                masked_too_late,
+                "convolves the future's scores into those of the past and masks too late",
+                {"True": ONE_AHEAD},
+            ),
+            Suspect(linformer, "is a Linformer with a causal mask over its mixtures"),
+            Suspect(
+                {MASK: "(ahead % 3 == 0) & (ahead.abs() <= 3)"},
+                "has a dilated window that sees the third token after each, no nearer one",
+                {
+                    "X.shape[1] <= 3": NO_ROOM.format(3),
+                    "True": "Change all that stands after a place, not only the next token or two.",
+                },
+            ),
+            Suspect(
+                {MASK: "(ahead <= 0) | ((ahead == 3) & (torch.arange(len(ahead)) == 4))"},
+                "is causal but for one random link: token 1 also sees token 4 (counted from 0)",
+                {
+                    "X.shape[1] <= 4": NO_ROOM.format(4),
+                    "True": "Only the second token sees too much, and only one token of its "
+                    "future. Try every place t: change all that stands after it, compare all up "
+                    "to it.",
+                },
+            ),
+            Suspect(
+                total_of_all,
+                "is linear attention that divides by a sum over all keys, the future's too",
+            ),
+            Suspect(
+                coming_round,
+                "convolves by a transform without zeros after the end, which comes round",
+                {
+                    "True": "Its last tokens reach its first ones. Change the future up to the "
+                    "very end, and compare from the very beginning, closely."
+                },
+            ),
+            name="layer",
+            blind={
+                "torch.equal(X, first['X'])": "Your test always gives the same tokens. Let two "
+                "calls differ in the future, and in nothing else. (After `b = a` both are one "
+                "tensor: change a `clone()`.)",
+                "torch.equal(X, X[:, :1].expand_as(X))": "All tokens of your sequences are alike, "
+                "and a mean of equal values tells nothing.",
+            },
+            also_right=CAUSAL[1:],
+            nothing=lambda X: torch.rand(1),
+            little=lambda X: 100 * torch.rand(X.shape),
+            little_why="It even passes where outputs are drawn by lot. Is there an `assert` that "
+            "nothing catches, and does it compare the outputs of two calls closely?",
+            notice="Change all that stands after a place to other random numbers, and compare "
+            "closely.",
+        ),
     ],
-    wrong=[
-        Wrong(weak_tests.never_calls, "without ever calling `layer`"),
-        Wrong(weak_tests.returns_true_or_false, "A test speaks by failing"),
-        Wrong(weak_tests.shape_only, "drawn by lot"),
-        Wrong(weak_tests.same_twice, "the same tokens"),
-        Wrong(weak_tests.changes_nothing, "change a `clone()`"),
-        Wrong(weak_tests.swallows_the_failure, "drawn by lot"),
-        Wrong(weak_tests.far_too_tolerant, "drawn by lot"),
-        Wrong(weak_tests.raises_another_error, "let an `assert` say what is wrong"),
-        Wrong(weak_tests.pours_nan, "NaN or infinity"),
-        Wrong(weak_tests.a_billion, "the largest number that you put in"),
-        Wrong(weak_tests.every_digit, "Do not ask for equal digits"),
-        Wrong(weak_tests.gradient_of_exactly_0, "a gradient of exactly 0"),
-        Wrong(weak_tests.one_place, "Try every place t"),
-        Wrong(weak_tests.next_token_alone, "not the next token or two alone"),
-        Wrong(weak_tests.last_place_left_out, "that last one included"),
-        Wrong(weak_tests.far_future_alone, "It sees one token ahead"),
-        Wrong(weak_tests.last_token_alone, "Try every place t"),
-        Wrong(weak_tests.four_tokens, "at most 4 tokens"),
-        Wrong(weak_tests.neighbours_alone, "from the very beginning"),
-        Wrong(weak_tests.compares_its_own_place, "A token may see itself"),
-        Wrong(weak_tests.changes_the_past, "A token may see itself"),
-        Wrong(weak_tests.the_wrong_way_round, "the wrong way round"),
-        Wrong(weak_tests.expects_a_mean, "not on others"),
-        Wrong(weak_tests.expects_plain_attention, "none of the test's business"),
-        Wrong(weak_tests.one_word_for_all, "are alike"),
-        Wrong(weak_tests.wrong_size, "It happened for"),
-    ],
-    # The first `assert_close` of a process imports sympy, which takes a slow machine seconds.
-    seconds=20.0,
+    seconds=20.0,  # the first `assert_close` of a process imports much
 )

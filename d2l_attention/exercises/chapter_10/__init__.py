@@ -1,12 +1,12 @@
 """Exercises of chapter 10: softmax in one pass, and attention shared by several processes."""
 
-from d2l_attention.exercises.chapter_10.by_hand import memory_by_hand
 from d2l_attention.exercises.chapter_10.bytes_moved import predict_bytes
+from d2l_attention.exercises.chapter_10.memory_by_hand import memory_by_hand
 from d2l_attention.exercises.chapter_10.merge import write_merge
-from d2l_attention.exercises.chapter_10.one_pass import write_online_sums
-from d2l_attention.exercises.chapter_10.share_heads import write_share_of_output
-from d2l_attention.exercises.chapter_10.shared_loss import repair_process_loss
-from d2l_attention.exercises.chapter_10.tiled import repair_tiled_attention
+from d2l_attention.exercises.chapter_10.online_sums import write_online_sums
+from d2l_attention.exercises.chapter_10.process_loss import repair_process_loss
+from d2l_attention.exercises.chapter_10.share_of_output import write_share_of_output
+from d2l_attention.exercises.chapter_10.tiled_attention import repair_tiled_attention
 
 TITLE = "Attention at scale"
 

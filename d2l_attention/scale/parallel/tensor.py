@@ -22,7 +22,7 @@ def split_heads_over(layer: MultiHeadAttention, mesh: DeviceMesh) -> MultiHeadAt
     Inputs and outputs are the same on every process; weights are (B, H / P, Q, K), the heads of
     this process, and a mask or bias that differs from head to head is refused.
 
-    The sum is one all-reduce. On the way back W_q, W_k and W_v each all-reduce the gradient of
+    The sum is one all-reduce. In the backward pass W_q, W_k and W_v each all-reduce the gradient of
     their inputs; Megatron, for self-attention alone, has them in one product and does it once.
 
     Errors: ``ValueError`` unless P divides the heads (and the groups, where there are), the

@@ -1,0 +1,242 @@
+"""Hands a chapter out with nbgrader: its notebook, with the exercises as cells that are graded.
+
+All prose and code of the chapter stay, so that the student reads and runs one notebook. But the
+chapter's own code, which may train for minutes, carries a tag by which autograding passes it
+over. What is run for a grade is one cell with the chapter's imports, the answers, the tests, and
+whatever cells the student adds.
+"""
+
+import ast
+import inspect
+import os
+import re
+import shutil
+import sys
+import tempfile
+import textwrap
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+from d2l_attention.data.files import write_whole
+from d2l_attention.exercises.authoring import Exercise
+from d2l_attention.exercises.engine.registry import chapter_numbers, load_chapter
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"  # beside the package, in a checkout
+POINTS = {"easy": 1, "medium": 2, "hard": 3}
+CHECK = re.compile(r"""\bcheck\(\s*["'](\d+\.\d+)["'],\s*(\w+)\s*\)""")
+NOT_GRADED = "skip-execution"  # nbclient's own name for cells that it passes over
+
+BEFORE_THE_EXERCISES = """\
+Here the graded part begins. For your grade the next cell is run, then your answers, their tests
+and any cells that you add; the chapter's code above is not. If an answer needs something from
+there, copy it into your cell. To see what will be graded, restart the kernel and run from here on.
+"""
+
+TEST = """\
+# Points: {points}
+from d2l_attention.exercises import check
+
+result = check("{id}", {name})
+display(result)
+assert result.solved, "not solved yet, see above"\
+"""
+
+CONFIG = '''\
+"""nbgrader's settings for assignments of d2l_attention; they are yours to change."""
+
+import os
+from pathlib import Path
+
+from nbgrader.preprocessors import NbGraderPreprocessor
+
+# Kernels that grade use one core and no GPU, and do not write into your own progress.
+os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
+os.environ["D2L_ATTENTION_PROGRESS"] = str(Path(__file__).resolve().with_name("progress.json"))
+
+
+class EveryTestRuns(NbGraderPreprocessor):
+    """Takes tags off graded cells: nbgrader gives full points for a test that is passed over."""
+
+    def preprocess_cell(self, cell, resources, index):
+        if "nbgrader" in cell.metadata:
+            cell.metadata.pop("tags", None)
+        return cell, resources
+
+
+c = get_config()  # noqa: F821
+# The exercise's own stub stands before the solution, so nothing takes the solution's place.
+c.ClearSolutions.code_stub = {"python": ""}
+# Seconds for a cell. An endless loop in an answer's function is ended by its check, much earlier.
+c.Execute.timeout = 60
+c.Autograde.sanitize_preprocessors.append(EveryTestRuns)
+'''
+
+
+class CannotWrite(Exception):
+    """Why there is no assignment, and what to do, in a sentence."""
+
+
+def write_assignment(number: int, course: Path, notebooks: Path = NOTEBOOKS) -> tuple[Path, bool]:
+    """Write chapter ``number`` into ``course/source/``; where it is, and whether settings are new.
+
+    Errors: ``CannotWrite``, before anything is written.
+    """
+    if number not in chapter_numbers():
+        first, *_, last = chapter_numbers()
+        raise CannotWrite(f"There is no chapter {number:02d}: give one from {first:02d} to {last}.")
+    if find_spec("nbgrader") is None:
+        install = ".venv/bin/python -m pip install -c constraints.txt -e '.[nbgrader]'"
+        raise CannotWrite(f"nbgrader is not installed: type `{install}` in the checkout.")
+    path = chapter_notebook(number, notebooks)
+    target = course / "source" / path.stem
+    if target.exists():
+        raise CannotWrite(f"{target} is there already: remove it, or give another course folder.")
+    notebook = assignment(number, path)
+    try:
+        return target, put(notebook, target, course / "nbgrader_config.py")
+    except OSError as error:
+        raise CannotWrite(f"Cannot write into {course}: {error.strerror}.") from error
+
+
+def chapter_notebook(number: int, notebooks: Path) -> Path:
+    found = sorted(notebooks.glob(f"{number:02d}_*.ipynb"))
+    if len(found) != 1:
+        raise CannotWrite(
+            f"The chapters' notebooks are not part of the installed package, and {notebooks} has "
+            f"{len(found)} named {number:02d}_*.ipynb: give the folder `notebooks` of a checkout "
+            "with --notebooks."
+        )
+    return found[0]
+
+
+def assignment(number: int, path: Path) -> NotebookNode:
+    """The chapter's notebook with an answer and a test for each exercise, without outputs."""
+    try:
+        cells = nbformat.read(path, as_version=4).cells
+    except Exception as error:  # nbformat has no common ancestor for what it raises
+        raise CannotWrite(f"{path} is no notebook: make it anew with `make notebooks`.") from error
+    left = {exercise.id: exercise for exercise in load_chapter(number).exercises}
+    imports = imports_cell(cells)
+    known = imported(imports.source)
+    written: list[NotebookNode] = []
+    start = 0
+    for cell in cells:
+        found = CHECK.search(cell.source) if cell.cell_type == "code" else None
+        if found and (exercise := left.pop(found[1], None)):
+            start = start or len(written) - 1  # in front of the task, which is the cell before
+            written.append(answer_cell(cell.source, exercise, found[2], known))
+            written.append(check_cell(exercise, found[2]))
+        else:
+            written.append(not_graded(cell))
+    if left:
+        raise CannotWrite(
+            f"{path} has no cell that checks {', '.join(left)}: bring it up to date with "
+            "`make notebooks`."
+        )
+    written[start:start] = [new_markdown_cell(BEFORE_THE_EXERCISES, id="graded"), imports]
+    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    return nbformat.v4.new_notebook(cells=written, metadata={"kernelspec": kernel})
+
+
+def not_graded(cell: NotebookNode) -> NotebookNode:
+    if cell.cell_type == "code":
+        cell.outputs, cell.execution_count = [], None
+        cell.metadata.tags = [*cell.metadata.get("tags", []), NOT_GRADED]
+    return cell
+
+
+def imports_cell(cells: list[NotebookNode]) -> NotebookNode:
+    """All that the chapter imports, so that an answer finds it without the chapter's code."""
+    lines = dict.fromkeys(
+        ast.get_source_segment(cell.source, statement)
+        for cell in cells
+        if cell.cell_type == "code"
+        for statement in parsed(cell.source)
+        if isinstance(statement, ast.Import | ast.ImportFrom)
+    )
+    source = "\n".join(["# What this chapter imports", *lines])
+    return new_code_cell(source, id="imports", metadata=graded("imports", locked=True))
+
+
+def parsed(source: str) -> list[ast.stmt]:
+    try:
+        return ast.parse(source).body
+    except SyntaxError:  # a magic, such as %timeit
+        return []
+
+
+def imported(source: str) -> set[str]:
+    statements = [node for node in parsed(source) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return {alias.asname or alias.name for node in statements for alias in node.names}
+
+
+def answer_cell(source: str, exercise: Exercise, name: str, known: set[str]) -> NotebookNode:
+    """The exercise's cell without its check: the stub, then the solution between markers."""
+    lines = source.splitlines()
+    for statement in reversed(parsed(source)):
+        place = slice(statement.lineno - 1, statement.end_lineno)
+        if isinstance(statement, ast.Expr) and CHECK.search("\n".join(lines[place])):
+            lines[place] = []
+        elif getattr(statement, "name", None) == name:
+            lines[place] = textwrap.dedent(inspect.getsource(exercise.stub)).splitlines()
+    stub = "\n".join(lines).strip()
+    gap = "\n\n\n" if callable(exercise.stub) else "\n"
+    solution = solution_source(exercise, name, known | imported(stub))
+    source = f"{stub}{gap}### BEGIN SOLUTION\n{solution}\n### END SOLUTION"
+    key = f"answer-{exercise.id.replace('.', '-')}"
+    return new_code_cell(source, id=key, metadata=graded(key, solution=True))
+
+
+def solution_source(exercise: Exercise, name: str, known: set[str]) -> str:
+    """The solution under the student's ``name``, with the imports of what is not ``known``."""
+    solution = exercise.solution
+    if not callable(solution):
+        return f"{name} = {solution!r}"
+    code = textwrap.dedent(inspect.getsource(solution)).rstrip()
+    home = sys.modules[solution.__module__]
+    used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
+    imports = [import_of(other, home) for other in sorted((used & vars(home).keys()) - known)]
+    code = re.sub(rf"^(def|class) {solution.__name__}\b", rf"\1 {name}", code, flags=re.MULTILINE)
+    return "\n".join(imports + ["\n"] * bool(imports) + [code])
+
+
+def import_of(name: str, home: ModuleType) -> str:
+    value = getattr(home, name)
+    if isinstance(value, ModuleType):
+        return f"import {value.__name__} as {name}"
+    return f"from {home.__name__} import {name}"
+
+
+def check_cell(exercise: Exercise, name: str) -> NotebookNode:
+    key = f"test-{exercise.id.replace('.', '-')}"
+    points = POINTS[exercise.difficulty]
+    metadata = graded(key, grade=True, locked=True, points=points)
+    return new_code_cell(
+        TEST.format(points=points, id=exercise.id, name=name), id=key, metadata=metadata
+    )
+
+
+def graded(key: str, **what: bool | int) -> dict:
+    """What nbgrader wants to know of a cell."""
+    plain = {"grade": False, "locked": False, "solution": False, "task": False}
+    return {"nbgrader": plain | {"grade_id": key, "schema_version": 3} | what}
+
+
+def put(notebook: NotebookNode, target: Path, config: Path) -> bool:
+    """Write the assignment whole or not at all, and settings where there are none."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=target.parent))
+    try:
+        unfinished.chmod(0o755)
+        nbformat.write(notebook, unfinished / f"{target.name}.ipynb")
+        if new := not config.exists():
+            write_whole(config, CONFIG)
+        os.rename(unfinished, target)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return new

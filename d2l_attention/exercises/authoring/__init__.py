@@ -1,0 +1,159 @@
+"""All that an author of exercises needs: how to write one, from a stub to its tests.
+
+**Where.** One file, ``chapter_NN/name.py``, and a line in ``EXERCISES`` of ``chapter_NN/__init__``.
+The task itself stands in the notebook's cell and nowhere else; the stub there is the one here.
+
+**What you write.** A stub with a docstring (shapes, one worked example, ``...``); the solution;
+two or three cases, the smallest and most telling first; and the mistakes. A mistake is an edit of
+the solution: a piece of its source, what students write instead, and the sentence to say. Names
+that an edit uses (``torch``, a helper) must be known in your file. That is all::
+
+    '''4.9: softmax with a mask.'''
+
+    import torch
+
+    from d2l_attention.exercises.authoring import (
+        Case, Exercise, Mistake, gradients_flow, instead_of, normal, rows_sum_to_one,
+    )
+
+
+    def attend(scores, mask):
+        '''Weights (Q, K) of scores (Q, K); mask (Q, K) is True where a query may attend.
+
+        Scores [[0, 0, 5]] with the mask [[True, True, False]] give [[0.5, 0.5, 0]].
+        '''
+        ...
+
+
+    def attend_solution(scores, mask):
+        hidden = scores.masked_fill(~mask, -torch.inf)  # before the softmax: e^-inf is 0
+        return hidden.softmax(dim=-1)
+
+
+    SQUARE = (torch.tensor([[0.0, 1], [2, 0]]), torch.tensor([[True, True], [True, False]]))
+    WIDE = (*normal(0, (3, 5)), torch.arange(5) < torch.tensor([[2], [5], [1]]))
+
+    write_attend = Exercise(
+        id="4.9",
+        title="Softmax with a mask",
+        difficulty="easy",
+        minutes=5,
+        stub=attend,
+        solution=attend_solution,
+        explanation="Hidden scores are -inf before the softmax, so that their weight is 0.",
+        hints=["Which score has weight 0?", "`masked_fill` fills where it is given True."],
+        cases=[Case(SQUARE), Case(WIDE, because="For a square mask it was right, here not.")],
+        mistakes=[
+            *instead_of(
+                "~mask",
+                {
+                    "mask": "You hide what may be seen. True means 'may attend'.",
+                    "~mask.T": "Your mask is turned over.",
+                    "~mask[:1]": "All queries get the mask of the first.",
+                    "~mask & False": "Your mask hides nothing.",
+                },
+            ),
+            *instead_of(
+                "-torch.inf",
+                {"0.0": "A score of 0 is not a weight of 0.", "-1.0": "-1 hides too little."},
+            ),
+            Mistake({"dim=-1": "dim=0"}, "Your softmax runs over the queries."),
+            Mistake(
+                {"scores.masked_fill(~mask, -torch.inf)": "scores", "dim=-1)": "dim=-1) * mask"},
+                "You hide after the softmax: the hidden keys have taken their share.",
+            ),
+        ],
+        errors={"must match the size": "Scores and mask do not line up."},
+        rules=[rows_sum_to_one],
+        steps=[gradients_flow("scores")],
+    )
+
+**What you get.** ``check`` goes up the ladder that ``Exercise`` describes. It runs the student's
+function and each mistake on your cases and names the mistake that gives the same; on the first
+case it names two made together. Then come the error, the form (``shapes``), ``rules`` and the
+first entry that is off, with the smallest case that shows it. It says 'not attempted' of an
+untouched stub, notices changed inputs and memory, and knows what rounding is.
+
+**What is tested** (``tests/exercises/test_mistakes.py``, derived): the solution is solved; the
+stub is not attempted; each mistake alone is rejected with its own words; an edit that fits
+nowhere, fits twice or changes nothing is an error that names exercise and edit. You write, in
+``tests/exercises/wrong_answers/chapter_NN.py``, ``WRONG`` and ``RIGHT``: by exercise, three to
+eight wrong answers in a student's own voice, each with words of its diagnosis, and two right
+ones that share no line with yours.
+
+**What stands ready.** ``errors={"words of an exception": "what to say"}``. Rules, for ``rules=``,
+which explain a wrong result: ``no_nan``, ``rows_sum_to_one``, ``hidden_weights_are_zero``; put ``no_nan``
+first. Steps, for ``steps=``, which ask for more than equal results: ``gradients_flow("scores")``
+(leave it out, or say in the task that gradients must flow: an answer in plain numbers is refused),
+``holds(rule, case)``. ``normal(seed, shape, ...)`` draws inputs, ``in_dtype(inputs, dtype)`` gives
+a case in float64 or float16.
+
+**When words are not a mistake's own**, another mistake gives the same on the case: put the more
+likely one first, or a case before it in which they differ. A mistake is named on a case only if
+it is right on all cases before; so let the first cases show one thing each.
+
+**Other kinds.** A number by hand: ``solution=0.75, steps=[number(0.75, mistakes={...})]``; several:
+``parts(Part(...), ...)``; one of a few: ``choice``. Find the bugs:
+``stub=with_mistakes(solution, BUG, OTHER_BUG, name="attend")`` with the same bugs among
+``mistakes``, and cases that show one bug at a time (``pairs=False``). Write the test:
+``steps=[catches(solution, Suspect({...}, "does this"), ..., name="attend")]``. A function that is
+called in a loop, on several processes, or a class: ``run=``, a function that uses it.
+"""
+
+from d2l_attention.exercises.authoring.exercise import (
+    Case,
+    Exercise,
+    Mistake,
+    Rule,
+    Step,
+    instead_of,
+)
+from d2l_attention.exercises.authoring.steps import (
+    Part,
+    Spy,
+    Suspect,
+    catches,
+    choice,
+    gradients_flow,
+    hidden_weights_are_zero,
+    holds,
+    in_dtype,
+    no_nan,
+    normal,
+    number,
+    parts,
+    rows_sum_to_one,
+)
+from d2l_attention.exercises.engine.attempt import Attempt, Raised
+from d2l_attention.exercises.engine.compare import alike, as_numbers
+from d2l_attention.exercises.engine.edits import wrong_function as with_mistakes
+from d2l_attention.exercises.engine.show import show
+
+__all__ = [
+    "Attempt",
+    "Case",
+    "Exercise",
+    "Mistake",
+    "Part",
+    "Raised",
+    "Rule",
+    "Spy",
+    "Step",
+    "Suspect",
+    "alike",
+    "as_numbers",
+    "catches",
+    "choice",
+    "gradients_flow",
+    "hidden_weights_are_zero",
+    "holds",
+    "in_dtype",
+    "no_nan",
+    "normal",
+    "instead_of",
+    "number",
+    "parts",
+    "rows_sum_to_one",
+    "show",
+    "with_mistakes",
+]

@@ -1,0 +1,122 @@
+"""3.2: elementwise instead of a matrix product."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from d2l_attention.exercises.authoring import (
+    Case,
+    Exercise,
+    Mistake,
+    gradients_flow,
+    in_dtype,
+    instead_of,
+    normal,
+    with_mistakes,
+)
+
+
+def all_scores_solution(queries, keys):
+    """Dot product of every query with every key: (*, Q, D), (*, K, D) -> (*, Q, K).
+
+    The queries [[1, 2], [0, 1]] and keys [[1, 1], [3, 4]] give [[3, 11], [1, 4]].
+    """
+    scores = queries @ keys.transpose(-2, -1)  # (*, Q, D) times (*, D, K)
+    return scores
+
+
+PRODUCT = "queries @ keys.transpose(-2, -1)"
+GIVEN = Mistake({f"{PRODUCT}  # (*, Q, D) times (*, D, K)": "(queries * keys).sum(-1)"}, "")
+PAIRS = (
+    "Still one score a query, that of query i with key i. Query 0 asks key 1 as well: 2 queries "
+    "and 2 keys make 4 scores."
+)
+COPIED = "The shape is right, but your scores are the old ones, copied: four pairs make four."
+INSTEAD = {
+    "(queries * keys).sum(dim=-1)": PAIRS,
+    "(queries * keys).sum(dim=-1, keepdim=True)": PAIRS,
+    "torch.diag_embed((queries * keys).sum(-1))": "Your scores are 0 off the diagonal: query 0 "
+    "never met key 1. Every query has to meet every key.",
+    "(queries * keys).sum(-1, keepdim=True).expand(-1, len(keys))": COPIED,
+    "(queries * keys).sum(-1).expand(len(queries), -1)": COPIED,
+    "keys @ queries.transpose(-2, -1)": "Your scores have a row for each key and a column for "
+    "each query; the task wants it the other way round, (Q, K).",
+    "queries @ keys": "A matrix product it is, but your entry [0, 0] is query 0 times the keys' "
+    "first column: the first numbers of all keys. A key is a row.",
+    "queries * keys.transpose(-2, -1)": "`*` still goes entry by entry, with the keys turned as "
+    "without. A score is a sum of D products.",
+    "queries.transpose(-2, -1) @ keys": "You turned the queries: your entry [0, 0] sums over the "
+    "tokens. A score sums over the D numbers of one query and one key.",
+    "torch.cosine_similarity(queries.unsqueeze(-2), keys.unsqueeze(-3), dim=-1)": "All pairs are "
+    "there, but these are cosines: the lengths are divided away. Plain dot products are asked for.",
+    f"{PRODUCT} / queries.shape[-1] ** 0.5": "All pairs are there, but you also divide by √D. "
+    "Plain dot products are asked for.",
+    f"({PRODUCT}).softmax(dim=-1)": "All pairs are there, but you also take the softmax. The task "
+    "asks for the scores.",
+}
+ONE_SENTENCE = (
+    "Your function may be right for a batch of sentences, but it is not for a single one, (Q, D). "
+    "The `*` in (*, Q, D) stands for any leading axes, none included; `@` takes them all."
+)
+BATCH = (
+    "For one sentence your scores are right, for a batch they are not. Every sentence needs its "
+    "own product, so count axes from the end (-1, -2): in front of them stand the sentences."
+)
+SQUARE = (torch.tensor([[1.0, 2.0], [0.0, 1.0]]), torch.tensor([[1.0, 1.0], [3.0, 4.0]]))
+TWO_SENTENCES = (
+    torch.tensor([[[2.0, 1.0]], [[0.0, 1.0]]]),
+    torch.tensor([[[1.0, 1], [0, 4], [5, -2]], [[1.0, 2], [3, 0], [0, 1]]]),
+)
+BATCHES = [
+    TWO_SENTENCES,
+    normal(0, (2, 3, 5), (2, 7, 5)),
+    normal(1, (2, 3, 5, 7), (2, 3, 11, 7)),
+    normal(2, (3, 3, 3), (3, 3, 3)),
+    in_dtype(TWO_SENTENCES, torch.float64),
+]
+
+
+def shapes(result: Any, queries: Tensor, keys: Tensor) -> Any:
+    (*batch, Q, D), K = queries.shape, keys.shape[-2]
+    return {
+        (*batch, Q): f"Those are {Q} scores. {Q} queries that ask {K} keys make {Q * K}.",
+        (*batch, Q, K, D): "Every query meets every key now, but there is still an axis for the D "
+        "single products: a score is one number, their sum.",
+        (*batch, Q, K): "(*, Q, K)",
+    }
+
+
+repair_the_scores = Exercise(
+    id="3.2",
+    title="Who meets whom?",
+    difficulty="easy",
+    minutes=5,
+    stub=with_mistakes(all_scores_solution, GIVEN, name="all_scores"),
+    solution=all_scores_solution,
+    explanation=(
+        "`*` pairs query i with key i and needs Q = K (or a single query, which broadcasting "
+        "copies). The matrix product pairs every query with every key; `transpose(-2, -1)` "
+        "turns the keys and leaves the leading axes where they are."
+    ),
+    hints=[
+        "Two queries, two keys: how many scores should come out, and how many do?",
+        "`*` multiplies entry by entry, so query i only ever meets key i. Which product takes "
+        "every row with every row?",
+        "A matrix product takes rows with columns: what must happen to the keys first, and to "
+        "which two axes?",
+    ],
+    cases=[
+        Case(SQUARE),
+        Case(
+            (SQUARE[0], torch.tensor([[1.0, 1.0], [3.0, 4.0], [5.0, 6.0]])),
+            because="With as many queries as keys your scores are right; with 2 queries and 3 keys "
+            "they are not. Something in your code still counts on Q = K.",
+        ),
+        *(Case(inputs, BATCH) for inputs in BATCHES),
+    ],
+    mistakes=instead_of(PRODUCT, INSTEAD),
+    shapes=shapes,
+    errors=dict.fromkeys(["out of range", "be a 3D tensor", "number of dimen"], ONE_SENTENCE),
+    steps=[gradients_flow(why="The model could not learn what to ask for and what to offer.")],
+)

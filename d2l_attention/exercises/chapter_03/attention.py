@@ -1,0 +1,138 @@
+"""3.5: the whole formula, with one wrong number in it."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from d2l_attention.exercises.authoring import (
+    Case,
+    Exercise,
+    Mistake,
+    gradients_flow,
+    in_dtype,
+    instead_of,
+    normal,
+    with_mistakes,
+)
+
+
+def attention_solution(queries, keys, values):
+    """Scaled dot-product attention: (B, Q, D), (B, K, D), (B, K, V) -> (B, Q, V).
+
+    Where all scores are equal, the values [[1], [3]] give [2] for each query.
+    """
+    # keys.shape is (B, K, D): the vectors' size comes last, axis 1 is their number.
+    scores = torch.bmm(queries, keys.transpose(1, 2)) / keys.shape[-1] ** 0.5
+    return torch.bmm(scores.softmax(dim=-1), values)
+
+
+COMMENT = "    # keys.shape is (B, K, D): the vectors' size comes last, axis 1 is their number.\n"
+PRODUCT, ROOT = "torch.bmm(queries, keys.transpose(1, 2))", "keys.shape[-1] ** 0.5"
+GIVEN = Mistake({COMMENT: "", ROOT: "keys.shape[1] ** 0.5"}, "")
+POWERS_FIRST = (
+    "Powers come first in Python, so `d ** 1 / 2` is half of the size d, and `x / d ** 1 / 2` is x "
+    "divided by the size and then by 2. Write `d ** 0.5`."
+)
+OTHER_DIVISIONS = {
+    " / keys.shape[-2] ** 0.5": "You still divide by the root of the number of keys. A score is a "
+    "sum of products. How many are they, and does it matter to them how many other keys there are?",
+    "": "The wrong division is gone, and the right one with it: 1/√d is missing. The scores' "
+    "spread grows with the vectors' size again.",
+    " / keys.shape[-1]": "You divide by the size itself; then the scores of large vectors shrink "
+    "and the weights are nearly equal. (Both sides divided by the root is the same thing.)",
+    " / queries.shape[1] ** 0.5": "You divide by the root of the number of queries. It says "
+    "nothing about the spread of a score: count the products that one score sums up.",
+    " / values.shape[-1] ** 0.5": "You divide by the root of the size of the values. They come in "
+    "after the softmax; no score knows of them.",
+    " / keys.shape[0] ** 0.5": "You divide by the root of the batch's size, `shape[0]`. Whether "
+    "another sentence stands beside it is nothing to a score.",
+    " / 16**0.5": "You divide by 4, the root of the 16 in the author's test. For vectors of "
+    "another size it is another number: ask the tensors.",
+    f" * {ROOT}": "You multiply by the root. The spread is too large already; it must come down.",
+    " / (keys.shape[-1] ** 1 / 2)": POWERS_FIRST,
+    " / keys.shape[-1] ** 1 / 2": POWERS_FIRST,
+    " / keys.shape[-1] ** 2": "You divide by the square of the size, not its root.",
+}
+OTHER_SCORES = {
+    f"{PRODUCT} / {PRODUCT}.std()": "You divide by the spread that you measure, so that one "
+    "query's weights depend on all the others' scores. The size tells the spread beforehand.",
+    "torch.cosine_similarity(queries[:, :, None], keys[:, None], dim=-1)": "You divide every "
+    "vector by its own length: these are cosines. One number for all lets long keys speak louder.",
+}
+OTHER_WEIGHTS = {
+    "scores.softmax(dim=1)": "Your softmax runs over the queries. Each query shares out its own "
+    "attention, over the keys: the last axis.",
+    "scores.softmax(dim=0)": "Your softmax runs over the batch, so sentences compete with each "
+    "other. A query shares out its attention over its own keys: the last axis.",
+    "scores": "The softmax is missing: you average with raw scores, which may be negative and do "
+    "not sum to 1.",
+}
+
+
+def column(*rows: list) -> Tensor:
+    """A batch of vectors that hold one number each."""
+    return torch.tensor(rows, dtype=torch.float32)[..., None]
+
+
+# Two keys with the scores 3 and -1 and D = 3: the output is the weight of the first.
+SMALL = torch.ones(1, 1, 3), torch.tensor([[[1.0, 1, 1], [-1, -1, 1]]]), column([1, 0])
+KEYS = column([0, 1, 3])
+OTHERS = [
+    (column([1, 2]), KEYS, column([1, 2, 4])),
+    (column([1]), KEYS, torch.tensor([[[1.0, 0], [2, 0], [4, 1]]])),
+    (column([1], [2], [3]), column([0, 1], [1, 0], [2, 1]), column([1, 2], [3, 5], [0, 8])),
+    normal(0, (2, 3, 7), (2, 5, 7), (2, 5, 11)),
+    normal(1, (2, 4, 16), (2, 16, 16), (2, 16, 3)),
+    in_dtype(normal(2, (3, 5, 2), (3, 4, 2), (3, 4, 6)), torch.float64),
+]
+AS_MANY = "Here are as many queries as keys, and each query still sees all keys."
+
+
+def shapes(result: Any, queries: Tensor, keys: Tensor, values: Tensor) -> Any:
+    if isinstance(result, tuple | list):
+        return "The task asks for the output only; you return more than one thing."
+    B, Q, _ = queries.shape
+    return {
+        (B, Q, keys.shape[1]): "That is the shape of the weights, (B, Q, K). The last step, the "
+        "average of the values, is missing.",
+        (B, Q, values.shape[-1]): "(B, Q, V)",
+    }
+
+
+repair_the_attention = Exercise(
+    id="3.5",
+    title="The author's test passed",
+    difficulty="medium",
+    minutes=8,
+    stub=with_mistakes(attention_solution, GIVEN, name="attention"),
+    solution=attention_solution,
+    explanation=(
+        "`keys.shape[1]` is the number of keys; the vectors' size is `shape[-1]`. In the test "
+        "both were 16. So give every axis of a test its own size."
+    ),
+    hints=[
+        "Which three sizes does `keys.shape` hold, in order? Which of them are equal in the "
+        "author's test?",
+        "The variance of q · k is the number of products that it sums up.",
+    ],
+    cases=[
+        Case(SMALL),
+        *map(Case, OTHERS),
+        # Where a mask that nobody asked for, or turned weights, would fit.
+        Case((column([1, 2]), column([3, 1]), column([1, 0])), AS_MANY),
+        Case(normal(3, (2, 4, 3), (2, 4, 3), (2, 4, 5)), AS_MANY),
+    ],
+    mistakes=[
+        *instead_of(f" / {ROOT}", OTHER_DIVISIONS),
+        *instead_of(f"{PRODUCT} / {ROOT}", OTHER_SCORES),
+        *instead_of("scores.softmax(dim=-1)", OTHER_WEIGHTS),
+        Mistake(
+            {f" / {ROOT}": "", "scores.softmax(dim=-1)": f"scores.softmax(dim=-1) / {ROOT}"},
+            "You divide after the softmax. By then it has saturated, and dividing only shrinks "
+            "the output: it is the scores that are too large.",
+        ),
+    ],
+    shapes=shapes,
+    steps=[gradients_flow()],
+)

@@ -1,0 +1,157 @@
+"""3.4: the Gaussian's score from squared lengths."""
+
+import torch
+from torch import Tensor
+from torch._C._functorch import get_unwrapped, is_batchedtensor
+from torch.overrides import TorchFunctionMode
+
+from d2l_attention.exercises.authoring import (
+    Attempt,
+    Case,
+    Exercise,
+    Mistake,
+    gradients_flow,
+    instead_of,
+)
+from d2l_attention.exercises.chapter_03.all_scores import BATCHES
+
+
+def distance_score(queries, keys):
+    """The score -|q - k|²/2 of every pair: (*, Q, D), (*, K, D) -> (*, Q, K).
+
+    The query [[2, 1]] and the keys [[1, 1], [0, 4]] give [[-0.5, -6.5]].
+    """
+    ...
+
+
+def distance_score_solution(queries, keys):
+    products = queries @ keys.transpose(-2, -1)
+    query_term = queries.square().sum(dim=-1).unsqueeze(-1) / 2  # (*, Q, 1): one for a row
+    key_term = keys.square().sum(dim=-1).unsqueeze(-2) / 2  # (*, 1, K): one for a column
+    return products - query_term - key_term
+
+
+class Watch(TorchFunctionMode):
+    """Counts PyTorch's operations and keeps the shape of the largest tensor they make."""
+
+    operations, largest = 0, torch.Size()
+
+    def __torch_function__(self, operation, types, args=(), kwargs=None):
+        returned = made = operation(*args, **(kwargs or {}))
+        self.operations += 1
+        while isinstance(made, Tensor) and is_batchedtensor(made):
+            made = get_unwrapped(made)  # what `torch.vmap` hides
+        if isinstance(made, Tensor) and made.numel() > self.largest.numel():
+            self.largest = made.shape
+        return returned
+
+
+def too_much_work(attempt: Attempt) -> str | None:
+    def watched(num_queries: int, num_keys: int, size: int) -> Watch:
+        with Watch() as watch:
+            attempt(torch.ones(num_queries, size), torch.ones(num_keys, size))
+        return watch
+
+    largest = watched(13, 17, 19).largest
+    if largest.numel() >= 13 * 17 * 19:
+        return (
+            "The scores are right, but on the way there your function makes a tensor of shape "
+            f"{tuple(largest)} for 13 queries and 17 keys of size 19: a whole vector for each "
+            "pair. Expand the square; what is left for each pair is one number."
+        )
+    few = watched(3, 3, 3).operations
+    sizes = {"queries": (23, 3, 3), "keys": (3, 23, 3), "coordinates": (3, 3, 23)}
+    loops = [over for over, larger in sizes.items() if watched(*larger).operations > few]
+    if not loops:
+        return None
+    return (
+        f"The scores are right, but the more {loops[0]} there are, the more operations your "
+        f"function takes: a loop over the {loops[0]}. One matrix product does all pairs at once."
+    )
+
+
+# Products 3, 4, 8 and squared distances 1, 13, 18: no two mistakes give the same numbers.
+ONE_QUERY = (torch.tensor([[2.0, 1.0]]), torch.tensor([[1.0, 1.0], [0.0, 4.0], [5.0, -2.0]]))
+# As many queries as keys: a squared length in the wrong place raises no error.
+SQUARE = (torch.tensor([[2.0, 1.0], [0.0, 1.0]]), torch.tensor([[1.0, 1.0], [0.0, 4.0]]))
+SEVERAL = (
+    "For a single query your scores are right, for two they are not. Where does each squared "
+    "length belong? A query's to its row: shape (Q, 1). A key's to its column: shape (1, K)."
+)
+BATCH = (
+    "For one sentence your scores are right, for a batch they are not. Count axes from the end "
+    "(-1, -2), and give the squared lengths an axis of size 1 where the other side's count "
+    "belongs: (*, Q, 1) and (*, 1, K)."
+)
+NOT_SQUARED = "Your distance is not squared; the Gaussian's exponent has its square."
+SCORES = "products - query_term - key_term"
+LENGTHS = "queries.norm(dim=-1).unsqueeze(-1) + keys.norm(dim=-1).unsqueeze(-2)"
+INSTEAD = {
+    f"2 * ({SCORES})": "Every score is twice what it should be: the Gaussian's exponent has a ½.",
+    f"-({SCORES})": "The sign is wrong: yours is a distance, large for keys that are far. A score "
+    "is large for keys that are near.",
+    f"-2 * ({SCORES})": "That is the squared distance, large for keys that are far. The score is "
+    "made from it, so that near keys score high: look at the Gaussian's exponent.",
+    "-torch.cdist(queries, keys)": NOT_SQUARED,
+    "-torch.cdist(queries, keys) / 2": NOT_SQUARED,
+    "-torch.cdist(queries, keys, 1) / 2": "Your distance adds absolute differences, not squares.",
+    f"({SCORES}).exp()": "That is the kernel; the score is its exponent. The softmax takes exp.",
+    f"({SCORES}).softmax(dim=-1)": "These are the weights. The task asks for the scores before.",
+    f"{SCORES} - products / 2": "The product of query and key counts once too little: (q - k)² has "
+    "a middle term with a 2.",
+    f"{SCORES} - query_term - key_term": "The squared lengths count twice as much as they should: "
+    "the ½ stands before all of (q - k)², and only the middle term has a 2 that it cancels.",
+    f"-{SCORES}": "The middle term has the wrong sign: yours is the distance from q to minus k.",
+    "products / keys.shape[-1] ** 0.5 - query_term - key_term": "You divide the product by √D. The "
+    "Gaussian's score has no such factor.",
+    "products": "That is the dot product; both squared lengths are missing.",
+    "products - key_term": "The query's squared length is missing. The softmax would not notice, "
+    "as you know; the task asks for the score itself.",
+    "products - query_term": "The keys' squared length is missing: the fee that long keys pay. It "
+    "changes the weights.",
+    "products - (query_term + key_term) / keys.shape[-1]": "A squared length is the sum of the "
+    "squares, not their mean.",
+    f"products - ({LENGTHS}) / 2": "You take off the lengths; their squares are needed.",
+}
+
+write_distance_score = Exercise(
+    id="3.4",
+    title="Distances without the differences",
+    difficulty="medium",
+    minutes=10,
+    stub=distance_score,
+    solution=distance_score_solution,
+    explanation=(
+        "The square expands into q · k and two squared lengths, one number a query and one a "
+        "key. No vector for each pair is needed. The price: where q and k are long and close to "
+        "each other, large numbers cancel, and float32 has only seven digits."
+    ),
+    hints=[
+        "Expand -|q - k|²/2 on paper. Which of the three terms depends on the pair?",
+        "All q · k at once are one matrix product, `(*, Q, K)`. A query's squared length belongs "
+        "to all of its row, a key's to all of its column.",
+        "Shape `(*, Q, 1)` spreads over a row's columns, `(*, 1, K)` over the rows; "
+        "`unsqueeze(-1)` and `unsqueeze(-2)` make them.",
+    ],
+    cases=[
+        Case(ONE_QUERY),
+        Case(SQUARE, SEVERAL),
+        Case((SQUARE[0], ONE_QUERY[1]), SEVERAL),
+        *(Case(inputs, BATCH) for inputs in BATCHES),
+    ],
+    mistakes=[
+        *instead_of(SCORES, INSTEAD),
+        Mistake(
+            {"sum(dim=-1).unsqueeze(-1)": "sum()", "sum(dim=-1).unsqueeze(-2)": "sum()"},
+            "`.sum()` without an axis adds up the squares of all vectors. Each query and each key "
+            "has a squared length of its own: `dim=-1`.",
+        ),
+    ],
+    shapes=lambda _, queries, keys: {
+        keys.shape[:-1]: "Query i meets key i only, and a single query is copied.",
+        (*keys.shape[:-1], keys.shape[-2]): "The keys' squared lengths stand in a column, where "
+        "broadcasting gives one to each query. The scores have a column for each key.",
+        (*queries.shape[:-1], keys.shape[-2]): "(*, Q, K)",
+    },
+    steps=[gradients_flow(), too_much_work],
+)

@@ -1,0 +1,125 @@
+"""What the student sees: rich in a notebook, plain text everywhere else.
+
+Everything that may hold a student's own words is escaped. Colours are JupyterLab's, so that
+light and dark themes both read well; elsewhere the fallbacks behind them hold.
+"""
+
+import html
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from d2l_attention.exercises.authoring.exercise import Exercise
+from d2l_attention.exercises.engine.examine import Verdict
+from d2l_attention.exercises.engine.registry import Chapter
+
+EDGE = {
+    "solved": "var(--jp-success-color1, #388e3c)",
+    "not yet": "var(--jp-warn-color1, #f57c00)",
+    "not attempted": "var(--jp-border-color1, #9e9e9e)",
+    "trouble": "var(--jp-error-color1, #d32f2f)",
+}
+MARK = {"solved": "✓", "attempted": "…", "left": "·"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What ``check`` returns: ``solved``, the ``message``, and a display of both."""
+
+    title: str
+    verdict: Verdict
+    printed: str = ""
+    note: str | None = None
+
+    @property
+    def solved(self) -> bool:
+        return self.verdict.state == "solved"
+
+    @property
+    def message(self) -> str:
+        return self.verdict.message
+
+    def __repr__(self) -> str:
+        lines = [self.title, self.message]
+        if self.printed:
+            lines += ["Your code printed:", self.printed]
+        if self.note:
+            lines.append(self.note)
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        blocks = [f"<b>{rich(self.title)}</b>", rich(self.message)]
+        if self.printed:
+            blocks.append(f"Your code printed:<pre>{html.escape(self.printed)}</pre>")
+        if self.note:
+            blocks.append(f"<i>{rich(self.note)}</i>")
+        inside = "".join(f'<div style="margin: 0.3em 0">{block}</div>' for block in blocks)
+        edge = EDGE[self.verdict.state]
+        return f'<div style="border-left: 4px solid {edge}; padding-left: 0.8em">{inside}</div>'
+
+
+class Page:
+    """A title and a text in Markdown, which notebooks typeset."""
+
+    def __init__(self, title: str, text: str):
+        self.title, self.text = title, text
+
+    def __repr__(self) -> str:
+        return f"{self.title}\n{self.text}"
+
+    def _repr_markdown_(self) -> str:
+        return f"**{self.title}**\n\n{self.text}"
+
+
+class ProgressTable:
+    """Per chapter: what is solved, tried and left."""
+
+    def __init__(self, chapters: Sequence[Chapter], states: Mapping[str, str], note: str | None):
+        self.note = note
+        self.rows = [chapter_row(chapter, states) for chapter in chapters]
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{title:<32} {solved:2} solved  {attempted:2} attempted  {left:2} left   {marks}"
+            for title, solved, attempted, left, marks in self.rows
+        ]
+        return "\n".join(filter(None, [*lines, self.note]))
+
+    def _repr_html_(self) -> str:
+        head = row_of("th", ("Chapter", "Solved", "Attempted", "Left", "Exercises"))
+        body = "".join(row_of("td", row) for row in self.rows)
+        note = f"<p><i>{rich(self.note)}</i></p>" if self.note else ""
+        return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{note}"
+
+
+def chapter_row(chapter: Chapter, states: Mapping[str, str]) -> tuple[str, int, int, int, str]:
+    found = [states.get(exercise.id, "left") for exercise in chapter.exercises]
+    marks = "  ".join(
+        f"{exercise.id} {MARK[state]}"
+        for exercise, state in zip(chapter.exercises, found, strict=True)
+    )
+    counts = (found.count(state) for state in ("solved", "attempted", "left"))
+    return (f"{chapter.number} · {chapter.title}", *counts, marks)
+
+
+def row_of(tag: str, cells: Sequence[object]) -> str:
+    inside = "".join(
+        f'<{tag} style="text-align: left">{html.escape(str(cell))}</{tag}>' for cell in cells
+    )
+    return f"<tr>{inside}</tr>"
+
+
+CODE_OR_EMPHASIS = re.compile(r"`([^`]+)`|(?<![\w*])\*(\w[^*`]*\w|\w)\*(?![\w*])")
+
+
+def rich(text: str) -> str:
+    """Plain text as HTML: `code` between backticks, *emphasis* between asterisks."""
+    escaped = html.escape(text).replace("\n", "<br>")
+    return CODE_OR_EMPHASIS.sub(
+        lambda found: f"<code>{found[1]}</code>" if found[1] else f"<em>{found[2]}</em>", escaped
+    )
+
+
+def heading(exercise: Exercise) -> str:
+    minutes = "1 minute" if exercise.minutes == 1 else f"{exercise.minutes} minutes"
+    return f"{exercise.id} · {exercise.title} ({exercise.difficulty}, {minutes})"

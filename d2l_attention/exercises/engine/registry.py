@@ -1,0 +1,81 @@
+"""Finds exercises: ``'4.1'`` lives in ``chapter_04``, which is imported when asked for."""
+
+import difflib
+import pkgutil
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from d2l_attention.exercises.authoring.exercise import Exercise
+from d2l_attention.exercises.engine.examine import neutral
+from d2l_attention.exercises.engine.show import safe_text, shortened
+
+PACKAGE = __name__.removesuffix(".engine.registry")
+ID = re.compile(r"(\d{1,3})\.\d{1,3}", re.ASCII)
+
+
+class UnknownExercise(LookupError):
+    """No exercise has this id; the message names those that are near."""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A chapter's number, its title and its exercises in order."""
+
+    number: int
+    title: str
+    exercises: Sequence[Exercise]
+
+
+def sort_key(exercise_id: str) -> tuple[int, ...]:
+    """Puts 4.10 behind 4.9."""
+    return tuple(int(part) for part in exercise_id.split("."))
+
+
+def chapter_numbers() -> list[int]:
+    """The chapters that have a file or folder ``chapter_NN`` here, without importing them."""
+    names = (found.name for found in pkgutil.iter_modules(import_module(PACKAGE).__path__))
+    return sorted(int(name[8:]) for name in names if re.fullmatch(r"chapter_\d\d", name))
+
+
+@cache
+def load_chapter(number: int) -> Chapter:
+    # The cases of a check are ordinary tensors, whatever a notebook has set.
+    with neutral():
+        module = import_module(f"{PACKAGE}.chapter_{number:02d}")
+    exercises = sorted(module.EXERCISES, key=lambda exercise: sort_key(exercise.id))
+    return Chapter(number, module.TITLE, exercises)
+
+
+def all_chapters() -> list[Chapter]:
+    return [load_chapter(number) for number in chapter_numbers()]
+
+
+def find(exercise_id: Any) -> Exercise:
+    """The exercise with this id, for example ``'4.1'``.
+
+    Errors: ``UnknownExercise``.
+    """
+    if type(exercise_id) is not str:
+        # As a number 4.10 would be 4.1.
+        plain = type(exercise_id) in (int, float)
+        shown = shortened(safe_text(repr, exercise_id)) if plain else type(exercise_id).__name__
+        raise UnknownExercise(f"Write the exercise's number in quotes: `'4.1'`, not `{shown}`.")
+    wanted = exercise_id.strip()
+    parts = ID.fullmatch(wanted)
+    if parts and int(parts[1]) in chapter_numbers():
+        for exercise in load_chapter(int(parts[1])).exercises:
+            if exercise.id == wanted:
+                return exercise
+    raise UnknownExercise(f"There is no exercise `{shortened(wanted)}`. {near(wanted[:20])}")
+
+
+def near(wanted: str) -> str:
+    """A sentence with the ids that were probably meant."""
+    ids = [exercise.id for chapter in all_chapters() for exercise in chapter.exercises]
+    neighbours = [known for known in ids if known.partition(".")[0] == wanted.partition(".")[0]]
+    close = neighbours or difflib.get_close_matches(wanted, ids, n=5, cutoff=0.3) or ids
+    return f"Did you mean {', '.join(f'`{known}`' for known in close)}?"

@@ -1,0 +1,168 @@
+"""Derived from each exercise: its solution, its stub, its mistakes; and answers in other voices."""
+
+import importlib
+import textwrap
+
+import pytest
+import torch
+from sample_exercise import SCORES, an_exercise, softmax
+
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Mistake
+from d2l_attention.exercises.engine.edits import AuthorError, verified, wrong_function
+from d2l_attention.exercises.engine.examine import examine
+from d2l_attention.exercises.engine.registry import all_chapters
+
+CHAPTERS = all_chapters()
+EXERCISES = {exercise.id: exercise for chapter in CHAPTERS for exercise in chapter.exercises}
+MISTAKES = [
+    pytest.param(exercise, mistake, id=f"{exercise.id}-{number}")
+    for exercise in EXERCISES.values()
+    for number, mistake in enumerate(exercise.mistakes, start=1)
+]
+
+
+def answers(kind):
+    """``RIGHT`` and ``WRONG`` of ``wrong_answers/chapter_NN.py``, by exercise."""
+    for chapter in CHAPTERS:
+        try:
+            module = importlib.import_module(f"wrong_answers.chapter_{chapter.number:02d}")
+        except ModuleNotFoundError:
+            continue
+        for exercise_id, given in getattr(module, kind).items():
+            for number, each in enumerate(given, start=1):
+                name = getattr(each[0] if kind == "WRONG" else each, "__name__", number)
+                yield pytest.param(EXERCISES[exercise_id], each, id=f"{exercise_id}-{name}")
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=lambda exercise: exercise.id)
+def test_solution_and_stub(exercise):
+    assert verified(exercise)
+    solved = examine(exercise, exercise.solution)
+    assert solved.state == "solved", solved.message
+    assert examine(exercise, exercise.stub).state == "not attempted"
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: str(chapter.number))
+def test_every_exercise_has_answers_in_other_voices(chapter):
+    module = importlib.import_module(f"wrong_answers.chapter_{chapter.number:02d}")
+    ids = {exercise.id for exercise in chapter.exercises}
+    assert set(module.WRONG) == set(module.RIGHT) == ids
+    assert all(len(given) >= 3 for given in module.WRONG.values())
+    assert all(len(given) >= 2 for given in module.RIGHT.values())
+
+
+@pytest.mark.parametrize(("exercise", "mistake"), MISTAKES)
+def test_each_mistake_gets_its_own_words(exercise, mistake):
+    verdict = examine(exercise, wrong_function(exercise.solution, mistake))
+    assert verdict.state == "not yet", verdict.message
+    assert mistake.why in verdict.message
+
+
+@pytest.mark.parametrize(("exercise", "wrong"), [*answers("WRONG")])
+def test_wrong_in_a_voice_of_its_own(exercise, wrong):
+    answer, words = wrong
+    verdict = examine(exercise, answer)
+    assert verdict.state == "not yet", verdict.message
+    assert words in verdict.message
+
+
+@pytest.mark.parametrize(("exercise", "answer"), [*answers("RIGHT")])
+def test_right_in_another_voice(exercise, answer):
+    verdict = examine(exercise, answer)
+    assert verdict.state == "solved", verdict.message
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        (Mistake({"dim=1": "dim=0"}, ""), "4.99: `dim=1` does not occur in `softmax`"),
+        (Mistake({"s": "t"}, ""), "occurs 6 times in `softmax`"),
+        (Mistake({"dim=-1": "dim=1"}, ""), "changes nothing"),
+        (Mistake({"dim=-1": "dim="}, ""), "cannot be read any more"),
+        (Mistake({"dim=-1": "dim=np.argmin"}, ""), "uses an unknown name, `np`"),
+        (Mistake(lambda scores: scores.softmax(-1), ""), "changes nothing"),
+    ],
+)
+def test_an_edit_that_does_not_do_what_its_author_meant(mistake, told):
+    exercise = an_exercise(mistakes=[mistake])
+    with pytest.raises(AuthorError, match="4.99") as error:
+        verified(exercise)
+    assert told in str(error.value)
+    # A student never sees it.
+    assert examine(exercise, softmax).state == "solved"
+    assert examine(exercise, lambda scores: scores).state == "not yet"
+
+
+def test_two_mistakes_on_the_first_case_only():
+    SQUARE = (torch.tensor([[1.0, 2.0], [0.0, 5.0]]),)
+    exercise = an_exercise(cases=[Case(SQUARE)])
+    both = examine(exercise, lambda scores: 2 * scores.softmax(dim=0)).message
+    assert "Two mistakes at once: Your softmax runs over the queries. And: Your weights" in both
+    exercise = an_exercise(cases=[Case((torch.zeros(1, 1),)), Case(SQUARE, because="Larger.")])
+    exercise = an_exercise(cases=[Case((torch.ones(2, 2),)), Case(SQUARE, because="Larger.")])
+    later = examine(exercise, lambda scores: (scores + 0 * scores[0, 0]).softmax(dim=0)).message
+    assert "Not yet. Larger. Your softmax runs over the queries." in later
+    assert "Smallest case that shows it: `scores = [[1, 2], [0, 5]]`" in later
+
+
+def test_a_mistake_is_shown_on_a_case_that_can_be_read():
+    large, small = (torch.randn(6, 6),), (torch.tensor([[1.0], [2.0]]),)
+    exercise = an_exercise(cases=[Case(large)], show=[SCORES[0], small])
+    told = examine(exercise, lambda scores: scores.softmax(dim=0)).message
+    assert "Smallest case that shows it: `scores = [[1, 2]]`" in told
+
+
+def test_errors_and_shapes_are_explained():
+    exercise = an_exercise(
+        errors={"no attribute": "Tensors have other methods."},
+        shapes={(2, 1): "It lies on its side.", (1, 2): "(Q, K)"},
+    )
+    assert "Tensors have other methods. Your code" in examine(exercise, lambda s: s.soft()).message
+    told = examine(exercise, lambda scores: scores.softmax(-1).T).message
+    assert "has shape (2, 1); it should be (Q, K) = (1, 2). It lies on its side." in told
+
+
+def one_by_one(step, rows):
+    total = torch.zeros(())
+    for row in rows:
+        total = step(row, total)
+    return total
+
+
+def add(row, total):
+    return total + row.sum()
+
+
+def test_an_answer_that_is_used_more_than_once_in_a_case():
+    exercise = an_exercise(
+        solution=add,
+        cases=[Case((torch.tensor([[1.0, 2], [3, 4]]),))],
+        mistakes=[Mistake({"total + ": ""}, "You forget what was before.")],
+        run=one_by_one,
+    )
+    assert examine(exercise, lambda row, total: row.sum() + total).state == "solved"
+    told = examine(exercise, lambda row, total: row.sum()).message
+    assert (
+        "You forget what was before. Smallest case that shows it: `rows = [[1, 2], [3, 4]]`" in told
+    )
+    assert "could not be called" in examine(exercise, lambda row: row.sum()).message
+
+
+def test_the_example_for_authors(tmp_path, monkeypatch):
+    text = authoring.__doc__
+    lines = text[text.index("    '''4.9") : text.index("**What you get.**")].rstrip()
+    (tmp_path / "example_for_authors.py").write_text(textwrap.dedent(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    exercise = importlib.import_module("example_for_authors").write_attend
+    assert verified(exercise) and len(exercise.mistakes) == 8
+    assert len(lines.splitlines()) <= 70
+    assert examine(exercise, exercise.solution).state == "solved"
+    assert examine(exercise, exercise.stub).state == "not attempted"
+    for mistake in exercise.mistakes:
+        assert mistake.why in examine(exercise, wrong_function(exercise.solution, mistake)).message

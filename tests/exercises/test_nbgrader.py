@@ -1,0 +1,265 @@
+"""From a chapter to a table of points, by the real nbgrader."""
+
+import copy
+import csv
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from d2l_attention.exercises import assignment as hand_out
+from d2l_attention.exercises.__main__ import main
+from d2l_attention.exercises.engine.registry import chapter_numbers, load_chapter
+
+ROOT = Path(__file__).resolve().parents[2]
+STEM = "06_multi_head_attention"
+POINTS = {"6.1": 1, "6.2": 1, "6.3": 1, "6.4": 2, "6.5": 2, "6.6": 3}
+
+
+def cells_of(notebook):
+    """The cells that nbgrader knows, by their names."""
+    known = (cell for cell in notebook.cells if "nbgrader" in cell.metadata)
+    return {cell.metadata.nbgrader.grade_id: cell for cell in known}
+
+
+def with_answers(notebook, answers):
+    """A submission: ``notebook`` with other answers, by exercise."""
+    submission = copy.deepcopy(notebook)
+    for exercise_id, source in answers.items():
+        cells_of(submission)[f"answer-{exercise_id.replace('.', '-')}"].source = source
+    return submission
+
+
+# ---- From the assignment to the table -------------------------------------------------------
+
+ENDLESS = "def split_heads(X, num_heads):\n    while True:\n        pass"
+SYNTAX_ERROR = "def split_heads(X, num_heads)\n    return X"
+OWN_CHECK = """\
+class Anything:
+    solved = True
+def check(*_):
+    return Anything()
+answer = None"""
+
+
+def nbgrader(course, *arguments):
+    """Run it as in an activated environment, without anybody's own settings."""
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "JUPYTER_CONFIG_DIR": str(course / "nobody"),
+        "JUPYTER_PREFER_ENV_PATH": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+    command = [sys.executable, "-m", "nbgrader", *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.run(command, cwd=course, env=environment, **pipes)
+
+
+def hand_in(course, student, submission):
+    folder = course / "submitted" / student / STEM
+    folder.mkdir(parents=True)
+    text = submission if isinstance(submission, str) else nbformat.writes(submission)
+    (folder / f"{STEM}.ipynb").write_text(text, encoding="utf-8")
+
+
+def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
+    course = tmp_path / "a course"
+    monkeypatch.setattr(sys, "argv", ["exercises", "nbgrader", "06", str(course)])
+    main()
+    made = nbgrader(course, "generate_assignment", STEM)
+    assert made.returncode == 0, made.stdout
+    right, blank = (
+        nbformat.read(course / step / STEM / f"{STEM}.ipynb", as_version=4)
+        for step in ("source", "release")
+    )
+    assert_is_the_students_version(blank)
+
+    half = with_answers(
+        blank,
+        {
+            **{i: cells_of(right)[f"answer-{i}".replace(".", "-")].source for i in ("6.1", "6.4")},
+            "6.2": "answer = (4, 12, 1)",  # wrong
+        },
+    )
+    # A check of one's own, a test whose text is changed, a test that is tagged as not to be run.
+    cheat = with_answers(blank, {"6.1": OWN_CHECK})
+    cells_of(cheat)["test-6-4"].source = "pass"
+    cells_of(cheat)["test-6-5"].metadata.tags = [hand_out.NOT_GRADED]
+    hand_in(course, "right", right)
+    hand_in(course, "half", half)
+    hand_in(course, "untouched", blank)
+    hand_in(course, "endless", with_answers(half, {"6.3": ENDLESS}))
+    hand_in(course, "broken", with_answers(half, {"6.3": SYNTAX_ERROR}))
+    hand_in(course, "damaged", '{"cells": [')
+    hand_in(course, "cheat", cheat)
+
+    # A slow machine must not fail a right answer.
+    graded = nbgrader(course, "autograde", STEM, "--Execute.timeout=900")
+    assert graded.returncode == 1, graded.stdout  # for the damaged file
+    assert re.findall(r"error processing .* for student '(\w+)'", graded.stdout) == ["damaged"]
+    exported = nbgrader(course, "export")
+    assert exported.returncode == 0, exported.stdout
+    with (course / "grades.csv").open(newline="", encoding="utf-8") as file:
+        table = {
+            row["student_id"]: (row["score"], row["max_score"]) for row in csv.DictReader(file)
+        }
+    assert table == {
+        "right": ("10.0", "10.0"),
+        "half": ("3.0", "10.0"),
+        "untouched": ("0.0", "10.0"),
+        "endless": ("3.0", "10.0"),
+        "broken": ("3.0", "10.0"),
+        "damaged": ("0.0", "10.0"),
+        "cheat": ("0.0", "10.0"),
+    }
+    assert "still running after 10 seconds" in said(course, "endless", "6.3")
+    assert "Not attempted yet." in said(course, "untouched", "6.4")
+    chapter = nbformat.read(course / "autograded" / "right" / STEM / f"{STEM}.ipynb", as_version=4)
+    was_run = [cell for cell in chapter.cells if cell.get("execution_count")]
+    assert len(was_run) == 1 + 2 * len(POINTS)  # imports, answers, tests
+
+
+def assert_is_the_students_version(notebook):
+    """Every stub as the notebook has it, and no solution."""
+    cells = cells_of(notebook)
+    assert "SOLUTION" not in "".join(cell.source for cell in notebook.cells)
+    for exercise in load_chapter(6).exercises:
+        key = exercise.id.replace(".", "-")
+        answer, test = cells[f"answer-{key}"], cells[f"test-{key}"]
+        assert answer.source.count("def ") <= 1
+        assert getattr(exercise.stub, "__doc__", None) is None or '"""' in answer.source
+        assert (test.metadata.editable, test.metadata.nbgrader.points) == (
+            False,
+            POINTS[exercise.id],
+        )
+
+
+def said(course, student, exercise_id):
+    path = course / "autograded" / student / STEM / f"{STEM}.ipynb"
+    test = cells_of(nbformat.read(path, as_version=4))[f"test-{exercise_id.replace('.', '-')}"]
+    return "".join(output.get("data", {}).get("text/plain", "") for output in test.outputs)
+
+
+# ---- Every chapter --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", chapter_numbers())
+def test_the_instructors_version_of_every_chapter_is_right(number, tmp_path, monkeypatch):
+    """All that grading runs, run here: the imports, the solutions, the tests."""
+    monkeypatch.setenv("D2L_ATTENTION_PROGRESS", str(tmp_path / "progress.json"))
+    notebook = hand_out.assignment(number, hand_out.chapter_notebook(number, hand_out.NOTEBOOKS))
+    nbformat.validate(notebook)
+    cells = cells_of(notebook)
+    keys = [exercise.id.replace(".", "-") for exercise in load_chapter(number).exercises]
+    names = [f"{kind}-{key}" for key in keys for kind in ("answer", "test")]
+    assert list(cells) == ["imports", *names]
+    known = {"display": lambda _: None}
+    for cell in cells.values():
+        exec(cell.source, known)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in code)
+    passed_over = [cell for cell in code if hand_out.NOT_GRADED in cell.metadata.get("tags", [])]
+    assert len(passed_over) + len(cells) == len(code)
+
+
+def test_what_a_solution_takes_from_its_file_is_imported():
+    exercise = load_chapter(6).exercises[3]
+    answer = hand_out.answer_cell('check("6.4", multi_head)', exercise, "multi_head", {"torch"})
+    assert (
+        "from d2l_attention.exercises.chapter_06.multi_head import masked_softmax" in answer.source
+    )
+
+
+def test_an_answer_cell_keeps_what_stands_beside_the_stub():
+    exercise = load_chapter(6).exercises[2]
+    beside = "import math\n\nwidth = 3\n\n"
+    cell = f'{beside}def split_heads(X, num_heads): ...\n\n\ncheck("6.3", split_heads)'
+    source = hand_out.answer_cell(cell, exercise, "split_heads", set()).source
+    assert source.startswith(f'{beside}def split_heads(X, num_heads):\n    """')
+    assert "check(" not in source
+    _, solution = source.split("### BEGIN SOLUTION\n")
+    assert solution.startswith("def split_heads(") and solution.endswith("\n### END SOLUTION")
+
+
+# ---- What cannot be done is told, and nothing is written ------------------------------------
+
+
+def refused(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["exercises", "nbgrader", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return str(stop.value)
+
+
+def everything(folder):
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+
+
+def test_an_unknown_chapter(tmp_path, monkeypatch):
+    told = refused(monkeypatch, "44", tmp_path / "course")
+    assert told == "There is no chapter 44: give one from 00 to 10."
+    assert everything(tmp_path) == []
+
+
+def test_a_missing_nbgrader(tmp_path, monkeypatch):
+    monkeypatch.setattr(hand_out, "find_spec", lambda _: None)
+    told = refused(monkeypatch, "6", tmp_path / "course")
+    assert told.startswith("nbgrader is not installed: type `") and "[nbgrader]" in told
+    assert everything(tmp_path) == []
+
+
+def test_missing_notebooks(tmp_path, monkeypatch):
+    told = refused(monkeypatch, "6", tmp_path / "course", "--notebooks", tmp_path)
+    assert "has 0 named 06_*.ipynb: give the folder `notebooks` of a checkout" in told
+    assert everything(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "is no notebook: make it anew with `make notebooks`."),
+        (nbformat.writes(nbformat.v4.new_notebook()), "has no cell that checks 6.1, 6.2, "),
+    ],
+)
+def test_a_chapter_that_is_damaged(tmp_path, monkeypatch, text, expected):
+    (tmp_path / f"{STEM}.ipynb").write_text(text)
+    told = refused(monkeypatch, "6", tmp_path / "course", "--notebooks", tmp_path)
+    assert expected in told
+    assert everything(tmp_path) == [f"{STEM}.ipynb"]
+
+
+def test_an_assignment_that_is_there_stays(tmp_path, monkeypatch):
+    mine = tmp_path / "source" / STEM / "mine.ipynb"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("my own")
+    assert "is there already: remove it" in refused(monkeypatch, "6", tmp_path)
+    assert everything(tmp_path) == ["source", f"source/{STEM}", f"source/{STEM}/mine.ipynb"]
+
+
+def test_a_course_folder_that_is_a_file(tmp_path, monkeypatch):
+    (tmp_path / "course").write_text("my own")
+    told = refused(monkeypatch, "6", tmp_path / "course")
+    assert re.fullmatch(r"Cannot write into .*/course: Not a directory\.", told)
+
+
+def test_settings_that_are_there_stay(tmp_path, monkeypatch, capsys):
+    (tmp_path / "nbgrader_config.py").write_text("# mine")
+    monkeypatch.setattr(sys, "argv", ["exercises", "nbgrader", "6", str(tmp_path)])
+    main()
+    assert "nbgrader_config.py was there and stays as it is." in capsys.readouterr().out
+    assert (tmp_path / "nbgrader_config.py").read_text() == "# mine"
+
+
+def test_a_full_disk_leaves_no_half_of_an_assignment(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(hand_out.nbformat, "write", full)
+    told = refused(monkeypatch, "6", tmp_path)
+    assert told == f"Cannot write into {tmp_path}: No space left on device."
+    assert everything(tmp_path) == ["source"]
