@@ -677,10 +677,10 @@ show_source(MultiHeadAttention.forward)
 # - **Check.** `_check` refuses inputs that do not fit, and gives the sizes. `offset` counts the
 #   tokens that a `cache` holds already; until chapter 8 there is none, and it is 0. A mask gets an
 #   axis for the heads. `bias` is for positions (chapter 7); without them there is none.
-# - **Hide.** `taking_part` says which queries see any key, and which keys are seen by any query. The
-#   other rows become zeros: padding may hold NaN, and 0 times NaN is NaN.
-# - **Project, split, position.** $W_q$ first, then `split_heads`. `transform` is for positions, too,
-#   and changes nothing without them. `_project_keys_values` does the same for keys and values.
+# - **Hide.** `taking_part` says which queries see any key, and which keys are seen by any query.
+#   The other rows become zeros: padding may hold NaN, and 0 times NaN is NaN.
+# - **Project, split, position.** $W_q$ first, then `split_heads`. `transform` is for positions and
+#   changes nothing without them. `_project_keys_values` does the same for keys and values.
 # - **Attend.** `self.attention` is chapter 3's layer, which here gets one more axis, the heads'.
 #   The book's `valid_lens` and the masks are handed down as they came.
 # - **Merge, project.** Heads end to end, then $W_o$.
@@ -1305,7 +1305,13 @@ check("6.2", answer)
 
 
 # %% slideshow={"slide_type": "skip"}
-def split_heads(X, num_heads): ...
+def split_heads(X, num_heads):
+    """Cut the last axis into heads: (B, n, D) -> (B, H, n, D / H).
+
+    One sentence of two tokens, [[[1, 2, 3, 4], [5, 6, 7, 8]]], and two heads give
+    [[[[1, 2], [5, 6]], [[3, 4], [7, 8]]]].
+    """
+    ...
 
 
 check("6.3", split_heads)
@@ -1322,7 +1328,16 @@ check("6.3", split_heads)
 from d2l_attention import masked_softmax
 
 
-def multi_head(queries, keys, values, W_q, W_k, W_v, W_o, num_heads, valid_lens): ...
+def multi_head(queries, keys, values, W_q, W_k, W_v, W_o, num_heads, valid_lens):
+    """Multi-head attention: (B, Q, any size), keys and values (B, K, any size) -> (B, Q, D).
+
+    W_q, W_k, W_v (size, D) and W_o (D, D) are plain matrices, as in `queries @ W_q`;
+    valid_lens (B,) counts the real keys of each sentence, from 0 to K.
+
+    If all scores are 0, all four matrices are the identity and both keys are real, then the
+    values [[2, 4], [6, 8]] give [4, 6] for each query, with one head as with two.
+    """
+    ...
 
 
 check("6.4", multi_head)
@@ -1362,7 +1377,13 @@ check("6.5", attend_in_heads)
 
 
 # %% slideshow={"slide_type": "skip"}
-def test_multi_head(multi_head): ...
+def test_multi_head(multi_head):
+    """Pass on right multi-head attention, and fail by an `AssertionError` on broken ones.
+
+    `multi_head` is called as in 6.4. A test that looks at the shape alone would be
+    `assert multi_head(*inputs).shape == (B, Q, D)`.
+    """
+    ...
 
 
 check("6.6", test_multi_head)

@@ -82,11 +82,11 @@ eight wrong answers in a student's own voice, each with words of its diagnosis, 
 ones that share no line with yours.
 
 **What stands ready.** ``errors={"words of an exception": "what to say"}``. Rules, for ``rules=``,
-which explain a wrong result: ``no_nan``, ``rows_sum_to_one``, ``hidden_weights_are_zero``; put ``no_nan``
-first. Steps, for ``steps=``, which ask for more than equal results: ``gradients_flow("scores")``
-(leave it out, or say in the task that gradients must flow: an answer in plain numbers is refused),
-``holds(rule, case)``. ``normal(seed, shape, ...)`` draws inputs, ``in_dtype(inputs, dtype)`` gives
-a case in float64 or float16.
+which explain a wrong result: ``no_nan`` (put it first), ``rows_sum_to_one`` and
+``hidden_weights_are_zero``. Steps, for ``steps=``, which ask for more than equal results:
+``gradients_flow("scores")`` (leave it out, or say in the task that gradients must flow: an answer
+made of plain numbers is refused) and ``holds(rule, case)``. ``normal(seed, shape, ...)`` draws
+inputs, and ``in_dtype(inputs, dtype)`` gives a case in float64 or float16.
 
 **When words are not a mistake's own**, another mistake gives the same on the case: put the more
 likely one first, or a case before it in which they differ. A mistake is named on a case only if
