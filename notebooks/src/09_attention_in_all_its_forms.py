@@ -616,7 +616,7 @@ assert needed[0] == [15, 63, 127] and needed[1][-1] < 12 and needed[3][-1] < 8
 # **Predict.** Its first stage has $56 \times 56$ pixels and $M = 7$. How many links, against all?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-windows = partition_windows(torch.zeros(1, 56, 56, 1), window=7)
+windows = partition_windows(torch.zeros(1, 56, 56, 1), window_size=7)
 check_shape(windows, (64, 49, 1))
 print(f"{56**2:,} pixels: {56**4:,} links, in windows {64 * 49**2:,}: {56**4 // (64 * 49**2)} to 1")
 assert 56**4 == 64 * (64 * 49**2)
@@ -638,7 +638,10 @@ moon = ((rows - 4.5) ** 2 + (columns - 4.5) ** 2 < 16).float()
 moon -= 0.6 * ((rows - 3.5) ** 2 + (columns - 6.5) ** 2 < 9) * moon
 image = 0.15 + 0.03 * rows / 12 + 0.75 * moon
 torch.manual_seed(0)
-straight, shifted = WindowAttention(8, 1, window=4), WindowAttention(8, 1, window=4, shift=2)
+straight, shifted = (
+    WindowAttention(8, 1, window_size=4),
+    WindowAttention(8, 1, window_size=4, shift=2),
+)
 _, weights = shifted(torch.randn(1, 12, 12, 8), need_weights=True)
 check_shape(weights, (9, 1, 16, 16))  # nine windows, one head, pixels by pixels
 
@@ -720,7 +723,7 @@ assert corner == [[0, 0], [0, 1], [1, 0], [1, 1]]  # nobody from the far side
 # As large as the image, with $B = 0$, it is multi-head attention over all pixels.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-whole = WindowAttention(num_hiddens=8, num_heads=2, window=6)
+whole = WindowAttention(num_hiddens=8, num_heads=2, window_size=6)
 X = torch.randn(2, 6, 6, 8)
 whole(X)  # the first call fixes the sizes
 with torch.no_grad():
@@ -1590,7 +1593,7 @@ def forms_at(n):
     q, k, v = torch.randn(3, 1, 1, n, 64, requires_grad=True)
     X, size = torch.randn(1, n, 64, requires_grad=True), 64
     hyena, linformer = HyenaOperator(size, n), LinformerAttention(size, 1, n, 256, 0.0)
-    swin, learned = WindowAttention(size, 1, window=8), LearnedQueries(100, size, 1, 0.0)
+    swin, learned = WindowAttention(size, 1, window_size=8), LearnedQueries(100, size, 1, 0.0)
     several = MultiTokenAttention(size, 1, 0.0, query_size=3, key_size=5, mix_heads=1)
     picture = X.unflatten(1, (16, n // 16))
     window, longformer = SlidingWindowAttention(128, 0.0), GlobalLocalAttention(128, 16, 0.0)

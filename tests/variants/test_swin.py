@@ -50,7 +50,8 @@ class WholeMap(Positions):
 def whole(layer, rows, columns):
     """Plain multi-head attention of the flattened map with the layer's own parameters."""
     table = layer.attention.positions.table
-    plain = MultiHeadAttention(C, H, 0.0, positions=WholeMap(table, rows, columns, layer.window))
+    positions = WholeMap(table, rows, columns, layer.window_size)
+    plain = MultiHeadAttention(C, H, 0.0, positions=positions)
     for name in ("W_q", "W_k", "W_v", "W_o"):
         setattr(plain, name, getattr(layer.attention, name))
     return plain
@@ -187,7 +188,7 @@ def test_dropout_falls_in_training_alone():
     [
         (
             ValueError,
-            "window=3 does not divide",
+            "window_size=3 does not divide",
             lambda: partition_windows(torch.ones(1, 6, 4, 2), 3),
         ),
         (ValueError, r"\(B, rows, columns, C\)", lambda: partition_windows(torch.ones(6, 6, 2), 3)),
@@ -206,8 +207,8 @@ def test_dropout_falls_in_training_alone():
             "fill maps of 4 rows and 4",
             lambda: merge_windows(torch.ones(6, 4, 2), 2, 4, 4),
         ),
-        (ValueError, "got shift=4, window=4", lambda: WindowAttention(C, H, 4, shift=4)),
-        (ValueError, "got shift=-1, window=4", lambda: WindowAttention(C, H, 4, shift=-1)),
+        (ValueError, "got shift=4, window_size=4", lambda: WindowAttention(C, H, 4, shift=4)),
+        (ValueError, "got shift=-1, window_size=4", lambda: WindowAttention(C, H, 4, shift=-1)),
         (ValueError, "got 2.0", lambda: WindowAttention(C, H, 2.0)),
         (ValueError, "num_heads=4", lambda: WindowAttention(C, 4, 2)),
         (ValueError, r"columns, 6\), got", lambda: make()(torch.ones(1, 4, 4, 5))),
