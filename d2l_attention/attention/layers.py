@@ -95,7 +95,7 @@ class DotProductAttention(AttentionLayer):
         queries, keys, values = self._zero_hidden_rows(queries, keys, values, **masking)
         self._remember(queries, keys, bias=bias, **masking)  # for attention_weights, read later
         if not need_weights:  # PyTorch's kernel does the three lines below in one, without weights
-            dropout = self.dropout.p if self.training else 0.0
+            dropout = self.dropout.p if self.training else 0.0  # a function does not know eval()
             return fused_attention(queries, keys, values, **masking, bias=bias, dropout=dropout)
         scores = add_bias(scaled_dot_score(queries, keys), bias)  # (*, Q, K)
         weights = masked_softmax(scores, **masking)  # (*, Q, K)

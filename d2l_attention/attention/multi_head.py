@@ -98,6 +98,7 @@ class MultiHeadAttention(nn.Module):
             (B, Q, K), valid_lens, mask=_in_any_head(mask), is_causal=is_causal, offset=offset
         )
         queries = zero_rows(queries, seeing)  # (B, Q, any size)
+        # With a cache: below, after the projection. (The type checker wants the other two.)
         if cache is None and keys is not None and values is not None:
             keys, values = zero_pairs(keys, values, seen)  # (B, K, any size)
         # Project, split, position.

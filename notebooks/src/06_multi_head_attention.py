@@ -676,20 +676,22 @@ show_source(MultiHeadAttention.forward)
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # - **Check.** `_check` refuses inputs that do not fit, and gives the sizes. `offset` counts the
 #   tokens that a `cache` holds already; until chapter 8 there is none, and it is 0. A mask gets an
-#   axis for the heads. `bias` is for positions (chapter 7); without them there is none.
+#   axis for the heads. This `bias` is added to the scores, for positions (chapter 7); without them
+#   it is `None`.
 # - **Hide.** `taking_part` says which queries see any key, and which keys are seen by any query.
-#   The other rows become zeros: padding may hold NaN, and 0 times NaN is NaN.
+#   The other rows become zeros: padding may hold NaN, and 0 times NaN is NaN. (With a cache, keys
+#   and values become zeros after the projection, because later queries may see them.)
 # - **Project, split, position.** $W_q$ first, then `split_heads`. `transform` is for positions and
 #   changes nothing without them. `_project_keys_values` does the same for keys and values.
 # - **Attend.** `self.attention` is chapter 3's layer, which here gets one more axis, the heads'.
-#   The book's `valid_lens` and the masks are handed down as they came.
+#   The book's `valid_lens` is handed down as it came, the mask with its new axis.
 # - **Merge, project.** Heads end to end, then $W_o$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Cover the list and let the room name the step of each line. Which lines could be left out if
-# nothing were ever padded, masked or cached, and positions did not matter? (All of Check and Hide;
-# what stays is the formula.)
+# nothing were ever padded, masked or cached, and positions did not matter? (All of Check and Hide,
+# `transform`, the lines on the cache and `masking`; what stays is the formula.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What do heads cost?
