@@ -34,5 +34,5 @@ def test_forward_and_backward_at_8192_tokens(options):
     grown = float(run.stdout)
     # One (8192, 8192) matrix of floats for each of the 8 heads would be 2,048 MiB.
     # Lengths and the future at once are two passes of the kernel, whose outputs are both kept.
-    most = 230 if options == ("causal", "lens") else 200
+    most = 300 if options == ("causal", "lens") else 200
     assert 0 < grown < most, f"{grown:.0f} MiB above the start"
