@@ -665,15 +665,15 @@ assert future.nonzero().tolist() == [[0, 1], [1, 2], [1, 3]]
 # transpose place A joins head 1's answers for A and B, and place B those for C and D. So A sees B,
 # and B sees C and D. Places C and D join head 2's: nothing there lies in their future.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ### The package's forward, whole
 #
 # You have met each step. Here they stand together, as the code that runs when you call the layer.
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 show_source(MultiHeadAttention.forward)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # - **Check.** `_check` refuses inputs that do not fit, and gives the sizes. `offset` counts the
 #   tokens that a `cache` holds already; until chapter 8 there is none, and it is 0. A mask gets an
 #   axis for the heads. This `bias` is added to the scores, for positions (chapter 7); without them
@@ -686,12 +686,6 @@ show_source(MultiHeadAttention.forward)
 # - **Attend.** `self.attention` is chapter 3's layer, which here gets one more axis, the heads'.
 #   The book's `valid_lens` is handed down as it came, the mask with its new axis.
 # - **Merge, project.** Heads end to end, then $W_o$.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Cover the list and let the room name the step of each line. Which lines could be left out if
-# nothing were ever padded, masked or cached, and positions did not matter? (All of Check and Hide,
-# `transform`, the lines on the cache and `masking`; what stays is the formula.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What do heads cost?
