@@ -1,6 +1,6 @@
 """Softmax and attention in one pass over the keys, a block at a time: no (Q, K) matrix.
 
-Letters as in ``functional.py``. A row of scores is never seen as a whole, so its maximum and
+Letters as in ``pooling.py``. A row of scores is never seen as a whole, so its maximum and
 the sum of its exponentials are running ones: a larger maximum rescales what was summed before.
 """
 
