@@ -1,12 +1,18 @@
 """What every test runs under: one torch thread, a fixed seed, no clock."""
 
 import os
+import signal
 
 import pytest
 import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
+
+# In the background of a shell Ctrl-C is ignored, by all that is started from there as well: the
+# tests that press it need it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # On a machine with a GPU: D2L_ATTENTION_TEST_DEVICE=cuda pytest tests -k "not browser"
 if "D2L_ATTENTION_TEST_DEVICE" in os.environ:

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 import torch
@@ -23,6 +24,7 @@ from d2l_attention import (
 from d2l_attention.scale.parallel import (
     Check,
     LayerShape,
+    __main__,
     bytes_per_layer,
     check_all,
     context,
@@ -48,6 +50,9 @@ def everything():
     torch.set_default_dtype(torch.float64)
     results["float64"] = check_all()
     results |= {"errors": errors(), "data": data(), "ring": rings(), "sent": sent()}
+    if dist.get_world_size() == 2:
+        results |= {"heads": heads(), "talk": talk(), "groups": groups()}
+        results["again"] = twice_the_gradients()
     return results
 
 
@@ -212,20 +217,20 @@ def sent():
 # ---- the tests --------------------------------------------------------------------------------
 
 
+@cache
+def team_of(size):
+    """What each of so many processes reports."""
+    return run_processes(everything, size, timeout=600)
+
+
 @pytest.fixture(scope="module", params=[2, 3])
 def team(request):
-    """What each process reports."""
-    return run_processes(everything, request.param, timeout=240)
+    return team_of(request.param)
 
 
 @pytest.fixture(scope="module")
 def pair():
-    return run_processes(two, 2, timeout=240)
-
-
-def two():
-    torch.set_default_dtype(torch.float64)
-    return {"heads": heads(), "talk": talk(), "groups": groups(), "again": twice_the_gradients()}
+    return team_of(2)
 
 
 def test_every_way_of_sharing_equals_one_process(team):
@@ -325,16 +330,29 @@ def test_errors_are_named_on_every_process(team):
 TABLE = r"(2 processes against one: .*\n.*outputs +gradients\n(.{34} +\S+ +\S+  equal\n){5})"
 
 
-@pytest.mark.parametrize(
-    "start",
-    [[], ["-m", "torch.distributed.run", "--nproc-per-node", "2"]],
-    ids=["python", "torchrun"],
-)
-def test_the_command_line(start):
-    command = [sys.executable, *start, "-m", "d2l_attention.scale.parallel"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=240)
+def test_the_command_line_under_torchrun():
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    command += ["-m", "d2l_attention.scale.parallel"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
     assert re.fullmatch(TABLE, run.stdout), run.stdout
+
+
+def test_the_command_line_starts_two_processes_itself(pair, monkeypatch, capsys):
+    started = []
+
+    def run(*given):
+        started.append(given)
+        return [report["float32"] for report in pair]
+
+    monkeypatch.setattr(__main__, "run_processes", run)
+    assert __main__.main() == 0
+    assert started == [(check_all, 2)]
+    assert re.fullmatch(TABLE, capsys.readouterr().out)
+    failed = [Check("heads", 1.0, 0.0)]
+    monkeypatch.setattr(__main__, "run_processes", lambda *_: [failed, failed])
+    assert __main__.main() == 1
+    assert "NOT EQUAL" in capsys.readouterr().out
 
 
 # ---- on paper -----------------------------------------------------------------------------------
