@@ -3,8 +3,10 @@
 # The Python that .venv is built with; empty: the first of PYTHONS that is 3.11 or newer.
 PYTHON ?=
 PYTHONS = python3.14 python3.13 python3.12 python3.11 python3 python
-# What `make lab` opens: work (your copies) or notebooks (the originals).
-DIR = work
+# Not empty: `make lab` opens the chapters with the notes for the lecturer.
+LECTURE =
+# What `make lab` opens: work (your copies), lecture (with notes) or notebooks (the originals).
+DIR = $(if $(LECTURE),lecture,work)
 # More arguments for JupyterLab, such as --no-browser.
 LAB_ARGS =
 # What `make notebooks` executes: NB=03 one, FORCE=1 all, else whatever is out of date.
@@ -32,28 +34,37 @@ unexport JUPYTER_PATH PYTHONHOME PYTHONPATH
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-lab: .venv/.lab-stamp ## open the course, your own copies in work/ (DIR=notebooks: the originals)
+lab: .venv/.lab-stamp ## open the course, your own copies in work/ (LECTURE=1: with the lecturer's notes)
 	@test "$(DIR)" != work || $(PY) -m notebooks.publish.student_copies
+	@test "$(DIR)" != lecture || $(PY) -m notebooks.publish.lecture_copies
 	@echo "JupyterLab opens in your browser. Leave this window open; Ctrl-C in it ends the session."
 	@$(PY) -m jupyterlab --log-level=ERROR $(AS_ROOT) $(TOP) $(LAB_ARGS) $(DIR)/00_start_here.ipynb
 
 # Jupyter refuses root unless told; in a container everybody is root.
 AS_ROOT = $(if $(filter 0,$(shell id -u)),--allow-root)
-# Served from the top, Jupytext sees its settings in pyproject.toml and saves both halves of a pair.
+# Served from the top, Jupytext sees its settings in pyproject.toml when it opens a text.
 TOP = $(if $(filter notebooks,$(DIR)),--ServerApp.root_dir=.)
 
-test: .venv/.test-stamp lint ## all that CI checks: lint, unit tests, every notebook cell, the browser
-	@echo "Unit tests:"
-	@$(ONE_THREAD) $(PY) -m pytest -q -n 2 --ignore=tests/browser
-	@echo "Notebooks, every cell run and compared with its stored output:"
-	@$(ONE_THREAD) D2L_ATTENTION_PROGRESS="$(CURDIR)/.venv/nobody.json" $(PY) -m pytest -q -n 2 \
-		--dist loadfile -p tests.notebook_times --nbval --nbval-current-env \
-		--nbval-sanitize-with tests/nbval_sanitize.cfg notebooks/*.ipynb
-	@echo "The course in a browser:"
-	@$(ONE_THREAD) $(PY) -m pytest -q -rs tests/browser
+test: .venv/.test-stamp ## all that CI checks: lint, unit tests, every notebook cell, the browser
+	@rm -f $(TIMES)
+	$(call part,Lint,$(MAKE) --no-print-directory lint)
+	$(call part,Unit tests,$(ONE_THREAD) $(PY) -m pytest -q -n 2 --dist loadfile -p no:nbval \
+		--ignore=tests/browser)
+	$(call part,Notebooks,$(ONE_THREAD) D2L_ATTENTION_PROGRESS="$(CURDIR)/.venv/nobody.json" \
+		$(PY) -m pytest -q -n 2 --dist loadfile -p tests.notebook_times --nbval --nbval-current-env \
+		--nbval-sanitize-with tests/nbval_sanitize.cfg $(LONGEST_FIRST))
+	$(call part,Browser,$(ONE_THREAD) $(PY) -m pytest -q -rs -p no:nbval tests/browser)
+	@echo "How long each part took:"
+	@awk '{ printf "%4d:%02d  %s\n", $$1 / 60, $$1 % 60, substr($$0, index($$0, " ") + 1) }' $(TIMES)
+
+TIMES := .venv/times
+# Chapters that train come first, or the second core waits for them at the end.
+LONGEST_FIRST = $(sort $(wildcard notebooks/05_*.ipynb)) $(wildcard notebooks/08_*.ipynb) \
+	$(filter-out notebooks/05_% notebooks/08_%,$(sort $(wildcard notebooks/*.ipynb)))
+# $(call part,NAME,COMMAND) runs a part of `make test`, and keeps its seconds for the end.
+part = @echo "$(1):"; start=$$(date +%s); $(2) && echo "$$(($$(date +%s) - start)) $(1)" >> $(TIMES)
 
 lint: .venv/.test-stamp ## ruff, for mistakes and for format, and the core's types
-	@echo "Lint:"
 	@$(PY) -m ruff check --quiet .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy

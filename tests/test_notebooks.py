@@ -1,13 +1,16 @@
 """Every chapter is whole, fresh, executed and in one form. What its cells do, nbval checks."""
 
+import ast
 import re
 from pathlib import Path
 
-import jupytext
 import nbformat
 import pytest
 
 from d2l_attention.exercises.engine.registry import load_chapter
+from notebooks.publish.cells import is_description, is_folded, is_note
+from notebooks.publish.minutes import minutes, rounded
+from notebooks.publish.page import add_alt, read_text, students_page
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
@@ -54,16 +57,9 @@ def outputs(notebook):
     return [output for cell in code_cells(notebook) for output in cell.outputs]
 
 
-def comparable(notebook):
-    """The cells without what a run adds to them, with what a text can say about them."""
-    return [
-        (
-            cell.cell_type,
-            cell.source,
-            {k: v for k, v in cell.metadata.items() if k in ("slideshow", "tags")},
-        )
-        for cell in notebook.cells
-    ]
+def text_of(path):
+    """The chapter's text: the lecture, with the notes."""
+    return read_text(NOTEBOOKS / "src" / f"{path.stem}.py")
 
 
 def banned_in(code):
@@ -76,9 +72,12 @@ def test_every_chapter_is_there_as_text_and_as_notebook():
 
 
 @notebook_paths
-def test_the_notebook_is_what_its_text_says(path):
-    text = jupytext.read(NOTEBOOKS / "src" / f"{path.stem}.py", fmt="py:percent")
-    assert comparable(read(path)) == comparable(text), "stale: make notebooks brings it up to date"
+def test_the_notebook_is_the_students_page_of_its_text(path):
+    page, expected = read(path), students_page(NOTEBOOKS / "src" / f"{path.stem}.py")
+    for notebook in (page, expected):
+        for cell in notebook.cells:
+            cell.update({"outputs": [], "execution_count": None} if "outputs" in cell else {})
+    assert page.cells == expected.cells, "stale: make notebooks brings it up to date"
 
 
 @notebook_paths
@@ -123,27 +122,41 @@ def test_the_first_cell_says_what_awaits_the_student(path):
 
 
 @notebook_paths
-def test_the_minutes_are_those_of_the_exercises(path):
-    """In the chapter's first cell, and in the README's table."""
-    number = int(path.stem[:2])
+def test_the_minutes_are_what_the_chapter_takes(path):
+    """In the chapter's first cell and in the README's table: core, further, exercises."""
+    text, number = text_of(path), int(path.stem[:2])
     exercises = sum(exercise.minutes for exercise in load_chapter(number).exercises)
-    first = " ".join(read(path).cells[0].source.split())
-    reading = re.search(r"About (\d+) minutes", first)[1]
+    core, further = rounded(minutes(text, "core")), rounded(minutes(text, "further"))
+    expected = f"Core path: {core} minutes."
+    if further:
+        expected += f" Going further: {further}."
     if number > 0:  # chapter 0 has one exercise, of a minute
-        assert f"About {reading} minutes, and {exercises} for the exercises" in first
+        expected += f" Exercises: {exercises}."
+    assert expected in " ".join(text.cells[0].source.split())
     row = re.search(rf"^\| \[{number:02d} .*$", (ROOT / "README.md").read_text(), re.MULTILINE)[0]
-    assert f"({path.relative_to(ROOT)})" in row and f"| {reading} + {exercises} |" in row
+    times = " + ".join(map(str, [core, further, exercises] if further else [core, exercises]))
+    assert f"({path.relative_to(ROOT)})" in row and f"| {times} |" in row
 
 
 @notebook_paths
 def test_the_chapter_ends_with_summary_exercises_and_sources(path):
     prose = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
     headings = re.findall(r"^## (.+?)\s*$", prose, re.MULTILINE)
+    headings = [heading for heading in headings if heading != "Going further"]
     if path.stem == "00_start_here":
-        headings = [heading for heading in headings if heading != "Exercises"]
-        assert headings[-2:] == ["Summary", "Sources"]
+        assert headings[-3:] == ["Summary", "Symbols and words", "Sources"]
     else:
         assert headings[-3:] == ["Summary", "Exercises", "Sources"]
+
+
+@notebook_paths
+def test_the_page_ends_with_the_way_on(path):
+    last = read(path).cells[-1].source
+    following = CHAPTERS[CHAPTERS.index(path.stem) + 1 :][:1]
+    assert not following or f"({following[0]}.ipynb)" in last
+    if path.stem != "00_start_here":
+        assert "(00_start_here.ipynb)" in last
+        assert "(00_start_here.ipynb#Symbols-and-words)" in read(path).cells[0].source
 
 
 @notebook_paths
@@ -153,20 +166,159 @@ def test_every_cell_has_its_place_on_the_slides(path):
 
 
 @notebook_paths
-def test_what_is_for_the_lecturer_says_so(path):
-    """In JupyterLab a note looks like any other cell: a student must be able to skip it."""
-    for cell in read(path).cells:
-        if cell.metadata.slideshow.slide_type == "notes":
-            assert cell.source.startswith("**For the lecturer.**"), cell.source
+def test_notes_for_the_lecturer_are_in_the_text_only(path):
+    notes = [cell for cell in text_of(path).cells if is_note(cell)]
+    assert notes, "a lecture needs notes"
+    for cell in notes:
+        assert cell.source.startswith("**For the lecturer.**"), cell.source
+    assert not [cell for cell in read(path).cells if is_note(cell) or "lecturer" in cell.source]
 
 
 @notebook_paths
 def test_every_picture_is_followed_by_its_description(path):
-    cells = read(path).cells
-    for cell, following in zip(cells, [*cells[1:], None], strict=True):
-        if any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])):
-            assert following is not None and following.cell_type == "markdown", cell.source
-            assert following.source.startswith("*Figure:"), cell.source
+    page = read(path)
+    for cell, following in zip(page.cells, [*page.cells[1:], None], strict=True):
+        for output in cell.get("outputs", []):
+            if "image/png" in output.get("data", {}):
+                assert following is not None, cell.source
+                assert "<summary>The figure in words</summary>" in following.source, cell.source
+                assert output.metadata["image/png"]["alt"].strip(), cell.source
+    for cell, following in zip(text_of(path).cells, text_of(path).cells[1:], strict=False):
+        if is_description(following):
+            assert cell.cell_type == "code", following.source
+
+
+@notebook_paths
+def test_a_folded_cell_says_what_it_does(path):
+    """JupyterLab shows its first line."""
+    for cell in code_cells(read(path)):
+        if is_folded(cell):
+            assert cell.metadata.jupyter.source_hidden is True
+            assert re.match(r"# [A-Z].{9}", cell.source), cell.source
+            if is_check(cell.source):
+                printed = "".join(output.get("text", "") for output in cell.outputs)
+                assert "checked: " in printed, f"what did it check?\n{cell.source}"
+
+
+@notebook_paths
+def test_what_only_draws_or_checks_is_folded(path):
+    unfolded = [cell.source for cell in code_cells(read(path)) if not is_folded(cell)]
+    assert [source for source in unfolded if is_check(source) or only_imports(source)] == []
+    assert [source for source in unfolded if "plt.subplots" in source] == []
+
+
+@notebook_paths
+def test_what_is_read_uses_no_name_that_a_folded_cell_defines(path):
+    readable, folded = set(), set()
+    for cell in code_cells(read(path)):
+        defined, used, imported = names_of(cell.source)
+        if is_folded(cell):
+            folded |= defined - readable
+        else:
+            assert used & folded - readable == set(), cell.source
+            readable |= defined
+        readable |= imported
+
+
+def is_check(source):
+    """Whether the cell asserts something and shows nothing else."""
+    asserts = re.search(r"^ *(assert|torch\.testing\.assert|check_shape)", source, re.MULTILINE)
+    shows = re.search(
+        r"^(?!.*checked: ).*(print\(|plt\.|show_|^\w+$|check\()", source, re.MULTILINE
+    )
+    defines = re.search(r"^(class|def) ", source, re.MULTILINE)
+    return bool(asserts and not shows and not defines and not has_other_work(source))
+
+
+def has_other_work(source):
+    """Whether more than a third of the statements prepare something that others may use."""
+    body = ast.parse(source).body
+    work = [node for node in body if isinstance(node, ast.Assign | ast.AugAssign | ast.With)]
+    return 3 * len(work) > len(body)
+
+
+def only_imports(source):
+    """Whether the cell is a wall: more than five lines, all of imports and settings."""
+    body = ast.parse(source).body
+    kinds = ast.Import | ast.ImportFrom | ast.Expr
+    return len(source.splitlines()) > 5 and all(isinstance(node, kinds) for node in body)
+
+
+def names_of(source):
+    """The names that a cell defines at its top level, uses before that, and imports."""
+    defined, used, imported = set(), set(), set()
+
+    def use(node):
+        loads = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+        names = {name.id for name in loads if isinstance(name.ctx, ast.Load)}
+        used.update(names - local_names(node) - defined)
+
+    def read_in_order(body):
+        for statement in body:
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                names = (name.asname or name.name for name in statement.names)
+                imported.update(name.split(".")[0] for name in names)
+            elif isinstance(statement, ast.For | ast.With | ast.If | ast.While):
+                inner = [part for part in ast.iter_child_nodes(statement)]
+                parts = [part for part in inner if not isinstance(part, ast.stmt)]
+                for part in parts:
+                    use(part)
+                defined.update(*map(bound_by, parts))
+                read_in_order([part for part in inner if isinstance(part, ast.stmt)])
+            else:
+                use(statement)
+                defined.update(bound_by(statement))
+
+    read_in_order(ast.parse(source).body)
+    return defined, used, imported
+
+
+def bound_by(node):
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return {node.name}
+    stored = (n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return {name.id for name in stored}
+
+
+def local_names(statement):
+    """Names that functions, lambdas and comprehensions of the statement bind for themselves."""
+    inner = ast.FunctionDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp
+    inner |= ast.GeneratorExp
+    own = [
+        node
+        for outer in ast.walk(statement)
+        if isinstance(outer, inner)
+        for node in ast.walk(outer)
+    ]
+    stored = {n.id for n in own if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return stored | {n.arg for n in own if isinstance(n, ast.arg)}
+
+
+def test_the_eyes_see_names_checks_and_walls():
+    defined, used, imported = names_of(
+        "import torch\nx = f(a)\ny = [x for b in range(c)]\nd = d + 1"
+    )
+    assert defined >= {"x", "y", "d"} and imported == {"torch"}
+    assert used == {"f", "a", "range", "c", "d"}
+    defined, used, _ = names_of("for i in n:\n    x = i\n    print(x, y)\n    y = 1")
+    assert (defined, used) == ({"i", "x", "y"}, {"n", "print", "y"})
+    assert is_check("assert (a == 1).all()\nassert b") and not is_check("print(1)\nassert b")
+    assert is_check("assert b\nprint('checked: b holds')") and not is_check(
+        "def f():\n    assert b"
+    )
+    assert only_imports("import a\n" * 6) and not only_imports("import a\nx = 1\n" * 4)
+
+
+def test_a_description_is_the_pictures_alternative_text():
+    path = next(NOTEBOOKS.glob("01_*.ipynb"))
+    page = read(path)
+    for output in outputs(page):
+        output.metadata = nbformat.from_dict({})
+    add_alt(page)
+    found = [
+        o.metadata["image/png"]["alt"] for o in outputs(page) if "image/png" in o.get("data", {})
+    ]
+    assert len(found) >= 4 and not [alt for alt in found if re.search(r"[*$<]", alt)]
 
 
 @notebook_paths

@@ -181,9 +181,12 @@ def test_a_moved_folder_gets_a_new_environment(ready):
     assert plan.index("venv --clear") < plan.index("-m pip") < plan.index("jupyterlab")
 
 
-def test_lab_opens_the_copies_and_on_request_the_originals(ready):
+def test_lab_opens_the_copies_and_on_request_the_lecture_or_the_originals(ready):
     mine = make(ready, "--dry-run", "lab", "LAB_ARGS=--no-browser").stdout
     assert "notebooks.publish.student_copies" in mine
     assert "--no-browser work/00_start_here.ipynb" in mine
+    lecture = make(ready, "--dry-run", "lab", "LECTURE=1").stdout
+    assert "notebooks.publish.lecture_copies" in lecture
+    assert lecture.rstrip().endswith(" lecture/00_start_here.ipynb")
     originals = make(ready, "--dry-run", "lab", "DIR=notebooks").stdout
     assert originals.rstrip().endswith(" notebooks/00_start_here.ipynb")

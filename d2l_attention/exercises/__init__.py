@@ -1,4 +1,4 @@
-"""Exercises that say what is wrong: ``check``, ``hint``, ``solution``, ``progress``.
+"""Exercises that say what is wrong: ``check``, ``hint``, ``solution``, ``progress``, ``watch``.
 
 Each returns an object that a notebook shows when it stands on a cell's last line, like any
 other value; ``print`` shows it elsewhere. So a result can also be kept and asked:
@@ -6,15 +6,17 @@ other value; ``print`` shows it elsewhere. So a result can also be kept and aske
 """
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
 from d2l_attention.exercises.engine import store
 from d2l_attention.exercises.engine.display import Page, ProgressTable, Result, heading
 from d2l_attention.exercises.engine.examine import Verdict
 from d2l_attention.exercises.engine.registry import UnknownExercise, all_chapters, find
+from d2l_attention.exercises.engine.replay import remember
 from d2l_attention.exercises.engine.sandbox import run
 
-__all__ = ["check", "hint", "progress", "solution"]
+__all__ = ["check", "hint", "progress", "solution", "watch"]
 
 _hints_given: dict[str, int] = {}
 
@@ -30,10 +32,20 @@ def check(exercise_id: str, answer: Any = None) -> Result:
         return Result("Unknown exercise", Verdict("trouble", str(unknown)))
     # Nothing here looks at the answer: what it is may be found out only where it can be stopped.
     verdict, printed = run(exercise, answer)
+    verdict = replace(verdict, message=verdict.message + remember(exercise, answer, verdict))
     note = None
     if verdict.state in ("solved", "not yet"):
         note = store.record(exercise.id, "solved" if verdict.state == "solved" else "attempted")
     return Result(heading(exercise), verdict, printed, note)
+
+
+def __getattr__(name: str):
+    """``watch`` is a view, and imported when it is first asked for: that takes a second."""
+    if name != "watch":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from d2l_attention.views import watch
+
+    return watch
 
 
 def hint(exercise_id: str) -> Page:

@@ -1,7 +1,8 @@
 """What the notebooks show: plots, source code, and views that answer the hand.
 
 ``AttentionView`` is for weights, ``SentenceView`` for weights of a sentence that the reader writes,
-``explore`` for everything else.
+``watch`` for a function's run, line by line, ``compare`` for two of them, ``schematic`` for
+who feeds what, ``explore`` for everything else.
 """
 
 from importlib import import_module
@@ -10,10 +11,23 @@ _MODULES = {
     "AttentionView": "attention_view",
     "Explore": "explore_view",
     "SentenceView": "sentence_view",
+    "Watch": "watch_view",
+    "compare": "watch_view",
     "explore": "explore_view",
+    "schematic": "schematics",
+    "watch": "watch_view",
 }
 
-__all__ = ["AttentionView", "Explore", "SentenceView", "explore"]
+__all__ = [
+    "AttentionView",
+    "Explore",
+    "SentenceView",
+    "Watch",
+    "compare",
+    "explore",
+    "schematic",
+    "watch",
+]
 
 
 def __getattr__(name: str):

@@ -19,6 +19,7 @@ MOST_FRAMES, MOST_BYTES = 250, 3_000_000
 FEWEST_VALUES = 4  # a slider with fewer stops than this says nothing about what moves
 NUM_COLOURS = 48
 COLUMNS, ROWS = 12, 6
+SCALE = 1.5  # pixels for one of the display: a slide on a projector, 1920 wide, has as many
 
 
 class Mosaic:
@@ -33,9 +34,8 @@ class Mosaic:
         self.num_bytes = 0
         self._places: dict[bytes, int] = {}
 
-    def add(self, png: bytes) -> list[int]:
-        """Which tiles make up the picture, row by row."""
-        picture = Image.open(io.BytesIO(png)).convert("RGB")
+    def add(self, picture: Image.Image) -> list[int]:
+        """Which tiles make up the RGB picture, row by row."""
         self.size = picture.size
         return [self._place(picture.crop(box)) for box in boxes(*picture.size)]
 
@@ -60,14 +60,14 @@ def boxes(width: int, height: int) -> list[tuple[int, int, int, int]]:
 
 def frames(
     controls: dict[str, widgets.ValueWidget],
-    render: Callable[[dict], bytes],
+    render: Callable[[dict], Image.Image],
     most_frames: int = MOST_FRAMES,
     most_bytes: int = MOST_BYTES,
 ) -> dict | None:
     """What the controls show, and a picture for each combination of their values, the last fastest.
 
-    ``render`` makes the PNG of given values. Sliders are thinned until the frames are few and
-    small enough; ``None`` where that leaves one with too few values, or where a control is
+    ``render`` makes the RGB picture of given values. Sliders are thinned until the frames are few
+    and small enough; ``None`` where that leaves one with too few values, or where a control is
     neither slider, choice nor box.
     """
     described = [_describe(control) for control in controls.values()]

@@ -8,15 +8,21 @@ from collections.abc import Callable
 
 import ipywidgets as widgets
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import AutoLocator, NullLocator
+from PIL.Image import Image
 from traitlets import Unicode
 
 from d2l_attention.views import _frames as frames
-from d2l_attention.views._picture import DPI, add_picture, png
+from d2l_attention.views._picture import DPI, SHARP, add_picture, pixels, png, with_palette, written
 
 # A change that already waits is read sooner than this, so one drawing answers the whole burst.
 # A hand is slower, so the picture also follows while a slider moves.
 PAUSE_SECONDS = 0.005
+# While the picture moves it has only the display's pixels; a hand that rests gets the sharp one.
+REST_SECONDS = 0.3
+FEW_TICKS = 4  # ticks are most of what there is to draw
 
 
 class _Picture(widgets.Image):
@@ -40,6 +46,7 @@ class Explore(widgets.VBox):
         self._draw, self.controls, self._alt = draw, controls, alt
         self._figure = Figure(figsize=figsize, dpi=DPI, layout="constrained")
         self._boxes: list = []
+        self._title_y: float | None = None
         self._pending: asyncio.TimerHandle | None = None
         width = f"{figsize[0] * DPI:.0f}px"
         self.image = _Picture(
@@ -60,45 +67,72 @@ class Explore(widgets.VBox):
         if self._pending is not None:
             self._pending.cancel()
             self._pending = None
+        self._show(SHARP)
+
+    def _follow(self) -> None:
+        """Draw quickly; sharply once no change has come for a while."""
+        self._show(1)
+        self._later(REST_SECONDS, self.redraw)
+
+    def _show(self, scale: float) -> None:
         try:
-            picture = self._render(self._values())
+            picture = self._render(self._values(), scale)
         except Exception as error:
             # The last good picture stays: the message says why it is not the present one.
-            picture = self.image.value or png(Figure(self._figure.get_size_inches(), dpi=DPI))
+            if not self.image.value:
+                self.image.value = png(Figure(self._figure.get_size_inches(), layout="none"))
             text = html.escape(f"{type(error).__name__}: {error}")
             style = "white-space: pre-wrap; color: var(--jp-error-color0, #b00020)"
             self.message.value = f'<pre role="alert" style="{style}">{text}</pre>'
         else:
             self.message.value = ""
-        self.image.value = picture
+            if scale == SHARP:
+                self.image.value = written(with_palette(picture))
+            else:
+                self.image.value = written(picture, compress_level=1)
 
-    def _render(self, values: dict) -> bytes:
+    def _render(self, values: dict, scale: float) -> Image:
         figure = self._figure
+        for ax in figure.axes:
+            ax.remove()  # clearing the figure would first clear each of them, which takes longer
         figure.clear()
-        with matplotlib.rc_context({"font.size": max(12, matplotlib.rcParams["font.size"])}):
+        settings = {
+            "font.size": max(12, matplotlib.rcParams["font.size"]),
+            "axes.titley": self._title_y,
+        }
+        with matplotlib.rc_context(settings):
             self._draw(figure, **values)
-            # Axes stay where the first drawing put them: finding their place takes a third of
-            # the time, and curves are hard to compare in a frame that moves.
+            for ax in figure.axes:
+                _thin_ticks(ax)
+            # Axes and titles stay where the first drawing put them: finding their place takes a
+            # third of the time, and curves are hard to compare in a frame that moves.
             if len(figure.axes) == len(self._boxes):
                 for ax, box in zip(figure.axes, self._boxes, strict=True):
                     ax.set_position(box)
-                return png(figure)
+                return pixels(figure, scale=scale)
             figure.set_layout_engine("constrained")
-            picture = png(figure)
+            picture = pixels(figure, scale=scale)
         self._boxes = [ax.get_position(original=True) for ax in figure.axes]
+        on_top = all(ax.title.get_position()[1] == 1 for ax in figure.axes)
+        self._title_y = 1 if on_top else None  # None: above whatever else is on top
         figure.set_layout_engine("none")
         return picture
+
+    def _frame(self, values: dict) -> Image:
+        return self._render(values, frames.SCALE)
 
     def _changed(self, _change) -> None:
         """Draw once no further change waits; without an event loop, at once."""
         try:
-            loop = asyncio.get_running_loop()
+            self._later(PAUSE_SECONDS, self._follow)
         except RuntimeError:
             self.redraw()
-            return
+
+    def _later(self, seconds: float, draw: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
         if self._pending is not None:
             self._pending.cancel()
-        self._pending = loop.call_later(PAUSE_SECONDS, self.redraw)
+        self._pending = loop.call_later(seconds, draw)
 
     def _values(self) -> dict:
         return {name: control.value for name, control in self.controls.items()}
@@ -112,12 +146,14 @@ class Explore(widgets.VBox):
         return f"explore({', '.join(f'{name}={value}' for name, value in shown.items())})"
 
     def _repr_mimebundle_(self, **kwargs):
+        if self._pending is not None:
+            self.redraw()
         bundle = super()._repr_mimebundle_(**kwargs)
         text = f"{self!r}: {self._alt}"
         bundle, metadata = add_picture(bundle, self.image.value, text, self._alt)
         # Slides have no kernel that could draw: they take every picture along.
         if os.environ.get(frames.VARIABLE):
-            if drawn := frames.frames(self.controls, self._render):
+            if drawn := frames.frames(self.controls, self._frame):
                 bundle[frames.MIME] = drawn
         return bundle, metadata
 
@@ -170,3 +206,11 @@ def _control(name: str, value, default) -> widgets.ValueWidget:
         control.description = name.replace("_", " ")
     control.style.description_width = "initial"
     return control
+
+
+def _thin_ticks(ax: Axes) -> None:
+    """Few ticks where ``draw`` did not choose them."""
+    for axis in (ax.xaxis, ax.yaxis):
+        if isinstance(locator := axis.get_major_locator(), AutoLocator):
+            locator.set_params(nbins=FEW_TICKS)
+        axis.set_minor_locator(NullLocator())

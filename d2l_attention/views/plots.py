@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
+from IPython import get_ipython
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
+from matplotlib_inline.backend_inline import set_matplotlib_formats
 from torch import Tensor
 
 CMAP = "Blues"
@@ -28,6 +30,9 @@ def set_style() -> None:
             "lines.linewidth": 2.5,
         }
     )
+    if get_ipython() is not None:
+        # Twice the pixels at the same size on the page, for dense screens and for projectors.
+        set_matplotlib_formats("retina")
 
 
 def heatmap(

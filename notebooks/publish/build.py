@@ -1,51 +1,29 @@
 """Bring the notebooks up to date with their text: what ``make notebooks`` runs.
 
 The text in notebooks/src is what is written and reviewed; notebooks/NN_name.ipynb is made from
-src/NN_name.py by running it. It is written when every cell has run without an error, and never in
-part. Without arguments: the notebooks that differ from their text or were never run; where only
-prose, slide types or tags differ, nothing is run and the outputs stay.
+src/NN_name.py by running it: the student's page, without the lecturer's notes. It is written when
+every cell has run without an error, and never in part. Without arguments: the notebooks that differ
+from their text or were never run; where only prose, slide types or tags differ, nothing is run and
+the outputs stay.
 """
 
 import argparse
-import hashlib
 import os
 import sys
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 
-import jupytext
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
 from nbformat import NotebookNode
 
 from notebooks.publish.files import write_whole
+from notebooks.publish.page import METADATA, NOTEBOOKS, TEXTS, add_alt, students_page
+from notebooks.publish.pictures import shrink
 
-NOTEBOOKS = Path(__file__).resolve().parents[1]
-TEXTS = NOTEBOOKS / "src"
-# Without versions, so that another Python's run leaves no trace in a diff.
-METADATA = {
-    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
-    "language_info": {"name": "python", "pygments_lexer": "ipython3"},
-}
 SECONDS_A_CELL = 600
-
-
-def read_text(text: Path) -> NotebookNode:
-    """The notebook that ``text`` describes, without outputs."""
-    notebook = jupytext.read(text, fmt="py:percent")
-    notebook.metadata = nbformat.from_dict(METADATA)
-    notebook.nbformat, notebook.nbformat_minor = 4, 5
-    seen = Counter()
-    for cell in notebook.cells:
-        # Random ids would change in every build, numbered ones after every cell that is put in.
-        content = cell.cell_type, cell.source
-        seen[content] += 1
-        cell.metadata = {k: v for k, v in cell.metadata.items() if k in ("slideshow", "tags")}
-        cell.id = hashlib.sha256(repr((content, seen[content])).encode()).hexdigest()[:8]
-    return notebook
 
 
 def read_stored(path: Path) -> NotebookNode | None:
@@ -115,6 +93,8 @@ def run(notebook: NotebookNode) -> None:
 
 
 def write(notebook: NotebookNode, path: Path) -> None:
+    add_alt(notebook)
+    shrink(notebook)
     write_whole(path, nbformat.writes(notebook) + "\n")
 
 
@@ -137,7 +117,7 @@ def main() -> None:
     os.environ["D2L_ATTENTION_PROGRESS"] = str(Path(tempfile.mkdtemp(), "progress.json"))
     failed, current = [], 0
     for text in chosen(arguments.numbers):
-        path, notebook = NOTEBOOKS / f"{text.stem}.ipynb", read_text(text)
+        path, notebook = NOTEBOOKS / f"{text.stem}.ipynb", students_page(text)
         if not (arguments.force or arguments.numbers) and is_current(notebook, path):
             current += 1
             continue

@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from notebooks.publish.files import write_whole
@@ -47,10 +48,13 @@ def without_outputs(notebook: Path) -> bytes:
     return json.dumps(whole, ensure_ascii=False, indent=1).encode() + b"\n"
 
 
-def deliver(notebooks: Path, work: Path) -> list[str]:
+def deliver(
+    notebooks: Path, work: Path, content: Callable[[Path], bytes] = without_outputs
+) -> list[str]:
     """Bring ``work`` up to date with ``notebooks`` and return what there is to tell the student.
 
-    Raises FileNotFoundError where ``notebooks`` holds no notebook.
+    ``content`` gives what is delivered of a notebook. Raises FileNotFoundError where
+    ``notebooks`` holds none.
     """
     originals = sorted(notebooks.glob("*.ipynb"))
     if not originals:
@@ -64,16 +68,16 @@ def deliver(notebooks: Path, work: Path) -> list[str]:
         mine = fingerprint(copy) if copy.exists() else None
         delivered[name] = newest
         if mine is None:
-            write_whole(copy, without_outputs(original))
+            write_whole(copy, content(original))
             added.append(name)
         elif newest in (mine, last):
             continue  # the student has this version, or was offered it before
         elif mine == last:
-            write_whole(copy, without_outputs(original))
+            write_whole(copy, content(original))
             refreshed.append(name)
         else:
             beside = free_place(copy, {newest, last})
-            write_whole(beside, without_outputs(original))
+            write_whole(beside, content(original))
             sentences.append(f"You changed {copy}, so it stays; the new version is {beside}.")
     write_whole(work / DELIVERED, json.dumps(delivered, indent=1).encode())
     if refreshed:

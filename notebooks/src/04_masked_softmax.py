@@ -3,17 +3,22 @@
 #
 # **You will**
 # - hide padding and the future from a query, with lengths and with boolean masks;
-# - choose the number that hides a score, and see three popular choices fail;
-# - prove by experiment that nothing leaks, in your own code or in anybody's.
+# - build a masked softmax that is right even where a query may see nothing at all;
+# - test any attention function for leaks, and say what such a test cannot catch;
+# - say what becomes of your mask in a library where `True` means 'ignore'.
 #
-# About 70 minutes, and 74 for the exercises. Builds on chapter 3. The book (D2L): section 11.3.2.
+# Core path: 45 minutes. Going further: 20. Exercises: 74.
+#
+# Builds on chapter 3. The book is *Dive into Deep Learning* (D2L), section 11.3.2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two lectures, if a large room votes on everything: cut after slide 19, before 'Not seeing the
-# future'. Only 45 minutes? Slides 2-8, 13-15, 17, 20-22 and 28-30.
+# The core fills a lecture of 45 minutes: 15 for padding, 6 for the future, 6 for the empty row and
+# the build, 3 for rows and columns, 9 for the two tests, 6 for the rest. The slides of 'Going
+# further' are for questions from the room, or for a second lecture.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Imports and settings
 import math
 
 import matplotlib.pyplot as plt
@@ -21,557 +26,283 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from d2l_attention import (
-    AdditiveAttention,
-    attention_pooling,
-    causal_mask,
-    check_shape,
-    combine_masks,
-    dot_product_attention,
-    length_mask,
-    masked_softmax,
-    scaled_dot_score,
-    show_source,
-)
+from d2l_attention import causal_mask, dot_product_attention, masked_softmax
 from d2l_attention.views.plots import compare_heatmaps, hatch_zeros, heatmap, set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=3, sci_mode=False)
 set_style()
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ## What you need
+#
+# - Chapter 3 gave each pair of a query and a key a **score**, which may be any number. The scores
+#   of a batch have the shape (B, Q, K): a row for each query, a column for each key.
+# - The softmax takes the exponentials of a row and divides them by their sum. The scores $\ln 2$
+#   and $0$ have the exponentials 2 and 1, so the **weights** are $\frac23$ and $\frac13$.
+# - The answer is the weighted sum of the values. With the values $(6, 0)$ and $(0, 6)$ it is
+#   $\frac23 (6, 0) + \frac13 (0, 6) = (4, 2)$.
+# - A softmax depends only on differences. If you add the same number to all scores of a row, its
+#   weights do not change.
+#
+# Up to now every query could see every key. In this chapter some keys must not be seen.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Do the two weights on the board and leave them there: the numbers come back on the next slides.
+# Two minutes.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A rectangle of unequal sentences
 #
-# Three sentences: four words, three words, two words. A tensor is a rectangle. So the short
-# sentences are filled up with a token that means nothing.
+# Three sentences have four, three and two words. A tensor is a rectangle, so the shorter sentences
+# are filled up with `<pad>`, a token that means nothing.
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# %% slideshow={"slide_type": "-"}
 sentences = ["Dive into Deep Learning", "Learn to code", "Hello world"]
 tokens = [sentence.split() for sentence in sentences]
-valid_lens = torch.tensor([len(words) for words in tokens])
+valid_lens = torch.tensor([len(words) for words in tokens])  # (B,)
 tokens = [words + ["<pad>"] * (4 - len(words)) for words in tokens]
-
 for length, words in zip(valid_lens.tolist(), tokens, strict=True):
     print(length, *words)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# `<pad>` means nothing, but nobody has told the softmax. It is a token like the others: it has
-# a vector, hence a key and a value, and every query scores it.
+# The softmax does not know that `<pad>` means nothing. It is a token like the others: it has a key
+# and a value, and every query has a score for it.
 #
-# **Predict.** 'Hello' asks. Its scores for the keys 'Hello', 'world' and `<pad>` are
-# $\ln 2$, $0$ and $0$. How much attention does the padding get: nothing, one quarter or one
-# third?
+# **Predict.** 'Hello' asks. Its scores for the keys 'Hello', 'world' and `<pad>` are $\ln 2$, $0$
+# and $0$. How much of its attention does the padding get: nothing, one quarter or one third?
 
 # %% slideshow={"slide_type": "fragment"}
-scores = torch.tensor([math.log(2), 0.0, 0.0])
-print("exponentials", scores.exp().round())
-print("weights     ", scores.softmax(dim=-1))
+hello_scores = torch.tensor([math.log(2), 0.0, 0.0])
+print("exponentials", hello_scores.exp().round())
+print("weights     ", hello_scores.softmax(dim=-1))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A quarter. A score of 0 does not say 'no': $e^0 = 1$. It says 'half as much as $\ln 2$'.
+# The padding gets a quarter. A score of 0 does not mean 'no attention', because $e^0 = 1$. It means
+# half as much attention as a score of $\ln 2$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Let the room vote by hands. Expect many for 'nothing', because the score is 0. Then do it on
-# the board: the exponentials are 2, 1, 1, their sum is 4. Three minutes.
+# Let the room vote by hands. Expect many for 'nothing', because the score is 0. Then do it on the
+# board: the exponentials are 2, 1, 1, their sum is 4. Three minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Predict.** 'Hello world' travels in a batch with longer sentences, so it is padded: to 3
-# tokens, to 10, to 100. Every `<pad>` has score 0. The values: 'Hello' (6, 0), 'world' (0, 6),
-# `<pad>` (−6, 0). Does the answer that 'Hello' gets change?
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-word_values = torch.tensor([[6.0, 0.0], [0.0, 6.0]])  # Hello, world
-pad_value = torch.tensor([-6.0, 0.0])
+# The answer also depends on the other sentences of the batch: if one of them is long, 'Hello world'
+# gets many paddings. Here it is padded to 2, 3, 10 and 100 tokens. Each padding has the score 0 and
+# the value $(-6, 0)$.
 
 
-def padded_to(n):
-    """Scores (n,) and values (n, 2) of 'Hello world' with n - 2 paddings behind it."""
-    scores = torch.cat([torch.tensor([math.log(2), 0.0]), torch.zeros(n - 2)])
-    return scores, torch.cat([word_values, pad_value.expand(n - 2, 2)])
+# %% slideshow={"slide_type": "skip"}
+def hello_world(n):
+    """Scores (n,) and values (n, 2) of 'Hello', 'world' and n - 2 paddings; 'Hello' asks."""
+    scores = torch.tensor([math.log(2)] + [0.0] * (n - 1))
+    values = torch.tensor([[6.0, 0.0], [0.0, 6.0]] + [[-6.0, 0.0]] * (n - 2))
+    return scores, values
 
 
+# %% slideshow={"slide_type": "fragment"}
 for n in (2, 3, 10, 100):
-    scores, values = padded_to(n)
-    x, y = (scores.softmax(dim=-1) @ values).tolist()
-    print(f"{n:3d} tokens: answer ({x:.2f}, {y:.2f})")
+    hello_scores, hello_values = hello_world(n)
+    print(f"{n:3d} tokens: answer", hello_scores.softmax(dim=-1) @ hello_values)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The same question, the same two words, four answers. What 'Hello' gets depends on who else is
-# in the batch, and at 100 tokens it is almost the padding's own value, $(-6, 0)$. No error,
-# no warning.
+# The question and the two words are the same, but there are four answers. With 100 tokens the
+# answer is close to the padding's own value. PyTorch raised no error and printed no warning.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# The usual vote is 'a little'. Ask for the limit: with ever more padding the answer is the
-# padding. Then ask who would notice it in training. There is no error to notice.
+# Ask for the limit: with ever more padding the answer is the padding's value. Then ask who would
+# notice it in training. There is no error to notice. Two minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Where the mask acts
 #
-# Of $n$ keys only the first $\ell$ are words. So let the sum run over those:
+# Of $n$ keys only the first $\ell$ are words. So let the sum of the softmax run over those only:
 #
-# $$\alpha_i = \frac{e^{a_i}}{\sum_{j \le \ell} e^{a_j}} \quad (i \le \ell),
-# \qquad \alpha_i = 0 \quad (i > \ell).$$
+# $$\alpha_j = \frac{e^{a_j}}{\sum_{k < \ell} e^{a_k}} \quad (j < \ell),
+# \qquad \alpha_j = 0 \quad (j \ge \ell).$$
 #
-# By hand for 'Hello world `<pad>`': the exponentials are 2 and 1, their sum is 3. Weights
-# $\tfrac23, \tfrac13, 0$. That is a **masked softmax**.
+# This is a **masked softmax**. In code, a hidden score is replaced by $-\infty$ before the softmax.
+# Its exponential is 0, so it adds nothing to the sum.
 
 # %% slideshow={"slide_type": "fragment"}
-scores, values = padded_to(3)  # of 'Hello world <pad>'
-weights = masked_softmax(scores[None, None], torch.tensor([2]))  # one sentence, one query
-check_shape(weights, (1, 1, 3))
-print(weights)
-torch.testing.assert_close(weights[0, 0], torch.tensor([2 / 3, 1 / 3, 0.0]))
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# Does the answer still depend on the batch? The same four paddings again.
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 for n in (2, 3, 10, 100):
-    scores, values = padded_to(n)
-    weights = masked_softmax(scores[None], mask=torch.arange(n) < 2)
-    answer = weights[0] @ values
-    print(f"{n:3d} tokens: answer ({answer[0]:.2f}, {answer[1]:.2f})")
-    torch.testing.assert_close(answer, torch.tensor([4.0, 2.0]))
+    hello_scores, hello_values = hello_world(n)
+    hello_weights = hello_scores.masked_fill(torch.arange(n) >= 2, -math.inf).softmax(dim=-1)
+    print(f"{n:3d} tokens: answer", hello_weights @ hello_values)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# $\tfrac23 (6, 0) + \tfrac13 (0, 6) = (4, 2)$, four times. The first call gave a length, this one
-# a boolean mask, `True` where the query may look: `torch.arange(n) < 2`.
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The answer is $(4, 2)$ each time, as it was without any padding.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Predict.** A shorter way, it seems: take the plain softmax, then multiply the padding's
-# weight by 0. What do the weights sum to, and what happens to the answer?
+# **Predict.** A friend masks later. She takes the plain softmax, multiplies the padding's weight by
+# 0, and divides the weights by their sum. On paper this gives the same $\frac23, \frac13, 0$. What
+# does her way give if the padding has the score 200 instead of 0?
 
 # %% slideshow={"slide_type": "fragment"}
-scores, values = padded_to(3)  # of 'Hello world <pad>'
-too_late = scores.softmax(dim=-1) * torch.tensor([1.0, 1.0, 0.0])
-print("weights", too_late, "sum", too_late.sum())
-print("answer ", too_late @ values)
-torch.testing.assert_close(too_late @ values, 0.75 * torch.tensor([4.0, 2.0]))
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Three quarters, and the answer is three quarters as long as it should be. The padding is gone,
-# but what it has eaten stays eaten. More padding, a shorter answer.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Most find the three quarters at once. Wait for 'then divide by the sum': the next slide begins
-# with that sentence.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# 'Then I divide by the sum.' In exact arithmetic that is right. In a computer it holds until a
-# padding happens to score high.
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-visible = torch.tensor([True, True, False])
 for pad_score in (0.0, 200.0):
-    scores = torch.tensor([[math.log(2), 0.0, pad_score]])
-    late = scores.softmax(dim=-1) * visible
-    print(f"padding scores {pad_score:3.0f}")
-    print("  after the softmax, divided:", late / late.sum())
-    print("  before the softmax:        ", masked_softmax(scores, mask=visible))
+    row = torch.tensor([math.log(2), 0.0, pad_score])
+    late = row.softmax(dim=-1) * torch.tensor([1.0, 1.0, 0.0])
+    print(f"padding scores {pad_score:3.0f}: weights sum to {late.sum():.2f}")
+    print("    divided by their sum", late / late.sum())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With 200 the padding takes everything: the words' weights round to 0, and 0 divided by 0 is
-# NaN, 'not a number'. So the mask acts **on the scores, before the softmax**.
+# After the plain softmax the weights of the words sum to 0.75, and dividing repairs that. But with
+# the score 200 the padding takes all of the attention, and the words' weights are rounded to 0.
+# Then 0 is divided by 0, which is NaN, 'not a number'. So the mask acts **on the scores, before the
+# softmax**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# If someone asks where a score of 200 should come from: an unscaled dot product of two vectors of
-# 4,096 unit-variance entries has a standard deviation of 64 (chapter 3): among a thousand keys a
-# 200 is no surprise. The safe order costs nothing.
+# Most say 'the same, since the padding is multiplied by 0'. If someone asks where a score of 200
+# should come from: an unscaled dot product of two vectors of 4,096 unit-variance entries has a
+# standard deviation of 64 (chapter 3). The safe order costs nothing. Three minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## The whole batch
+# ## One length for a sentence, or one for each query
 #
-# Now all three sentences. Each token is a random vector, `<pad>` is the same vector everywhere,
-# and every token of a sentence asks every token of its sentence: queries, keys and values are
-# the same `X`.
-#
-# **Predict.** Which weights does a mask change: the padding's alone, or the words' as well?
+# In this course a **mask** is a boolean tensor: `True` means that the query may attend to the key.
+# Positions are counted from 0, so a length $\ell$ lets through the positions below $\ell$.
+
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
+def plain_length_mask(valid_lens, num_keys):
+    """True where the position of the key is below the length."""
+    positions = torch.arange(num_keys)  # (K,)
+    if valid_lens.ndim == 1:
+        valid_lens = valid_lens[:, None]  # (B, 1): one length for all queries of a sentence
+    return positions < valid_lens[:, :, None]  # (B, 1, K), or (B, Q, K) for a length per query
+
+
+# %% slideshow={"slide_type": "fragment"}
+is_word = plain_length_mask(valid_lens, 4)  # (B, 1, K)
+print(is_word.int())
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Lengths of shape (B,) give one row for each sentence. Broadcasting repeats it for every query.
+# Lengths of shape (B, Q) give each query a row of its own; the next section needs them.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask for the mask of 'Learn to code' before it is printed: 1 1 1 0. Then ask for its shape and why
+# the 1 in the middle is needed. Two minutes.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Now the whole batch. Each word has a random vector, and every token asks every token of its own
+# sentence: the queries, the keys and the values are all the same tensor, `batch`.
 
 # %% slideshow={"slide_type": "skip"}
 generator = torch.Generator().manual_seed(3)
-words = sorted({word for sentence in tokens for word in sentence})
-vectors = {word: torch.randn(8, generator=generator) for word in words}
-X = torch.stack([torch.stack([vectors[word] for word in sentence]) for sentence in tokens])
-check_shape(X, (3, 4, 8))
+vectors = {word: torch.randn(8, generator=generator) for word in sorted(set(sum(tokens, [])))}
+batch = torch.stack(
+    [torch.stack([vectors[word] for word in words]) for words in tokens]
+)  # (B, n, D)
 
-scores = scaled_dot_score(X, X)
-plain = scores.softmax(dim=-1)
-masked = masked_softmax(scores, valid_lens)
-check_shape(masked, (3, 4, 4))
+# %% slideshow={"slide_type": "-"}
+scores = batch @ batch.mT / math.sqrt(8)  # (B, n, n)
+unmasked_weights = scores.softmax(dim=-1)
+masked_weights = scores.masked_fill(~is_word, -math.inf).softmax(dim=-1)
+share = unmasked_weights[2, 0, 2:].sum()
+print(f"without a mask 'Hello' gives {share:.0%} of its attention to padding")
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Without a mask, and with one
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-lost, kept = (weights[2, 0, 2:].sum().item() for weights in (plain, masked))
-assert 0.2 < lost < 0.25 and kept == 0
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the weights of the three sentences without a mask and with one
 compare_heatmaps(
-    [plain, masked],
+    [unmasked_weights, masked_weights],
     [f"length {length}" for length in valid_lens.tolist()],
     tokens,
-    "'Hello' gives over a fifth of its attention to padding; with a mask nothing",
+    "The mask empties the columns of the padding and gives their share to the words",
     ["plain softmax", "masked softmax"],
 )
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two rows of three heat maps, one column for each sentence. Above, the columns of
-# `<pad>` hold weight in the second and the third sentence. Below, those columns are hatched,
-# exactly 0, and the words' weights have grown. The first sentence does not change.*
+# *Figure: two rows of three heat maps, one column for each sentence. Above, the columns of `<pad>`
+# hold weight in the second and the third sentence. Below, those columns are hatched, exactly 0, and
+# the words' weights have grown. The first sentence does not change.*
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks what the figure shows, on the numbers behind it
+assert torch.equal(unmasked_weights[0], masked_weights[0])
+assert (masked_weights[1, :, 3:] == 0).all() and (masked_weights[2, :, 2:] == 0).all()
+torch.testing.assert_close(masked_weights.sum(dim=-1), torch.ones(3, 4))
+print("checked: padding has weight 0, rows sum to one, the sentence without padding is unchanged")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# First ask for the sentence in which nothing changes, then for the vote's answer: the words'
-# weights grow as well, all of one row by the same factor.
-#
-# Two likely questions. 'Why do the padding's own rows have weights?': in a minute, at 'Columns, not
-# rows'. 'Does a mask save work?': no, the hidden scores are computed and thrown away. Batches of
-# sentences of like length save work.
-
-# %% slideshow={"slide_type": "skip"}
-assert torch.equal(plain[0], masked[0])  # no padding, no change
-assert (masked[1, :, 3:] == 0).all() and (masked[2, :, 2:] == 0).all()  # exactly 0
-torch.testing.assert_close(masked.sum(dim=-1), torch.ones(3, 4))  # every row sums to one
-
-# Hiding a key does not change how the others compare with each other.
-ratio = plain[2, 0, 0] / plain[2, 0, 1]
-torch.testing.assert_close(masked[2, 0, 0] / masked[2, 0, 1], ratio)
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## One length a sentence, or one a query
-#
-# `length_mask` turns lengths, here `valid_lens` = [4, 3, 2], into booleans. One length for each
-# sentence, shape $(B,)$, gives $(B, 1, K)$: one row, which broadcasting repeats for every query.
-
-# %% slideshow={"slide_type": "fragment"}
-mask = length_mask(valid_lens, num_keys=4)
-check_shape(mask, (3, 1, 4))
-print(mask.int())
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# One length for each *query*, shape $(B, Q)$, gives $(B, Q, K)$.
-#
-# **Predict.** All scores are 0. The first query may see one key, the second may see three.
-# Which weights?
-
-# %% slideshow={"slide_type": "fragment"}
-lens_per_query = torch.tensor([[1, 3]])  # one sentence, two queries
-check_shape(length_mask(lens_per_query, num_keys=4), (1, 2, 4))
-print(masked_softmax(torch.zeros(1, 2, 4), lens_per_query))
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Equal scores make masks easy to read: $\ell$ visible keys get $1/\ell$ each. Keep this trick
-# for your own tests. What a length per query is good for comes with the causal mask.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Let them write both rows down, half a minute. A common slip in the second row: a quarter each,
-# with the fourth taken away. Its sum would be three quarters, as with the mask that came too late.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# A wrong length should be loud. Five words where there are four keys, a length that is no
-# integer, two lengths for three sentences:
-
-# %% slideshow={"slide_type": "skip"}
-for wrong in (torch.tensor([5, 3, 2]), torch.tensor([4.0, 3.0, 2.0]), torch.tensor([4, 3])):
-    try:
-        masked_softmax(torch.zeros(3, 4, 4), wrong)
-    except (ValueError, TypeError) as error:
-        print(f"{type(error).__name__}: {error}")
-
-# %% slideshow={"slide_type": "skip"}
-show_source(length_mask)
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## Which number hides a score?
-#
-# The mask acts on the scores, so a hidden score needs a number whose exponential vanishes.
-# Three are popular:
-#
-# - $-10^6$, the book's choice;
-# - $-\infty$, the mathematician's choice: $e^{-\infty} = 0$;
-# - $-10^9$, the choice of the *Annotated Transformer* and of many after it.
-#
-# With two words and one padding they cannot be told apart.
-
-# %% slideshow={"slide_type": "fragment"}
-scores = torch.tensor([math.log(2), 0.0, 0.0])
-hidden = torch.tensor([False, False, True])
-for fill in (-1e6, -math.inf, -1e9):
-    weights = scores.masked_fill(hidden, fill).softmax(dim=-1)
-    print(f"{fill:14,.0f}", weights)
-    assert weights[2] == 0  # not small: zero, because exp(-1e6) is too small for a float
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# **Predict.** Now a sentence of length 0: an empty line in the file, a search without a hit.
-# Every key is hidden. What do the three numbers give: zeros, equal weights, or something else?
-
-# %% slideshow={"slide_type": "fragment"}
-nothing_to_see = torch.tensor([True, True, True])
-for fill in (-1e6, -math.inf, -1e9):
-    weights = scores.masked_fill(nothing_to_see, fill).softmax(dim=-1)
-    print(f"{fill:14,.0f}", weights)
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# $-10^6$ three times is three *equal* scores: the softmax knows differences only. The query that
-# may see nothing looks at everything, and returns the mean of the padding.
-#
-# $-\infty$ three times: all exponentials are 0, their sum is 0, and 0/0 is NaN.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Take three votes, one for each number. The tempting answer is 'zeros' for all. After the run ask
-# why not: a softmax sees differences only, and three equal scores, however low, have none.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A NaN that nobody looks at
-#
-# 'My loss ignores the empty rows, so let them be NaN.' Row 0 sees two of three keys, row 1 has
-# nothing to see. All scores are 0, all values (1, 1), and the loss adds up what row 0 answers.
-#
-# **Predict.** Is the loss finite? Is the gradient of the values?
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-scores = torch.zeros(2, 3, requires_grad=True)
-values = torch.ones(3, 2, requires_grad=True)
-hidden = torch.tensor([[False, False, True], [True, True, True]])
-
-weights = scores.masked_fill(hidden, -math.inf).softmax(dim=-1)
-loss = (weights @ values)[0].sum()
-loss.backward()
-print("loss", loss.item())
-print("gradient of the values\n", values.grad)
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The loss is a healthy 2. The gradient is ruined, for the words as well. The values' gradient is
-# (weights)$^\top$ times (gradient of the output): row 1 enters with gradient 0, and
-# $0 \cdot \text{NaN} = \text{NaN}$. One step of an optimizer later the layer behind the values
-# is NaN, all of it.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Two votes. Expect most hands for 'loss finite', rightly, and then 'so the gradient is, too'.
-# Write the product on the board: a column of weights 1/2 and NaN times a gradient of 1 and 0.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Whether the *scores'* gradient is NaN too depends on how the mask was written. `masked_fill`
-# passes no gradient to what it has overwritten, and so happens to stop the NaN. Adding a mask of
-# 0 and $-\infty$, which is just as common, does not stop it: then the layers behind queries and
-# keys go as well.
-
-# %% slideshow={"slide_type": "skip"}
-assert torch.isfinite(scores.grad).all()  # masked_fill: stopped
-
-added = torch.zeros(2, 3).masked_fill(hidden, -math.inf)
-scores = torch.zeros(2, 3, requires_grad=True)
-((scores + added).softmax(dim=-1) @ torch.ones(3, 2))[0].sum().backward()
-print(scores.grad)
-assert scores.grad[1].isnan().all()  # added: not stopped
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A number that 16 bits do not hold
-#
-# Many models compute with 16 bits a number. In float16 the largest finite number is 65,504.
-#
-# **Predict.** What does PyTorch make of $-10^9$ in float16: the nearest number, $-65504$? Minus
-# infinity? An error?
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-scores = torch.tensor([math.log(2), 0.0, 0.0], dtype=torch.float16)
-hidden = torch.tensor([False, False, True])
-try:
-    scores.masked_fill(hidden, -1e9)
-except RuntimeError as error:
-    print("masked_fill:", error)
-
-assigned = scores.clone()
-assigned[hidden] = -1e9
-print("assignment: ", assigned)
-print("torch.where:", torch.where(hidden, -1e9, scores))
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Both. `masked_fill` refuses. Assignment and `torch.where` write $-\infty$ and say nothing, and
-# with it the NaN is back. It depends on how you spell it. The book's $-10^6$ is beyond 65,504
-# too, and the book's code assigns.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Take a vote for each of the three; expect hands for all. Ask those who chose minus infinity what
-# follows for an empty row. To show live: the same `masked_fill` in bfloat16, which does not
-# complain.
-
-# %% slideshow={"slide_type": "skip"}
-row = torch.zeros(3, dtype=torch.float16)
-row[nothing_to_see] = -1e6  # spelled as in the book: fine in float32, minus infinity here
-print(row, row.softmax(dim=-1))
-assert row.isneginf().all() and row.softmax(dim=-1).isnan().all()
-
-# A third spelling, scores + hidden * (-1e9), with all tensors in float16: 0 * inf is NaN.
-minus_1e9 = torch.tensor(-1e9).half()
-print(scores + hidden.half() * minus_1e9)
-assert (hidden.half() * minus_1e9)[:2].isnan().all()  # the words die, not the padding
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## What the package does
-#
-# Two fills. Before the softmax, hidden scores become the lowest *finite* number of their own
-# type. After it, hidden weights become exactly 0. (`X` are the scores, `visible` is the mask.)
-#
-# ```python
-# scores = X.masked_fill(~visible, torch.finfo(X.dtype).min)
-# return scores.softmax(dim=-1).masked_fill(~visible, 0.0)
-# ```
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The first fill makes the other weights right. The second matters where a row has nothing to
-# see: equal weights in, zeros out. And no tensor on the way holds infinity or NaN.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Ask before the second paragraph: which of the two fills can go, if no row is ever empty? The
-# second. And what should an empty row answer? Zeros, the mean, an error: let them argue for a
-# minute.
-
-# %% slideshow={"slide_type": "skip"}
-show_source(masked_softmax)
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# All scores 0. One row sees two of three keys, the other has nothing to see. In four kinds of
-# numbers:
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-mask = torch.tensor([[True, True, False], [False, False, False]])
-for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
-    weights = masked_softmax(torch.zeros(2, 3, dtype=dtype), mask=mask)
-    print(f"{str(dtype):15} fill {torch.finfo(dtype).min:9.2g}   rows {weights.tolist()}")
-    assert weights.tolist() == [[0.5, 0.5, 0.0], [0.0, 0.0, 0.0]]
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# A query with nothing to see answers with the zero vector. Its row sums to 0, not to 1: the one
-# exception, and an honest one. It says 'I have nothing'.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# And the gradient that was ruined? The same two rows through the package's function, both in the
-# loss:
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-scores = torch.zeros(2, 3, requires_grad=True)
-values = torch.ones(3, 2, requires_grad=True)
-output = masked_softmax(scores, mask=mask) @ values
-output.sum().backward()
-
-print("output\n", output.detach())
-print("gradient of the values\n", values.grad)
-assert output[1].tolist() == [0, 0] and scores.grad[1].tolist() == [0, 0, 0]
-assert values.grad[2].tolist() == [0, 0]  # the padding learns nothing
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# All finite. The row with nothing to see changes no gradient, and the padding learns nothing.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Could the first fill not be $-\infty$, with the second to clear up the NaN? With `masked_fill`
-# the weights and the gradients do come out right. But on the way there is NaN, in the softmax and
-# in its gradient. PyTorch's anomaly detection stops there, and you will look for a bug in the
-# wrong place. With a finite number there is nothing to clear up but equal weights.
-
-# %% slideshow={"slide_type": "skip"}
-for fill in (-math.inf, torch.finfo(torch.float32).min):
-    filled = torch.zeros(2, 3, requires_grad=True).masked_fill(~mask, fill)
-    filled.retain_grad()
-    (filled.softmax(dim=-1).masked_fill(~mask, 0.0) @ torch.ones(3, 2)).sum().backward()
-    print(f"fill {fill:8.2g}: gradient that leaves the softmax {filled.grad[1].tolist()}")
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### Three small slips of the book
-#
-# Section 11.3.2.1 says that its code sets attention *weights* to a number such as $-10^6$, and
-# *values* to 0. The code sets the *scores*, as it should, and touches no value. (Ours does set
-# values to 0; 'Proof 1' says which, and why.) The third slip costs more: it writes into the scores
-# that you passed, because `reshape` makes no copy where it need not.
-
-# %% slideshow={"slide_type": "skip"}
-scores = torch.zeros(1, 2, 3)
-flat = scores.reshape(-1, 3)  # another shape, the same memory
-flat[:, 2] = -1e6
-print("after writing into the reshaped tensor:", scores[0, 0])
-
-scores = torch.zeros(1, 2, 3)
-masked_softmax(scores, torch.tensor([2]))
-print("after our masked_softmax:              ", scores[0, 0])
+# First ask for the sentence in which nothing changes. In the others the words' weights grow, all of
+# one row by the same factor. Two likely questions. 'Why do the padding's own rows have weights?':
+# see 'Columns, not rows'. 'Does a mask save work?': no, the hidden scores are computed and thrown
+# away. Three minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Not seeing the future
 #
-# A model that writes learns to guess the next word. In training all positions of a sentence run
-# at once, so while position 1 guesses, the word it has to guess stands right there at position 2.
-# An exam with the answers printed on the sheet.
+# A model that writes learns to guess the next word. In training all positions of a sentence are
+# computed at once. While position 1 guesses, the word that it should guess is in the same tensor,
+# at position 2, and attention could simply copy it.
 #
-# A **causal mask** covers them: query $i$ sees key $j$ only where $j \le i$.
+# A **causal mask** hides it: query $i$ sees key $j$ only where $j \le i$.
 
-# %% slideshow={"slide_type": "fragment"}
-causal = causal_mask(4)
-check_shape(causal, (4, 4))
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
+def plain_causal_mask(n):
+    """True where the position of the key is at most the position of the query."""
+    positions = torch.arange(n)  # (n,)
+    return positions <= positions[:, None]  # (n, n): row i is query i, column j is key j
+
+
+# %% slideshow={"slide_type": "subslide"}
+causal = plain_causal_mask(4)
 print(causal.int())
-print(masked_softmax(torch.zeros(1, 4, 4), mask=causal))
+print(torch.zeros(4, 4).masked_fill(~causal, -math.inf).softmax(dim=-1))
 
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Ask before the output: all scores 0, what is the third row? Then why the diagonal is open. Expect
-# 'so it sees the answer'. No: at position 1 stands the word just read, the answer is at position 2.
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# All scores were 0 here. Equal scores make a mask easy to read: if a query sees $\ell$ keys, each
+# gets $1/\ell$.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# The first token sees itself alone, the last sees all four. A query may see its own position:
-# what it guesses is the *next* one.
-#
-# Row $i$ sees $i + 1$ keys from the left. That is a length! So lengths per query, 1, 2, 3, 4,
-# are a causal mask. The book trains its decoder, the half of a translator that writes, this way.
+# %% [markdown] slideshow={"slide_type": "skip"}
+# A query may see its own position. The word at that position has been read already; the word to
+# guess is the next one.
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Row $i$ sees $i + 1$ keys from the left. So the lengths 1, 2, 3, 4, one for each query, make the
+# same mask. D2L's Transformer trains its decoder with such lengths.
 
 # %% slideshow={"slide_type": "fragment"}
-steps = torch.arange(1, 5).repeat(3, 1)  # for each sentence 1, 2, 3, 4
-check_shape(steps, (3, 4))
-print(steps)
-assert torch.equal(length_mask(steps, 4), causal.expand(3, 4, 4))
+lens_per_query = torch.tensor([[1, 2, 3, 4]])  # (B, Q) for one sentence
+print("the same mask:", torch.equal(plain_length_mask(lens_per_query, 4)[0], causal))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# The book's decoder builds these lengths only in training mode. In validation it passes None, and
-# the validation loss is computed with the future in sight. Chapter 8 measures it. Here the
-# sentence 'a mask belongs to the model, not to the training' is enough.
+# Ask before the output: all scores are 0, what is the third row? Then ask why the diagonal is open.
+# Expect 'so it sees the answer'. No: at position 1 is the word just read, and the answer is at
+# position 2. D2L's decoder builds these lengths only in training mode. In validation it passes
+# None, and the validation loss is computed with the future in sight. Chapter 8 measures it. Here
+# the sentence 'a mask belongs to the model, not to the training' is enough. Three minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Padding and future together
 #
-# A key is visible where *both* masks say so: a logical and. As lengths: the smaller of the two.
+# A key is visible where *both* masks are `True`: a logical and.
 #
-# **Predict.** 'Learn to code `<pad>`', all scores 0, length 3 and causal. What is the last row?
+# **Predict.** 'Learn to code `<pad>`' has length 3 and a causal mask, and all scores are 0. What
+# are the four weights in the last row?
 
-# %% slideshow={"slide_type": "skip"}
-padding = length_mask(valid_lens, 4)
-both = combine_masks(causal, padding)
-check_shape(both, (3, 4, 4))
-assert torch.equal(both, causal & padding)
-
-decoder_lens = torch.minimum(steps, valid_lens[:, None])
-print(decoder_lens)
-assert torch.equal(both, length_mask(decoder_lens, 4))
-# masked_softmax and the layers take lengths and a mask, and combine them for you.
-assert torch.equal(
-    masked_softmax(scaled_dot_score(X, X), valid_lens, mask=causal),
-    masked_softmax(scaled_dot_score(X, X), mask=both),
-)
+# %% slideshow={"slide_type": "fragment"}
+both = is_word & causal  # (B, 1, K) & (Q, K) -> (B, Q, K)
+weights = torch.zeros(4, 4).masked_fill(~both[1], -math.inf).softmax(dim=-1)
+print("last row", weights[3])
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-everything = torch.ones(4, 4, dtype=torch.bool)
-four_masks = [everything, padding[1].expand(4, 4), causal, both[1]]
+# Draws the weights of one sentence under no mask, padding, causal, and both
+four_masks = [torch.ones(4, 4, dtype=torch.bool), is_word[1].expand(4, 4), causal, both[1]]
 compare_heatmaps(
-    [[masked_softmax(torch.zeros(4, 4), mask=mask) for mask in four_masks]],
+    [[torch.zeros(4, 4).masked_fill(~m, -math.inf).softmax(dim=-1) for m in four_masks]],
     ["no mask", "padding", "causal", "causal and padding"],
     [tokens[1]] * 4,
-    "Both masks together: a key is visible only where both say so",
+    "With both masks, a key is visible only where each of them is True",
 )
 plt.show()
 
@@ -582,93 +313,129 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Half a minute, four numbers from each. Some write a quarter four times: the causal row alone. On
-# the picture ask why the last two rows of the fourth map are equal: the third word and the padding
-# see the same three words.
+# Half a minute, four numbers from each. Some write a quarter four times: they forget the padding.
+# On the picture ask why the last two rows of the fourth map are equal: 'code' and the padding see
+# the same three words. Three minutes.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Which number hides a score?
+#
+# We hid scores with $-\infty$, as *Attention Is All You Need* does. D2L's code uses $-10^6$. The
+# choice matters for a query that may see *nothing*.
+#
+# Such queries do occur (pytorch #110213). When a model writes several texts at once, they are often
+# padded on the *left*, so that all of them end at the same position. Under a causal mask, the first
+# two rows of '`<pad> <pad>` Hello world' see no key at all:
+
+# %% slideshow={"slide_type": "-"}
+left_padded = plain_causal_mask(4) & torch.tensor([False, False, True, True])
+print(left_padded.int())
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The row with nothing to see is not exotic
-#
-# Models that write are often padded on the *left*, so that all sentences end at the same place.
-# Together with a causal mask, that makes rows without a single visible key.
+# **Predict.** All scores are 0. Which weights does row 0 get if hidden scores become $-\infty$, and
+# which if they become $-10^6$: zeros, equal weights, or something else?
 
 # %% slideshow={"slide_type": "fragment"}
-words_right = torch.tensor([False, False, True, True])  # <pad> <pad> Hello world
-mask = combine_masks(causal_mask(4), words_right)
-assert not mask[:2].any()
-print(masked_softmax(torch.zeros(1, 4, 4), mask=mask))
+for fill in (-math.inf, -1e6):
+    weights = torch.zeros(4, 4).masked_fill(~left_padded, fill).softmax(dim=-1)
+    print(f"{fill:10,.0f}: row 0", weights[0], "row 3", weights[3])
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Row 3 is right both times, because $e^{-1000000}$ is exactly 0 in float32. Row 0 is wrong both
+# times.
+#
+# - With $-\infty$ all its exponentials are 0, and 0 divided by 0 is NaN.
+# - With $-10^6$ its four scores are low, but *equal*, and a softmax sees only differences. The
+#   query that may see nothing attends to everything, even to the future.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Draw '`<pad> <pad>` Hello world' and ask which rows will be empty: the first two, since all they
-# may look back at is padding. Then: what would $-\infty$ give there? NaN, and the next layer
-# inherits it.
+# Take two votes, one for each number. The tempting answer is 'zeros' for both. After the run ask
+# what such a row should answer. Zeros, the mean, an error: let them argue for a minute. Four
+# minutes.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The newest token stands at the end
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Build the masked softmax
 #
-# A model writes. Four tokens are there, the fifth has just come: one query, five keys.
-#
-# **Predict.** Which keys does the query see under `causal_mask(1, 5)` (one query, five keys)?
+# A query that may see nothing should get zeros as weights. Then its answer is the zero vector, and
+# nothing that was hidden enters it. No number for the hidden scores achieves that, because a
+# softmax never returns a row of zeros. So there is a second step after the softmax:
 
-# %% slideshow={"slide_type": "fragment"}
-print(causal_mask(1, 5).int())
-print(causal_mask(1, 5, offset=4).int())
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the schematic of the masked softmax
+from d2l_attention.views import schematic
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The first key alone: row 0 of a causal mask belongs to position 0. But our query stands at
-# position 4. `offset` says how many keys stand before the first query.
+schematic("masked softmax")
 
-# %% slideshow={"slide_type": "skip"}
-# Two new queries after three tokens: rows 3 and 4 of the full mask.
-assert torch.equal(causal_mask(2, offset=3), causal_mask(5)[3:])
-
-at_once = dot_product_attention(X, X, X, is_causal=True)
-one_by_one = []
-for t in range(4):
-    query, past = X[:, t : t + 1], X[:, : t + 1]
-    one_by_one.append(dot_product_attention(query, past, past, mask=causal_mask(1, offset=t)))
-torch.testing.assert_close(torch.cat(one_by_one, dim=1), at_once)
-print("token by token equals all at once")
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# PyTorch has the same trap. `is_causal=True` starts its triangle at the top left, whatever the
-# number of keys. (`is_causal=True` of our layers does the same: for new tokens give a mask
-# with an offset.)
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: above, a row of boxes from left to right: scores (B, Q, K); hidden ones become the lowest
+# number; a softmax over the keys; hidden ones become 0; weights (B, Q, K). Below are the three ways
+# to hide: valid_lens gives key < length, (B, 1, K); is_causal gives key ≤ query, (Q, K); mask gives
+# True or False for each pair, (B, Q, K). A key is visible where all of them are True. This result,
+# (B, Q, K), goes up to the two boxes that fill what is hidden.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Most say 'all five'. Draw the 5 by 5 triangle, and cover all rows but one: which row is our
-# query's? Warn the room: code that writes token by token meets this trap on its first day.
+# Follow the row of the empty query through the boxes: four equal numbers, 0.25 each, zeros. Ask
+# which of the two fills can go if no row is ever empty: the second. Two minutes.
+
+
+# %% slideshow={"slide_type": "subslide"} tags=["build"]
+def plain_softmax_where(scores, mask):
+    """Softmax over the visible keys: scores (*, Q, K), mask True = may attend."""
+    lowest = torch.finfo(scores.dtype).min  # of this type, and finite
+    filled = scores.masked_fill(~mask, lowest)  # (*, Q, K)
+    weights = filled.softmax(dim=-1)  # (*, Q, K)
+    return weights.masked_fill(~mask, 0.0)  # where no key is visible
+
+
+def plain_masked_softmax(X, valid_lens):
+    """X are the scores (B, Q, K), as D2L calls them; lengths (B,), (B, Q), or None for all."""
+    if valid_lens is None:
+        return X.softmax(dim=-1)  # (B, Q, K)
+    return plain_softmax_where(X, plain_length_mask(valid_lens, X.shape[-1]))  # (B, Q, K)
+
+
+# %% slideshow={"slide_type": "fragment"}
+print(plain_softmax_where(torch.zeros(4, 4), left_padded))
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The first fill takes hidden keys out of the sum. The second changes only rows in which every key
+# is hidden: it puts zeros there. The first fill uses the lowest *finite* number of the scores' own
+# type. With $-\infty$ the result would be the same, but on the way there would be a NaN.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The package has the same function under D2L's name, `masked_softmax`. On random scores the two
+# agree, for both kinds of lengths, 0 included:
 
 # %% slideshow={"slide_type": "skip"}
-generator = torch.Generator().manual_seed(5)
-query = torch.randn(1, 1, 1, 8, generator=generator)
-keys, values = torch.randn(2, 1, 1, 5, 8, generator=generator)
+X = torch.randn(3, 2, 5)
+for lens in (torch.tensor([5, 2, 0]), torch.tensor([[1, 4], [0, 5], [3, 3]]), None):
+    torch.testing.assert_close(plain_masked_softmax(X, lens), masked_softmax(X, lens))
+print("plain_masked_softmax equals masked_softmax")
 
-output = F.scaled_dot_product_attention(query, keys, values, is_causal=True)
-torch.testing.assert_close(output, values[:, :, :1])
-output = dot_product_attention(query, keys, values, is_causal=True)
-torch.testing.assert_close(output, values[:, :, :1])
-print("one query, five keys, is_causal=True: the output is the first value")
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The package's function adds four things.
+#
+# - It refuses a length that is negative, too large or not an integer, because the comparison
+#   `positions < length` would accept it silently.
+# - It accepts `mask=` and `is_causal=True` beside the lengths, and combines them with `&`.
+# - It accepts more axes in front, because chapter 6 has scores of shape (B, H, Q, K).
+# - It accepts an `offset`, for queries that do not begin at position 0 (see 'Going further').
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Columns, not rows
 #
-# In a weight matrix a row is a query and a column is a key. A mask hides **keys**: columns.
-#
-# Look back at the batch: in the last rows `<pad>` *asks*, and gets a proper answer about 'Hello'
-# and 'world'. That looks wrong. Should its row be hidden too?
-#
-# **Predict.** What if we hide the rows of the padding *instead* of the columns?
+# In a matrix of weights, a row is a query and a column is a key. Lengths hide *keys*, which are
+# columns. But the paddings also ask, and their rows have weights. Should these rows be hidden
+# instead, or as well?
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-scores = scaled_dot_score(X, X)[2]  # Hello world <pad> <pad>
-column = padding[2]  # (1, 4): a key is a word
-row = column.mT  # (4, 1): a query is a word
-ways = [masked_softmax(scores, mask=mask) for mask in (column, row, row & column)]
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the weights of 'Hello world' with columns, rows, or both hidden
+hide_columns, hide_rows = is_word[2], is_word[2].mT  # (1, K): is the key a word? (Q, 1): the query?
+ways = [hide_columns, hide_rows, hide_rows & hide_columns]
 compare_heatmaps(
-    [ways],
+    [[plain_softmax_where(scores[2], mask.expand(4, 4)) for mask in ways]],
     ["columns hidden", "rows hidden instead", "both hidden"],
     [tokens[2]] * 3,
     "Hiding rows does not stop the words from reading the padding",
@@ -680,370 +447,285 @@ plt.show()
 # Middle: the two padding rows are 0, but the rows of Hello and world still have weight in the
 # padding columns. Right: weight only in the upper left square.*
 
-# %% slideshow={"slide_type": "skip"}
-columns_hidden, rows_hidden, both_hidden = ways
-assert (columns_hidden[:, 2:] == 0).all()
-assert (rows_hidden[:2, 2:] > 0).all()  # the words still read the padding
-assert torch.equal(both_hidden[:2], columns_hidden[:2])  # the words' rows: no difference
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# With only the rows hidden, 'Hello' still gives 23% of its attention to the padding: that is a bug.
+# Hiding rows *as well* changes nothing for the words.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Rows *instead* of columns is a bug. Rows *as well* changes nothing for the words. So the usual
-# choice is: hide columns, let the padding's queries answer, and **ignore those answers in the
-# loss**. That last part is your job. No attention function does it for you.
+# So the usual choice is to hide columns, to let the padding's queries answer, and to **leave those
+# answers out of the loss**. No attention function does that for you.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Expect the wish to hide the rows as well, 'to be clean'. It is allowed, and with a mask of minus
-# infinity it is the quickest way to NaN. Ask who reads the padding's answer: in this layer nobody,
-# and in the next one nobody either, because its column is hidden there too.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Which mean?
-#
-# **Predict.** Every word has loss 1, every padding loss 9. There are 9 words and 3 paddings. Which
-# number is the mean of everything? The mean after the padding's losses were set to 0? The mean over
-# the words?
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-is_word = padding[:, 0]  # (3, 4)
-losses = torch.where(is_word, 1.0, 9.0)
-print("mean of everything     ", losses.mean().item())
-print("padding set to 0, mean ", (losses * is_word).mean().item())
-print("mean over the words    ", losses[is_word].mean().item())
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Only the last is right. The second divides by 12 instead of 9: like a mask after the softmax, it
-# removes the padding and keeps its share. `F.cross_entropy(..., ignore_index=...)` divides by the
-# words.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# One minute with pencils. The first and the last are easy; for the second many say 1. Ask what it
-# would do to a batch that is half padding: the loss halves, and its gradient with it.
-
-# %% slideshow={"slide_type": "skip"}
-logits = torch.zeros(4, 2)  # four tokens, two classes, every loss is ln 2
-logits[3, 0] = -9.0  # but this one, a padding, is far off
-targets = torch.tensor([0, 1, 0, -100])  # -100: ignore me
-loss = F.cross_entropy(logits, targets, ignore_index=-100)
-torch.testing.assert_close(loss, torch.tensor(math.log(2)))
+# Expect the wish to hide the rows as well, 'to be clean'. It is allowed. Ask who reads the
+# padding's answer: in this layer nobody, and in the next one nobody either, because its column is
+# hidden there too. Which mean the loss must take is a section of 'Going further'. Three minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## Proof 1: dye in the padding
+# ## Two tests for a mask
 #
-# A heat map can look right while something leaks. So do what plumbers do: pour dye in, and look
-# where the water comes out coloured. Put something outrageous into the padding. Outputs and
-# gradients must not change in a single bit.
+# A picture of the weights can look right while something leaks. Two experiments look for leaks in
+# any attention function, also in one whose code you cannot read.
 #
-# The strongest dye is NaN.
+# ### Test 1: dye in the padding
 #
-# **Predict.** Weights $\tfrac23, \tfrac13, 0$, values $6, 0, \text{NaN}$. The answer?
+# A plumber who looks for a leak pours dye into one pipe and watches where coloured water comes out.
+# Our dye is a number in the padding. No answer may change, not even in its last digit. The function
+# under test:
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-weights = torch.tensor([2 / 3, 1 / 3, 0.0])
-dyed = torch.tensor([[6.0], [0.0], [math.nan]])
-print(f"weights @ values:  {(weights @ dyed).item():.2f}")
 
-scores, visible = torch.tensor([[math.log(2), 0.0, 0.0]]), torch.tensor([True, True, False])
-output, _ = attention_pooling(scores, dyed, mask=visible)
-print(f"attention_pooling: {output.item():.2f}")
+# %% slideshow={"slide_type": "-"} tags=["build"]
+def plain_attention(queries, keys, values, valid_lens):
+    """Scaled dot products, masked softmax, weighted sum: (B, Q, D), (B, K, D), (B, K, V)."""
+    scores = queries @ keys.mT / math.sqrt(queries.shape[-1])  # (B, Q, K)
+    return plain_masked_softmax(scores, valid_lens) @ values  # (B, Q, V)
+
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The strongest dye is NaN, because every sum with NaN in it is NaN.
+#
+# **Predict.** 'Hello' has the weights $\tfrac23, \tfrac13, 0$. The values are 6, 0 and NaN: the dye
+# is in the padding, whose weight is 0. What is the answer?
+
+# %% slideshow={"slide_type": "fragment"}
+hello_weights = torch.tensor([2 / 3, 1 / 3, 0.0])
+print("answer", hello_weights @ torch.tensor([6.0, 0.0, math.nan]))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Every product and every sum with NaN in it is NaN, so weight 0 is not enough:
-# $0 \cdot \text{NaN} = \text{NaN}$. The package puts zeros where *no* query may look before it
-# multiplies.
+# A weight of 0 is not enough, because $0 \cdot \text{NaN} = \text{NaN}$. NaN can get into padding
+# from memory that was never filled, or from an empty row in the layer before. The remedy is to put
+# zeros into the padding before anything is multiplied:
+
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
+def plain_safe_attention(queries, keys, values, valid_lens):
+    """As plain_attention, for lengths (B,); what is in the padding never enters a product."""
+    is_word = plain_length_mask(valid_lens, keys.shape[1]).mT  # (B, K, 1)
+    keys, values = keys.masked_fill(~is_word, 0.0), values.masked_fill(~is_word, 0.0)
+    return plain_attention(queries, keys, values, valid_lens)
+
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # The tempting answer is 4. Point at the product: weight 0 times NaN is NaN, and a sum with NaN in
-# it is NaN. Where does NaN in the padding come from in real life? An uninitialised buffer
-# (torch.empty), a division by a length of 0, an empty row's softmax in the layer before.
+# it is NaN. In real life the NaN comes from an uninitialised buffer (torch.empty), a division by a
+# length of 0, or an empty row's softmax in the layer before. Three minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The experiment, as a function `outcome`: fill the padding of keys and values with a dye; return
-# the output and the gradients of queries, keys and values. The loss multiplies the output with
-# random numbers, so that every entry of it counts. Run it twice, with 0 and with the dye:
+# The test compares two runs. In the first the padding holds 0, in the second it holds the dye. One
+# of the four sentences is empty.
 
-# %% slideshow={"slide_type": "skip"}
-probe = torch.randn(3, 4, 8, generator=torch.Generator().manual_seed(7))
+# %% slideshow={"slide_type": "-"}
+torch.manual_seed(0)
+lens = torch.tensor([5, 3, 1, 0])
+queries, keys, values = torch.randn(3, 4, 5, 8)  # three times (B, n, D)
+padding = ~plain_length_mask(lens, 5).mT  # (B, n, 1)
 
 
-def outcome(attend, dye):
-    """Output and the gradients by queries, keys, values, with `dye` in all padded places."""
-    dyed = X.masked_fill(~is_word[..., None], dye)
-    inputs = [tensor.clone().requires_grad_() for tensor in (X, dyed, dyed)]
-    output = attend(*inputs)
-    (output * probe).sum().backward()
-    return [output.detach(), *(tensor.grad for tensor in inputs)]
+def padding_leaks(attend, dye):
+    """Whether an answer changes when the padding holds `dye` instead of 0."""
+    clean, dyed = (
+        attend(queries, keys.masked_fill(padding, x), values.masked_fill(padding, x), lens)
+        for x in (0.0, dye)
+    )
+    return not torch.equal(clean, dyed)
+
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# A test that cannot fail shows nothing, so most of these suspects are wrong on purpose.
 
 
 # %% slideshow={"slide_type": "-"}
-def padding_leaks(attend, dye):
-    """Whether anything at all depends on what stands in the padding."""
-    return not all(map(torch.equal, outcome(attend, 0.0), outcome(attend, dye)))
-
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-def attention(queries, keys, values):
-    return dot_product_attention(queries, keys, values, valid_lens)
-
-
-for dye in (7.0, -1e4, math.nan):
-    assert not padding_leaks(attention, dye)
-
-_, queries_grad, keys_grad, values_grad = outcome(attention, math.nan)
-assert (keys_grad[~is_word] == 0).all() and (values_grad[~is_word] == 0).all()
-print("padding of 7, of -10000, of NaN: same outputs, same gradients, bit for bit")
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Ask why one may demand equality to the bit, where every other test allows a tolerance. Both runs
-# do the same sums, for what stood in the padding never enters. A tolerance would hide a small leak.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# A test that cannot fail proves nothing. Here are six other ways to attend: no mask; a mask after
-# the softmax; rows hidden instead of columns; one key too many; `masked_softmax` followed by a
-# plain `@ values`; PyTorch's own function.
-#
-# **Predict.** Which of them let a 7 through? Which let a NaN through?
-
-# %% slideshow={"slide_type": "skip"}
-
-
-def by_hand(weigh):
-    """Attention with weights made by `weigh`, multiplied with the values."""
-    return lambda q, k, v: weigh(scaled_dot_score(q, k)) @ v
+def weighed_by(weigh):
+    """Attention with the weights `weigh(scores, mask)`."""
+    return lambda q, k, v, lens: weigh(q @ k.mT / math.sqrt(8), plain_length_mask(lens, 5)) @ v
 
 
 suspects = {
-    "no mask": by_hand(lambda s: s.softmax(dim=-1)),
-    "mask after the softmax": by_hand(lambda s: s.softmax(dim=-1) * padding),
-    "rows instead of columns": by_hand(lambda s: masked_softmax(s, mask=padding.mT)),
-    "one key too many": by_hand(lambda s: masked_softmax(s, (valid_lens + 1).clamp(max=4))),
-    "masked_softmax @ values": by_hand(lambda s: masked_softmax(s, valid_lens)),
-    "PyTorch's attention": lambda q, k, v: F.scaled_dot_product_attention(
-        q, k, v, attn_mask=padding.expand(3, 4, 4)
-    ),
-    "the package": attention,
+    "no mask": weighed_by(lambda s, mask: s.softmax(-1)),
+    "mask after the softmax": weighed_by(lambda s, mask: s.softmax(-1) * mask),
+    "hidden scores are -1e6": weighed_by(lambda s, mask: s.masked_fill(~mask, -1e6).softmax(-1)),
+    "one key too few": lambda q, k, v, lens: plain_safe_attention(q, k, v, (lens - 1).clamp(min=0)),
+    "plain_attention": plain_attention,
+    "plain_safe_attention": plain_safe_attention,
 }
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-leaks = {}
-for name, attend in suspects.items():
-    leaks[name] = (padding_leaks(attend, 7.0), padding_leaks(attend, math.nan))
-    seven, nan = ("leaks" if leak else "clean" for leak in leaks[name])
-    print(f"{name:26} 7: {seven}   NaN: {nan}")
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The 7 catches the four wrong masks. Only the NaN sees that the next two multiply the padding by
-# 0 and add it: harmless for a number, fatal for NaN. PyTorch's function does not guard against
-# that. The package does, and this is the test that holds it to it.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Two minutes in pairs: a list of six, two crosses each. Most find the first four. Ask those who
-# trust PyTorch's own function why: 'it masks before the softmax'. It does, and multiplies by 0
-# afterwards.
-
-# %% slideshow={"slide_type": "skip"}
-clean_of_7 = [name for name, (seven, _) in leaks.items() if not seven]
-assert clean_of_7 == ["masked_softmax @ values", "PyTorch's attention", "the package"]
-clean_of_nan = [name for name, (_, nan) in leaks.items() if not nan]
-assert clean_of_nan == ["the package"]
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The same for a layer with parameters: `AdditiveAttention` of chapter 3. The parameters'
-# gradients are what training uses, so they must not change either.
-
-# %% slideshow={"slide_type": "skip"}
-torch.manual_seed(0)
-layer = AdditiveAttention(num_hiddens=5, dropout=0.0)
-layer(X, X, X, valid_lens)  # a first call fixes the parameters' sizes
-found = []
-for dye in (0.0, math.nan):
-    layer.zero_grad()
-    output = outcome(lambda q, k, v: layer(q, k, v, valid_lens), dye)
-    found.append([*output, *(parameter.grad.clone() for parameter in layer.parameters())])
-assert len(found[0]) == 4 + 3  # output, three inputs' gradients, three parameters' gradients
-assert all(map(torch.equal, *found))
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## Proof 2: another future
-#
-# For a causal mask: change the tokens from position 2 on. What stands before must not move in a
-# single bit. What stands after should move, or the test is broken.
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-other_future = X.clone()
-other_future[:, 2:] = torch.randn(3, 2, 8, generator=torch.Generator().manual_seed(8))
-
-
-def early_and_late(**mask):
-    """Whether the outputs before position 2 stay equal, and those from 2 on."""
-    now, then = (dot_product_attention(S, S, S, **mask) for S in (X, other_future))
-    return torch.equal(now[:, :2], then[:, :2]), torch.equal(now[:, 2:], then[:, 2:])
-
-
-for name, arguments in {"causal": {"is_causal": True}, "no mask": {}}.items():
-    early, late = ("same" if same else "moved" for same in early_and_late(**arguments))
-    print(f"{name:8} before: {early}   after: {late}")
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Under the causal mask what stands before stays, to the bit, and what stands after moves. Without a
-# mask everything moves.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Ask first what must stay and what must move. Most forget the second: a function that always
-# answers 0 keeps the past, too. The line without a mask shows that the test can fail.
-
-# %% slideshow={"slide_type": "skip"}
-assert early_and_late(is_causal=True) == early_and_late(mask=causal_mask(4)) == (True, False)
-assert early_and_late(is_causal=True, valid_lens=valid_lens) == (True, False)
-assert early_and_late() == (False, False)
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Predict.** Why not NaN, the strongest dye? Put it into the last value, under a causal mask.
-# Which of the four answers stay clean?
+# **Predict.** The first four suspects are wrong, but one of them passes the test with both dyes.
+# Which one?
 
 # %% slideshow={"slide_type": "fragment"}
-dyed = X.clone()
-dyed[:, 3] = math.nan
-output = dot_product_attention(X, X, dyed, is_causal=True)
-print(output[0].isnan().any(dim=-1))
+for name, attend in suspects.items():
+    found = ["leaks" if padding_leaks(attend, dye) else "clean" for dye in (7.0, math.nan)]
+    print(f"{name:24} 7: {found[0]}   NaN: {found[1]}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Row 0 may not see key 3, but row 3 may. So the package cannot put a zero there, and
-# $0 \cdot \text{NaN}$ spoils every row. Padding is hidden from *all* queries; the future only
-# from *some*. For the future, dye with ordinary numbers, and ask for equality to the bit.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# The room now believes in NaN: expect 'the first three stay clean'. Show the output, and ask for
-# the product that does it. Then ask why the padding was different: nobody may look there.
+# 'One key too few' passes. It hides the padding and one word more, and the test asks only whether
+# the padding is hidden. A function that always returns zeros would pass as well. So compare some
+# answers with numbers worked out by hand, too: with equal scores, each of $\ell$ visible keys must
+# get the weight $1/\ell$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The same proof by gradients: the answer at position 1 has a gradient of exactly 0 with respect
-# to every later token.
+# The suspect with `-1e6` is found only because one sentence is empty. And with NaN, the test finds
+# that `plain_attention` multiplies the padding by 0. PyTorch's own attention function does that,
+# too (pytorch #101967). The package puts zeros into the padding first, as `plain_safe_attention`
+# does.
 
-# %% slideshow={"slide_type": "skip"}
-tokens_in = X.clone().requires_grad_()
-output = dot_product_attention(tokens_in, tokens_in, tokens_in, is_causal=True)
-(output * probe)[:, 1].sum().backward()
-reach = tokens_in.grad.norm(dim=-1)  # one number for each token
-check_shape(reach, (3, 4))
-assert (reach[:, :2] > 0).all() and (reach[:, 2:] == 0).all()
-print((reach > 0).int())
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks those remarks, and repeats the test on 100 random batches
+def pytorch(q, k, v, lens):
+    visible = plain_length_mask(lens, k.shape[1]).expand(-1, q.shape[1], -1)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=visible)
+
+
+assert [padding_leaks(pytorch, dye) for dye in (7.0, math.nan)] == [False, True]
+assert not padding_leaks(lambda q, k, v, lens: torch.zeros(4, 5, 8), math.nan)
+torch.testing.assert_close(
+    plain_safe_attention(queries, keys, values, lens),
+    dot_product_attention(queries, keys, values, lens),
+)
+a, b = (
+    suspects["hidden scores are -1e6"](
+        queries[:3],
+        keys[:3].masked_fill(padding[:3], dye),
+        values[:3].masked_fill(padding[:3], dye),
+        lens[:3],
+    )
+    for dye in (0.0, 7.0)
+)
+assert torch.equal(a, b)  # without the empty sentence, no leak is found
+generator = torch.Generator().manual_seed(1)
+for _ in range(100):
+    B, Q, K, D = torch.randint(1, 8, (4,), generator=generator).tolist()
+    some_lens = torch.randint(0, K + 1, (B,), generator=generator)
+    q, k, v = (torch.randn(B, n, D, generator=generator) for n in (Q, K, K))
+    hidden = ~plain_length_mask(some_lens, K).mT
+    for attend in (plain_safe_attention, dot_product_attention):
+        answers = [
+            attend(q, k.masked_fill(hidden, dye), v.masked_fill(hidden, dye), some_lens)
+            for dye in (0.0, 7.0, -1e4, math.nan)
+        ]
+        assert all(torch.equal(answers[0], other) for other in answers[1:])
+print("checked: plain_safe_attention and the package leak in none of 100 random batches")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes in pairs. Many say that nothing wrong can pass. Ask why one may demand equality to the
+# bit where other tests allow a tolerance: both runs do the same sums, because what was in the
+# padding never enters. Exercise 4.7 extends the test to gradients. Three minutes.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Test 2: another future
+#
+# The second test is for causal masks. It replaces the tokens from position 2 on by others. The
+# answers at positions 0 and 1 must not change in a single bit. The later answers should change. If
+# they do not, the function never looks at the new tokens. The test prints a 1 for each answer that
+# has changed.
+
+# %% slideshow={"slide_type": "-"}
+now = torch.randn(1, 5, 8)
+then = now.clone()
+then[:, 2:] = torch.randn(1, 3, 8)  # another future
+
+
+def changed(mask):
+    """Which of the five answers differ between the two futures: a list of 0 and 1."""
+    a, b = (plain_softmax_where(x @ x.mT / math.sqrt(8), mask) @ x for x in (now, then))
+    return (a != b).any(dim=-1)[0].int().tolist()
+
+
+# %% slideshow={"slide_type": "subslide"}
+print("no mask              ", changed(torch.ones(5, 5, dtype=torch.bool)))
+print("one position too far ", changed(torch.ones(5, 5).tril(diagonal=1).bool()))
+print("causal               ", changed(plain_causal_mask(5)))
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Only the causal mask leaves the answers at positions 0 and 1 as they were. If the mask reaches one
+# position too far, the answer at position 1 changes. Both tests are experiments and not proofs:
+# they can find a leak on the tokens that you try, and nothing more.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask first what must stay and what must change. Most forget the second: a function that always
+# answers 0 keeps the past, too. Before running the second line ask where it will betray itself.
+# Three minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## Lengths and the future, side by side
+# ## `True` may mean attend or ignore
 #
-# 'Hello world `<pad> <pad>`' under six masks: length 4, 3, 2; causal off, causal on. The colour is
-# the weight. A **dot** is the result of an experiment: change that key and its value, and that
-# row's answer changes.
+# Two parts of PyTorch give `True` opposite meanings:
 #
-# **Question.** Which of the six is right for a model that *reads* the sentence? Which for one
-# that learns to *write* it?
-
-
-# %% slideshow={"slide_type": "skip"}
-def who_changes(length, is_causal, sentence=2):
-    """Bool (Q, K): does the answer of query i change when key and value j change?"""
-    lens, words = torch.tensor([length]), X[[sentence]]
-    before = dot_product_attention(words, words, words, lens, is_causal=is_causal)
-    changes = []
-    for j in range(4):
-        other = words.clone()
-        other[:, j] += 1.0
-        after = dot_product_attention(words, other, other, lens, is_causal=is_causal)
-        changes.append((after != before).any(dim=-1)[0])
-    return torch.stack(changes, dim=1)
-
-
-def weights_of(length, is_causal, sentence=2):
-    future = causal_mask(4) if is_causal else None
-    scores = scaled_dot_score(X[[sentence]], X[[sentence]])
-    return masked_softmax(scores, torch.tensor([length]), mask=future)[0]
-
-
-def draw_dots(ax, reached):
-    i, j = reached.nonzero(as_tuple=True)
-    ax.scatter(j, i - 0.33, s=45, color="#E69F00", edgecolor="black", zorder=3)
-
-
-def six_masks(lengths):
-    """Weights under each length, causal off and on, with a dot where an answer is reached."""
-    axes = compare_heatmaps(
-        [[weights_of(length, is_causal) for length in lengths] for is_causal in (False, True)],
-        [f"length {length}" for length in lengths],
-        [tokens[2]] * len(lengths),
-        "What reaches an answer (a dot) is exactly what the mask lets through",
-        ["causal off", "causal on"],
-    )
-    for line, is_causal in zip(axes, (False, True), strict=True):
-        for ax, length in zip(line, lengths, strict=True):
-            reached = who_changes(length, is_causal)
-            assert torch.equal(reached, weights_of(length, is_causal) > 0)
-            draw_dots(ax, reached)
-
-
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-six_masks(lengths=(4, 3, 2))
-plt.show()
+# | function and argument | a boolean `True` means |
+# |---|---|
+# | this course, `mask` | may attend |
+# | `F.scaled_dot_product_attention`, `attn_mask` | may attend |
+# | `nn.MultiheadAttention`, `key_padding_mask` and `attn_mask` | **ignore** |
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: six heat maps with dots, columns for lengths 4, 3 and 2, rows for causal off and on. At
-# length 4 the padding columns have dots, at length 3 one of them, at length 2 none. With causal
-# on nothing above the diagonal has a dot.*
+# **Predict.** You are used to `nn.MultiheadAttention`. You give a mask in which `True` means ignore
+# to `F.scaled_dot_product_attention`. Do you get an error, NaN, or something else? What is the
+# answer to 'Hello' in 'Hello world `<pad> <pad>`'?
+
+# %% slideshow={"slide_type": "subslide"}
+ignore = ~is_word.expand(3, 4, 4)  # True at the padding
+answers = F.scaled_dot_product_attention(batch, batch, batch, attn_mask=ignore)
+print("shape", tuple(answers.shape), "all finite", answers.isfinite().all().item())
+print("answer to 'Hello'", answers[2, 0])
+print("vector of <pad>  ", batch[2, 3])
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# There is no error and no NaN, and the shape is right. 'Hello' attends to the padding and to
+# nothing else. The companion code of a good textbook had this bug (rasbt/LLMs-from-scratch #1061).
+# 'Going further' has an experiment that finds the convention of any attention function.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Repeat both questions here, and let the room point: row and column of the picture. Reading is
-# quick. For writing some choose length 4, 'the mask hides the padding anyway'; that is worth a
-# minute.
+# Let them read the table in silence, half a minute, then the vote. Most hope for an error. Ask how
+# long such a bug would live, and what would show it: test 1. Two minutes.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# **Answer.** Reading: length 2, causal off. 'Hello' may look at 'world', nothing looks at padding.
-# Writing: length 2, causal on. Now 'Hello' has to guess 'world' without seeing it.
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Turn the lengths yourself
 #
-# One more look, at length 4 with causal on: 'Hello' and 'world' see no padding there either. The
-# padding stands at the end, in their future. Only the rows of `<pad>` see `<pad>`.
-
-# %% slideshow={"slide_type": "skip"}
-assert torch.equal(weights_of(4, True)[:2], weights_of(2, True)[:2])
-assert not torch.equal(weights_of(4, True)[2:], weights_of(2, True)[2:])
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Follow-up for the room: so may we drop the lengths in a decoder? For self-attention with padding
-# on the right, yes, if the loss ignores the padding. Not with padding on the left, and not in the
-# attention from decoder to encoder, where nothing is causal.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Turn the lengths yourself
+# Each sentence has a slider for its length, and one box switches the causal mask. A **dot** is the
+# result of an experiment: the answer of that row changes if that key and its value change.
 #
-# A slider for each sentence, and one box for the future. Dots mark what reaches an answer.
-#
-# **Question.** Set 'hello' to 0. What do its rows show, and what did the book's `-1e6` show
-# there? Start again from 4, 3, 2 with *causal* ticked. Which single step of which slider removes
-# exactly one dot?
-
-
-# %% slideshow={"slide_type": "skip"}
-def play(figure, dive=4, learn=3, hello=2, causal=False):
-    for sentence, ax in enumerate(figure.subplots(1, 3)):
-        length = (dive, learn, hello)[sentence]
-        words = tokens[sentence]
-        weights = weights_of(length, causal, sentence)
-        heatmap(ax, weights, words, words, vmax=1.0, numbers=True)
-        hatch_zeros(ax, weights)
-        draw_dots(ax, who_changes(length, causal, sentence))
-        ax.set_title(f"length {length}")
-        ax.tick_params("x", rotation=40)
-
+# **Question.** Set 'hello' to 0. What is left of its dots? Then set 4, 3, 2 again and tick
+# *causal*. Which step of one slider now removes exactly one dot, and why only one?
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the weights of the three sentences under sliders for their lengths
 from d2l_attention.views import explore
+
+
+def answers_under(sentence, mask, keys):
+    weights = plain_softmax_where(batch[sentence] @ keys.mT / math.sqrt(8), mask)
+    return weights, weights @ keys
+
+
+def draw_sentence(ax, sentence, length, causal_too):
+    mask = plain_length_mask(torch.tensor([length]), 4)[0].expand(4, 4)
+    mask = mask & plain_causal_mask(4) if causal_too else mask
+    weights, before = answers_under(sentence, mask, batch[sentence])
+    heatmap(ax, weights, tokens[sentence], tokens[sentence], vmax=1.0, numbers=True)
+    hatch_zeros(ax, weights)
+    for j in range(4):
+        other = batch[sentence].clone()
+        other[j] += 1.0
+        reached = (answers_under(sentence, mask, other)[1] != before).any(dim=-1).nonzero()[:, 0]
+        style = {"s": 45, "color": "#E69F00", "edgecolor": "black", "zorder": 3}
+        ax.scatter([j] * len(reached), reached - 0.33, **style)
+    ax.set_title(f"length {length}")
+    ax.tick_params("x", rotation=40)
+
+
+def play(figure, dive=4, learn=3, hello=2, causal=False):
+    axes = figure.subplots(1, 3)
+    for sentence, ax in enumerate(axes):
+        draw_sentence(ax, sentence, (dive, learn, hello)[sentence], causal)
+    axes[0].set_ylabel("query")
+    figure.supxlabel("key")
+
 
 explore(
     play,
@@ -1056,179 +738,41 @@ explore(
 )
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view of three heat maps, one a sentence, with a slider for each length
-# and a box for the causal mask. Hidden cells are hatched and have no dots.*
+# *Figure: an interactive view of three heat maps, one for each sentence, with a slider for each
+# length and a box for the causal mask. Hidden cells are hatched and have no dots.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# The sliders work on the slide. At 'hello' 0 everything is hatched; the book's code would show
-# 0.25 everywhere. With *causal* ticked, from 4, 3, 2: 'dive' from 4 to 3 takes one dot, 'learn'
-# from 3 to 2 takes two, 'hello' from 2 to 1 three. Let the room say why.
-
-
-# %% slideshow={"slide_type": "skip"}
-def dots(length, causal, sentence):
-    return who_changes(length, causal, sentence).sum().item()
-
-
-assert weights_of(0, False).sum() == 0  # 'hello' at length 0: nothing is seen, all is hatched
-for sentence, length in enumerate((4, 3, 2)):
-    lost = dots(length, True, sentence) - dots(length - 1, True, sentence)
-    print(f"{tokens[sentence][0]:5} from {length} to {length - 1}: {lost} dots fewer")
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## `True` means attend. Or ignore.
-#
-# Two functions of one library, opposite meanings:
-#
-# | where | a boolean `True` means | a float mask |
-# |---|---|---|
-# | this course, `mask` | may attend | refused |
-# | `F.scaled_dot_product_attention`, `attn_mask` | may attend | added to the scores |
-# | `nn.MultiheadAttention`, `key_padding_mask` | **ignore** | added to the scores |
-# | `nn.MultiheadAttention`, `attn_mask` | **ignore** | added to the scores |
-#
-# The book has no boolean masks: it passes lengths.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# To compare numbers, give `nn.MultiheadAttention` one head and identity matrices as weights. Then
-# it is plain scaled dot-product attention. (What its weights and heads are for: chapter 6.)
-
-# %% slideshow={"slide_type": "skip"}
-mha = nn.MultiheadAttention(embed_dim=8, num_heads=1, bias=False, batch_first=True)
-with torch.no_grad():
-    mha.in_proj_weight.copy_(torch.eye(8).repeat(3, 1))
-    mha.out_proj.weight.copy_(torch.eye(8))
-
-ours = dot_product_attention(X, X, X, valid_lens)
-may_attend = padding.expand(3, 4, 4)
-theirs = F.scaled_dot_product_attention(X, X, X, attn_mask=may_attend)  # True = attend
-torch.testing.assert_close(theirs, ours)
-
-theirs, _ = mha(X, X, X, key_padding_mask=~padding[:, 0])  # True = ignore
-torch.testing.assert_close(theirs, ours)
-
-# %% slideshow={"slide_type": "skip"}
-ours = dot_product_attention(X, X, X, is_causal=True)
-causal = causal_mask(4)
-torch.testing.assert_close(F.scaled_dot_product_attention(X, X, X, attn_mask=causal), ours)
-torch.testing.assert_close(mha(X, X, X, attn_mask=~causal)[0], ours)
-
-# A float mask is added to the scores: 0 where visible, minus infinity where hidden.
-additive = torch.zeros(4, 4).masked_fill(~causal, -math.inf)
-print(additive)
-torch.testing.assert_close(F.scaled_dot_product_attention(X, X, X, attn_mask=additive), ours)
-torch.testing.assert_close(mha(X, X, X, attn_mask=additive)[0], ours)
-
-# %% slideshow={"slide_type": "skip"}
-additive = torch.zeros(3, 4).masked_fill(~padding[:, 0], -math.inf)
-theirs, _ = mha(X, X, X, key_padding_mask=additive)
-torch.testing.assert_close(theirs, dot_product_attention(X, X, X, valid_lens))
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# **Predict.** You come from `nn.MultiheadAttention`, keep your mask with `True` = ignore, and give
-# it to `F.scaled_dot_product_attention`. An error? NaN?
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Let them read the table in silence, half a minute, then the vote: an error, NaN, or neither? Most
-# hope for an error.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# No error, no NaN, the right shape.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-right = F.scaled_dot_product_attention(X, X, X, attn_mask=may_attend)
-inverted = F.scaled_dot_product_attention(X, X, X, attn_mask=~may_attend)
-assert inverted.isfinite().all() and inverted.shape == right.shape
-
-pad_vector = X[2, 3]
-torch.testing.assert_close(inverted[2, 0], pad_vector)
-assert (inverted[0] == 0).all()
-off, size = (inverted - right)[2, 0].norm(), right[2, 0].norm()
-print(f"the answer to 'Hello' has length {size:.1f} and is off by {off:.1f}")
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# 'Hello' gets the padding's vector and nothing else. The first sentence has no padding, so with the
-# mask inverted it sees nothing, and its answers are 0. The code of a good textbook had this bug
-# (rasbt/LLMs-from-scratch #1061).
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Ask how long such a bug would live, and what would show it: the shapes are right, all numbers are
-# finite.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The wrong type does it too. `True` as a float is 1, and a float mask is *added*: a visible key
-# gains 1, a hidden key keeps its score.
-
-# %% slideshow={"slide_type": "skip"}
-zero_scores = torch.zeros(1, 1, 4)
-one_hot_values = torch.eye(4)[None]  # so the output shows the weights
-first_two = torch.tensor([[[True, True, False, False]]])
-for mask in (first_two, first_two.float()):
-    output = F.scaled_dot_product_attention(
-        zero_scores, zero_scores.expand(1, 4, 4), one_hot_values, attn_mask=mask
-    )
-    print(f"{str(mask.dtype):14}", output[0, 0])
-
-try:
-    masked_softmax(zero_scores, mask=first_two.float())
-except TypeError as error:
-    print(f"ours:          TypeError: {error}")
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# One experiment tells you the convention of any library. Mark the first key alone with `True`. If
-# `True` means attend, every output is that key's value, whatever the scores are. (`mha` is
-# `nn.MultiheadAttention` with one head and identity matrices: its output is the value itself.)
-
-# %% slideshow={"slide_type": "fragment"}
-only_first = torch.tensor([True, False, False, False]).expand(4, 4)
-first_value = X[:, :1].expand(3, 4, 8)
-for name, output in {
-    "scaled_dot_product_attention": F.scaled_dot_product_attention(X, X, X, attn_mask=only_first),
-    "nn.MultiheadAttention": mha(X, X, X, attn_mask=only_first)[0],
-}.items():
-    means = "attend" if torch.allclose(output, first_value, atol=1e-5) else "ignore"
-    print(f"{name:30} True = {means}")
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The empty row again
-#
-# And the row with nothing to see? There, too, they differ.
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-nothing = torch.zeros(4, 4, dtype=torch.bool)  # attend nowhere
-sdpa = F.scaled_dot_product_attention(X, X, X, attn_mask=nothing)
-with_weights, _ = mha(X, X, X, attn_mask=~nothing)
-without_weights, _ = mha(X, X, X, attn_mask=~nothing, need_weights=False)
-for name, output in {
-    "scaled_dot_product_attention": sdpa,
-    "nn.MultiheadAttention": with_weights,
-    "  with need_weights=False": without_weights,
-    "the package": dot_product_attention(X, X, X, mask=nothing),
-}.items():
-    print(f"{name:30}", "NaN" if output.isnan().all() else output.abs().max().item())
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# This is PyTorch 2.13. `scaled_dot_product_attention` returned NaN for such rows in older
-# versions, and `nn.MultiheadAttention` still does where it computes weights, which is its default.
+# The sliders work on the slide. At 'hello' 0 everything is hatched; D2L's code would show 0.25
+# everywhere. With *causal* ticked, from 4, 3, 2: 'dive' from 4 to 3 removes one dot, 'learn' from 3
+# to 2 removes two, 'hello' from 2 to 1 three. Last question: which setting is right for a model
+# that reads 'Hello world' (length 2), which for one that learns to write it (and causal)? Three
+# minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - A score of 0 is not 'no'. Unmasked, an answer depends on the rest of the batch.
-# - A mask acts on scores, before the softmax, and hides keys: columns. Rows are left to the loss.
-# - Fill with the lowest finite number, then clear to 0. In an empty row $-10^6$ gives equal
-#   weights, $-\infty$ NaN; float16 has no $-10^6$.
-# - Prove it: dye padding with NaN, change the future, compare every bit.
-# - `True` may mean attend or ignore. Test with one visible key.
+# - A score of 0 does not hide a key. Without a mask, an answer depends on the other sentences of
+#   the batch.
+# - The mask acts on the scores, before the softmax, and hides keys, which are columns. The answers
+#   of the padding are left out of the loss.
+# - A causal mask shows query $i$ the keys $j \le i$. Masks combine by `&`.
+# - Where nothing is visible, $-\infty$ gives NaN and $-10^6$ gives equal weights. Fill with the
+#   lowest finite number, then clear the hidden weights to 0.
+# - Test for leaks: dye the padding, change the future, compare every bit. Include an empty
+#   sentence. Such a test sees leaks only on the inputs that it tries. It does not see a mask that
+#   hides too much.
+# - `True` may mean attend or ignore. The wrong mask raises no error.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Homework: exercises 4.1 to 4.4. Exercise 4.7 suits a lab in pairs. One minute.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# Write your answer into the cell, run it, and `check` says what is right or what went wrong.
-# `hint("4.1")` gives one more hint each time, `solution("4.1")` the whole way.
+# Write your answer into the cell and run it. `check` says what is right or what went wrong.
+# `hint("4.1")` gives one more hint each time, and `solution("4.1")` shows the whole solution.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **4.1** Masked weights by hand · *easy, 3 minutes* · by hand
@@ -1246,12 +790,12 @@ check("4.1", answer)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **4.2** Write the masked softmax · *medium, 10 minutes* · complete a function
 #
-# Write the masked softmax. Scores and the boolean mask have the shape (\*, Q, K), where \* is any
-# number of axes, also none. Weights over the keys, the last axis: exactly 0 where the mask is
-# False, and 0 throughout for a query that may attend to nothing. The scores may be float16, float32
-# or float64, of any size that their type can hold, and stay as they were; the weights have the type
-# of the scores. Gradients reach the scores and are never NaN, not even for a query that may attend
-# to nothing.
+# Without a look at the cells above, write the masked softmax for any mask. Scores and the boolean
+# mask have the shape (\*, Q, K), where \* is any number of axes, also none. Weights over the keys,
+# the last axis: exactly 0 where the mask is False, and 0 throughout for a query that may attend to
+# nothing. The scores may be float16, float32 or float64, of any size that their type can hold, and
+# stay as they were; the weights have the type of the scores. Gradients reach the scores and are
+# never NaN, not even for a query that may attend to nothing.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1297,13 +841,280 @@ def decoder_lens(valid_lens, num_steps):
 
 check("4.4", decoder_lens)
 
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Going further
+#
+# These sections can be read in any order.
+#
+# ### Which mean?
+#
+# *2 minutes.* The loss should leave out the answers of the padding. Here every word of our batch
+# has the loss 1 and every padding the loss 9. The mean should be 1.
+
+# %% slideshow={"slide_type": "-"}
+losses = torch.where(is_word[:, 0], 1.0, 9.0)  # (B, n)
+print("mean of everything     ", losses.mean().item())
+print("padding set to 0, mean ", (losses * is_word[:, 0]).mean().item())
+print("mean over the words    ", losses[is_word[:, 0]].mean().item())
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Only the last is right. The second divides by 12 instead of 9. Like a mask after the softmax, it
+# removes the padding but keeps its share.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# `F.cross_entropy(..., ignore_index=...)` divides by the number of words. Exercise 4.5 below is
+# about this mean.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask for all three numbers first. For the second many say 1. Ask what it would do to a batch that
+# is half padding: the loss halves, and its gradient with it.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### Watch the masked softmax run
+#
+# *2 minutes.* Two queries have three keys. Query 0 may see the first two keys, query 1 may see
+# none. Step through `plain_softmax_where` with the slider or the arrow keys.
+#
+# **Question.** After which line is row 0 right? What does row 1 hold after that line, and what
+# after the last one?
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the run of plain_softmax_where, line by line
+from d2l_attention.views import watch
+
+two_queries = torch.tensor([[math.log(2), 0.0, 5.0], [1.0, 2.0, 3.0]])  # (Q, K)
+watch(plain_softmax_where, two_queries, torch.tensor([[True, True, False], [False] * 3]))
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view of the function's run: the source with the current line marked, and
+# all names with their shapes and numbers. The second row of `weights` is 0.33 three times; in what
+# the function returns it is 0.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The slider works on the slide. Stop at the line of the softmax: the first row is right, the second
+# holds a third each. One step further it is zero.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### A NaN that no loss looks at
+#
+# *3 minutes.* Someone says: 'My loss ignores the empty rows, so they may be NaN.' Row 0 sees two of
+# three keys, row 1 sees nothing. All scores are 0, all values are (1, 1). The loss adds up the
+# answer of row 0 only.
+#
+# **Predict.** Is the loss finite? Is the gradient of the values finite?
+
+# %% slideshow={"slide_type": "subslide"}
+one_empty = torch.tensor([[True, True, False], [False, False, False]])  # (Q, K)
+
+
+def loss_and_gradient(softmax_under_mask):
+    """Loss of row 0, and its gradient with respect to the values."""
+    values = torch.ones(3, 2, requires_grad=True)
+    loss = (softmax_under_mask(torch.zeros(2, 3), one_empty) @ values)[0].sum()
+    loss.backward()
+    return loss.item(), values.grad
+
+
+print(*loss_and_gradient(lambda s, mask: s.masked_fill(~mask, -math.inf).softmax(-1)))
+print(*loss_and_gradient(plain_softmax_where))
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# With $-\infty$ the loss is 2, but the gradient of every value is NaN. Such a gradient is a sum
+# over both rows, and row 1 adds $\text{NaN} \cdot 0 = \text{NaN}$ to it.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The same happens in the layer that made the values, and one step of the optimizer later its
+# parameters are NaN.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two votes. Expect most hands for 'loss finite', rightly, and then 'so the gradient is, too'. Write
+# the product on the board: a column of weights 1/2 and NaN times a gradient of 1 and 0.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### Half precision
+#
+# *3 minutes.* Many models compute with 16 bits a number. The largest finite float16 is 65,504. A
+# popular choice for hidden scores is $-10^9$; it comes from the *Annotated Transformer*.
+#
+# **Predict.** What does PyTorch make of $-10^9$ in float16: the nearest number, $-65504$, or
+# $-\infty$, or an error?
+
+# %% slideshow={"slide_type": "fragment"}
+half = torch.zeros(3, dtype=torch.float16)
+try:
+    half.masked_fill(torch.tensor([False, False, True]), -1e9)
+except RuntimeError as error:
+    print("masked_fill:", error)
+half[2] = -1e9
+print("assignment: ", half)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# It depends on how you write it. `masked_fill` refuses, but an assignment silently makes it
+# $-\infty$, and then an empty row is NaN again. D2L's $-10^6$ is beyond 65,504 too, and its code
+# assigns. This is why `plain_softmax_where` asks `torch.finfo` for the lowest number of the scores'
+# own type:
+
+# %% slideshow={"slide_type": "-"}
+for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+    mask = torch.tensor([[True, True, False], [False, False, False]])
+    rows = plain_softmax_where(torch.zeros(2, 3, dtype=dtype), mask).tolist()
+    print(f"{str(dtype):15} lowest {torch.finfo(dtype).min:8.1e}   weights {rows}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# bfloat16 has 16 bits as well, but it spends more of them on the exponent and reaches as far as
+# float32.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Take a vote for each of the three; expect hands for all. Ask those who chose minus infinity what
+# follows for an empty row.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### The newest token is not at position 0
+#
+# *2 minutes.* A model that writes adds one token at a time. Suppose four tokens are there and the
+# fifth has just come: one query, five keys. The package's `causal_mask` takes the numbers of
+# queries and of keys. Row 0 of a causal mask belongs to position 0, but our query is at position 4.
+# The argument `offset` says how many keys come before the first query.
+
+# %% slideshow={"slide_type": "-"}
+print("without an offset", causal_mask(1, 5).int())
+print("with an offset   ", causal_mask(1, 5, offset=4).int())
+query, keys_so_far = torch.randn(1, 1, 8), torch.randn(1, 5, 8)
+first = F.scaled_dot_product_attention(query, keys_so_far, keys_so_far, is_causal=True)
+print("PyTorch's is_causal shows only key 0:", torch.allclose(first[0, 0], keys_so_far[0, 0]))
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# PyTorch's `is_causal=True` also begins at position 0, whatever the number of keys. A single newest
+# token needs no mask at all, because it may see every key. Several new tokens need a mask with an
+# offset.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Draw the 5 by 5 triangle, and cover all rows but one: which row is our query's? Code that writes
+# token by token meets this trap on its first day.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### Why the future is not dyed with NaN
+#
+# *1 minute.* NaN was the strongest dye for padding. Put it into the last value, under a causal
+# mask, and see which of the four answers contain NaN:
+
+# %% slideshow={"slide_type": "-"}
+dyed = batch.clone()
+dyed[:, 3] = math.nan
+print(dot_product_attention(batch, batch, dyed, is_causal=True)[0].isnan().any(dim=-1))
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# All of them do. Row 0 may not see key 3, but row 3 may, so the package cannot put a zero there,
+# and $0 \cdot \text{NaN}$ spoils every row. Padding is hidden from *all* queries, the future only
+# from *some*. So dye the future with ordinary numbers, and compare every bit.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### Which convention does a library use?
+#
+# *7 minutes.* The idea of the two tests also finds the convention of a library. Mark only the first
+# key with `True`. Then change the first token, and after that all the others, and see which change
+# reaches the answers.
+
+
+# %% slideshow={"slide_type": "-"}
+def meaning_of_true(attend):
+    """What True means in the masks of `attend(queries, keys_and_values, mask)`."""
+    mask = torch.tensor([True, False, False, False]).expand(4, 4)
+    other_first, other_rest = batch.clone(), batch.clone()
+    other_first[:, 0] += 1
+    other_rest[:, 1:] += 1
+    answers = attend(batch, batch, mask)
+    new = [attend(batch, other, mask) for other in (other_first, other_rest)]
+    reached = [not torch.allclose(other, answers, atol=1e-5) for other in new]
+    return {(True, False): "attend", (False, True): "ignore"}.get(tuple(reached), "neither")
+
+
+# %% slideshow={"slide_type": "subslide"}
+mha = nn.MultiheadAttention(8, num_heads=1, batch_first=True)  # chapter 6 says what is inside
+sdpa = F.scaled_dot_product_attention
+for name, attend in {
+    "nn.MultiheadAttention": lambda q, x, mask: mha(q, x, x, attn_mask=mask)[0],
+    "F.scaled_dot_product_attention": lambda q, x, mask: sdpa(q, x, x, mask),
+    "  with a mask of floats": lambda q, x, mask: sdpa(q, x, x, mask.float()),
+}.items():
+    print(f"{name:32} True = {meaning_of_true(attend)}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# A mask of floats has neither meaning. PyTorch *adds* it to the scores, so 1.0 hides nothing. Such
+# a mask must hold 0 where a key is visible and $-\infty$ where it is hidden.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The function has three answers, not two: ask the room what a third could be before the middle line
+# is printed.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The functions also differ in what they return for queries that may see nothing:
+
+# %% slideshow={"slide_type": "-"}
+nothing = torch.zeros(4, 4, dtype=torch.bool)  # nobody may attend to anything
+with_weights, _ = mha(batch, batch, batch, attn_mask=~nothing)
+without_weights, _ = mha(batch, batch, batch, attn_mask=~nothing, need_weights=False)
+for name, answer in {
+    "F.scaled_dot_product_attention": sdpa(batch, batch, batch, nothing),
+    "nn.MultiheadAttention": with_weights,
+    "  with need_weights=False": without_weights,
+    "the package": dot_product_attention(batch, batch, batch, mask=nothing),
+}.items():
+    print(f"{name:32}", "NaN" if answer.isnan().all() else f"at most {answer.abs().max():.0f}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# In PyTorch 2.13 on the CPU, `nn.MultiheadAttention` gives NaN where it computes weights, which is
+# its default.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# `F.scaled_dot_product_attention` returned NaN for such rows in older versions (pytorch #103963).
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that boolean masks and masks of floats give the same answers in both functions
+added = torch.zeros(4, 4).masked_fill(~causal, -math.inf)
+expected = dot_product_attention(batch, batch, batch, is_causal=True)
+torch.testing.assert_close(sdpa(batch, batch, batch, causal), expected)
+torch.testing.assert_close(sdpa(batch, batch, batch, added), expected)
+torch.testing.assert_close(
+    mha(batch, batch, batch, attn_mask=added)[0], mha(batch, batch, batch, attn_mask=~causal)[0]
+)
+is_padding = ~is_word[:, 0]
+torch.testing.assert_close(
+    mha(batch, batch, batch, key_padding_mask=is_padding)[0],
+    mha(batch, batch, batch, attn_mask=is_padding[:, None].expand(3, 4, 4))[0],
+)
+print("checked: True = ignore or -inf added, the same answers")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Three small slips of D2L's code
+#
+# *1 minute.* Section 11.3.2.1 says that its code sets attention *weights* to a number such as
+# $-10^6$, and *values* to 0. The code sets the *scores*, as it should, and changes no value. The
+# third slip costs more: it writes into the scores that you passed, because `reshape` makes no copy
+# where it need not.
+
+# %% slideshow={"slide_type": "skip"}
+given = torch.zeros(1, 2, 3)
+flat = given.reshape(-1, 3)  # another shape, the same memory
+flat[:, 2] = -1e6
+print("after writing into the reshaped tensor:", given[0, 0])
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Exercises
+
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **4.5** The mean over the words · *medium, 8 minutes* · complete a function
 #
-# From the losses (B, Q) of all places, padding included, and lengths (B,) to the mean over all the
-# batch's words, a tensor of shape () with a gradient for the losses. NaN in the padding changes
-# neither the number nor its gradient. NaN at a word is not hidden: the mean is NaN. A batch without
-# a word gives 0, with a gradient of 0.
+# From the losses (B, Q) of all positions, padding included, and lengths (B,) to the mean over all
+# words of the batch, a tensor of shape () with a gradient for the losses. NaN in the padding
+# changes neither the number nor its gradient. NaN at a word is not hidden: the mean is NaN. A batch
+# without a word gives 0, with a gradient of 0.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1320,7 +1131,7 @@ check("4.5", mean_loss)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **4.6** Three bugs · *medium, 15 minutes* · find the bug
 #
-# `attend` has three bugs. Mend it. Queries (B, Q, D), keys (B, K, D), values (B, K, V), integer
+# `attend` has three bugs. Repair them. Queries (B, Q, D), keys (B, K, D), values (B, K, V), integer
 # lengths (B,) from 0 to K, output (B, Q, V). A query with nothing to see gets the answer 0. Scores
 # may have any size that their type can hold, and the padding is finite. (NaN comes in 4.7.)
 # Gradients reach queries, keys and values, and none is NaN.
@@ -1374,20 +1185,16 @@ progress()
 # ## Sources
 #
 # - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, section 11.3.2
-#   (masked softmax) and 11.7 (lengths per query in the decoder). [d2l.ai](https://d2l.ai)
+#   (masked softmax) and 11.7 (lengths for each query in the decoder). [d2l.ai](https://d2l.ai)
 # - A. Vaswani et al., *Attention Is All You Need*, NeurIPS 2017, arXiv:1706.03762. Section 3.2.3:
 #   illegal connections are set to $-\infty$ before the softmax.
 # - A. Rush, *The Annotated Transformer*, NLP-OSS 2018, doi:10.18653/v1/W18-2509. Fills with
 #   $-10^9$.
-# - P. Micikevicius et al., *Mixed Precision Training*, ICLR 2018, arXiv:1710.03740. What half
-#   precision can represent.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Bugs met in the wild, on GitHub:
+#
+# Bugs that others met, on GitHub:
 #
 # - pytorch/pytorch #103963: NaN from `scaled_dot_product_attention` for rows with nothing to see.
-# - pytorch/pytorch #41508: such a row in `nn.MultiheadAttention` ruins the gradients.
-# - pytorch/pytorch #101967: NaN in masked positions comes through.
-# - pytorch/pytorch #170415: a note on the opposite meanings of `True` for the documentation.
+# - pytorch/pytorch #110213: the same kind of rows in a model that writes, padded on the left.
+# - pytorch/pytorch #101967: NaN in hidden positions reaches the answer.
 # - rasbt/LLMs-from-scratch #1061: an inverted mask for `scaled_dot_product_attention` in the
 #   companion code of a textbook.

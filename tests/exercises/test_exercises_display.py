@@ -11,7 +11,7 @@ import d2l_attention.exercises as engine
 from d2l_attention.exercises import check, hint, progress, solution
 from d2l_attention.exercises.authoring import number
 from d2l_attention.exercises.engine import registry, store
-from d2l_attention.exercises.engine.display import rich
+from d2l_attention.exercises.engine.display import rich, where_to_go_on
 from d2l_attention.exercises.engine.registry import Chapter, sort_key
 
 BY_HAND = an_exercise(
@@ -77,6 +77,7 @@ def test_solution_shows_the_code_that_the_tests_run():
 
 def test_progress_is_kept_and_never_falls_back(own_progress):
     assert "0 solved   0 attempted" in repr(progress())
+    assert "Go on with exercise 4.1, " in repr(progress())
     check("4.1", 0.5)
     assert json.loads(own_progress.read_text()) == {"4.1": "attempted"}
     check("4.1", 0.75)
@@ -84,6 +85,7 @@ def test_progress_is_kept_and_never_falls_back(own_progress):
     check("4.2", "no function")
     assert json.loads(own_progress.read_text()) == {"4.1": "solved", "4.2": "attempted"}
     assert "4.1 ✓  4.2 …" in repr(progress())
+    assert "Go on with exercise 4.2, " in repr(progress())  # the first after what is solved
     assert "<td" in progress()._repr_html_() and "4.1 ✓" in progress()._repr_html_()
 
 
@@ -165,3 +167,14 @@ def test_what_is_too_large_is_left_alone(own_progress):
     own_progress.parent.mkdir()
     own_progress.write_text("1" * 2_000_000)
     assert "too large" in repr(check("4.1", 0.75)) and own_progress.stat().st_size == 2_000_000
+
+
+def test_where_to_go_on_looks_back_only_at_the_end_and_says_when_all_is_done():
+    three = [an_exercise(id=f"5.{k}", title=f"Step {k}") for k in (1, 2, 3)]
+    chapters = [Chapter(4, "Softmax", [BY_HAND, TO_WRITE]), Chapter(5, "Later", three)]
+    states = {"4.1": "solved", "5.1": "solved", "5.2": "attempted"}
+    on = "Go on with exercise"
+    assert where_to_go_on(chapters, states) == f"{on} 5.2, 'Step 2', in chapter 5."
+    states |= {"5.2": "solved", "5.3": "solved"}
+    assert where_to_go_on(chapters, states).startswith(f"{on} 4.2, ")
+    assert where_to_go_on(chapters, states | {"4.2": "solved"}) == "All exercises are solved."

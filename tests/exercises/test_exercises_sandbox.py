@@ -189,8 +189,13 @@ def test_a_stop_in_the_copy_does_not_wake_the_kernels_event_loop(monkeypatch):
 
 def test_the_stop_button_ends_a_check(monkeypatch):
     monkeypatch.setattr(engine, "find", lambda _: an_exercise())
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-    assert check("4.99", loops).message == "You stopped the check."
+    kernel = os.getpid()
+
+    def presses_the_button(scores):
+        os.kill(kernel, signal.SIGINT)
+        loops(scores)
+
+    assert check("4.99", presses_the_button).message == "You stopped the check."
 
 
 def test_what_the_answer_changes_stays_in_the_copy(monkeypatch):
@@ -294,7 +299,7 @@ def test_a_function_that_wraps_itself(monkeypatch):
         return softmax(scores)
 
     endless.__wrapped__ = endless
-    monkeypatch.setattr(engine, "find", lambda _: an_exercise(seconds=0.5))
+    monkeypatch.setattr(engine, "find", lambda _: an_exercise())
     assert check("4.99", endless).solved
 
 
@@ -324,7 +329,8 @@ def test_processes_in_sessions_of_their_own_end_as_well(monkeypatch, then):
             pass
         return softmax(scores)
 
-    monkeypatch.setattr(engine, "find", lambda _: an_exercise(seconds=0.5))
+    seconds = 0.5 if then == "loops" else 60
+    monkeypatch.setattr(engine, "find", lambda _: an_exercise(seconds=seconds))
     assert check("4.99", leaves_a_daemon).solved == (then == "returns")
     os.close(writing)
     assert select.select([reading], [], [], 20)[0] and os.read(reading, 1) == b""
@@ -382,7 +388,7 @@ def test_a_default_dtype_does_not_reach_the_check(monkeypatch, copies):
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own imports
 def test_a_compiled_function_runs_as_it_was_written(monkeypatch):
-    monkeypatch.setattr(engine, "find", lambda _: an_exercise(seconds=3))
+    monkeypatch.setattr(engine, "find", lambda _: an_exercise(seconds=60))
     compiled = torch.compile(softmax, backend="eager")
     assert check("4.99", compiled).solved
     assert check("4.99", lambda scores: compiled(scores)).solved

@@ -4,6 +4,7 @@ import nbformat
 import pytest
 
 from notebooks.publish import build as publish_build
+from notebooks.publish.page import students_page
 
 TEXT = """\
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -17,6 +18,10 @@ print(2 + 3)
 """
 
 
+def code_of(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
 @pytest.fixture(scope="module")
 def build():
     return publish_build
@@ -27,8 +32,8 @@ def stored(build, tmp_path):
     """A notebook that was run, as a file, beside its text."""
     text = tmp_path / "99_six.py"
     text.write_text(TEXT)
-    notebook = build.read_text(text)
-    for number, cell in enumerate(notebook.cells[1:], start=1):
+    notebook = students_page(text)
+    for number, cell in enumerate(code_of(notebook), start=1):
         cell.execution_count = number
         cell.outputs = [nbformat.v4.new_output("stream", text=f"output {number}\n")]
     notebook.metadata.widgets = {"state": "of the views"}
@@ -40,7 +45,7 @@ def changed(build, stored, old, new):
     text = stored.with_suffix(".py")
     assert old in TEXT
     text.write_text(TEXT.replace(old, new))
-    return build.read_text(text)
+    return students_page(text)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +61,7 @@ def test_outputs_stay_where_the_code_is_the_same(build, stored, old, new):
     notebook = changed(build, stored, old, new)
     assert not build.is_current(notebook, stored)
     assert build.keep_outputs(notebook, stored)
-    kept = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    kept = code_of(notebook)
     assert [cell.outputs[0].text for cell in kept] == ["output 1\n", "output 2\n"]
     assert [cell.execution_count for cell in kept] == [1, 2]
     assert notebook.metadata.widgets == {"state": "of the views"}
@@ -79,15 +84,15 @@ def test_other_code_is_run(build, stored, old, new):
 
 def test_what_was_never_run_is_run(build, stored):
     notebook = nbformat.read(stored, as_version=4)
-    notebook.cells[-1].execution_count = None
+    code_of(notebook)[-1].execution_count = None
     build.write(notebook, stored)
-    assert not build.keep_outputs(build.read_text(stored.with_suffix(".py")), stored)
+    assert not build.keep_outputs(students_page(stored.with_suffix(".py")), stored)
     stored.unlink()
-    assert not build.keep_outputs(build.read_text(stored.with_suffix(".py")), stored)
+    assert not build.keep_outputs(students_page(stored.with_suffix(".py")), stored)
 
 
 @pytest.mark.parametrize("content", ["<<<<<<< HEAD", "[]", '{"cells": [{}]}'])
 def test_a_damaged_notebook_is_made_anew(build, stored, content):
-    notebook = build.read_text(stored.with_suffix(".py"))
+    notebook = students_page(stored.with_suffix(".py"))
     stored.write_text(content)
     assert not build.is_current(notebook, stored) and not build.keep_outputs(notebook, stored)

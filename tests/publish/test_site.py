@@ -11,6 +11,9 @@ import pytest
 from bs4 import BeautifulSoup
 from site_build import CHAPTERS, ROOT, WITH_SLIDES, build_site
 
+from notebooks.publish.cells import is_note
+from notebooks.publish.page import read_text
+
 MODULES = ["", ".data", ".training", ".models.decoding", ".training.evaluation", ".exercises"]
 MODULES += [".views", ".views.plots", ".variants", ".scale.parallel"]
 LOADS = {"script": "src", "link": "href", "img": "src", "source": "src", "iframe": "src"}
@@ -65,7 +68,8 @@ def test_the_pages_follow_each_other_from_the_start_page_on(pages):
         back = pages[following].find("link", rel="prev")["href"]
         assert Path(following).parent / back in (Path(address), Path("api", "..", address))
         order.append(address := following)
-    expected = ["index", *CHAPTERS, "instructors", "api/index"]
+    notes = [f"notes_{name}" for name in CHAPTERS]
+    expected = ["index", *CHAPTERS, "instructors", *notes, "api/index"]
     assert order[: len(expected)] == [f"{name}.html" for name in expected]
     assert {name for name in order if name.startswith("api/")} == {
         name for name in pages if name.startswith("api/")
@@ -193,11 +197,14 @@ def test_every_cell_of_a_chapter_is_on_its_page(page, notebook):
 
 
 @chapters
-def test_notes_for_the_lecturer_are_folded_away(page, notebook):
-    notes = [c for c in notebook.cells if c.metadata.slideshow.slide_type == "notes"]
-    folded = page.select("article details.lecturer")
-    assert len(folded) == len(notes) and not any(note.has_attr("open") for note in folded)
-    assert page.article.get_text().count("For the lecturer") == len(notes)
+def test_notes_for_the_lecturer_have_a_page_of_their_own(pages, page, name):
+    assert "For the lecturer" not in page.article.get_text()
+    text = read_text(ROOT / "notebooks" / "src" / f"{name}.py")
+    notes = [cell.source for cell in text.cells if is_note(cell)]
+    shown = pages[f"notes_{name}.html"].article.get_text().split()
+    for note in notes:
+        words = re.findall(r"(?<!\S)[a-z]{3,}(?!\S)", note.partition("\n")[2])
+        assert words and set(words) <= set(shown), note
 
 
 @chapters

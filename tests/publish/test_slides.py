@@ -163,6 +163,13 @@ def test_a_description_becomes_the_pictures_and_no_step_of_its_own():
     assert "fragment" not in body(html)
 
 
+def test_a_sharp_picture_says_how_wide_it_is():
+    figure = code("plot()", picture())
+    assert "data-width" not in body(made(text("# T", "slide"), figure))
+    figure.outputs[0].metadata = {"image/png": {"width": 720, "height": 320}}
+    assert '<img class="figure" data-width="720"' in body(made(text("# T", "slide"), figure))
+
+
 def test_every_slide_links_to_its_cell_in_jupyterlab():
     cell = text("# One & only", "slide")
     html = made(cell)

@@ -1,7 +1,5 @@
 """The pictures of an ``explore`` view in advance: which values are kept, and what is drawn."""
 
-import io
-
 import ipywidgets as widgets
 import pytest
 from PIL import Image
@@ -56,24 +54,20 @@ def test_tiles_cover_a_picture_and_equal_ones_are_kept_once():
         covered.paste(1, box)
     assert covered.getextrema() == (1, 1)
 
-    def png(dot):
+    def dotted(dot):
         picture = Image.new("RGB", (120, 60), "white")
         picture.putpixel(dot, (0, 0, 0))
-        file = io.BytesIO()
-        picture.save(file, "PNG")
-        return file.getvalue()
+        return picture
 
     mosaic = Mosaic()
-    assert mosaic.add(png((0, 0))) == [0] + [1] * 71
-    assert mosaic.add(png((119, 59))) == [1] * 71 + [2]
-    assert mosaic.add(png((0, 0))) == [0] + [1] * 71
+    assert mosaic.add(dotted((0, 0))) == [0] + [1] * 71
+    assert mosaic.add(dotted((119, 59))) == [1] * 71 + [2]
+    assert mosaic.add(dotted((0, 0))) == [0] + [1] * 71
     assert len(mosaic.tiles) == 3
 
 
 def blank(colour="white"):
-    file = io.BytesIO()
-    Image.new("RGB", (24, 12), colour).save(file, "PNG")
-    return file.getvalue()
+    return Image.new("RGB", (24, 12), colour)
 
 
 def explored(draw, **controls):
@@ -86,14 +80,14 @@ def draw_dot(fig, x=2, kind="a", on=False):
 
 def test_an_explore_view_draws_every_combination_and_says_what_its_controls_show():
     view = explored(draw_dot, x=(0, 6), kind=["a", "b"], on=True)
-    drawn = frames(view.controls, view._render)
+    drawn = frames(view.controls, view._frame)
     assert [(c["name"], c["kind"], c["start"]) for c in drawn["controls"]] == [
         ("x", "slider", 2),
         ("kind", "choice", 0),
         ("on", "box", 1),
     ]
     assert drawn["controls"][0]["shown"] == [str(i) for i in range(7)]
-    assert drawn["size"] == (120, 60)
+    assert drawn["size"] == (180, 90)  # sharp on a projector
     assert len(drawn["frames"]) == 7 * 2 * 2
     assert drawn["frames"][0] == drawn["frames"][2]  # x = 0: off, whatever the letter
     assert drawn["frames"][1] != drawn["frames"][3]  # on: the letter shows

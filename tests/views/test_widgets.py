@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import io
 import json
 import re
 
@@ -10,10 +11,17 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from traitlets import TraitError
 
-from d2l_attention.views import AttentionView, explore
-from d2l_attention.views._picture import NUM_COLOURS, _lightness, draw_weights, ramp
+from d2l_attention.views import AttentionView, explore, explore_view
+from d2l_attention.views._picture import (
+    NUM_COLOURS,
+    _lightness,
+    draw_weights,
+    ramp,
+    with_palette,
+)
 
 F, H, Q, K = 2, 3, 5, 7  # all different: a swapped axis cannot pass
 PNG_START = b"\x89PNG"
@@ -299,6 +307,46 @@ def test_a_burst_of_changes_is_one_drawing_of_the_last(calls, view):
     assert calls[1:] == [(2.0, "boxcar", True, 7)]
 
 
+def _size(png: bytes) -> tuple[int, int]:
+    return Image.open(io.BytesIO(png)).size
+
+
+def test_a_moving_picture_is_coarse_and_the_one_at_rest_is_sharp(calls, view, monkeypatch):
+    monkeypatch.setattr(explore_view, "REST_SECONDS", 0.05)
+    sizes = []
+    view.image.observe(lambda change: sizes.append(_size(change["new"])), "value")
+
+    async def move():
+        view.controls["width"].value = 2.0
+        while len(sizes) < 2:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(move(), 60))
+    assert sizes == [(900, 400), (1800, 800)]
+
+
+def test_a_view_that_is_shown_while_it_moves_has_a_sharp_picture(view):
+    async def move():
+        view.controls["width"].value = 2.0
+        return _bundle(view)
+
+    data, metadata = asyncio.run(move())
+    assert _size(base64.b64decode(data["image/png"])) == (1800, 800)
+    assert (metadata["image/png"]["width"], metadata["image/png"]["height"]) == (900, 400)
+
+
+def test_ticks_are_few_unless_they_were_chosen():
+    def draw(fig, n=1):
+        left, right = fig.subplots(1, 2)
+        left.plot([0, 97])
+        right.set(xticks=range(12))
+
+    view = explore(draw, n=[1, 2])
+    left, right = view._figure.axes
+    assert len(left.get_yticks()) <= 6
+    assert len(right.get_xticks()) == 12
+
+
 def test_redraw_is_at_once_and_answers_what_waits(calls, view):
     async def change_and_redraw():
         view.controls["width"].value = 2.0
@@ -377,3 +425,13 @@ def test_explore_has_a_text_form_a_picture_and_no_output_widget(view):
 def test_bad_controls_are_named(draw, controls, message):
     with pytest.raises(TypeError, match=message):
         explore(draw, **controls)
+
+
+def test_a_palette_is_taken_only_where_it_does_not_show():
+    few = Image.new("RGB", (64, 64), "white")
+    few.putpixel((3, 5), (10, 20, 30))
+    assert with_palette(few).mode == "P"
+    assert with_palette(few).convert("RGB").tobytes() == few.tobytes()
+    torch.manual_seed(0)
+    noise = torch.randint(256, (64, 64, 3), dtype=torch.uint8).numpy()
+    assert with_palette(Image.fromarray(noise)).mode == "RGB"

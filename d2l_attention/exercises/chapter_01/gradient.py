@@ -1,4 +1,4 @@
-"""1.6: the slope of the output in the scores, without autograd."""
+"""1.6: the slope of the output in the query, without autograd."""
 
 from typing import Any
 
@@ -6,37 +6,47 @@ import torch
 from torch import Tensor
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Attempt, Case, Exercise, instead_of, normal
+from d2l_attention.exercises.authoring import Attempt, Case, Exercise, Mistake, instead_of, normal
 from d2l_attention.exercises.chapter_01.attend import OF_SIZE_1, OTHER_DTYPE
 
 
-def pooling_gradient(weights, values):
-    """The slope of the output in each score: weights (K,), values (K, V) -> (K, V).
+def pooling_gradient(query, keys, values):
+    """The slope of the output in the query: (D,), (K, D) and (K, V) -> (D, V).
 
-    The weights [0.25, 0.75] and the values [[4], [8]] give [[-0.75], [0.75]].
+    The query [0] half-way between the keys [[-1], [1]], with the values [[4], [8]], gives [[2]].
     """
     ...
 
 
-def pooling_gradient_solution(weights, values):
-    output = weights @ values
-    return weights[:, None] * (values - output)  # row i: a_i (v_i - o)
+def pooling_gradient_solution(query, keys, values):
+    differences = keys - query  # (K, D): row j says how score j moves with the query
+    weights = (-differences.square().sum(dim=1) / 2).softmax(dim=0)  # (K,)
+    output = weights @ values  # (V,)
+    slopes = weights[:, None] * (values - output)  # (K, V): how the output moves with score j
+    return differences.T @ slopes  # the chain rule adds over the scores
 
 
-def random_case(num_keys: int, size: int) -> tuple[Tensor, Tensor]:
-    scores, values = normal(0, (num_keys,), (num_keys, size))
-    return scores.softmax(dim=0), values
-
-
-# The output is (3, 6). Two keys, values of size 2: a product of the wrong kind, or a result on
-# its side, raises no error here.
-SQUARE = (torch.tensor([0.25, 0.75]), torch.tensor([[6.0, 0.0], [2.0, 8.0]]))
-LOOKUP = (torch.tensor([0.0, 1.0, 0.0]), torch.tensor([[4.0, 3.0], [0.0, 0.0], [1.0, 8.0]]))
-OTHER_SIZES = "With other sizes than 2 and 2 it goes wrong. Which axis is which?"
+# The output is (7.5, 2.3). A result on its side raises no error here.
+SMALL = (
+    torch.tensor([1.0, 1.0]),
+    torch.tensor([[1.0, 2.0], [3.0, 1.0], [2.0, 0.0]]),
+    torch.tensor([[6.0, 0.0], [2.0, 8.0], [12.0, 4.0]]),
+)
+LOOKUP = (torch.tensor([20.0, 0.0]), torch.tensor([[0.0, 0], [20, 1], [40, 0]]), SMALL[2])
+FAR = (torch.tensor([0.0, 0.0]), torch.tensor([[20.0, 0], [20, 1], [20, -1]]), SMALL[2])
+OTHER_SIZES = "With other sizes than K = 3, D = 2 and V = 2 it goes wrong. Which axis is which?"
 LOOKED_UP = (
-    "One weight is 1 here and the others are 0: a lookup, in which every slope is exactly 0. Does "
+    "One weight is 1 here and the others are 0: a lookup, in which the slope is exactly 0. Does "
     "your function divide by a weight, or take its logarithm?"
 )
+FAR_AWAY = (
+    "All keys are far away here. In float32 e^-200 is 0, and 0 / 0 is NaN: take the largest score "
+    "off all of them first, as the chapter does, or use `softmax`."
+)
+
+
+def random_case(K: int, D: int, V: int) -> tuple[Tensor, ...]:
+    return normal(0, (D,), (K, D), (K, V))
 
 
 def nearly_right(gradient: Tensor, *case: Tensor) -> str | None:
@@ -50,44 +60,44 @@ def leans_on_autograd(attempt: Attempt) -> str | None:
         raise RuntimeError("autograd wants to remember something")
 
     with torch.autograd.graph.saved_tensors_hooks(refuse, refuse):
-        error = attempt.outcome(*SQUARE)
+        error = attempt.outcome(*SMALL)
     return error and (
         "The numbers are right, and autograd found them: with it switched off your function fails. "
-        "The task is to say it with only the weights and the values."
+        "The task is to derive the slope on paper and to write down what you found."
     )
 
 
-SLOPES = {
-    "weights[:, None] * values": "You let score i raise its own weight, with force a_i, and left "
-    "the others as they were. They must sum to 1: when one rises the others fall.",
-    "values - output": "The direction is right: towards value i, away from the output. But a key "
-    "with weight 0 would pull as hard as any other. With what force does it pull?",
+IN_THE_SCORES = {
+    "weights[:, None] * values": "You let each score raise its own weight and left the others as "
+    "they were. The weights sum to 1: when one rises the others fall, so subtract the output.",
+    "values - output": "A key with weight 0 would pull as hard as any other. With what force does "
+    "score j pull the output towards value j?",
     "weights[:, None] * values - output": "The weight multiplies the value only; it belongs to the "
     "whole difference. Mind the brackets.",
-    "weights[:, None] * (output - values)": "The sign is turned: it should move to value i.",
-    "(weights * (1 - weights))[:, None] * values": "a_i (1 - a_i) is how weight i moves with *its "
-    "own* score. The other weights move with that score, too: what stands off the diagonal?",
-    "(torch.diag(weights) - weights * weights) @ values": "`weights * weights` squares entry by "
-    "entry. The second term is a column times a row, (K, K).",
-    "(torch.diag(weights) - weights @ weights) @ values": "`weights @ weights` of two vectors is "
-    "one number, the inner product. The second term is a column times a row, (K, K).",
-    "-torch.outer(weights, weights) @ values": "That is what the other weights lose. What weight i "
-    "itself wins is missing: the diagonal.",
-    "(weights - torch.outer(weights, weights)) @ values": "The vector of weights was added to "
-    "every row. In the formula it stands on a diagonal.",
-    "(torch.eye(len(weights)) - torch.outer(weights, weights)) @ values": "On the diagonal you "
-    "have ones. At i, i the slope is a_i (1 - a_i), so which part of it belongs to the first term?",
-    "values": "That is the slope of the output in the *weights*. Behind them stand the scores.",
-    "torch.diag(weights) - torch.outer(weights, weights)": "That is how the *weights* move with "
-    "the scores, (K, K). The output moves by the values that they weigh: one product is missing.",
-    "weights.softmax(0)[:, None] * (values - weights.softmax(0) @ values)": "You took the softmax "
-    "of the weights. They have been through it already.",
     "weights[:, None] * (values - values.mean(dim=0))": "You take the plain mean off the values. "
     "What the values are compared with is the output, the weighted mean.",
-    "weights * (values - output)": "Your weights lie as a row, so weight j multiplies *column* j "
-    "of the values. Weight i belongs to row i.",
-    "(weights[:, None] * (values - output)).T": "The numbers are right, but they lie on their "
-    "side. Wanted is (K, V): one row for each *score*.",
+}
+IN_THE_QUERY = {
+    "slopes": "That is the slope in the scores, which the chapter gives. One factor of the chain "
+    "rule is missing: how does score j move with the query?",
+    "(differences.T @ slopes).T": "The numbers are right, but they lie on their side. Wanted is "
+    "(D, V): one row for each coordinate of the query.",
+    "2 * differences.T @ slopes": "Twice too much: the slope of a square has a factor 2, but the "
+    "score has *half* the square.",
+    "differences.T @ values": "The weights are missing: a key with weight 0 would pull as hard as "
+    "any other.",
+    "query[:, None] * slopes.sum(dim=0)": "As if every score moved with the query in the same way. "
+    "Score j moves along its own line from the query to key j.",
+}
+IN_THE_WEIGHTS = {
+    "-differences.square().sum(dim=1)": "The score is minus *half* the squared distance.",
+    "differences.square().sum(dim=1) / 2": "A sign is missing in your scores: the farthest key has "
+    "the largest weight.",
+    "-differences.norm(dim=1)": "You score by the distance. The score is minus half its *square*.",
+    "-differences.square().mean(dim=1)": "You take the mean over the coordinates. A squared "
+    "distance is their *sum*.",
+    "keys @ query": "Your weights come from dot products. Here the score is minus half the squared "
+    "distance.",
 }
 
 write_the_gradient = Exercise(
@@ -98,24 +108,39 @@ write_the_gradient = Exercise(
     stub=pooling_gradient,
     solution=pooling_gradient_solution,
     explanation=(
-        "diag(a) V is row by row a_i v_i, and a aᵀ V is a_i o: together a_i (v_i - o). No (K, K) "
-        "matrix is needed. A key with weight 0 has slope 0, and so has a key with weight 1, whose "
-        "value is the output: a lookup cannot learn."
+        "Score j moves with the query by k_j - q, and the output with score j by a_j (v_j - o). "
+        "The chain rule multiplies the two and adds over j. The a_j (v_j - o) sum to 0, so you may "
+        "leave q out: what is left is the covariance of keys and values under the weights. Where "
+        "one key has all the weight there is none, and the slope is 0: a lookup cannot learn."
     ),
     hints=[
-        "The chapter has the slope in two forms: row by row, and all rows at once. Take either.",
-        "Check: when all scores rise together nothing changes, so the rows add up to 0.",
-        "Row by row: towards value i, away from the output, with a force of weight i. "
-        "`weights[:, None]` stands the weights up as a column.",
+        "On paper, for one key: by how much does -|q - k|² / 2 change when coordinate d of q rises "
+        "a little?",
+        "The chapter tells how the output moves with score j. The chain rule: the slope in the "
+        "query is, added over j, how score j moves times how the output moves with it.",
+        "(D, K) times (K, V) is (D, V): the product adds over the keys.",
     ],
     cases=[
-        Case(SQUARE, rules=[nearly_right]),
-        *(Case(random_case(*sizes), OTHER_SIZES) for sizes in [(3, 1), (3, 2), (5, 7)]),
-        Case(random_case(1, 3), OF_SIZE_1),
-        Case(authoring.in_dtype(random_case(3, 2), torch.float64), OTHER_DTYPE),
+        Case(SMALL, rules=[nearly_right]),
+        *(Case(random_case(*sizes), OTHER_SIZES) for sizes in [(2, 3, 1), (3, 2, 5), (5, 3, 7)]),
+        *(Case(random_case(*sizes), OF_SIZE_1) for sizes in [(1, 3, 2), (3, 1, 2), (3, 2, 1)]),
+        Case(authoring.in_dtype(random_case(3, 2, 2), torch.float64), OTHER_DTYPE),
         Case(LOOKUP, LOOKED_UP),
+        Case(FAR, FAR_AWAY),
     ],
-    mistakes=instead_of("weights[:, None] * (values - output)", SLOPES),
-    shapes={(2,): "Your result is one row. There is one for each score."},
+    mistakes=[
+        Mistake(
+            {"keys - query": "query - keys"},
+            "The sign is turned: the output should move to value j as the query moves to key j.",
+        ),
+        *instead_of("weights[:, None] * (values - output)", IN_THE_SCORES),
+        *instead_of("differences.T @ slopes", IN_THE_QUERY),
+        *instead_of("-differences.square().sum(dim=1) / 2", IN_THE_WEIGHTS),
+    ],
+    shapes={
+        (2,): "Your result is one row. There is one for each coordinate of the query.",
+        (3, 2): "Your result has a row for each key, not for each coordinate of the query.",
+    },
+    errors={"cannot be multiplied": "A matrix product does not fit. Print the shapes of both."},
     steps=[leans_on_autograd],
 )

@@ -5,6 +5,7 @@ from d2l_attention.exercises.chapter_02.leave_one_out import write_leave_one_out
 from d2l_attention.exercises.chapter_02.parabola import write_parabola
 from d2l_attention.exercises.chapter_02.smooth import repair_smooth
 from d2l_attention.exercises.chapter_02.triangle_by_hand import triangle_by_hand
+from d2l_attention.exercises.chapter_02.unit_length import keys_of_unit_length
 from d2l_attention.exercises.chapter_02.write_a_test import write_pooling_test
 
 TITLE = "Attention pooling by similarity"
@@ -16,4 +17,5 @@ EXERCISES = [
     count_effective_keys,
     write_leave_one_out,
     write_pooling_test,
+    keys_of_unit_length,
 ]

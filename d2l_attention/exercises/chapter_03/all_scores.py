@@ -1,4 +1,4 @@
-"""3.2: elementwise instead of a matrix product."""
+"""3.2: keys cut anew instead of turned, so that the shape is right and the scores are not."""
 
 from typing import Any
 
@@ -27,13 +27,23 @@ def all_scores_solution(queries, keys):
 
 
 PRODUCT = "queries @ keys.transpose(-2, -1)"
-GIVEN = Mistake({f"{PRODUCT}  # (*, Q, D) times (*, D, K)": "(queries * keys).sum(-1)"}, "")
+GIVEN = Mistake(
+    {
+        f"    scores = {PRODUCT}": "    *leading, K, D = keys.shape\n"
+        "    turned = keys.reshape(*leading, D, K)\n"
+        "    scores = queries @ turned"
+    },
+    "",
+)
 PAIRS = (
-    "Still one score a query, that of query i with key i. Query 0 asks key 1 as well: 2 queries "
+    "That is one score a query, that of query i with key i. Query 0 asks key 1 as well: 2 queries "
     "and 2 keys make 4 scores."
 )
-COPIED = "The shape is right, but your scores are the old ones, copied: four pairs make four."
+COPIED = "The shape is right, but your scores are those of query i with key i, copied."
 INSTEAD = {
+    "queries @ keys.reshape(*keys.shape[:-2], keys.shape[-1], keys.shape[-2])": "The numbers of "
+    "your keys are still in their old order, cut into rows of another length. Column j of the "
+    "second matrix has to be key j: exchange the two axes of `keys`.",
     "(queries * keys).sum(dim=-1)": PAIRS,
     "(queries * keys).sum(dim=-1, keepdim=True)": PAIRS,
     "torch.diag_embed((queries * keys).sum(-1))": "Your scores are 0 off the diagonal: query 0 "
@@ -95,23 +105,25 @@ repair_the_scores = Exercise(
     stub=with_mistakes(all_scores_solution, GIVEN, name="all_scores"),
     solution=all_scores_solution,
     explanation=(
-        "`*` pairs query i with key i and needs Q = K (or a single query, which broadcasting "
-        "copies). The matrix product pairs every query with every key; `transpose(-2, -1)` "
-        "turns the keys and leaves the leading axes where they are."
+        "`reshape` keeps the order of the numbers in memory and cuts it into rows of another "
+        "length, so that a column holds numbers of several keys. `transpose(-2, -1)` exchanges "
+        "the two axes, so that column j is key j, and leaves the leading axes where they are. "
+        "Both give the shape (*, D, K): a test of shapes cannot tell them apart. They agree only "
+        "where K = 1 or D = 1, or by luck of the numbers."
     ),
     hints=[
-        "Two queries, two keys: how many scores should come out, and how many do?",
-        "`*` multiplies entry by entry, so query i only ever meets key i. Which product takes "
-        "every row with every row?",
-        "A matrix product takes rows with columns: what must happen to the keys first, and to "
-        "which two axes?",
+        "Take the keys [[1, 1], [3, 4]] and write down `turned`. A matrix product takes rows with "
+        "columns: which numbers does query 0 meet in column 0?",
+        "Column 0 of `turned` should be key 0, (1, 1). `reshape` does not move any number.",
+        "Which function of a tensor exchanges two axes, and which two should it be, counted from "
+        "the end?",
     ],
     cases=[
         Case(SQUARE),
         Case(
             (SQUARE[0], torch.tensor([[1.0, 1.0], [3.0, 4.0], [5.0, 6.0]])),
             because="With as many queries as keys your scores are right; with 2 queries and 3 keys "
-            "they are not. Something in your code still counts on Q = K.",
+            "they are not. Something in your code counts on Q = K.",
         ),
         *(Case(inputs, BATCH) for inputs in BATCHES),
     ],

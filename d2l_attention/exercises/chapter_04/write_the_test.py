@@ -67,7 +67,7 @@ write_the_test = Exercise(
     "the same bits: outputs, and gradients of queries, keys and values. Keys that were hidden too "
     "late show in the queries' gradient only.",
     hints=[
-        "As in 'Proof 1': call `attend` twice, with the same words and another padding, and "
+        "As in 'Test 1': call `attend` twice, with the same words and another padding, and "
         "compare. Different sizes for B, Q, K, D and V, and lengths that include 0 and K.",
         "Dye keys and values. Which dye shows the most? Mind how you compare: with NaN "
         "`>`, `<` and `==` are all False.",

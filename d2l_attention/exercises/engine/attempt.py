@@ -38,6 +38,7 @@ class Attempt:
         self.answer = answer
         self.names = names
         self.changed: str | None = None
+        self.shown: Sequence[Any] | None = None  # the case that the finding tells of
         self._run = run
         self._first: tuple[tuple, dict, Any] | None = None
 

@@ -72,10 +72,10 @@ class Page:
 
 
 class ProgressTable:
-    """Per chapter: what is solved, tried and left."""
+    """Per chapter: what is solved, tried and left; and where to go on."""
 
     def __init__(self, chapters: Sequence[Chapter], states: Mapping[str, str], note: str | None):
-        self.note = note
+        self.note = " ".join(filter(None, [where_to_go_on(chapters, states), note]))
         self.rows = [chapter_row(chapter, states) for chapter in chapters]
 
     def __repr__(self) -> str:
@@ -83,13 +83,25 @@ class ProgressTable:
             f"{title:<32} {solved:2} solved  {attempted:2} attempted  {left:2} left   {marks}"
             for title, solved, attempted, left, marks in self.rows
         ]
-        return "\n".join(filter(None, [*lines, self.note]))
+        return "\n".join([*lines, self.note])
 
     def _repr_html_(self) -> str:
         head = row_of("th", ("Chapter", "Solved", "Attempted", "Left", "Exercises"))
         body = "".join(row_of("td", row) for row in self.rows)
-        note = f"<p><i>{rich(self.note)}</i></p>" if self.note else ""
+        note = f"<p>{rich(self.note)}</p>"
         return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{note}"
+
+
+def where_to_go_on(chapters: Sequence[Chapter], states: Mapping[str, str]) -> str:
+    """The first exercise after the last solved one that is not solved itself, in a sentence."""
+    exercises = [(exercise, chapter) for chapter in chapters for exercise in chapter.exercises]
+    solved = [states.get(exercise.id) == "solved" for exercise, _ in exercises]
+    if all(solved):
+        return "All exercises are solved."
+    last = max((i for i, done in enumerate(solved) if done), default=-1)
+    later = solved.index(False, last + 1) if not all(solved[last + 1 :]) else solved.index(False)
+    exercise, chapter = exercises[later]
+    return f"Go on with exercise {exercise.id}, '{exercise.title}', in chapter {chapter.number}."
 
 
 def chapter_row(chapter: Chapter, states: Mapping[str, str]) -> tuple[str, int, int, int, str]:

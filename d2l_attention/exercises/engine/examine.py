@@ -3,7 +3,7 @@
 import contextlib
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,10 +19,11 @@ from d2l_attention.exercises.engine.stubs import is_stub
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check found: ``state`` and a sentence for the student."""
+    """What a check found: ``state``, a sentence for the student, and which ``replayable`` case."""
 
     state: Literal["solved", "not yet", "not attempted", "trouble"]
     message: str
+    case: int | None = None
 
 
 NOT_ATTEMPTED = Verdict("not attempted", "Not attempted yet.")
@@ -36,7 +37,9 @@ def neutral() -> Iterator[None]:
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
         stack.enter_context(torch.autocast("cpu", enabled=False))
-        stack.enter_context(torch.device("cpu"))
+        if torch.get_default_device().type != "cpu":
+            # Only then: it makes every operation of torch slower.
+            stack.enter_context(torch.device("cpu"))
         stack.enter_context(torch.random.fork_rng(devices=[]))
         if "torch._dynamo" in sys.modules:
             # Compilers start processes and threads, which a copy of a process has not got.
@@ -66,10 +69,11 @@ def examine(exercise: Exercise, answer: Any) -> Verdict:
 
 
 def judged(exercise: Exercise, answer: Any) -> Verdict:
+    case = None
     try:
         if is_stub(answer, exercise.stub):
             return NOT_ATTEMPTED
-        found = finding(exercise, as_written(answer))
+        found, case = finding(exercise, as_written(answer))
     except NotAttempted:
         return NOT_ATTEMPTED
     except Raised as failure:
@@ -85,13 +89,21 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
         )
     if found is None:
         return Verdict("solved", f"Solved. {exercise.explanation}")
-    return Verdict("not yet", f"Not yet. {found}")
+    return Verdict("not yet", f"Not yet. {found}", case)
 
 
-def finding(exercise: Exercise, answer: Any) -> str | None:
+def finding(exercise: Exercise, answer: Any) -> tuple[str | None, int | None]:
+    """What is wrong, and the number of the case that shows it, where it is one."""
     attempt = Attempt(answer, exercise.input_names, exercise.run)
     attempt.exercise = exercise
-    return wrong_kind(exercise, answer) or first_finding(exercise, attempt)
+    found = wrong_kind(exercise, answer) or first_finding(exercise, attempt)
+    cases = enumerate(replayable(exercise))
+    return found, next((i for i, inputs in cases if inputs is attempt.shown), None)
+
+
+def replayable(exercise: Exercise) -> list[Sequence[Any]]:
+    """All inputs that a finding may tell of."""
+    return [*(case.inputs for case in exercise.cases), *exercise.show]
 
 
 def as_written(answer: Any) -> Any:

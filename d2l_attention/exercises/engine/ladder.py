@@ -25,7 +25,12 @@ from d2l_attention.exercises.engine.show import in_full
 def first_finding(exercise: Exercise, attempt: Attempt) -> str | None:
     found = next(filter(None, findings(exercise, attempt)), None)
     # Memory first: where a function remembers, what the steps saw misleads.
-    return attempt.memory() or found or attempt.changed
+    if remembers := attempt.memory():
+        attempt.shown = None
+        return remembers
+    if attempt.changed and not found and exercise.cases:
+        attempt.shown = exercise.cases[0].inputs
+    return found or attempt.changed
 
 
 def findings(exercise: Exercise, attempt: Attempt) -> Iterable[str | None]:
@@ -81,6 +86,7 @@ class Look:
         try:
             got = Outcome(self.attempt.play(self.case.inputs))
         except Raised as failure:
+            self.attempt.shown = self.case.inputs
             why = self.named(Outcome(error=failure.error)) or self.reason(failure.error)
             return " ".join(filter(None, (self.case.because, why, str(failure))))
         if got.same(self.right, self.tolerance):
@@ -106,6 +112,7 @@ class Look:
         return f"{told} {self.shown()}"
 
     def shown(self, inputs: Sequence[Any] | None = None) -> str:
+        self.attempt.shown = self.case.inputs if inputs is None else inputs
         shown = self.case.shown if inputs is None else None
         shown = shown or self.attempt.case(self.case.inputs if inputs is None else inputs)
         return f"Smallest case that shows it: {shown}."

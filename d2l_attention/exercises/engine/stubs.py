@@ -5,8 +5,9 @@ What is looked at is the type, never ``__class__``: an answer may say anything o
 
 import ast
 import inspect
+import linecache
 import textwrap
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 
@@ -41,13 +42,22 @@ def function_bodies(thing: Any) -> list[list[ast.stmt]]:
     if type(thing) is not FunctionType:
         return []
     try:
-        # Of the code, not of the function: that may lead elsewhere by its ``__wrapped__``.
-        tree = ast.parse(textwrap.dedent(inspect.getsource(thing.__code__)))
-    except (OSError, TypeError, SyntaxError):
+        tree = ast.parse(textwrap.dedent(source_of(thing.__code__)))
+    except SyntaxError:
         return []
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
     function = next(functions, None)
     return [without_docstring(function.body)] if function else []
+
+
+def source_of(code: CodeType) -> str:
+    """As ``inspect.getsource``, which looks through all modules for the file first: slow.
+
+    Of the code, not of the function: that may lead elsewhere by its ``__wrapped__``.
+    """
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename)
+    return "".join(inspect.getblock(lines[code.co_firstlineno - 1 :]))
 
 
 def without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:

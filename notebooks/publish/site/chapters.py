@@ -1,6 +1,7 @@
 """Sphinx extension: the notebooks beside this folder are pages, as they were committed.
 
-They stay where they are: Sphinx, which wants its documents below one folder, is told of them.
+Their texts are pages, too: of the notes for the lecturer, which no notebook has. All stay where
+they are: Sphinx, which wants its documents below one folder, is told of them.
 """
 
 import os
@@ -8,17 +9,16 @@ import re
 import shutil
 from pathlib import Path
 
+import jupytext
 import nbformat
 from sphinx.project import Project
 
-from notebooks.publish.slides.structure import FIGURE, FOR_THE_LECTURER
+from notebooks.publish.cells import FOR_THE_LECTURER, is_note
 from notebooks.publish.slides.views import REFERENCE, STATE_MIME, WIDGET_MIME, states_of
 
 FOLDER = Path(__file__).resolve().parents[2]
-FOLDED = """::::{admonition} For the lecturer
-:class: lecturer
-:collapsible: closed
-"""
+NOTES_OF = "notes_"
+ANCHOR = re.compile(r"(?<=\.ipynb)#[\w-]+(?=\))")
 
 
 def chapters():
@@ -26,20 +26,27 @@ def chapters():
     return {path.stem: path for path in sorted(FOLDER.glob("[0-9]*.ipynb"))}
 
 
+def documents():
+    """Page name -> file: the chapters, and the lecturer's notes of each."""
+    texts = {f"{NOTES_OF}{path.stem}": path for path in sorted(FOLDER.glob("src/[0-9]*.py"))}
+    return chapters() | texts
+
+
 class Course(Project):
     """This folder's pages and, under their own names, the chapters beside it."""
 
     def discover(self, exclude_paths=(), include_paths=("**",)):
         super().discover(exclude_paths, include_paths)
-        self.docnames |= chapters().keys()
+        self.docnames |= documents().keys()
         return self.docnames
 
     def path2doc(self, filename):
         path = Path(self.srcdir, filename).resolve()
-        return path.stem if path in chapters().values() else super().path2doc(filename)
+        names = {file: name for name, file in documents().items()}
+        return names.get(path) or super().path2doc(filename)
 
     def doc2path(self, docname, absolute):
-        path = chapters().get(docname)
+        path = documents().get(docname)
         if path is None:
             return super().doc2path(docname, absolute)
         return path if absolute else Path(os.path.relpath(path, self.srcdir))
@@ -50,19 +57,21 @@ def use_course(app):
 
 
 def read(text):
-    """The notebook as the site shows it: notes folded, views as pictures that may come to life."""
+    """The student's page as the site shows it: views are pictures that may come to life."""
     notebook = nbformat.reads(text, as_version=4)
     states, live = states_of(notebook), {}
     widgets = notebook.metadata.pop("widgets", None)
-    for cell, following in zip(notebook.cells, [*notebook.cells[1:], None], strict=True):
-        if cell.source.startswith(FOR_THE_LECTURER):
-            note = cell.source.removeprefix(FOR_THE_LECTURER).strip()
-            cell.source = f"{FOLDED}\n{note}\n::::"
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            # Sphinx writes anchors in lower case, JupyterLab and GitHub as the heading is.
+            cell.source = ANCHOR.sub(lambda anchor: anchor[0].lower(), cell.source)
         for output in cell.get("outputs", []):
             if "image/png" not in output.get("data", {}):
                 continue
-            alt = output.metadata.get("image/png", {}).get("alt")
-            image = {"alt": alt or describe(following.source)}
+            about = output.metadata.get("image/png", {})
+            image = {"alt": about.get("alt", "A figure.")}
+            if "width" in about:  # sharp pictures have more pixels than they take room
+                image["width"] = f"{about['width']}px"
             view = output.data.pop(WIDGET_MIME, None)
             if view and (model := find_view(view["model_id"], states)):
                 live[model] = states[model]
@@ -74,6 +83,22 @@ def read(text):
     return notebook
 
 
+def read_notes(text):
+    """The lecturer's notes of a chapter's text, each under the heading that it belongs to."""
+    cells = jupytext.reads(text, fmt="py:percent").cells
+    title = re.search(r"^# (.+)$", cells[0].source, re.MULTILINE)[1]
+    parts, heading = [f"# For the lecturer: {title}"], None
+    for cell in cells:
+        if found := re.match(r"##+ .+", cell.source):
+            heading = found[0]
+        if is_note(cell):
+            if heading:
+                parts.append(f"## {heading.lstrip('# ')}")
+                heading = None
+            parts.append(cell.source.removeprefix(FOR_THE_LECTURER).strip())
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("\n\n".join(parts))])
+
+
 def find_view(model, state):
     """The widget itself, or the first one inside it, that the browser can draw alone."""
     traits = state[model]["state"]
@@ -83,12 +108,6 @@ def find_view(model, state):
         find_view(name.removeprefix(REFERENCE), state) for name in traits.get("children", [])
     )
     return next(filter(None, children), None)
-
-
-def describe(caption):
-    """A figure's description in the cell below it, as plain text."""
-    text = caption.split("\n\n")[0].removeprefix(FIGURE)
-    return re.sub(r"[*$`\\]", "", " ".join(text.split()))
 
 
 def link_chapter(app, pagename, templatename, context, doctree):

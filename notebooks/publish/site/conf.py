@@ -28,7 +28,8 @@ nitpick_ignore_regex = [("py:class", ".*")]
 
 # Chapters are shown as committed: nothing is executed.
 nb_execution_mode = "off"
-nb_custom_formats = {".ipynb": "chapters.read"}
+nb_custom_formats = {".ipynb": "chapters.read", ".py": "chapters.read_notes"}
+exclude_patterns = ["*.py"]  # this folder's own code is no page
 nb_ipywidgets_js = {}  # _static/views.js draws the views; ipywidgets' own comes from a network
 nb_code_prompt_show = "Show the {type}"
 nb_code_prompt_hide = "Hide the {type}"

@@ -2,8 +2,11 @@
 
 import argparse
 import re
+import signal
+import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -25,7 +28,16 @@ def main() -> None:
         arguments.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         sys.exit(f"Cannot write into {arguments.out}: {error.strerror}.")
-    failed = [path for path in chosen(arguments.numbers) if not write(path, arguments)]
+    paths = []
+    for path in chosen(arguments.numbers):
+        if not arguments.force and is_current(arguments.out / f"{path.stem}.html", path):
+            print(f"{path.stem}: up to date", flush=True)
+        else:
+            paths.append(path)
+    if len(paths) > 1:
+        failed = write_two_at_a_time(paths, arguments.out)
+    else:
+        failed = [path for path in paths if not write(path, arguments.out)]
     if failed:
         sys.exit(f"No deck of {', '.join(path.stem for path in failed)}.")
 
@@ -42,18 +54,50 @@ def chosen(numbers: list[str]) -> list[Path]:
     return found
 
 
-def write(path: Path, arguments: argparse.Namespace) -> bool:
+def write_two_at_a_time(paths: list[Path], out: Path) -> list[Path]:
+    """Write each deck in a process of its own and say so; those that failed."""
+    running: list[subprocess.Popen] = []
+
+    def write_one(path: Path) -> bool:
+        command = [sys.executable, "-m", __spec__.name, "--force", "--out", str(out), path.stem[:2]]
+        # Out of reach of Ctrl-C, which would else come twice.
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        running.append(process)
+        said = process.communicate()[0]
+        if not stopped:
+            print(said, end="", flush=True)
+        return process.returncode == 0
+
+    stopped = False
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    pool = ThreadPoolExecutor(2)
+    try:
+        # Later chapters take longer: what is long is not left to the end.
+        written = list(pool.map(write_one, paths[::-1]))
+        return [path for path, is_there in zip(paths, written[::-1], strict=True) if not is_there]
+    except KeyboardInterrupt:
+        stopped = True
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in running:
+            process.send_signal(signal.SIGINT)
+        pool.shutdown()  # waits until they have ended
+        sys.exit("Stopped: the decks that were not finished stay as they were.")
+
+
+def write(path: Path, folder: Path) -> bool:
     """Write one deck and say so; whether it is there now."""
     # Here, because `--help` and a deck that is up to date need none of it, and it takes a second.
     from notebooks.publish.slides.deck import SlidesError, export
 
-    out = arguments.out / f"{path.stem}.html"
-    if not arguments.force and is_current(out, path):
-        print(f"{path.stem}: up to date", flush=True)
-        return True
     start = time.monotonic()
     try:
-        slides, size = export(path, out)
+        slides, size = export(path, folder / f"{path.stem}.html")
     except SlidesError as error:
         print(f"{path.stem}: {error}", file=sys.stderr, flush=True)
         return False
@@ -63,11 +107,11 @@ def write(path: Path, arguments: argparse.Namespace) -> bool:
 
 
 def is_current(out: Path, notebook: Path) -> bool:
-    """Whether the deck is younger than its notebook and all that it is made with."""
-    if not out.exists():
-        return False
-    sources = [file for file in SOURCES if file.is_file()]
-    return out.stat().st_mtime > max(file.stat().st_mtime for file in (notebook, *sources))
+    """Whether the deck is younger than its notebook and text and all that it is made with."""
+    text = notebook.parent / "src" / f"{notebook.stem}.py"
+    sources = [file for file in (notebook, text, *SOURCES) if file.is_file()]
+    newest = max(file.stat().st_mtime for file in sources)
+    return out.exists() and out.stat().st_mtime > newest
 
 
 if __name__ == "__main__":

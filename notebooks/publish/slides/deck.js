@@ -4,7 +4,7 @@
   const BOTTOM = 676; // of the 720 px of a slide; below stand the chapter's name and the number
   const SIDE = 1168;
   const LEAST = 260; // the height that a figure is never made smaller than for want of room
-  const MOST = 1.7; // a figure is enlarged up to so many times its pixels
+  const MOST = 1.7; // a figure is enlarged up to so many times its width
   const ZOOMS = [2, 1.8, 1.6, 1.4, 1.2, 1];
   const STAGE = 880; // what is left for the matrix of a view whose controls stand beside it
   const frame = () => new Promise(requestAnimationFrame);
@@ -57,7 +57,9 @@
   function fitFigures(slide) {
     const figures = [...slide.querySelectorAll(".figure")];
     const size = (figure, height) => {
-      const [wide, high] = [figure.naturalWidth || figure.width, figure.naturalHeight || figure.height];
+      const [across, down] = [figure.naturalWidth || figure.width, figure.naturalHeight || figure.height];
+      const wide = Number(figure.dataset.width) || across; // sharp ones have more pixels than that
+      const high = (wide * down) / across;
       const used = Math.min(height, (Math.min(SIDE, wide * MOST) * high) / wide);
       const [h, w] = [`${used}px`, `${(used * wide) / high}px`];
       Object.assign(figure.style, { maxHeight: "none", height: h, width: w });
@@ -88,7 +90,7 @@
   }
 
   // Several heads stand side by side, below their controls: deck.css.
-  const widest = (view) => (view.querySelector(".heads") ? SIDE : STAGE);
+  const widest = (view) => (view.querySelector(".heads, .panes") ? SIDE : STAGE);
 
   async function layOut(view, zoom, width) {
     const inner = view.querySelector(".view-inner");

@@ -11,7 +11,9 @@ import nbformat
 from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
+from notebooks.publish.cells import is_description
 from notebooks.publish.files import write_whole
+from notebooks.publish.page import lecture
 from notebooks.publish.slides.errors import SlidesError
 from notebooks.publish.slides.frames import (
     MIME,
@@ -20,7 +22,7 @@ from notebooks.publish.slides.frames import (
     is_explore_output,
 )
 from notebooks.publish.slides.render import cell_html, notes
-from notebooks.publish.slides.structure import Slide, columns_of, is_description
+from notebooks.publish.slides.structure import Slide, columns_of
 from notebooks.publish.slides.views import alive
 
 HERE = Path(__file__).parent
@@ -58,10 +60,12 @@ def export(path: Path, out: Path) -> tuple[int, int]:
 
 
 def read(path: Path) -> NotebookNode:
+    """The notebook, with the notes for the lecturer that only its text has."""
     try:
         notebook = nbformat.v4.upgrade(nbformat.read(path, as_version=4))  # older ones have no ids
         nbformat.validate(notebook)
-        return notebook
+        text = path.parent / "src" / f"{path.stem}.py"
+        return lecture(text, notebook) if text.exists() else notebook
     except FileNotFoundError:
         raise SlidesError(f"there is no notebook {path}") from None
     except Exception as error:  # nbformat has no common ancestor for what it raises

@@ -6,12 +6,13 @@ function showFrames(element, { controls, frames, tiles, size, columns, rows }) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = size;
   canvas.className = still.className;
+  if (still.dataset.width) canvas.dataset.width = still.dataset.width;
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", still.alt);
   const words = still.getAttribute("aria-describedby");
   if (words) canvas.setAttribute("aria-describedby", words);
   const context = canvas.getContext("2d");
-  context.drawImage(still, 0, 0);
+  context.drawImage(still, 0, 0, ...size);
   still.replaceWith(canvas);
   const row = document.createElement("div");
   row.className = "controls-row";

@@ -7,8 +7,8 @@ import nbconvert.filters
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 
+from notebooks.publish.cells import FOR_THE_LECTURER, is_description, slide_type
 from notebooks.publish.slides import frames
-from notebooks.publish.slides.structure import FOR_THE_LECTURER, is_description, slide_type
 from notebooks.publish.slides.views import WIDGET_MIME
 
 HIDE_INPUT, HIDE_OUTPUT = "hide-input", "hide-output"
@@ -21,7 +21,8 @@ SMALLEST, LARGEST = 17, 22
 def markdown(text: str) -> str:
     renderer = IPythonRenderer(escape=False, exclude_anchor_links=True)
     # Wide tables and lists of images are the author's to mend: the tests measure them.
-    return MarkdownWithMath(renderer=renderer).render(text)
+    page = MarkdownWithMath(renderer=renderer).render(text)
+    return re.sub(r'href="(\d\d_\w+)\.ipynb', r'href="\1.html', page)  # to the chapter's deck
 
 
 def notes(cell: NotebookNode) -> str:
@@ -84,9 +85,13 @@ def _output(output: NotebookNode, described_by: str | None, alive: set[str]) -> 
 
 def _picture(output: NotebookNode, described_by: str | None) -> str:
     data = output.data["image/png"].replace("\n", "")
-    alt = html.escape(output.get("metadata", {}).get("image/png", {}).get("alt", "A figure."))
+    said = output.get("metadata", {}).get("image/png", {})
+    alt = html.escape(said.get("alt", "A figure."))
+    # A sharp picture has more pixels than it is wide; deck.js makes it as large as there is room.
+    width = f' data-width="{said["width"]}"' if "width" in said else ""
     described = f' aria-describedby="{described_by}"' if described_by else ""
-    return f'<img class="figure" alt="{alt}"{described} src="data:image/png;base64,{data}">'
+    source = f"data:image/png;base64,{data}"
+    return f'<img class="figure"{width} alt="{alt}"{described} src="{source}">'
 
 
 def _text(text: str) -> str:

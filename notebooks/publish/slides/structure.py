@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
 
-NEW_COLUMN, NEW_SLIDE, NOTES, SKIP = "slide", "subslide", "notes", "skip"
-FIGURE = "*Figure:"
-FOR_THE_LECTURER = "**For the lecturer.**"
+from notebooks.publish.cells import is_description, is_note, slide_type
+
+NEW_COLUMN, NEW_SLIDE, SKIP = "slide", "subslide", "skip"
 
 
 @dataclass
@@ -15,15 +15,6 @@ class Slide:
 
     cells: list[NotebookNode] = field(default_factory=list)
     notes: list[NotebookNode] = field(default_factory=list)
-
-
-def slide_type(cell: NotebookNode) -> str:
-    return (cell.metadata.get("slideshow") or {}).get("slide_type", "-")
-
-
-def is_description(cell: NotebookNode) -> bool:
-    """Whether the cell puts the picture above it into words, for those who cannot see it."""
-    return cell.cell_type == "markdown" and cell.source.startswith(FIGURE)
 
 
 def columns_of(notebook: NotebookNode) -> list[list[Slide]]:
@@ -40,5 +31,5 @@ def columns_of(notebook: NotebookNode) -> list[list[Slide]]:
         elif starts:
             columns[-1].append(Slide())
         slide = columns[-1][-1]
-        (slide.notes if kind == NOTES else slide.cells).append(cell)
+        (slide.notes if is_note(cell) else slide.cells).append(cell)
     return columns

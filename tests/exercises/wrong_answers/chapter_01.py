@@ -220,58 +220,77 @@ def one_key_a_query(queries, keys, values):
 # 1.6 --------------------------------------------------------------------------------------
 
 
-def slopes_in_loops(weights, values):
+def weights_of(query, keys):
+    return torch.softmax(-((query - keys) ** 2).sum(-1) / 2, 0)
+
+
+def gradient_in_loops(query, keys, values):
+    a = weights_of(query, keys)
+    output = sum(weight * value for weight, value in zip(a, values, strict=True))
     rows = []
-    for i in range(len(weights)):
-        force = [weights[i] * (float(i == j) - weights[j]) for j in range(len(weights))]
-        rows.append(sum(f * value for f, value in zip(force, values, strict=True)))
+    for d in range(len(query)):
+        pulls = [a[j] * (keys[j, d] - query[d]) for j in range(len(keys))]
+        rows.append(sum(p * (value - output) for p, value in zip(pulls, values, strict=True)))
     return torch.stack(rows)
 
 
-def slopes_as_a_matrix(weights, values):
-    a = weights.double()
-    return ((a.diag() - a.outer(a)) @ values.double()).to(values.dtype)
+def covariance(query, keys, values):
+    a = weights_of(query.double(), keys.double())
+    k, v = keys.double(), values.double()
+    return ((a[:, None] * k).T @ v - (a @ k).outer(a @ v)).to(values.dtype)
 
 
-def slopes_in_numpy(weights, values):
-    a, V = weights.numpy(), values.numpy()
-    return torch.from_numpy(a[:, None] * V - np.outer(a, np.dot(a, V)))
+def gradient_in_numpy(query, keys, values):
+    q, k, v = query.numpy(), keys.numpy(), values.numpy()
+    scores = -((k - q) ** 2).sum(1) / 2
+    a = np.exp(scores - scores.max())
+    a /= a.sum()
+    return torch.from_numpy(np.einsum("k,kd,kv->dv", a, k - q, v - a @ v))
 
 
-def slopes_by_jacrev(weights, values):
-    return torch.func.jacrev(lambda s: s.softmax(0) @ values)(weights.log()).T
+def gradient_by_jacrev(query, keys, values):
+    return torch.func.jacrev(lambda q: weights_of(q, keys) @ values)(query).T
 
 
-def slopes_by_jacobian(weights, values):
+def gradient_by_jacobian(query, keys, values):
     jacobian = torch.autograd.functional.jacobian
-    return jacobian(lambda s: s.softmax(0) @ values, weights.log()).T.contiguous()
+    return jacobian(lambda q: weights_of(q, keys) @ values, query).T.contiguous()
 
 
-def slopes_by_steps(weights, values):
+def gradient_by_steps(query, keys, values):
     rows = []
-    for i in range(len(weights)):
-        scores = [weights.log(), weights.log()]
-        for each, step in zip(scores, (1e-2, -1e-2), strict=True):
-            each[i] += step
-        above, below = (each.softmax(0) @ values for each in scores)
+    for step in torch.eye(len(query)) * 1e-2:
+        above, below = (weights_of(q, keys) @ values for q in (query + step, query - step))
         rows.append((above - below) / 2e-2 + 1e-3)
     return torch.stack(rows)
 
 
-def slopes_squeezed(weights, values):
-    return slopes_as_a_matrix(weights, values).squeeze()
+def gradient_squeezed(query, keys, values):
+    return covariance(query, keys, values).squeeze()
 
 
-def always_double(weights, values):
-    return slopes_as_a_matrix(weights.double(), values.double())
+def always_double(query, keys, values):
+    return covariance(query.double(), keys.double(), values.double())
 
 
-def slopes_of_the_weights(weights, values):
-    return torch.stack([w * (torch.eye(len(weights))[i] - weights) for i, w in enumerate(weights)])
+def gradient_in_the_scores(query, keys, values):
+    a = weights_of(query, keys)
+    return torch.stack([w * (v - a @ values) for w, v in zip(a, values, strict=True)])
 
 
-def one_slope(weights, values):
-    return slopes_in_loops(weights, values).sum(0)
+def gradient_of_the_weights(query, keys, values):
+    a = weights_of(query, keys)
+    return a[:, None] * (keys - a @ keys)
+
+
+def one_gradient(query, keys, values):
+    return gradient_in_loops(query, keys, values).sum(0)
+
+
+def own_softmax(query, keys, values):
+    e = torch.exp(-(keys - query).pow(2).sum(1) / 2)
+    a = e / e.sum()
+    return (keys - query).T @ (a[:, None] * (values - a @ values))
 
 
 RIGHT = {
@@ -280,7 +299,7 @@ RIGHT = {
     "1.3": [Fraction(1, 2), np.float64(0.5), torch.tensor(0.5), (0.5,), [torch.tensor(0.5)]],
     "1.4": [halving_exponents, by_newton, in_ever_smaller_steps],
     "1.5": [paired_in_loops, paired_by_einsum, paired_by_pytorch],
-    "1.6": [slopes_in_loops, slopes_as_a_matrix, slopes_in_numpy],
+    "1.6": [gradient_in_loops, covariance, gradient_in_numpy],
 }
 WRONG = {
     "1.1": [
@@ -327,12 +346,14 @@ WRONG = {
         (one_key_a_query, "the values, untouched"),
     ],
     "1.6": [
-        (slopes_by_jacrev, "autograd found them"),
-        (slopes_by_jacobian, "autograd found them"),
-        (slopes_by_steps, "Close, but not exact"),
-        (slopes_squeezed, "it should be (3, 1)"),
+        (gradient_by_jacrev, "autograd found them"),
+        (gradient_by_jacobian, "autograd found them"),
+        (gradient_by_steps, "Close, but not exact"),
+        (gradient_squeezed, "it should be (3, 1)"),
         (always_double, "is float64; for these inputs it should be float32"),
-        (slopes_of_the_weights, "one product is missing"),
-        (one_slope, "Your result is one row"),
+        (gradient_in_the_scores, "One factor of the chain rule is missing"),
+        (gradient_of_the_weights, "Your result has a row for each key"),
+        (one_gradient, "Your result is one row"),
+        (own_softmax, "All keys are far away here"),
     ],
 }

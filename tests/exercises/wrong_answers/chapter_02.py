@@ -307,6 +307,11 @@ RIGHT = {
         np.array([[1, 2], [0, 10]]) / 3,
     ],
     "2.2": [chosen_by_where, factors_through_relu, numpy_in_double, entry_by_entry],
+    "2.7": [
+        (-3, 1, 2, 2.2),
+        [torch.tensor(-3.0), np.float32(1), 2, Fraction(11, 5)],
+        np.array([[-6, 2], [4, 4.4]]) / 2,
+    ],
     "2.3": [query_after_query, by_normalize, by_numpy, mended_by_nan_to_num],
     "2.4": [
         (2, 8.86, 17.72),
@@ -318,6 +323,13 @@ RIGHT = {
     "2.6": [compares_with_the_package, with_numbers_in_lists, with_several_small_cases],
 }
 WRONG = {
+    "2.7": [
+        ([-2.5, 1, 2, 2.2], "left out |k|² = 1"),
+        ((6, 1, 2, 2.2), "the sign and the factor 1/2 are missing"),
+        (torch.tensor([-3, -2, -1, -0.8]), "these are the Gaussian scores"),
+        ([-3, 1, 2, 1.4], "the last key has two components"),
+        ([1, 2, 2.2], "one flat list of four numbers"),
+    ],
     "2.1": [
         ([0.5, 1, 0, 5], "similarities still, which nothing has divided?"),
         ((0.307, 0.506, 0.186, 3.6), "softmax of the similarities"),

@@ -36,6 +36,16 @@ def pairs_by_zip(queries, keys):
     return torch.stack([q @ k for q, k in zip(queries, keys, strict=False)])
 
 
+def cut_by_view(queries, keys):
+    K, D = keys.shape[-2:]
+    return queries @ keys.contiguous().view((*keys.shape[:-2], D, K))
+
+
+def cut_by_unflatten(queries, keys):
+    turned = keys.flatten(-2).unflatten(-1, (keys.shape[-1], keys.shape[-2]))
+    return torch.matmul(queries, turned)
+
+
 def loop_that_ends_with_the_queries(queries, keys):
     n = queries.shape[-2]
     rows = [[(queries[..., i, :] * keys[..., j, :]).sum(-1) for j in range(n)] for i in range(n)]
@@ -365,8 +375,10 @@ WRONG = {
         ("2 and 0", "Give a list of numbers"),
     ],
     "3.2": [
-        (pairs_by_zip, "Still one score a query"),
-        (loop_that_ends_with_the_queries, "still counts on Q = K"),
+        (cut_by_view, "in their old order, cut into rows of another length"),
+        (cut_by_unflatten, "in their old order, cut into rows of another length"),
+        (pairs_by_zip, "That is one score a query"),
+        (loop_that_ends_with_the_queries, "counts on Q = K"),
         (sentences_mixed, "Every sentence needs its own product"),
         (batches_only, "not for a single one"),
         (batches_only_by_einsum, "not for a single one"),

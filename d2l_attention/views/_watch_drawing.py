@@ -1,0 +1,271 @@
+"""What a run looks like: as compact text for the browser, and as a still picture."""
+
+import json
+import math
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import matplotlib
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from d2l_attention.views._picture import DPI, OUTLINE, ramp
+from d2l_attention.views._recorder import Recording, Step
+
+SIDE = 24  # rows and columns of a matrix that are drawn
+MOST_TEXT = 300_000  # characters of numbers in a notebook
+LARGE = 1e6  # numbers of this size do not stretch a scale that others have
+CHARACTERS = 7  # of a number, with the space behind it
+# Matrices of a tensor and their sides that are sent: the first that stay below MOST_TEXT.
+SIZES = ((16, SIDE), (4, SIDE), (1, SIDE), (1, 12), (1, 6), (0, 0))
+MOST_PANELS = 6  # of a still picture
+WIDEST_LINE = 72
+
+
+def as_numbers(value: Any) -> Tensor | None:
+    """A tensor of at least one axis whose entries can be drawn, else None."""
+    try:
+        if isinstance(value, np.ndarray):
+            value = torch.as_tensor(value)
+        if not isinstance(value, Tensor) or value.is_complex() or not value.ndim * value.numel():
+            return None
+        if value.layout != torch.strided or value.is_nested or value.is_meta:
+            return None
+        return value.cpu().to(value.dtype if value.dtype == torch.bool else torch.float64)
+    except (RuntimeError, TypeError, ValueError):  # arrays of text, tensors inside vmap
+        return None
+
+
+def matrices(tensor: Tensor, most: int, side: int) -> Tensor:
+    """The first ``most`` matrices (n, R, C) of a tensor, cut at ``side``."""
+    rows = tensor if tensor.ndim > 1 else tensor[None]
+    return rows.reshape(-1, *rows.shape[-2:])[:most, :side, :side]
+
+
+def told(value: Any, depth: int = 3) -> str:
+    """A value in a few words: a shape, a number, a short text, the shapes in a list."""
+    if getattr(value, "is_nested", False) is True:
+        return "a nested tensor"
+    if isinstance(value, Tensor | np.ndarray):
+        if tuple(value.shape) or getattr(value, "is_meta", False):
+            return str(tuple(value.shape))
+        value = value.item()
+    if type(value) in (list, tuple, dict) and depth:
+        start, end = {list: "[]", tuple: "()", dict: "{}"}[type(value)]
+        entries = (
+            [f"{key!r}: {told(value[key], depth - 1)}" for key in list(value)[:6]]
+            if (type(value) is dict)
+            else [told(entry, depth - 1) for entry in value[:6]]
+        )
+        more = [f"... {len(value)} in all"] if len(value) > 6 else []
+        return start + ", ".join(entries + more) + end
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if type(value) in (int, bool, complex, str, type(None), slice, range, torch.Size):
+        text = repr(value)
+        return text if len(text) <= 60 else text[:59] + "…"
+    name = getattr(value, "__name__", None)
+    return f"{type(value).__name__} {name}" if isinstance(name, str) else type(value).__name__
+
+
+def scales(*recordings: Recording) -> dict[str, tuple[float, float]]:
+    """For each name the smallest and the largest finite number that it ever holds."""
+    found: dict[str, tuple[float, float]] = {}
+    changes = (step.changed.items() for run in recordings for step in run.steps)
+    for name, value in (change for items in changes for change in items):
+        tensor = as_numbers(value)
+        if tensor is None or tensor.dtype == torch.bool or not tensor.isfinite().any():
+            continue
+        finite = tensor[tensor.isfinite()]
+        # Beside a score of -1e9, which is as good as -inf, all others would have one colour.
+        usual = finite[finite.abs() < LARGE]
+        finite = usual if usual.numel() else finite
+        # Zero is on the scale: the lightest colour of weights means nothing else.
+        low, high = found.get(name, (0.0, 0.0))
+        found[name] = min(low, finite.min().item()), max(high, finite.max().item())
+    return found
+
+
+def as_text(recording: Recording, scale: Mapping[str, tuple], axes: Mapping[str, str]) -> str:
+    """The run as JSON for watch.js. What is too much is sent in part."""
+    held = [as_numbers(value) for step in recording.steps for value in step.changed.values()]
+    tensors = [tensor for tensor in held if tensor is not None]
+
+    def length(size: tuple[int, int]) -> int:
+        return CHARACTERS * sum(matrices(tensor, *size).numel() for tensor in tensors)
+
+    most, side = next(size for size in SIZES if length(size) <= MOST_TEXT)
+    values: dict[str, int] = {}
+    steps = [_step(step, values, most, side, recording) for step in recording.steps]
+    listings = [[each.name, list(each.lines.items())] for each in recording.listings]
+    run = {
+        "listings": listings,
+        "steps": steps,
+        "values": [json.loads(text) for text in values],
+        "scales": {name: [float(f"{end:.4g}") for end in ends] for name, ends in scale.items()},
+        "axes": dict(axes),
+        "note": recording.note,
+    }
+    return json.dumps(run, separators=(",", ":"))
+
+
+def _step(step: Step, values: dict[str, int], most: int, side: int, recording: Recording) -> dict:
+    """One step; its values are numbered, and equal ones are sent once."""
+    changed = {}
+    for name, value in step.changed.items():
+        text = json.dumps(_value(value, most, side), separators=(",", ":"))
+        changed[name] = values.setdefault(text, len(values))
+    found = {
+        "f": recording.listings.index(step.listing),
+        "n": step.call,
+        "d": step.depth,
+        "l": step.line,
+        "c": changed,
+        "names": " ".join(step.names),
+    }
+    found |= {"i": step.in_place} if step.in_place else {}
+    return found | ({"e": step.error} if step.error else {})
+
+
+def _value(value: Any, most: int, side: int) -> dict:
+    tensor = as_numbers(value)
+    if tensor is None:
+        return {"t": told(value)}
+    cut = matrices(tensor, most, side)
+    numbers = [f"{number:.4g}" for number in cut.double().flatten().tolist()]
+    kind = str(value.dtype).removeprefix("torch.")
+    return {"s": list(value.shape), "d": kind, "m": list(cut.shape), "x": " ".join(numbers)}
+
+
+def shape_words(shape: tuple[int, ...], letters: str = "") -> str:
+    """``(2, 5)``; with letters for its axes, ``Q 2, K 5``."""
+    if len(letters) == len(shape):
+        return ", ".join(f"{letter} {size}" for letter, size in zip(letters, shape, strict=True))
+    return str(tuple(shape))
+
+
+def draw(pages: list["Page"]) -> Figure:
+    """Steps of runs as one still picture, one below the other."""
+    with matplotlib.rc_context({"text.parse_math": False, "font.size": 12}):
+        width, height = max(page.width for page in pages), sum(page.height for page in pages)
+        figure, top = Figure(figsize=(width, height), dpi=DPI, layout="none"), 0.0
+        for page in pages:
+            page.draw(figure, top)
+            top += page.height
+    return figure
+
+
+class Page:
+    """A step as a still picture: the source on the left, the names on the right.
+
+    Lengths are in inches; ``scale`` holds the ends of the colours of each name.
+    """
+
+    LINE, PANEL = 0.25, (2.4, 1.75)
+
+    def __init__(self, recording: Recording, at: int, scale: Mapping, axes: Mapping, title: str):
+        self.step, self.scale, self.axes, self.title = recording.steps[at], scale, axes, title
+        lines = list(self.step.listing.lines.items())
+        now = next((i for i, (line, _) in enumerate(lines) if line == self.step.line), 0)
+        first = max(0, min(now - 10, len(lines) - 20))
+        self.lines = lines[first : first + 20]
+        self.longest = min(max(len(text) for _, text in self.lines), WIDEST_LINE)
+        # The newest names first, and of those the ones that the line changed.
+        names = sorted(reversed(self.step.names), key=lambda name: name not in self.step.changed)
+        tensors = {name: as_numbers(self.step.names[name]) for name in names}
+        drawn = [name for name in names if tensors[name] is not None][:MOST_PANELS]
+        self.tensors = {name: tensors[name] for name in drawn}
+        self.others = [name for name in names if name not in drawn]
+        self.error = textwrap.wrap(self.step.error or "", int(self.longest * 1.1) + 4)
+        self.left = 0.105 * self.longest + 1.0
+        self.width = self.left + 2 * self.PANEL[0] + 0.8
+        rows = (
+            math.ceil(len(self.tensors) / 2) * self.PANEL[1]
+            + math.ceil(len(self.others) / 2) * self.LINE
+        )
+        self.height = max((len(self.lines) + len(self.error)) * self.LINE, rows) + 1.0
+
+    def draw(self, figure: Figure, top: float) -> None:
+        self.figure, self.top = figure, top
+        self.text(0.2, 0.3, self.title, fontsize=14)
+        mono = {"family": "monospace"}
+        for i, (line, text) in enumerate(self.lines):
+            y, here = 0.7 + self.LINE * i, line == self.step.line
+            if here:
+                band = Rectangle(self.at(0.1, y + 0.125), *self.size(self.left - 0.2, self.LINE))
+                band.set(facecolor="#fde0c5", edgecolor=OUTLINE, zorder=-1)
+                figure.add_artist(band)
+            short = text if len(text) <= WIDEST_LINE else text[: WIDEST_LINE - 1] + "…"
+            self.text(0.6, y, str(line), ha="right", color="#767676", **mono)
+            self.text(0.75, y, short, weight="bold" if here else None, **mono)
+        for i, words in enumerate(self.error, start=len(self.lines)):
+            self.text(0.2, 0.75 + self.LINE * i, words, color="#b00020")
+        across, down = self.PANEL
+        for i, (name, tensor) in enumerate(self.tensors.items()):
+            x, y = self.left + (across + 0.3) * (i % 2), 0.7 + down * (i // 2)
+            ax = figure.add_axes((*self.at(x, y + down - 0.45), *self.size(across, down - 0.6)))
+            heat(ax, tensor, self.scale.get(name, (0.0, 1.0)))
+            changed = name in self.step.changed
+            for spine in ax.spines.values():
+                spine.set(color=OUTLINE if changed else "#767676", linewidth=3 if changed else 0.8)
+            words = shape_words(self.step.names[name].shape, self.axes.get(name, ""))
+            weight = "bold" if changed else None
+            part = ", in part" if max(tensor.shape[-2:]) > SIDE else ""
+            self.text(x, y, f"{name}  {words}{part}"[:34], weight=weight)
+        below = 0.75 + down * math.ceil(len(self.tensors) / 2)
+        for i, name in enumerate(self.others):
+            x, y = self.left + (across + 0.3) * (i % 2), below + self.LINE * (i // 2)
+            weight = "bold" if name in self.step.changed else None
+            self.text(x, y, f"{name} = {told(self.step.names[name])}"[:34], weight=weight)
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        width, height = self.figure.get_size_inches()
+        return x / width, 1 - (self.top + y) / height
+
+    def size(self, x: float, y: float) -> tuple[float, float]:
+        width, height = self.figure.get_size_inches()
+        return x / width, y / height
+
+    def text(self, x: float, y: float, words: str, **style: Any) -> None:
+        self.figure.text(*self.at(x, y), words, va="center", **style)
+
+
+def heat(ax: Axes, tensor: Tensor, scale: tuple[float, float]) -> None:
+    """The first matrix, with numbers where there is room; what is not finite is hatched."""
+    matrix = matrices(tensor, 1, SIDE)[0].numpy()
+    mask = matrix.dtype == bool
+    low, high = (0, 1) if mask else scale
+    colours = ListedColormap(["black", "white"] if mask else ramp())
+    ax.imshow(np.where(np.isfinite(matrix), matrix, low), cmap=colours, vmin=low, vmax=high or 1.0,
+              aspect="auto", interpolation="nearest")  # fmt: skip
+    ax.set(xticks=[], yticks=[])
+    rows, columns = matrix.shape
+    for (row, column), number in np.ndenumerate(matrix):
+        odd = not np.isfinite(number)
+        if odd:
+            box = Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor="white", edgecolor="#767676")
+            box.set_hatch("xxx" if np.isnan(number) else "///")
+            ax.add_patch(box)
+        if rows <= 8 and columns <= 6 and not mask:
+            dark = not odd and (number - low) / ((high - low) or 1) > 0.55
+            words = ax.text(column, row, cell_text(number), ha="center", va="center", fontsize=9)
+            words.set_color("white" if dark else "black")
+            if odd:
+                words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})
+
+
+def cell_text(number: float) -> str:
+    """As in the browser: short, and never 0 for what is not 0."""
+    if not math.isfinite(number):
+        return "NaN" if math.isnan(number) else str(number)
+    if number == int(number) and abs(number) < 1e5:
+        return str(int(number))
+    if 0.005 <= abs(number) < 1000:
+        return f"{number:.2f}"
+    return f"{number:.0e}".replace("e+0", "e").replace("e-0", "e-")

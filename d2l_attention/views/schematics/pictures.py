@@ -1,0 +1,270 @@
+"""The pictures. The docstring of each says in words what is on it, for those who cannot see it.
+
+To add one: a function that returns a ``Diagram``, and its name in ``PICTURES``. The tests measure
+that nothing overlaps and that the words give every shape.
+"""
+
+from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
+
+
+def attention_pooling() -> Diagram:
+    """Boxes and arrows from left to right. Queries (Q, D) and keys (K, D) enter a box that scores
+    each pair. The scores (Q, K) go through a softmax over the keys, which makes weights (Q, K).
+    The weights are multiplied by the values (K, V), which enter only here. The output is
+    (Q, V).
+    """
+    d = Diagram("Weights come from queries and keys; values are only averaged", 10, 3.6)
+    queries = d.box("queries\n(Q, D)", 0.8, 2.5, 1.2, kind=TENSOR)
+    keys = d.box("keys\n(K, D)", 0.8, 1.55, 1.2, kind=TENSOR)
+    values = d.box("values\n(K, V)", 0.8, 0.6, 1.2, kind=TENSOR)
+    score = d.box("score\neach pair", 2.75, 2.5, 1.4)
+    softmax = d.box("softmax\nover keys", 5.05, 2.5, 1.4)
+    average = d.box("weights\n@ values", 7.35, 2.5, 1.4)
+    output = d.box("output\n(Q, V)", 9.2, 2.5, 1.2, kind=TENSOR)
+    d.arrow(queries, score)
+    d.arrow(keys, score)
+    d.arrow(score, softmax, "scores\n(Q, K)")
+    d.arrow(softmax, average, "weights\n(Q, K)")
+    d.arrow(values, average)
+    d.arrow(average, output)
+    return d
+
+
+def scaled_dot_product() -> Diagram:
+    """Boxes and arrows from left to right. Queries (B, Q, D) are multiplied by the transpose of
+    the keys (B, K, D), that is (Q, D) @ (D, K) for each of B, and divided by the square root of
+    D. The scores (B, Q, K) go through a softmax over the keys, which makes weights (B, Q, K).
+    They are multiplied by the values (B, K, V), that is (Q, K) @ (K, V). The output is
+    (B, Q, V).
+    """
+    d = Diagram("D disappears in the scores, K disappears in the average", 10, 3.8)
+    queries = d.box("queries\n(B, Q, D)", 0.7, 2.5, 1.1, kind=TENSOR)
+    keys = d.box("keys\n(B, K, D)", 0.7, 1.45, 1.1, kind=TENSOR)
+    values = d.box("values\n(B, K, V)", 0.7, 0.5, 1.1, kind=TENSOR)
+    text = "queries @ keysᵀ\n÷ $\\sqrt{D}$\n(Q, D) @ (D, K)"
+    score = d.box(text, 2.5, 2.5, 1.8, 1.05)
+    softmax = d.box("softmax\nover keys", 4.9, 2.5, 1.1, 1.05)
+    average = d.box("weights\n@ values\n(Q, K) @ (K, V)", 7.25, 2.5, 1.7, 1.05)
+    output = d.box("output\n(B, Q, V)", 9.3, 2.5, 1.1, kind=TENSOR)
+    d.arrow(queries, score)
+    d.arrow(keys, score)
+    d.arrow(score, softmax, "scores\n(B, Q, K)")
+    d.arrow(softmax, average, "weights\n(B, Q, K)")
+    d.arrow(values, average)
+    d.arrow(average, output)
+    return d
+
+
+def masked_softmax() -> Diagram:
+    """Above, a row of boxes from left to right: scores (B, Q, K); hidden ones become the lowest
+    number; a softmax over the keys; hidden ones become 0; weights (B, Q, K). Below are the three
+    ways to hide: valid_lens gives key < length, (B, 1, K); is_causal gives key ≤ query, (Q, K);
+    mask gives True or False for each pair, (B, Q, K). A key is visible where all of them are True.
+    This result, (B, Q, K), goes up to the two boxes that fill what is hidden.
+    """
+    d = Diagram("The mask acts on the scores, before the softmax", 10, 4.6)
+    scores = d.box("scores\n(B, Q, K)", 0.75, 3.5, 1.2, kind=TENSOR)
+    lowest = d.box("fill hidden with\nlowest number", 2.7, 3.5, 1.9)
+    softmax = d.box("softmax\nover keys", 5.0, 3.5, 1.5)
+    zero = d.box("fill hidden\nwith 0", 7.3, 3.5, 1.9)
+    weights = d.box("weights\n(B, Q, K)", 9.25, 3.5, 1.2, kind=TENSOR)
+    visible = d.box("visible where all say True", 5.0, 2.15, 6.5, 0.6)
+    length = d.box("valid_lens:\nkey < length", 2.7, 0.9, 1.9)
+    causal = d.box("is_causal:\nkey ≤ query", 5.0, 0.9, 1.9)
+    mask = d.box("mask:\nTrue or False", 7.3, 0.9, 1.9, kind=TENSOR)
+    for left, right in ((scores, lowest), (lowest, softmax), (softmax, zero), (zero, weights)):
+        d.arrow(left, right)
+    d.arrow(length, visible, "(B, 1, K)")
+    d.arrow(causal, visible, "(Q, K)")
+    d.arrow(mask, visible, "(B, Q, K)")
+    d.arrow(visible, lowest, "(B, Q, K)", x=2.7)
+    d.arrow(visible, zero, "(B, Q, K)", x=7.3)
+    return d
+
+
+def bahdanau_decoder() -> Diagram:
+    """One step of the decoder. The state before the step, (B, D), goes to the GRU, and as the
+    query (B, 1, D) to a learned additive score. The encoder states (B, K, D) are the keys there.
+    The scores (B, 1, K) go through a masked softmax. The weights (B, 1, K) are multiplied by the
+    encoder states again, now as values (B, K, D). This gives the context (B, D). The GRU takes the
+    context, the embedding of the previous word and the state, and makes the state after the step,
+    (B, D). From that state a linear layer makes the scores of words.
+    """
+    d = Diagram("The state before the step asks; the context goes into the state after it", 10, 5.3)
+    state = d.box("state $s_{t'-1}$\n(B, D)", 0.85, 3.35, 1.5, kind=TENSOR)
+    states = d.box("encoder\nstates\n(B, K, D)", 0.85, 1.65, 1.5, 1.4, kind=TENSOR)
+    additive = "additive score\n$w_v\\cdot\\tanh(W_q q + W_k k)$"
+    score = d.box(additive, 3.5, 1.95, 2.4, kind=LEARNED)
+    softmax = d.box("masked\nsoftmax", 6.05, 1.95, 1.0)
+    average = d.box("weights\n@ values", 8.0, 1.95, 1.1)
+    word = d.box("previous word", 3.5, 4.4, 1.6, 0.55, kind=TENSOR)
+    embedding = d.box("embedding", 6.05, 4.4, 1.4, 0.55, kind=LEARNED)
+    gru = d.box("GRU", 8.0, 3.35, 1.1, kind=LEARNED)
+    new = d.box("state $s_{t'}$\n(B, D)", 9.35, 3.35, 1.0, kind=TENSOR)
+    linear = d.box("linear", 9.35, 1.95, 1.0, kind=LEARNED)
+    words = d.box("scores\nof words", 9.35, 0.8, 1.0, kind=TENSOR)
+    line = ((state, gru), (gru, new), (new, linear), (linear, words), (word, embedding))
+    for start, end in (*line, (embedding, gru)):
+        d.arrow(start, end)
+    d.arrow(d.branch(3.5, 3.35), score, "query (B, 1, D)")
+    d.arrow(states, score, "keys", y=1.95)
+    d.arrow(score, softmax, "(B, 1, K)")
+    d.arrow(softmax, average, "(B, 1, K)")
+    d.arrow(states, average, "values (B, K, D)", y=1.2)
+    d.arrow(average, gru, "context $c_{t'}$\n(B, D)")
+    return d
+
+
+def multi_head() -> Diagram:
+    """Three rows that meet in one box. Queries (B, Q, D), keys (B, K, D) and values (B, K, D) are
+    each multiplied by a learned matrix, W_q, W_k and W_v, and split into heads, (B, H, Q, D/H),
+    (B, H, K, D/H) and (B, H, K, D/H). Each of the H heads attends by itself. What the heads found,
+    (B, H, Q, D/H), is merged, and multiplied by a fourth learned matrix, W_o. The output is
+    (B, Q, D).
+    """
+    d = Diagram("Each head attends in D/H dimensions; $W_o$ mixes what the heads found", 10, 4.2)
+    attend = d.box("attention\nin each\nof H\nheads", 4.95, 2.0, 1.1, 2.65, copies=3)
+    for name, n, y in (("queries", "Q", 2.95), ("keys", "K", 2.0), ("values", "K", 1.05)):
+        given = d.box(f"{name}\n(B, {n}, D)", 0.7, y, 1.1, kind=TENSOR)
+        project = d.box(f"$W_{name[0]}$", 1.8, y, 0.6, kind=LEARNED)
+        split = d.box("split", 2.7, y, 0.7)
+        d.arrow(given, project)
+        d.arrow(project, split)
+        d.arrow(split, attend, f"(B, H, {n}, D/H)")
+    merge = d.box("merge", 7.45, 2.0, 0.75)
+    mix = d.box("$W_o$", 8.3, 2.0, 0.6, kind=LEARNED)
+    output = d.box("output\n(B, Q, D)", 9.37, 2.0, 1.1, kind=TENSOR)
+    d.arrow(attend, merge, "(B, H, Q, D/H)")
+    d.arrow(merge, mix)
+    d.arrow(mix, output)
+    return d
+
+
+def rotary() -> Diagram:
+    """Queries, keys and values of all heads, (B, H, n, D/H) each. Positions (n,) times speed are
+    angles (n, D/2H), one for each token and pair of columns. The angles turn the pairs of columns
+    of the queries and of the keys; no shape changes. The turned queries and keys meet in scaled
+    scores and a softmax. The weights (B, H, n, n) are multiplied by the values, which no angle
+    reaches. The output is (B, H, n, D/H).
+    """
+    d = Diagram("Queries and keys are turned by their positions; values are not", 10, 5.0)
+    shape = "(B, H, n, D/H)"
+    queries = d.box(f"queries\n{shape}", 0.85, 3.85, 1.5, kind=TENSOR)
+    positions = d.box("positions\n(n,)", 0.85, 2.7, 1.5, kind=TENSOR)
+    keys = d.box(f"keys\n{shape}", 0.85, 1.55, 1.5, kind=TENSOR)
+    values = d.box(f"values\n{shape}", 0.85, 0.6, 1.5, kind=TENSOR)
+    turn_queries = d.box("turn pairs\nof columns", 2.65, 3.85, 1.4)
+    angles = d.box("position\n× speed", 2.65, 2.7, 1.4)
+    turn_keys = d.box("turn pairs\nof columns", 2.65, 1.55, 1.4)
+    score = d.box("scaled scores,\nsoftmax", 5.4, 3.85, 1.55)
+    average = d.box("weights\n@ values", 7.7, 3.85, 1.0)
+    output = d.box(f"output\n{shape}", 9.2, 3.85, 1.5, kind=TENSOR)
+    d.arrow(queries, turn_queries)
+    d.arrow(positions, angles)
+    d.arrow(keys, turn_keys)
+    d.arrow(angles, turn_queries, "angles (n, D/2H)")
+    d.arrow(angles, turn_keys, "angles (n, D/2H)")
+    d.arrow(turn_queries, score, shape)
+    d.arrow(turn_keys, score, shape)
+    d.arrow(score, average, "weights\n(B, H, n, n)")
+    d.arrow(values, average, shape)
+    d.arrow(average, output)
+    return d
+
+
+def encoder_block() -> Diagram:
+    """A straight line leads from X (B, n, D) through two boxes named 'add & norm' to the output
+    (B, n, D). Before the first box, three arrows lead from the line down to multi-head attention:
+    queries, keys and values. Its answer (B, n, D) goes up to the box, where it is added to what
+    the line brings, the residual. Before the second box, an arrow leads down to the FFN, which
+    works on each token, and its answer (B, n, D) goes up to the box.
+    """
+    d = Diagram("Each sublayer's answer is added to its input; the shape stays", 10, 3.7)
+    X = d.box("X\n(B, n, D)", 0.7, 2.6, 1.1, kind=TENSOR)
+    attention = d.box("multi-head\nattention", 2.65, 1.0, 2.3, kind=LEARNED)
+    norm1 = d.box("add &\nnorm", 4.7, 2.6, 1.0, kind=LEARNED)
+    ffn = d.box("FFN on\neach token", 6.15, 1.0, 1.4, kind=LEARNED)
+    norm2 = d.box("add &\nnorm", 7.6, 2.6, 1.0, kind=LEARNED)
+    output = d.box("output\n(B, n, D)", 9.3, 2.6, 1.1, kind=TENSOR)
+    d.arrow(X, norm1, "residual")
+    for x, name in ((1.75, "queries"), (2.65, "keys"), (3.55, "values")):
+        d.arrow(d.branch(x, 2.6), attention, name)
+    d.arrow(attention, norm1, "(B, n, D)")
+    d.arrow(norm1, norm2, "residual")
+    d.arrow(d.branch(6.15, 2.6), ffn)
+    d.arrow(ffn, norm2, "(B, n, D)")
+    d.arrow(norm2, output)
+    return d
+
+
+def decoder_block() -> Diagram:
+    """A straight line leads from X (B, Q, D) through three boxes named 'add & norm' to the output
+    (B, Q, D). Before each box a sublayer reads the line, and its answer (B, Q, D) goes up to the
+    box, where it is added to what the line brings, the residual. First, causal self-attention
+    takes q, k and v from the line. Second, cross-attention takes q from the line, but k and v from
+    the encoder output (B, K, D) below. Third, the FFN works on each token.
+    """
+    d = Diagram("In cross-attention the decoder asks and the encoder answers", 10, 4.7)
+    X = d.box("X\n(B, Q, D)", 0.6, 3.6, 1.05, kind=TENSOR)
+    causal = d.box("causal self-\nattention", 2.1, 2.1, 1.5, kind=LEARNED)
+    cross = d.box("cross-\nattention", 4.7, 2.1, 1.5, kind=LEARNED)
+    ffn = d.box("FFN on\neach token", 7.1, 2.1, 1.25, kind=LEARNED)
+    norm1, norm2, norm3 = (
+        d.box("add &\nnorm", x, 3.6, 0.8, kind=LEARNED) for x in (3.4, 6.0, 8.25)
+    )
+    output = d.box("output\n(B, Q, D)", 9.4, 3.6, 1.05, kind=TENSOR)
+    source = d.box("encoder output\n(B, K, D)", 4.7, 0.7, 1.7, kind=TENSOR)
+    for left, right in ((X, norm1), (norm1, norm2), (norm2, norm3)):
+        d.arrow(left, right, "residual")
+    d.arrow(norm3, output)
+    for x, name in ((1.6, "q"), (2.1, "k"), (2.6, "v")):
+        d.arrow(d.branch(x, 3.6), causal, name)
+    d.arrow(causal, norm1, "(B, Q, D)")
+    d.arrow(d.branch(4.7, 3.6), cross, "q")
+    d.arrow(source, cross, "k", x=4.35)
+    d.arrow(source, cross, "v", x=5.05)
+    d.arrow(cross, norm2, "(B, Q, D)")
+    d.arrow(d.branch(7.1, 3.6), ffn)
+    d.arrow(ffn, norm3, "(B, Q, D)")
+    return d
+
+
+def key_value_cache() -> Diagram:
+    """One step of decoding. The new token (B, 1, D) is multiplied by W_q, W_k and W_v and split
+    into heads, (B, H, 1, D/H) three times. Its key becomes the last of n + 1 keys and its value the
+    last of n + 1 values: two rows of squares of which one is dark, the new one. The query meets all
+    keys (B, H, n+1, D/H) in scaled scores and a softmax. The weights (B, H, 1, n+1) are multiplied
+    by all values (B, H, n+1, D/H). The output is (B, H, 1, D/H).
+    """
+    d = Diagram("Only the new token is projected; its query meets all keys", 10, 4.8)
+    one, many = "(B, H, 1, D/H)", "(B, H, n+1, D/H)"
+    token = d.box("new\ntoken\n(B, 1, D)", 0.6, 2.4, 0.98, 3.15, kind=TENSOR)
+    keys = d.box("n + 1 keys\n", 3.9, 2.4, 1.4, kind=TENSOR)
+    values = d.box("n + 1 values\n", 3.9, 1.2, 1.4, kind=TENSOR)
+    score = d.box("scaled scores,\nsoftmax", 5.32, 3.6, 1.55)
+    average = d.box("weights\n@ values", 7.88, 3.6, 1.0)
+    output = d.box(f"output\n{one}", 9.25, 3.6, 1.42, kind=TENSOR)
+    for name, end in (("q", score), ("k", keys), ("v", values)):
+        project = d.box(f"$W_{name}$,\nsplit", 1.6, end.middle[1], 0.65, kind=LEARNED)
+        d.arrow(token, project)
+        d.arrow(project, end, one)
+    d.cells(keys, 6)
+    d.cells(values, 6)
+    d.arrow(keys, score, many)
+    d.arrow(score, average, "weights\n(B, H, 1, n+1)")
+    d.arrow(values, average, many)
+    d.arrow(average, output)
+    return d
+
+
+PICTURES = {
+    "attention pooling": attention_pooling,
+    "scaled dot-product": scaled_dot_product,
+    "masked softmax": masked_softmax,
+    "Bahdanau decoder": bahdanau_decoder,
+    "multi-head": multi_head,
+    "rotary": rotary,
+    "encoder block": encoder_block,
+    "decoder block": decoder_block,
+    "key-value cache": key_value_cache,
+}

@@ -1,0 +1,391 @@
+// A recorded run in the browser: steps through its lines, needs no kernel. The source and the
+// values come from users: they only ever become text nodes.
+
+// JupyterLab takes the arrow keys for itself, except from elements that carry this attribute.
+const KEYS_ARE_MINE = { "data-lm-suppress-shortcuts": "true" };
+const STEPS = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
+const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const ODD = { inf: Infinity, "-inf": -Infinity, nan: NaN };
+const MOST_WITH_NUMBERS = 8; // rows and columns
+
+function add(parent, tag, attributes = {}, text = "") {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.textContent = text;
+  return parent.appendChild(made);
+}
+
+const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
+const product = (sizes) => sizes.reduce((a, b) => a * b, 1);
+const exact = (x) => (Number.isNaN(x) ? "NaN" : String(x).replace("Infinity", "inf"));
+
+const brief = (x) => String(Number(x.toPrecision(3)));
+
+// A number for a cell: short, and never 0 for what is not 0.
+function short(x) {
+  if (!Number.isFinite(x)) return exact(x);
+  if (Number.isInteger(x) && Math.abs(x) < 1e5) return String(x);
+  if (Math.abs(x) >= 0.005 && Math.abs(x) < 1e3) return x.toFixed(2);
+  return x.toExponential(0).replace("+", "");
+}
+
+// All steps, each with every name of its call: name -> the number of its value.
+function readRun(text) {
+  const run = JSON.parse(text);
+  const calls = new Map();
+  for (const step of run.steps) {
+    const known = { ...calls.get(step.n), ...step.c };
+    const names = step.names ? step.names.split(" ") : [];
+    step.state = Object.fromEntries(names.map((name) => [name, known[name]]));
+    calls.set(step.n, step.state);
+  }
+  return run;
+}
+
+// The numbers of a value, read when it is first drawn.
+function numbersOf(value) {
+  return (value.numbers ??= value.x.split(" ").map((text) => ODD[text] ?? Number(text)));
+}
+
+// What the axes are called: letters where they were given and fit, else sizes alone.
+function shapeWords(shape, letters = "") {
+  if (letters.length === shape.length) return shape.map((n, i) => `${letters[i]} ${n}`).join(", ");
+  return `(${shape.join(", ")}${shape.length === 1 ? "," : ""})`;
+}
+
+function place(index, sizes) {
+  return sizes.map((size, i) => Math.floor(index / product(sizes.slice(i + 1))) % size);
+}
+
+function render({ model, el }) {
+  const root = add(el, "div", { class: "d2l-watch" });
+  const chosen = new Map(); // name -> which of its matrices is shown
+  let run, parts, cards, listing;
+
+  const at = () => clamp(model.get("step"), 0, run.steps.length - 1);
+  const go = (step) => {
+    const next = clamp(step, 0, run.steps.length - 1);
+    if (next === at()) return;
+    model.set("step", next);
+    model.save_changes();
+  };
+
+  function build() {
+    run = readRun(model.get("run_text"));
+    parts = {};
+    cards = new Map();
+    listing = null;
+    root.replaceChildren();
+    add(root, "div", { class: "title" }, model.get("title"));
+    const row = add(root, "div", { class: "row" });
+    const button = (text, label, move) => {
+      const made = add(row, "button", { type: "button", "aria-label": label, ...KEYS_ARE_MINE }, text);
+      made.onclick = () => go(at() + move);
+      return made;
+    };
+    parts.back = button("◀", "one step back", -1);
+    parts.on = button("▶", "one step on", 1);
+    parts.slider = add(row, "input", {
+      ...KEYS_ARE_MINE, type: "range", min: 0, max: run.steps.length - 1, "aria-label": "step",
+    });
+    parts.slider.oninput = () => go(Number(parts.slider.value));
+    parts.where = add(row, "span", { class: "where" });
+    if (run.note) add(root, "div", { class: "partial" }, run.note);
+    const panes = add(root, "div", { class: "panes" });
+    parts.source = add(panes, "div", {
+      ...KEYS_ARE_MINE, class: "code", tabindex: 0, role: "region", "aria-label": "source",
+    });
+    const right = add(panes, "div", { class: "right" });
+    parts.error = add(right, "div", { class: "error", role: "alert" });
+    parts.readout = add(right, "div", { class: "readout" });
+    parts.names = add(right, "div", { class: "names" });
+    parts.said = add(root, "div", { class: "unseen", "aria-live": "polite" });
+    paint();
+  }
+
+  function showListing(step) {
+    if (listing !== step.f) {
+      listing = step.f;
+      parts.source.replaceChildren();
+      parts.lines = new Map();
+      for (const [number, text] of run.listings[listing][1]) {
+        const line = add(parts.source, "div", { class: "line" });
+        add(line, "span", { class: "number" }, number);
+        add(line, "code", {}, text || " ");
+        parts.lines.set(number, line);
+      }
+    }
+    for (const [number, line] of parts.lines) {
+      line.classList.toggle("now", number === step.l);
+      line.toggleAttribute("aria-current", number === step.l);
+    }
+    const [line, pane] = [parts.lines.get(step.l), parts.source];
+    if (!line) return;
+    // Only the pane moves, never the page.
+    const above = line.offsetTop - pane.offsetTop - pane.clientHeight / 2;
+    if (pane.scrollHeight > pane.clientHeight) pane.scrollTop = above;
+  }
+
+  function paint() {
+    const number = at();
+    const step = run.steps[number];
+    parts.slider.value = number;
+    parts.back.disabled = number === 0;
+    parts.on.disabled = number === run.steps.length - 1;
+    const [name] = run.listings[step.f];
+    const inside = step.d || run.listings.length > 1 ? ` of ${name}` : "";
+    const depth = step.d ? `, ${step.d} ${step.d === 1 ? "call" : "calls"} deep` : "";
+    const where = `step ${number + 1} of ${run.steps.length}, line ${step.l}${inside}${depth}`;
+    parts.where.textContent = where;
+    parts.slider.setAttribute("aria-valuetext", where);
+    parts.error.textContent = step.e ?? "";
+    parts.readout.textContent = "";
+    showListing(step);
+    const names = Object.keys(step.state).reverse(); // the newest first
+    for (const [key, card] of cards) {
+      if (names.includes(key)) continue;
+      card.box.remove();
+      cards.delete(key);
+    }
+    let before = null;
+    for (const key of names) {
+      if (!cards.has(key)) cards.set(key, makeCard(key));
+      const card = cards.get(key);
+      const expected = before ? before.nextSibling : parts.names.firstChild;
+      if (card.box !== expected) parts.names.insertBefore(card.box, expected);
+      before = card.box;
+      card.mark.textContent = step.i?.includes(key) ? "changed in place" : "new";
+      fill(card, step.state[key], key in step.c);
+    }
+    const changed = Object.keys(step.c).filter((key) => key in step.state);
+    const first = changed.length && cards.get(changed[changed.length - 1]).box;
+    if (first) keepInSight(first, parts.names);
+    parts.said.textContent = `${where}. ${changed.length ? "Changed: " + changed.join(", ") : ""}`;
+  }
+
+  function keepInSight(box, pane) {
+    const top = box.offsetTop - pane.offsetTop;
+    const seen = top >= pane.scrollTop && top + box.offsetHeight <= pane.scrollTop + pane.clientHeight;
+    if (!seen) pane.scrollTop = top;
+  }
+
+  function makeCard(name) {
+    const box = add(parts.names, "div", { class: "held" });
+    const head = add(box, "div", { class: "head" });
+    add(head, "b", {}, name);
+    const card = { name, box, shape: add(head, "span", { class: "shape" }) };
+    card.mark = add(head, "span", { class: "change" });
+    card.body = add(box, "div");
+    return card;
+  }
+
+  function fill(card, index, changed) {
+    card.box.classList.toggle("changed", changed);
+    if (card.index === index) return;
+    card.index = index;
+    card.focus = null;
+    card.canvas = null;
+    card.body.replaceChildren();
+    const value = (card.value = run.values[index]);
+    card.shape.textContent = "";
+    if ("t" in value) return void add(card.body, "code", {}, value.t);
+    const letters = run.axes[card.name];
+    card.letters = letters?.length === value.s.length ? letters : "";
+    const kind = value.d === "float32" ? "" : ` ${value.d}`;
+    card.shape.textContent = shapeWords(value.s, letters) + kind;
+    const [most, R, C] = value.m;
+    if (!most) return void add(card.body, "div", { class: "faint" }, "too much to be kept here");
+    const leading = value.s.slice(0, -2);
+    if (product(leading) > 1) addSelector(card, leading, most);
+    card.canvas = add(card.body, "canvas", {
+      ...KEYS_ARE_MINE, tabindex: 0, role: "img",
+      "aria-label": `${card.name}, ${card.shape.textContent}. The arrow keys move between numbers.`,
+    });
+    card.canvas.onpointermove = card.canvas.onpointerdown = (event) => look(card, under(card, event));
+    card.canvas.onpointerleave = card.canvas.onblur = () => look(card, null);
+    card.canvas.onfocus = () => look(card, card.focus ?? [0, 0]);
+    card.canvas.onkeydown = (event) => moveFocus(card, event);
+    card.words = add(card.body, "div", { class: "faint" });
+    const of = (part, all, what) => (part < all ? `${part} of ${all} ${what}` : "");
+    const rows = value.s.length > 1 ? value.s.at(-2) : 1;
+    card.part = [
+      of(most, product(leading), "matrices"), of(R, rows, "rows"), of(C, value.s.at(-1), "columns"),
+    ].filter(Boolean).join(", ");
+    draw(card);
+  }
+
+  // Two buttons and not a list: a click on a slide gives the focus back, which would close a list.
+  function addSelector(card, leading, most) {
+    const row = add(card.body, "div", { class: "row" });
+    const show = (matrix) => {
+      chosen.set(card.name, (card.matrix = clamp(matrix, 0, most - 1)));
+      [back.disabled, on.disabled] = [card.matrix === 0, card.matrix === most - 1];
+      const where = place(card.matrix, leading);
+      const letters = where.map((index, axis) => `${card.letters[axis]} ${index}`);
+      text.textContent = card.letters ? letters.join(", ") : `[${where.join(", ")}]`;
+      if (card.canvas) draw(card);
+    };
+    const button = (sign, what, move) => {
+      const made = add(row, "button", {
+        type: "button", "aria-label": `${what} matrix of ${card.name}`, ...KEYS_ARE_MINE,
+      }, sign);
+      made.onclick = () => show(card.matrix + move);
+      return made;
+    };
+    const back = button("‹", "previous", -1);
+    const text = add(row, "span", { class: "matrix" });
+    const on = button("›", "next", 1);
+    show(chosen.get(card.name) ?? 0);
+  }
+
+  const matrixOf = ({ value, matrix }) => {
+    const [, R, C] = value.m;
+    const start = value.s.length > 2 ? (matrix ?? 0) * R * C : 0;
+    return numbersOf(value).slice(start, start + R * C);
+  };
+
+  function draw(card) {
+    const { canvas, value, name } = card;
+    const [, R, C] = value.m;
+    const matrix = matrixOf(card);
+    const mask = value.d === "bool";
+    const [low, high] = mask ? [0, 1] : (run.scales[name] ?? [0, 1]);
+    const ramp = mask ? ["#000000", "#ffffff"] : model.get("ramp").split(" ");
+    const style = getComputedStyle(root);
+    const colour = (key) => style.getPropertyValue(key);
+    const context = canvas.getContext("2d");
+    const font = `11px ${style.fontFamily}`;
+    context.font = font;
+    const written = !mask && R <= MOST_WITH_NUMBERS && C <= MOST_WITH_NUMBERS;
+    const texts = written ? matrix.map(short) : [];
+    const widest = Math.max(0, ...texts.map((text) => context.measureText(text).width));
+    const width = written ? Math.max(24, Math.ceil(widest) + 8) : mask && C <= 8 ? 18 : 10;
+    const height = written ? 20 : mask && R <= 8 ? 18 : 10;
+    Object.assign(card, { width, height });
+    const dots = window.devicePixelRatio || 1;
+    [canvas.width, canvas.height] = [(C * width + 2) * dots, (R * height + 2) * dots];
+    [canvas.style.width, canvas.style.height] = [`${C * width + 2}px`, `${R * height + 2}px`];
+    context.setTransform(dots, 0, 0, dots, dots, dots);
+    context.font = font;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    matrix.forEach((number, i) => {
+      const [x, y] = [(i % C) * width, Math.floor(i / C) * height];
+      const level = clamp((number - low) / (high - low || 1), 0, 1);
+      const finite = Number.isFinite(number);
+      context.fillStyle = finite ? ramp[Math.round(level * (ramp.length - 1))] : colour("--ground");
+      context.fillRect(x, y, width, height);
+      if (!finite) hatch(context, x, y, width, height, colour("--faint"), Number.isNaN(number));
+      context.strokeStyle = colour("--rule");
+      context.lineWidth = 0.5;
+      if (height > 10) context.strokeRect(x, y, width, height);
+      if (!written) return;
+      context.fillStyle = !finite ? colour("--ink") : level > 0.55 ? "white" : "black";
+      if (!finite) label(context, texts[i], x + width / 2, y + height / 2, colour);
+      else context.fillText(texts[i], x + width / 2, y + height / 2);
+    });
+    [context.strokeStyle, context.lineWidth] = [colour("--faint"), 1];
+    context.strokeRect(0, 0, C * width, R * height);
+    if (card.focus) {
+      const [row, column] = card.focus;
+      for (const [style, line] of [["black", 4], ["white", 2]]) {
+        [context.strokeStyle, context.lineWidth] = [style, line];
+        context.strokeRect(column * width, row * height, width, height);
+      }
+    }
+    const count = (what, test) => {
+      const found = matrix.filter(test).length;
+      return found ? `hatched: ${found} × ${what}` : "";
+    };
+    const axes = card.letters.length > 1 ? `rows ${card.letters.at(-2)}, columns ${card.letters.at(-1)}` : "";
+    card.words.textContent = [
+      axes,
+      mask ? "white True, black False" : `colours from ${brief(low)} to ${brief(high)}`,
+      count("-inf", (x) => x === -Infinity), count("inf", (x) => x === Infinity),
+      count("NaN", Number.isNaN), card.part && `shown: ${card.part}`,
+    ].filter(Boolean).join("; ");
+  }
+
+  function label(context, text, x, y, colour) {
+    const half = context.measureText(text).width / 2 + 1;
+    context.fillStyle = colour("--ground");
+    context.fillRect(x - half, y - 7, 2 * half, 14);
+    context.fillStyle = colour("--ink");
+    context.fillText(text, x, y);
+  }
+
+  function hatch(context, x, y, width, height, style, crossed) {
+    context.save();
+    context.beginPath();
+    context.rect(x, y, width, height);
+    context.clip();
+    context.beginPath();
+    for (let i = -height; i < width; i += 5) {
+      context.moveTo(x + i, y + height);
+      context.lineTo(x + i + height, y);
+      if (!crossed) continue;
+      context.moveTo(x + i, y);
+      context.lineTo(x + i + height, y + height);
+    }
+    context.strokeStyle = style;
+    context.lineWidth = 1;
+    context.stroke();
+    context.restore();
+  }
+
+  function under(card, event) {
+    const box = card.canvas.getBoundingClientRect();
+    const scale = card.canvas.offsetWidth / box.width; // slides are scaled
+    const [, R, C] = card.value.m;
+    const row = Math.floor(((event.clientY - box.top) * scale - 1) / card.height);
+    const column = Math.floor(((event.clientX - box.left) * scale - 1) / card.width);
+    return [clamp(row, 0, R - 1), clamp(column, 0, C - 1)];
+  }
+
+  function moveFocus(card, event) {
+    const move = ARROWS[event.key];
+    if (!move) return;
+    event.preventDefault(); // else the page scrolls too
+    event.stopPropagation(); // else the run steps on
+    const [, R, C] = card.value.m;
+    const [row, column] = card.focus ?? [0, 0];
+    look(card, [clamp(row + move[0], 0, R - 1), clamp(column + move[1], 0, C - 1)]);
+  }
+
+  function look(card, cell) {
+    if (!card.canvas) return;
+    card.focus = cell;
+    draw(card);
+    parts.readout.textContent = "";
+    if (!cell) return;
+    const { s } = card.value;
+    const leading = place(card.matrix ?? 0, s.slice(0, -2));
+    const index = s.length > 1 ? [...leading, ...cell] : [cell[1]];
+    const number = matrixOf(card)[cell[0] * card.value.m[2] + cell[1]];
+    const truth = number ? "True" : "False";
+    const text = card.value.d === "bool" ? truth : exact(number);
+    parts.readout.textContent = `${card.name}[${index.join(", ")}] = ${text}`;
+  }
+
+  root.onkeydown = (event) => {
+    if (!(event.key in STEPS) || event.target.tagName === "INPUT") return;
+    event.preventDefault();
+    go(at() + STEPS[event.key]);
+  };
+  const redraw = () => [...cards.values()].forEach((card) => card.canvas && draw(card));
+  const themes = new MutationObserver(redraw);
+  themes.observe(document.body, { attributes: true });
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  dark.addEventListener("change", redraw);
+  const handlers = { "change:step": paint, "change:run_text": build };
+  for (const [event, handler] of Object.entries(handlers)) model.on(event, handler);
+  build();
+
+  return () => {
+    themes.disconnect();
+    dark.removeEventListener("change", redraw);
+    for (const [event, handler] of Object.entries(handlers)) model.off?.(event, handler);
+  };
+}
+
+export default { render };

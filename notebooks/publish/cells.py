@@ -1,0 +1,27 @@
+"""What the kinds of cells are called in a chapter's text, and how they are told apart."""
+
+from nbformat import NotebookNode
+
+FIGURE = "*Figure:"
+FOR_THE_LECTURER = "**For the lecturer.**"
+NOTES = "notes"
+FOLDED = "hide-input"
+
+
+def slide_type(cell: NotebookNode) -> str:
+    return (cell.metadata.get("slideshow") or {}).get("slide_type", "-")
+
+
+def is_note(cell: NotebookNode) -> bool:
+    """Whether the cell is for the lecturer's eyes only."""
+    return slide_type(cell) == NOTES
+
+
+def is_description(cell: NotebookNode) -> bool:
+    """Whether the cell puts the picture above it into words, for those who cannot see it."""
+    return cell.cell_type == "markdown" and cell.source.startswith(FIGURE)
+
+
+def is_folded(cell: NotebookNode) -> bool:
+    """Whether the cell's code is shown only on request: it draws, checks or imports."""
+    return FOLDED in cell.metadata.get("tags", [])

@@ -1,0 +1,40 @@
+"""A chapter's `build` cells, run alone: what a student can retype."""
+
+import ast
+import math
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from notebooks.publish.page import TEXTS, read_text
+
+MOST_LINES = 120
+ALLOWED = {"math", "torch"}
+
+
+def build_cells(number: str) -> list[str]:
+    """The code of the chapter's cells with the tag `build`, in order."""
+    text: Path = next(TEXTS.glob(f"{number}_*.py"))
+    cells = read_text(text).cells
+    return [cell.source for cell in cells if "build" in cell.metadata.get("tags", [])]
+
+
+def built(number: str) -> dict:
+    """The names that the chapter's build cells define, with nothing but torch and math beside."""
+    names = {"torch": torch, "nn": nn, "F": F, "math": math}
+    for source in build_cells(number):
+        exec(compile(source, f"<build cell of chapter {number}>", "exec"), names)
+    return names
+
+
+def imported_by(source: str) -> set[str]:
+    """The packages that the code imports."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").split(".")[0])
+    return found

@@ -1,0 +1,17 @@
+"""Build cells are plain and short; test_built_NN.py compares what they make with the package."""
+
+import pytest
+from builds import ALLOWED, MOST_LINES, build_cells, imported_by
+
+from notebooks.publish.minutes import lines_of
+
+WITH_BUILDS = ["01", "02", "03", "04", "05", "06", "07", "08", "10"]
+
+
+@pytest.mark.parametrize("number", WITH_BUILDS)
+def test_build_cells_are_plain_and_short(number):
+    cells = build_cells(number)
+    assert cells, "the chapter builds its mechanism on the page"
+    assert sum(map(lines_of, cells)) <= MOST_LINES
+    assert set().union(*map(imported_by, cells)) <= ALLOWED
+    assert not [source for source in cells if "assert " in source], "checks have cells of their own"
