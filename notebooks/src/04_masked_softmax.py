@@ -200,7 +200,7 @@ batch = torch.stack(
 )  # (B, n, D)
 
 # %% slideshow={"slide_type": "-"}
-scores = batch @ batch.mT / math.sqrt(8)  # (B, n, n)
+scores = batch @ batch.mT / math.sqrt(8)  # (B, n, n); .mT exchanges the last two axes
 unmasked_weights = scores.softmax(dim=-1)
 masked_weights = scores.masked_fill(~is_word, -math.inf).softmax(dim=-1)
 share = unmasked_weights[2, 0, 2:].sum()
@@ -400,9 +400,10 @@ def plain_masked_softmax(X, valid_lens):
 print(plain_softmax_where(torch.zeros(4, 4), left_padded))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The first fill takes hidden keys out of the sum. The second changes only rows in which every key
-# is hidden: it puts zeros there. The first fill uses the lowest *finite* number of the scores' own
-# type. With $-\infty$ the result would be the same, but on the way there would be a NaN.
+# The first fill takes hidden keys out of the sum. The second is for rows in which every key is
+# hidden: it puts zeros there. The first fill is the lowest *finite* number of the scores' own type
+# (`torch.finfo`), so that no NaN arises on the way. With $-\infty$ and the second fill the result
+# would be the same, but tools that stop at the first NaN would stop here.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The package has the same function under D2L's name, `masked_softmax`. On random scores the two
@@ -448,8 +449,8 @@ plt.show()
 # padding columns. Right: weight only in the upper left square.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With only the rows hidden, 'Hello' still gives 23% of its attention to the padding: that is a bug.
-# Hiding rows *as well* changes nothing for the words.
+# With only the rows hidden, 'Hello' still gives 23% of its attention to the padding (0.11 twice,
+# rounded in the picture): that is a bug. Hiding rows *as well* changes nothing for the words.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # So the usual choice is to hide columns, to let the padding's queries answer, and to **leave those
@@ -482,7 +483,7 @@ def plain_attention(queries, keys, values, valid_lens):
 
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The strongest dye is NaN, because every sum with NaN in it is NaN.
+# There is a stronger dye: NaN, 'not a number', which may sit in memory that was never filled.
 #
 # **Predict.** 'Hello' has the weights $\tfrac23, \tfrac13, 0$. The values are 6, 0 and NaN: the dye
 # is in the padding, whose weight is 0. What is the answer?
@@ -492,9 +493,9 @@ hello_weights = torch.tensor([2 / 3, 1 / 3, 0.0])
 print("answer", hello_weights @ torch.tensor([6.0, 0.0, math.nan]))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A weight of 0 is not enough, because $0 \cdot \text{NaN} = \text{NaN}$. NaN can get into padding
-# from memory that was never filled, or from an empty row in the layer before. The remedy is to put
-# zeros into the padding before anything is multiplied:
+# A weight of 0 is not enough, because $0 \cdot \text{NaN} = \text{NaN}$, and every sum with a NaN
+# in it is NaN. NaN can get into padding from memory that was never filled, or from an empty row in
+# the layer before. The remedy is to put zeros into the padding before anything is multiplied:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -566,10 +567,10 @@ for name, attend in suspects.items():
 # get the weight $1/\ell$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The suspect with `-1e6` is found only because one sentence is empty. And with NaN, the test finds
-# that `plain_attention` multiplies the padding by 0. PyTorch's own attention function does that,
-# too (pytorch #101967). The package puts zeros into the padding first, as `plain_safe_attention`
-# does.
+# With the dye 7, the suspect with `-1e6` is found only because one sentence is empty. With NaN,
+# the test finds that `plain_attention` multiplies the padding by 0. PyTorch's own attention
+# function does that, too (pytorch #101967). The package puts zeros into the padding first, as
+# `plain_safe_attention` does.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -740,6 +741,10 @@ explore(
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive view of three heat maps, one for each sentence, with a slider for each
 # length and a box for the causal mask. Hidden cells are hatched and have no dots.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# At length 0 'hello' has no dots left. Under the causal mask only the step of 'dive' from 4 to 3
+# removes exactly one dot, because only the last row sees the last column.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**

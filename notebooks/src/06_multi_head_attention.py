@@ -153,7 +153,8 @@ for head in (0, 1):
 #
 # $$\text{output} = W_o \begin{bmatrix} h_1 \\ \vdots \\ h_H \end{bmatrix}$$
 #
-# If the layer has $D$ numbers for a token, each head gets $D / H$ of them. Heads are **thin**.
+# Each head makes $D / H$ new numbers from *all* numbers of a token. The layer has $D$ of them in
+# all, so its heads are **thin**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -394,7 +395,8 @@ for lens in (None, torch.tensor([5, 0])):
     torch.testing.assert_close(plain(*inputs, lens), package(*inputs, lens))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# All three agree, and also for a second sentence of length 0. What does the package add?
+# All three agree, and for a second sentence of length 0 the class and the package do, too. What
+# does the package add?
 #
 # - It **checks** shapes, and that $H$ divides $D$, so that a mistake stops with a message.
 # - It sets **padding** to 0 first, because padding may hold NaN, and 0 times NaN is NaN.
@@ -435,7 +437,8 @@ for num_heads in (1, 8):
 # | weights, each an exponential | $n^2$ | $H n^2$ |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Only the softmax has more to do, and the counter leaves it out. The price of many heads is that
+# Softmax, scaling and mask have $H$ times as many weights to go through, and the counter leaves
+# them out. The price of many heads is that
 # each compares a query and a key by $D / H$ numbers only (*Going further*).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -548,7 +551,8 @@ for (_, num_heads), speller in spellers.items():
 print("checked: two heads are right in 3 of 3 starts, one head names about one of two letters")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# One head gets the average of two letters and cannot say which is which.
+# With one head the readout gets the average of two letters. A linear readout
+# cannot tell here which is which.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # It names about one of the two. In starts 0 and 2 this is nearly always the letter opposite, and in
@@ -668,8 +672,8 @@ class NoTransposeBack(PlainMultiHeadAttention):
 
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# **Predict.** We train it in the game for 500 steps. Which of the two jobs does it learn: both, one
-# of them, or neither?
+# **Predict.** We train it in the game for 500 steps, longer than the right layer above. Which of
+# the two jobs does it learn: both, one of them, or neither?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
 for seed in range(3):
@@ -896,7 +900,8 @@ for num_heads in (2, 4):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In the two starts that fail, neither head gives weight to the pepper: both look for salt, and
 # 1,000 steps do not change that. With four heads, each half as wide, none of the ten starts fails.
-# More heads are more chances that two of them begin differently enough.
+# A likely reason is that with four heads it is more probable that two of them begin differently
+# enough. We did not test it.
 #
 # One extreme case can be proved. If two heads begin with equal matrices and $W_o$ has equal columns
 # for both, they get equal gradients and stay equal for ever. (Dropout would part them.)
@@ -984,7 +989,8 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # B gets nothing that B asked for. It gets what head 1 found for C and for D. So C and D can learn
-# to ask *on behalf of B*. This works only as long as all words have the same length.
+# to ask *on behalf of B*. It can only work where all words have the same length, because the head
+# has to know which row of memory it writes to.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1073,9 +1079,9 @@ for head in range(8):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In this run no head does a whole job: without the most important one, 70% of its job are still
-# right. Most heads can be removed one at a time at no loss. In large models, too, many trained
-# heads can be removed one at a time at little loss (Michel et al., 2019), and those that matter
-# often have a job that can be named, such as looking at a neighbour (Voita et al., 2019).
+# right. Four of the eight can be removed one at a time at no loss. In large models, too, many
+# trained heads can be removed one at a time at little loss (Michel et al., 2019), and those that
+# matter often have a job that can be named, such as looking at a neighbour (Voita et al., 2019).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### How fine can a thin head look?

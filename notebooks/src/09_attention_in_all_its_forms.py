@@ -7,11 +7,14 @@
 # - find for each a case in which it gives what plain attention gives;
 # - measure time against length, and break each form where it is weak.
 #
-# About 120 minutes, and 92 for the exercises; a good place to stop is after *Links in a grid*.
-# Builds on chapters 4 to 8. The book (D2L): it ends at section 11.7, with plain attention; this
-# chapter goes on from there.
+# Core path: 90 minutes. Exercises: 92. A good place to stop is after *Links in a grid*.
+#
+# Builds on chapters 4 to 8. The book is *Dive into Deep Learning* (D2L): its chapter 11 keeps to
+# plain attention, also for pictures (section 11.8) and for pretraining (11.9). This chapter goes on
+# from there.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Imports and settings
 import itertools
 import math
 import textwrap
@@ -84,6 +87,7 @@ def seconds(run, repeats=3):
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Counts the weights of the book and their bytes, and measures the time
 words, short = 100_000, 4096
 q, k, v = torch.randn(3, 1, 1, short, 64)
 head = seconds(lambda: dot_product_attention(q, k, v)) * (words / short) ** 2
@@ -153,6 +157,7 @@ assert words**2 == 10**10 and 4 * words**2 == 40e9 and head > 2
 # difference. From here on ask before every picture: who sees whom, and how many links is that?
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws who sees whom in self-, causal and cross-attention
 grids = {
     "self": torch.ones(12, 12, dtype=torch.bool),
     "causal": causal_mask(12),
@@ -177,14 +182,15 @@ assert [int(grid.sum()) for grid in grids.values()] == [12**2, 12 * 13 // 2, 5 *
 # $n^2$, $n(n+1)/2$ and $n \cdot m$. Let the 12 words ask themselves, and cross-attention *is*
 # self-attention: one function, told apart only by who supplies what.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that words give the same answers when other words ask, too
 torch.manual_seed(0)
 layer, X, Y = MultiHeadAttention(8, 2, 0.0), torch.randn(2, 12, 8), torch.randn(2, 5, 8)
 cross, weights = layer(Y, X, X, need_weights=True)
 check_shape(cross, (2, 5, 8))  # one answer for each that asks
 check_shape(weights, (2, 2, 5, 12))  # sentence, head, query, key
 torch.testing.assert_close(layer(X[:, :5], X, X), layer(X, X, X)[:, :5])
-print("5 of the 12 words ask alone: the same 5 answers as when all ask")
+print("checked: 5 of the 12 words ask by themselves, and get the same answers as when all ask")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Fewer keys and values to keep
@@ -198,6 +204,7 @@ print("5 of the 12 words ask alone: the same 5 answers as when all ask")
 # 4,096 words, 2 GiB. For each further word all of it is read once: 2 GiB for one word.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Computes the cache of Llama 2 7B: a word, 4,096 words, the book
 a_word = cache_bytes(num_layers=32, num_kv_heads=32, head_size=128, num_tokens=1)
 book = cache_bytes(num_layers=32, num_kv_heads=32, head_size=128, num_tokens=words)
 print(f"a word {a_word / 2**20} MiB, 4,096 words {4096 * a_word / 2**30} GiB, ", end="")
@@ -242,6 +249,7 @@ def who_reads_whom(layer):
 
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws which head of queries reads which head of keys and values
 figure, axes = plt.subplots(1, 3, figsize=(9.5, 4.4), sharey=True)
 for ax, groups in zip(axes, (8, 2, 1), strict=True):
     reads = who_reads_whom(GroupedQueryAttention(32, 8, groups, 0.0))
@@ -265,6 +273,7 @@ plt.show()
 # outputs. With any $G$ it is multi-head attention whose $W_k$ and $W_v$ repeat themselves.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Checks grouped-query attention against multi-head attention with repeated keys
 torch.manual_seed(0)
 X = torch.randn(2, 7, 32)
 for groups in (8, 4, 2, 1):
@@ -279,7 +288,7 @@ for groups in (8, 4, 2, 1):
     for is_causal in (False, True):
         expected = full(X, X, X, is_causal=is_causal)
         torch.testing.assert_close(grouped(X, X, X, is_causal=is_causal), expected)
-    print(f"G = {groups}: equal to multi-head attention with each head's keys {8 // groups} times")
+print("checked: with 8, 4, 2 or 1 groups the outputs equal those of 8 heads with repeated keys")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What published models keep
@@ -287,6 +296,7 @@ for groups in (8, 4, 2, 1):
 # **Predict.** Llama 2 70B is ten times as large as Llama 2 7B. Which has the larger cache?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Prints the caches of published models
 print(f"{'':13}layers  heads    G  size   KiB a word   4,096 words    the book")
 for model in PUBLISHED:
     shape = f"{model.num_layers:6}{model.num_heads:7}{model.num_kv_heads:5}{model.head_size:6}"
@@ -318,6 +328,7 @@ assert at_4096["Falcon 40B"] == 480 / 1024
 # **Predict.** Then is $G = 1$ faster at all?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Measures how long one more word takes, for each number of groups
 took, size, word = {}, 64, torch.randn(1, 1, 16 * 64)
 for groups in (16, 8, 4, 1):
     layer, cache = GroupedQueryAttention(16 * size, 16, groups, 0.0), KeyValueCache()
@@ -343,8 +354,8 @@ assert took[1] < took[16] / 2
 #
 # **Good for** writing long texts, and many of them at once. **Bad for** quality where one head of
 # keys must serve all: heads that share keys can look for fewer different things. Ainslie et al.
-# report that multi-query can lose quality and be unstable to train, and that eight groups come
-# close to multi-head in quality and to multi-query in speed.
+# report that multi-query can lose quality and be unstable to train, and that eight groups, after 5%
+# more training, come close to multi-head in quality and to multi-query in speed.
 #
 # **And it does not touch the first bill.** Reading the book still costs $n^2$ links a head.
 
@@ -363,6 +374,7 @@ assert took[1] < took[16] / 2
 # **By hand.** Six words, $w = 1$: how many links, instead of 36? And for $n$ words?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Prints the mask of six words, and counts the links of longer texts
 print(sliding_window_mask(6, window=1).int())
 for n, w in ((6, 1), (64, 4), (1000, 128)):
     links = sliding_window_mask(n, window=w).sum().item()
@@ -380,6 +392,7 @@ for n, w in ((6, 1), (64, 4), (1000, 128)):
 # that save at 4,096 words with $w = 128$?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Measures plain attention, the same with the window as a mask, and the window's own layer
 q, k, v = torch.randn(3, 1, 1, 4096, 64)
 mask = sliding_window_mask(4096, window=128)
 window_attention = SlidingWindowAttention(window=128, dropout=0.0)
@@ -395,10 +408,11 @@ torch.testing.assert_close(window_attention(q, k, v), expected)
 assert took["window"] < took["plain"] < took["plain, masked"]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# None; it costs more. A mask hides a score that was computed all the same.
-# `SlidingWindowAttention` gives equal numbers and never computes what lies outside: blocks of
-# queries against the blocks of keys beside them. (In the Longformer paper $w$ counts both sides
-# together.)
+# None; it costs more. The fused kernel computes the hidden scores all the same, and it also has to
+# read the mask. `SlidingWindowAttention` gives equal numbers and never computes what lies outside:
+# blocks of queries against the blocks of keys beside them. (In the Longformer paper $w$ counts both
+# sides together. A kernel that is told which blocks are empty can skip them, too: PyTorch's
+# `flex_attention`, compiled and with a block mask, does.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -408,7 +422,8 @@ assert took["window"] < took["plain"] < took["plain, masked"]
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The blocks: `neighbour_blocks` names, for each block of queries, the blocks of keys beside it, and
-# `block_attention` gathers these and runs the fused kernel over all blocks at once.
+# `block_attention` gathers these and runs the fused kernel over all blocks at once. (Windows are
+# older than Longformer: Parmar et al., 2018, and Child et al., 2019, had similar ones.)
 
 # %% slideshow={"slide_type": "skip"}
 show_source(attend_in_window)
@@ -417,7 +432,8 @@ show_source(attend_in_window)
 # **Special case.** A window as long as the text and without gaps hides nothing: plain attention,
 # causal or not. (With gaps it stays a chessboard.)
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks three sparse forms that hide nothing against plain attention
 torch.manual_seed(0)
 q, k, v = torch.randn(3, 2, 4, 37, 16)
 for is_causal in (False, True):
@@ -430,7 +446,7 @@ for is_causal in (False, True):
         torch.testing.assert_close(layer(q, k, v, is_causal=is_causal), expected)
 chessboard = sliding_window_mask(6, window=6, dilation=2)
 assert torch.equal(chessboard, torch.arange(6)[:, None] % 2 == torch.arange(6) % 2)
-print("window >= n, all tokens global, one block as long as the text: plain attention")
+print("checked: window >= n, all tokens global, one block as long as the text: plain attention")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How far does news travel?
@@ -462,6 +478,7 @@ def layers_until_all_hear_all(pattern):
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws who has heard of whom after 1, 2, 4 and 16 layers
 window = sliding_window_mask(64, window=4)
 figure, axes = plt.subplots(1, 4, figsize=(10.5, 3.6), sharey=True)
 for ax, layers in zip(axes, (1, 2, 4, 16), strict=True):
@@ -477,9 +494,11 @@ assert layers_until_all_hear_all(window) == math.ceil(63 / 4) == 16
 # two a band twice as wide, after four a broad band, after sixteen the full square.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# These grids multiply masks. Do real layers carry news as far? The gradient says.
+# These grids multiply masks. In real layers the gradient says whether an input can move an output.
+# It is not zero exactly where the grids say so. How large it is, this test does not ask.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks with the gradient which tokens can move which in stacks of real layers
 torch.manual_seed(0)
 
 
@@ -498,7 +517,7 @@ for layers in (1, 2, 4):
         torch.randn(1, 64, 4, dtype=torch.float64),
     )
     assert torch.equal((slopes != 0).any(dim=-1)[:, 0], heard(window, layers))
-print("1, 2 and 4 layers: the gradient reaches exactly as far as the masks say")
+print("checked: after 1, 2 and 4 layers the gradient is zero exactly where the grids are empty")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # 16 layers for 64 tokens; for the book 25,000. Three ways to be faster at nearly the same cost:
@@ -519,6 +538,7 @@ print("1, 2 and 4 layers: the gradient reaches exactly as far as the masks say")
 # a real one: a stack of equal dilated layers is as many separate texts as the dilation.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the links of four forms, and counts the layers until all hear all
 X = torch.randn(1, 64, 8)
 forms = {
     "window": SlidingWindowAttention(4, 0.0),
@@ -552,14 +572,16 @@ assert hops == {"window": 16, "dilated": None, "Longformer": 2, "BigBird": 2}
 # that third of the text. Longformer gives it to some heads only, in layers where others look at all
 # neighbours.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that equal dilated layers never connect all tokens, and what helps
 index = torch.arange(64)
 forever = heard(patterns["dilated"], 64)
 assert torch.equal(forever, (index[:, None] - index) % 3 == 0)
 assert patterns["dilated"][5].nonzero().flatten().tolist() == [2, 5, 8, 11, 14, 17]
 mixed = patterns["dilated"] | patterns["window"]  # two heads, one of each
-print("dilated alone: never; beside a head with a window:", layers_until_all_hear_all(mixed))
-assert layers_until_all_hear_all(mixed) == math.ceil(63 / 12)
+layers = layers_until_all_hear_all(mixed)
+print(f"checked: dilated layers never do it; beside a head with a window they need {layers} layers")
+assert layers == math.ceil(63 / 12)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What do random links add?
@@ -568,6 +590,7 @@ assert layers_until_all_hear_all(mixed) == math.ceil(63 / 12)
 # length:
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Counts the layers until all hear all, with and without random links
 links = {"block_size": 4, "window": 1, "num_global": 0, "seed": 0}
 print(f"{'tokens':22}", *(f"{n:5}" for n in (64, 256, 512)))
 needed = {}
@@ -588,9 +611,10 @@ assert needed[0] == [15, 63, 127] and needed[1][-1] < 12 and needed[3][-1] < 8
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Good for** long documents of which most is local, such as question answering, with the question
-# as global tokens. A causal window has a cache that stops growing. **Bad for** looking up an exact
-# word far away in one step: it must pass through others, and each layer on the way must want to
-# carry it. Which tokens are global is decided by hand.
+# as global tokens. A causal window has a cache that stops growing. (But a model that was trained
+# without a window breaks when its first tokens leave the cache: Xiao et al., 2023.) **Bad for**
+# looking up an exact word far away in one step: it must pass through others, and each layer on the
+# way must want to carry it. Which tokens are global is decided by hand.
 #
 # **Special case**: $w \ge n$ without gaps, or all tokens global, or one block: plain attention
 # (checked).
@@ -598,8 +622,10 @@ assert needed[0] == [15, 63, 127] and needed[1][-1] < 12 and needed[3][-1] < 8
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # 'Six degrees of separation' comes from the room by itself. BigBird's authors prove more than short
-# paths: with these links a Transformer can still come as near to any function as with all links, if
-# it has layers enough (their section 3). We show the paths.
+# paths, and for the global tokens, not for the random links: with a token that sees all and is seen
+# by all, a Transformer with enough layers can still come as near to any function as with all links.
+# They also give a task that takes full attention one layer and sparse attention about as many as
+# there are tokens (their section 3). We show the paths.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Links in a grid
@@ -616,6 +642,7 @@ assert needed[0] == [15, 63, 127] and needed[1][-1] < 12 and needed[3][-1] < 8
 # **Predict.** Its first stage has $56 \times 56$ pixels and $M = 7$. How many links, against all?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Counts the links of Swin's first stage
 windows = partition_windows(torch.zeros(1, 56, 56, 1), window_size=7)
 check_shape(windows, (64, 49, 1))
 print(f"{56**2:,} pixels: {56**4:,} links, in windows {64 * 49**2:,}: {56**4 // (64 * 49**2)} to 1")
@@ -633,6 +660,7 @@ assert 56**4 == 64 * (64 * 49**2)
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the windows of a picture, the shifted ones, and the mask of the last
 rows, columns = torch.meshgrid(torch.arange(12.0), torch.arange(12.0), indexing="ij")
 moon = ((rows - 4.5) ** 2 + (columns - 4.5) ** 2 < 16).float()
 moon -= 0.6 * ((rows - 3.5) ** 2 + (columns - 6.5) ** 2 < 9) * moon
@@ -690,6 +718,7 @@ def heard_by_pixel(layers, row, column):
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws which pixels one pixel hears
 stacks = {"windows": [straight], "shifted": [shifted], "one after the other": [straight, shifted]}
 figure, axes = plt.subplots(1, 3, figsize=(10.5, 4.2))
 counts = {}
@@ -723,6 +752,7 @@ assert corner == [[0, 0], [0, 1], [1, 0], [1, 1]]  # nobody from the far side
 # As large as the image, with $B = 0$, it is multi-head attention over all pixels.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Checks one window as large as the picture against plain attention
 whole = WindowAttention(num_hiddens=8, num_heads=2, window_size=6)
 X = torch.randn(2, 6, 6, 8)
 whole(X)  # the first call fixes the sizes
@@ -736,7 +766,7 @@ plain.load_state_dict(
     {name: p for name, p in whole.attention.state_dict().items() if name.startswith("W_")}
 )
 torch.testing.assert_close(whole(X).flatten(1, 2), plain(pixels, pixels, pixels))
-print("one window of 6 x 6, no bias: plain attention over 36 pixels")
+print("checked: one window of 6 x 6 without a bias is plain attention over 36 pixels")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # **Cost**: $n M^2$ links, so linear in the number of pixels $n$. **Good for** pictures of any size,
@@ -761,6 +791,7 @@ print("one window of 6 x 6, no bias: plain attention over 36 pixels")
 # $E$ is the same for every text, learned once, and as long as the longest.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws E, the weights of the mixtures, and what reaches whom
 torch.manual_seed(0)
 linformer, X = LinformerAttention(16, 1, max_len=32, rank=6, dropout=0.0), torch.randn(1, 32, 16)
 _, to_mixtures = linformer(X, X, X, need_weights=True)
@@ -795,7 +826,8 @@ assert (reached < 0).any(dim=1).all() and torch.linalg.matrix_rank(reached) == 6
 #
 # With $r = n$ and $E = F = I$ each mixture is one word: plain attention (checked).
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks a Linformer whose E and F are the identity against plain attention
 identity, plain = (
     LinformerAttention(16, 2, 32, rank=32, dropout=0.0),
     MultiHeadAttention(16, 2, 0.0),
@@ -807,9 +839,10 @@ with torch.no_grad():
 state = identity.state_dict()
 plain.load_state_dict({name: state[name] for name in state if name.startswith("W_")})
 torch.testing.assert_close(identity(X, X, X), plain(X, X, X))
-print("E = F = identity: plain attention")
+print("checked: with E = F = identity a Linformer is plain attention")
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Asks a Linformer for what it cannot do, and prints what it answers
 for arguments in ({"is_causal": True}, {}):
     long = X if arguments else torch.randn(1, 33, 16)
     try:
@@ -839,6 +872,7 @@ for arguments in ({"is_causal": True}, {}):
 # sharper. Does rank 32 hold more of the matrix, or less?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Measures how much rank 32 holds of flat and of sharp weights
 torch.manual_seed(0)
 q, k = torch.randn(2, 256, 64)
 held = {}
@@ -903,6 +937,7 @@ torch.testing.assert_close(weights, torch.tensor([[1 / 6, 2 / 6, 3 / 6]]))
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Measures how near the first terms of the series come to plain attention
 def powers(terms):
     scale = torch.tensor([math.factorial(m) for m in range(terms)], dtype=torch.float64).sqrt()
     return lambda X: X ** torch.arange(terms) / scale
@@ -927,6 +962,7 @@ assert errors[19] < 1e-6 < errors[13]
 # other weights.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws softmax weights and linear weights of the same queries and keys
 torch.manual_seed(0)
 q, k = 3 * torch.randn(2, 32, 8)
 soft = dot_product_attention(q, k, k, need_weights=True)[1]
@@ -966,9 +1002,10 @@ assert soft.amax(-1).mean() > 0.6 and linear.amax(-1).mean() < 0.15
 # two slides; do not give it away.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### 33 words, then the state is smaller
+# ### The state against the cache
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Writes word by word with the state, and compares its size with a cache
 torch.manual_seed(0)
 q, k, v = torch.randn(3, 1, 1000, 64)
 state, outputs = None, []
@@ -1000,6 +1037,7 @@ show_source(causal_sums)
 # **Predict.** 16 numbers a key. Right answers among 4, 16, 64, 256 pairs, with softmax and linear?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Counts the right answers of the look-up
 print(f"{'pairs':10}", *(f"{n:5}" for n in (4, 16, 64, 256)))
 right = {}
 forms = {
@@ -1028,17 +1066,21 @@ assert right["raw sums"][3] < 0.1
 # keys and values without a division. It finds all of 4, and ever fewer of more. Only orthogonal
 # features do not blur each other, and of those there are $d$, not $n$.
 
-# %% slideshow={"slide_type": "skip"}
+# %% [markdown] slideshow={"slide_type": "skip"}
+# (The third row differs from linear attention in three things at once, the features, the division
+# and the scale. It shows that a small state forgets, not how much each of the three does.)
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the two reasons: features that cannot point, and a state that is small
 q, k = torch.randn(2, 8, 16).abs()  # positive numbers, where f(x) = x + 1
 sharper = [linear_attention(s * q, k, k, need_weights=True)[1].max().item() for s in (10, 1000)]
-print("largest linear weight, query times 10 and 1000:", *(f"{weight:.3f}" for weight in sharper))
 assert abs(sharper[0] - sharper[1]) < 0.01
 
 keys, values = torch.eye(16), torch.randn(16, 16)  # orthogonal: as many as a key has numbers
 answers = linear_attention(keys, keys, values, feature_map=lambda X: X)
 torch.testing.assert_close(answers, values)
-print("16 orthogonal features of 16 numbers: all 16 values come back")
 torch.testing.assert_close(elu_plus_one(torch.tensor([2.0, 0.0])), torch.tensor([3.0, 1.0]))
+print("checked: a larger query sharpens nothing; 16 orthogonal keys keep 16 values apart")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## No pairs at all
@@ -1077,6 +1119,7 @@ def hyena_matrix(hyena, X, column):
 
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws a long convolution as a matrix, and the two of Hyena with their gates
 torch.manual_seed(0)
 hyena, X = HyenaOperator(16, max_len=32), torch.randn(1, 32, 16)
 toeplitz = long_convolution(torch.eye(32), hyena.filters(32)[0, :, 12:13].expand(-1, 32)).detach()
@@ -1103,14 +1146,15 @@ torch.testing.assert_close(toeplitz[1:, 1:], toeplitz[:-1, :-1], atol=1e-6, rtol
 # broken: rows and columns are stronger or weaker or change their sign. Both show column 12 of the
 # values.*
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the right matrix of the figure against the operator
 mixed = []
 hook = hyena.W_o.register_forward_pre_hook(lambda module, inputs: mixed.append(inputs[0]))
 hyena(X)
 hook.remove()
 values = hyena.short(F.pad(hyena.W_in(X).transpose(1, 2), (2, 0)))[0, 12]  # z^(1), column 12
 torch.testing.assert_close(gated @ values, mixed[0][0, :, 12], atol=1e-5, rtol=1e-4)
-print("the right matrix times the values: what the operator computes in column 12")
+print("checked: the right matrix times the values is what the operator computes in column 12")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Stripes: 32 numbers fill 528 cells, the same for every text. Only the gates (right) and the values
@@ -1136,20 +1180,22 @@ print("50 tokens: the transform gives what the sum gives")
 # $1/t$ at token $t$. Here both are the same.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Checks a filter of ones against attention to keys that are all alike
 alike = torch.zeros(1, 50, 3)
 average = dot_product_attention(alike, alike, X[None], is_causal=True)[0]
 gate = 1 / torch.arange(1, 51)[:, None]
 torch.testing.assert_close(gate * long_convolution(X, torch.ones(50, 3)), average)
-print("a filter of ones, gated by 1/t: causal attention to keys that are all alike")
+print("checked: a filter of ones, gated by 1/t, is causal attention to keys that are all alike")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Hyena's bill
 #
-# **Good for** very long sequences: its authors time it up to 64,000 tokens (100 times faster than
-# attention there, on their GPU) and test recall on more. **Weaker at** looking up by content than
-# attention: $h_s$ knows how far back, not what stood there; only the gates hear the words (measured
-# by Arora et al., 2023). It has an end, `max_len`, and is causal only to rounding, because the
-# transform touches all tokens at once.
+# **Good for** very long sequences: its authors report twice the speed of attention at 8,192 tokens
+# and 100 times at 64,000, on their GPU and against the kernels of that time ($n^2$ against
+# $n \log n$ would make 13 of the 2), and they test recall on more. **Weaker at** looking up by
+# content than attention: $h_s$ knows how far back, not what stood there; only the gates hear the
+# words (measured by Arora et al., 2023). It has an end, `max_len`, and is causal only to rounding,
+# because the transform touches all tokens at once.
 #
 # | | links | causal | writes with |
 # |---|---|---|---|
@@ -1211,6 +1257,8 @@ def match(answers, lights):
     return lights.gather(1, WAYS[far.argmin(dim=1)][..., None].expand(-1, -1, 2))
 
 
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Defines how a finder is trained, matched or in a fixed order
 def train_finder(matching, steps=300):
     torch.manual_seed(0)
     finder = Finder()
@@ -1232,6 +1280,7 @@ def train_finder(matching, steps=300):
 # picture says which is first: what will the two answer?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Trains both finders, and measures how far off their answers are
 finders = {matching: train_finder(matching) for matching in (True, False)}
 torch.manual_seed(1)
 pixels, lights = pictures(1000)
@@ -1257,6 +1306,7 @@ assert off[True] < 0.5 < 1.5 < off[False]
 # somebody who names the right two lights in the wrong order. Then the middle is obvious.
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+# Draws what the two queries read, and which lights each of them takes
 with torch.no_grad():
     finder = finders[True]
     mine = match(finder(pixels), lights)
@@ -1283,14 +1333,15 @@ axes[2].legend(frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, 
 figure.suptitle("Each query reads one light, and they have shared out the picture", fontsize=16)
 plt.show()
 
-# Along which direction do the two differ, and how many pictures keep to it?
-direction = F.normalize(mine[:, 0].mean(dim=0) - mine[:, 1].mean(dim=0), dim=0)
-keeps = ((mine[:, 0] - mine[:, 1]) @ direction > 0).float().mean().item()
+# The direction in which the two differ in half of the pictures: do the others keep to it?
+apart = mine[:, 0] - mine[:, 1]
+direction = F.normalize(apart[:500].mean(dim=0), dim=0)
+keeps = (apart[500:] @ direction > 0).float().mean().item()
 row, column = ((mine + 1) / 2 * (SIDE - 1)).round().long().unbind(dim=-1)
 on_own = weights[:, 0].gather(2, (SIDE * row + column)[..., None]).mean().item()
-print("query 1 takes the same one of the two, in one fixed direction,")
+print("query 1 takes the same one of the two, in a direction found on 500 pictures,")
 down, right_hand = direction.tolist()
-print(f"in {keeps:.0%} of the pictures: {down:.2f} down, {right_hand:.2f} to the right")
+print(f"in {keeps:.0%} of 500 others: {down:.2f} down, {right_hand:.2f} to the right")
 print(f"weight on a query's own light: {on_own:.2f}")
 assert keeps > 0.9 and on_own > 0.8
 
@@ -1304,9 +1355,10 @@ assert keeps > 0.9 and on_own > 0.8
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### They share out the picture
 #
-# Nobody told them to. In the run shown a query that always takes the right-hand light of the two
-# (in one column, the lower) never collides with the one that takes the left. DETR's authors see the
-# same in their figure 7: queries that specialise in areas and sizes of boxes.
+# The loss asked for two different answers. It did not say which query takes which light. In the run
+# shown a query that always takes the right-hand light of the two (in one column, the lower) never
+# collides with the one that takes the left. DETR's authors see the same in their figure 7: queries
+# that specialise in areas and sizes of boxes.
 #
 # **Special case**: put the pixels themselves in for $P$, and it is self-attention. **Good for** any
 # number of answers, whatever the size of the picture. **Bad for** more objects than queries, and
@@ -1318,7 +1370,8 @@ assert keeps > 0.9 and on_own > 0.8
 # object', and it finds the best match of a hundred answers with the Hungarian algorithm, where we
 # try both ways.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks learned queries against self-attention, and the number of answers
 layer, memory = LearnedQueries(6, 8, 2, 0.0), torch.randn(1, 6, 8)
 layer(memory)
 with torch.no_grad():
@@ -1327,7 +1380,7 @@ torch.testing.assert_close(layer(memory), layer.attention(memory, memory, memory
 few, many = layer(torch.randn(3, 5, 8)), layer(torch.randn(3, 500, 8))
 check_shape(few, (3, 6, 8))
 check_shape(many, (3, 6, 8))
-print("queries = tokens: self-attention. 5 keys or 500: six answers")
+print("checked: queries = tokens is self-attention; 5 keys or 500 give six answers")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1354,6 +1407,7 @@ print("queries = tokens: self-attention. 5 keys or 500: six answers")
 # four nearest neighbours, a kernel of five ones. Where is the largest sum?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the scores and their sums over five neighbours
 text = "Alice fell asleep . A rabbit ran home at once . Alice saw the rabbit .".split()
 scores = torch.tensor([float(word in ("Alice", "rabbit")) for word in text])
 sums = F.conv1d(scores[None, None], torch.ones(1, 1, 5), padding=2)[0, 0]
@@ -1395,12 +1449,13 @@ assert fooled.nonzero().flatten().tolist() == [2, 11, 12]
 # %% slideshow={"slide_type": "skip"}
 show_source(key_query_convolution)
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the package's convolution against the bars above
 row = scores[None, None, None]  # sentence, head, query, key
 convolved = key_query_convolution(row, torch.ones(1, 1, 5))
 check_shape(convolved, (1, 1, 1, 16))
 torch.testing.assert_close(convolved[0, 0, 0], sums)
-print("the package's convolution gives the bars above")
+print("checked: the package's convolution gives the bars above")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A game that plain attention loses
@@ -1445,6 +1500,8 @@ class Player(nn.Module):
         return self.answer(self.attention(query, X, X))[:, 0]
 
 
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Defines how a player is trained and tested
 def train_player(attention, positions, steps=300):
     """The share of right answers on new cards, and the player."""
     torch.manual_seed(0)
@@ -1463,6 +1520,7 @@ def train_player(attention, positions, steps=300):
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Deals 16 cards, and prints them with the two letters asked for
 torch.manual_seed(0)
 letters, digits, pair, right = cards(1)
 print(
@@ -1471,6 +1529,7 @@ print(
 print("asked   ", *("abcdefgh"[i] for i in pair[0]))
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Prints the answer to this deal
 print("answer  ", right.item())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -1486,6 +1545,7 @@ print("answer  ", right.item())
 # ### One key at a time gets half right
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
+# Trains three players, and prints their shares of right answers
 players = {
     "plain": (MultiHeadAttention(32, 1, 0.0), nn.Identity()),
     "plain, with positions": (MultiHeadAttention(32, 1, 0.0), PositionalEncoding(32, 0.0)),
@@ -1510,7 +1570,8 @@ assert shares["multi-token"] > 0.97
 # asks one card alone, and cannot tell what lies beside it. A second layer could help, if the first
 # tells each card what lies beside it.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that a bag gives nothing away, and how far a rule made by hand comes
 torch.manual_seed(0)
 letters, digits, pair, right = cards(500)
 bag_player = Player(MultiHeadAttention(32, 1, 0.0), nn.Identity())
@@ -1522,7 +1583,7 @@ asked = (letters[:, :, None] == pair[:, None]).float()
 votes = torch.einsum("nkp,nkd->npd", asked, F.one_hot(digits, 4).float())
 check_shape(votes, (500, 2, 4))
 assert (votes.sum(dim=-1) == 2).all() and (votes[:, 0] == votes[:, 1]).all() and votes.max() == 1
-print("shuffled cards, same answer; each letter asked for lies twice, once with each of two digits")
+print("checked: shuffled cards, same answer; each letter asked for has the same two digits")
 
 # Each stretch of four cards is liked to another degree. Both neighbours count alike; the two that
 # lie apart count for more only if both lie in stretches that are liked more, on the average.
@@ -1539,7 +1600,8 @@ assert 0.65 < share < 0.69
 # In our first version of the game a letter's place gave the answer away, and plain attention with
 # positions reached 92 to 100%. Tell them: a control that wins may be a leak in the game.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks multi-token attention against plain attention, and that no future comes in
 multi = MultiTokenAttention(32, 4, 0.0, query_size=3, key_size=3, mix_heads=2)
 plain, X = MultiHeadAttention(32, 4, 0.0), torch.randn(2, 9, 32)
 multi(X, X, X), plain(X, X, X)
@@ -1554,7 +1616,7 @@ moved = X.clone()
 moved[:, 6:] = 9.0  # another future
 before = multi(X, X, X, is_causal=True)[:, :6]
 torch.testing.assert_close(multi(moved, moved, moved, is_causal=True)[:, :6], before)
-print("identity kernel: plain attention; any kernel: the future stays hidden")
+print("checked: identity kernel, plain attention; random kernel, the future stays hidden")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Special case: an identity kernel
@@ -1563,8 +1625,8 @@ print("identity kernel: plain attention; any kernel: the future stays hidden")
 # (checked).
 #
 # **Cost**: $n^2$, and the scores have to be written down: PyTorch's fused attention cannot mix
-# them. **Good for** looking up by several marks at once. **Bad for** long texts, until somebody
-# writes a fused version.
+# them. **Good for** looking up by several marks at once. **Bad for** long texts, unless it has a
+# fused kernel of its own.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The bill
@@ -1617,6 +1679,8 @@ def forms_at(n):
     return forms
 
 
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Defines how the bills are drawn
 LEFT = ("plain, masked", "plain", "Longformer", "BigBird", "window 128", "Swin 8 x 8")
 RIGHT = ("multi-token", "plain", "Hyena", "linear, causal", "Linformer 256", "100 learned queries")
 LOOKS = dict(
@@ -1659,6 +1723,7 @@ def draw_bills(bills, unit, finding):
 
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+# Measures the time of each form at five lengths, and draws it
 times = {}
 for n in (512, 1024, 2048, 4096, 8192):
     for name, form in forms_at(n).items():
@@ -1666,11 +1731,6 @@ for n in (512, 1024, 2048, 4096, 8192):
 draw_bills(
     times, "milliseconds", "Twice the text: plain takes four times as long, most others twice"
 )
-assert times["plain"][8192] > 10 * times["plain"][2048]  # about 16 times
-for name in ("window 128", "Linformer 256", "linear, causal", "100 learned queries"):
-    assert times[name][8192] < 10 * times[name][2048]  # about 4 times
-assert times["window 128"][8192] < times["plain"][8192] / 3
-assert sum(spent[512] > times["plain"][512] for spent in times.values()) > len(times) / 2
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two panels of milliseconds against tokens, 512 to 8,192, both axes logarithmic, with two
@@ -1681,20 +1741,26 @@ assert sum(spent[512] > times["plain"][512] for spent in times.values()) > len(t
 # as steeply and lie above it.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### At 512 tokens plain beats most
+# ### The same times as a table
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
+# Prints the same times as a table
 print(f"{'ms at':22}", *(f"{n:7,}" for n in (512, 2048, 8192)), "  growth   faster than plain from")
 for name, spent in times.items():
     shown = " ".join(f"{spent[n]:7.1f}" if n in spent else "       " for n in (512, 2048, 8192))
     growth = f"{spent[8192] / spent[2048]:8.1f}" if 8192 in spent else " " * 8
     wins = [n for n, took in spent.items() if took < times["plain"][n]]
     print(f"{name:22} {shown} {growth}   {min(wins, default='-')}")
+assert times["plain"][8192] > 10 * times["plain"][2048]  # about 16 times
+for name in ("window 128", "Linformer 256", "linear, causal", "100 learned queries"):
+    assert times[name][8192] < 10 * times[name][2048]  # about 4 times
+assert times["window 128"][8192] < times["plain"][8192] / 3
+assert sum(spent[512] > times["plain"][512] for spent in times.values()) > len(times) / 2
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# From 2,048 to 8,192 plain attention takes about sixteen times as long, the others whose cost is
-# linear four to five times, Hyena, with its transforms, somewhat more. But look at 512: there the
-# plain kernel is faster than most. **Short texts need little of this.**
+# From 2,048 to 8,192 plain attention takes about sixteen times as long, and the others take about
+# four times as long, give or take. But look at 512: there the plain kernel is faster than most.
+# **Short texts need little of this.**
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### And the memory?
@@ -1722,6 +1788,7 @@ def kept_for_the_way_back(form):
 
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+# Counts the memory that each form keeps, and prints it
 memory = {}
 for n in (512, 1024, 2048, 4096, 8192):
     for name, form in forms_at(n).items():
@@ -1745,11 +1812,12 @@ assert memory["plain, weights kept"][2048] > 5 * memory["plain"][2048]
 # That is no law: our windows copy blocks of keys, and a kernel written for windows need not.
 # Swin, Linformer and Hyena are whole layers: a plain one keeps 10 MiB.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks how much a whole plain layer keeps
 whole_layer, X = MultiHeadAttention(64, 1, 0.0), torch.randn(1, 8192, 64, requires_grad=True)
 whole_layer(X[:, :2], X[:, :2], X[:, :2])  # the first call fixes the sizes
 mebibytes = kept_for_the_way_back(lambda: whole_layer(X, X, X))
-print(f"a whole plain layer, 8,192 tokens: {mebibytes:.0f} MiB")
+print(f"checked: a whole plain layer keeps {mebibytes:.0f} MiB at 8,192 tokens")
 assert 10 <= mebibytes < 10.5
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1763,7 +1831,8 @@ assert 10 <= mebibytes < 10.5
 #
 # Chapter 4's: change the future, and nothing before it may move. Hyena is allowed some rounding.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that a changed future leaves the past as it was, for all forms that write
 torch.manual_seed(0)
 X = torch.randn(1, 40, 16)
 other = X.clone()
@@ -1787,7 +1856,7 @@ for name, write in writers.items():
     before, after = write(X), write(other)
     leak = (before[:, :23] - after[:, :23]).abs().max().item()
     assert leak < (1e-4 if name == "Hyena" else 1e-6) and not torch.allclose(before, after), name
-print("the future was changed, the past stayed:", ", ".join(writers))
+print("checked: the future was changed, the past stayed:", ", ".join(writers))
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Choose
@@ -1806,7 +1875,8 @@ print("the future was changed, the past stayed:", ", ".join(writers))
 # still seen by all but sees nobody: the two-layer path is lost, and only the look back remains.
 
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Defines the view: for each form who sees whom, and what a writer keeps
 torch.manual_seed(0)
 N, SIZE = 64, 8
 VIEW_X = torch.randn(1, N, SIZE)
@@ -1948,6 +2018,7 @@ def draw_form(figure, form="window", parameter=4, causal=True):
 # queries; *global*: Longformer; *DETR*: learned queries; *multi*: multi-token.)
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the view: choose a form and its parameter
 from ipywidgets import SelectionSlider
 
 from d2l_attention.views import explore
@@ -1972,7 +2043,8 @@ explore(
 # that is one of its global tokens, and linear at a sum into which word 1 went. BigBird grows: a
 # random link may lead back to any block.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks which forms stop growing, and how far a causal global token carries
 kept_after = {}
 for name, form in VIEWS.items():
     _, pattern, links, kept = form(4, True)
@@ -1985,7 +2057,7 @@ reading, past = longformer_mask(N, 1), causal_mask(N)
 assert torch.equal(heard(reading & past, 16), past) and not torch.equal(
     heard(reading & past, 15), past
 )
-print("one global token: 2 layers until all hear all; causal: 16 until all hear all their past")
+print("checked: four forms stop growing; a causal global token needs 16 layers, as the window does")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## All on one page
@@ -2007,6 +2079,8 @@ print("one global token: 2 layers until all hear all; causal: 16 until all hear 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Take this when ...
 #
+# (This is our judgement, not a measurement.)
+#
 # | form | take it when |
 # |---|---|
 # | grouped queries | text is written: nearly always |
@@ -2023,9 +2097,9 @@ print("one global token: 2 layers until all hear all; causal: 16 until all hear 
 # ## Summary
 #
 # - Two bills: $n^2$ links, and a cache that grows with every word. Grouped queries cut the second,
-#   windows and linear attention both, Linformer the first, when it reads. Hyena cuts the first and
-#   keeps more.
-# - A mask saves nothing; only what is not computed is saved.
+#   windows and linear attention both, Linformer the first, when it reads. Hyena cuts the first, and
+#   of order 2 it keeps as much as plain attention.
+# - A dense mask saves nothing in the fused kernel; only what is not computed is saved.
 # - Links decide how far news travels: $w$ places a layer, two layers by way of a global token.
 # - What stays constant forgets: $d$ features hold at most $d$ pairs without a blur.
 # - Who asks may be learned, and scores may talk before they are weighed.
@@ -2221,6 +2295,10 @@ progress()
 #   Checkpoints*, EMNLP 2023, arXiv:2305.13245. Section 2.2, and abstract for the finding.
 # - I. Beltagy, M. E. Peters, A. Cohan, *Longformer: The Long-Document Transformer*, 2020,
 #   arXiv:2004.05150. Sections 3.1 and 4.1: window, dilation, global tokens.
+# - N. Parmar et al., *Image Transformer*, ICML 2018, arXiv:1802.05751; R. Child et al., *Generating
+#   Long Sequences with Sparse Transformers*, 2019, arXiv:1904.10509. Windows before Longformer's.
+# - G. Xiao et al., *Efficient Streaming Language Models with Attention Sinks*, 2023,
+#   arXiv:2309.17453. What breaks when the first tokens leave a cache.
 # - M. Zaheer et al., *Big Bird: Transformers for Longer Sequences*, NeurIPS 2020, arXiv:2007.14062.
 #   Sections 2 and 3.
 # - Z. Liu et al., *Swin Transformer: Hierarchical Vision Transformer using Shifted Windows*, ICCV

@@ -7,11 +7,14 @@
 # - share one layer between two real processes in three ways, get the same numbers as from one, and
 #   work out when the network is the limit.
 #
-# About 90 minutes, and 72 for the exercises. Builds on chapters 6, 8 and 9. The book's attention
-# chapter (D2L, 11) ends before this; its chapter 13 has data parallel training and the ring. The
-# operation is that of section 11.3.
+# Core path: 75 minutes. Exercises: 72.
+#
+# Builds on chapters 6, 8 and 9. The book is *Dive into Deep Learning* (D2L): its attention chapter,
+# 11, ends before this; its chapter 13 has data parallel training and the ring. The operation is
+# that of section 11.3.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Imports and settings
 import math
 import multiprocessing
 import os
@@ -74,6 +77,7 @@ set_style()
 # **Predict.** Llama 3.1 8B has 32 heads in each of 32 layers. How much would all of them take?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Computes the bytes of all weights for a novel
 tokens = 100_000
 one_head = tokens**2 * 4
 print(f"one head: {tokens:,}² weights of 4 bytes, {one_head / 1e9:.0f} GB")
@@ -81,9 +85,9 @@ print(f"32 · 32 heads: {32 * 32 * one_head / 1e12:.0f} TB")
 assert one_head == 40e9 and round(32 * 32 * one_head / 1e12) == 41
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# No machine holds that, and one head is more than most laptops hold. Yet this model reads 128,000
-# tokens (Llama Team, 2024). It computes the softmax that you computed in chapter 3, and leaves
-# nothing out. How?
+# Training keeps all of them, and no machine holds that. One layer at a time is 1.3 TB, and one head
+# is more than most laptops hold. Yet this model reads 128,000 tokens (Llama Team, 2024). It
+# computes the softmax that you computed in chapter 3, and leaves nothing out. How?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -98,13 +102,15 @@ assert one_head == 40e9 and round(32 * 32 * one_head / 1e12) == 41
 # `run_processes(f, 1)` starts one new Python and calls `f` there: a process remembers the most
 # memory that it ever held, so each measurement takes a fresh one.
 #
-# One head of 64. **Plain** attention writes scores and weights down. **Fused** is what our layers
-# have called since chapter 3.
+# We measure one head, whose queries, keys and values have $d = 64$ numbers each. **Plain**
+# attention writes scores and weights down. **Fused** is what our layers have called since chapter
+# 3.
 #
 # **Predict.** Twice the tokens: how much more memory for each?
 
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Defines how the memory and the time of a new process are measured
 def peak_mib():
     """The most memory that this process has ever held."""
     status = Path("/proc/self/status")
@@ -145,6 +151,7 @@ def costs(kind, steps):
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Measures the memory of plain and fused attention at four lengths
 sizes = [1024, 2048, 4096, 8192]
 forward, both_ways = [(n, False) for n in sizes], (sizes[-1], True)
 measured = {
@@ -170,13 +177,14 @@ assert plain[3] > 10 * fused[3]
 # 'four times, but less'. The middle column divides by one $(n, n)$ matrix of floats: scores, what
 # the softmax makes of them, weights. Run it live if there is time: two seconds a process.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that plain and fused attention give the same output
 torch.manual_seed(0)
 qkv = torch.randn(3, 1, 1, 500, 64)
 by_matrix, weights = dot_product_attention(*qkv, need_weights=True)
 check_shape(weights, (1, 1, 500, 500))
 torch.testing.assert_close(dot_product_attention(*qkv), by_matrix)
-print("the same output, with and without a matrix")
+print("checked: the same output with and without a matrix, 500 tokens")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The softmax wants the whole row
@@ -189,6 +197,7 @@ print("the same output, with and without a matrix")
 # **Predict.** Could you leave $m$ out, since it cancels? Scores 100, 101 and 103.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Computes the softmax of large scores without and with the maximum
 scores = torch.tensor([100.0, 101.0, 103.0])
 print("e to the scores", scores.exp().tolist())
 print("divided by their sum", (scores.exp() / scores.exp().sum()).tolist())
@@ -245,6 +254,7 @@ assert scores.exp().isinf().all() and scores.softmax(dim=0).isfinite().all()
 # call it the **online** softmax. Instead of one score it may read a block at a time.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Runs the package's online sums on the three scores, and compares with the board
 scores = torch.tensor([1.0, 2.0, 4.0]).log()
 expected = [(1, 1.0), (2, 1.5), (4, 1.75)]
 steps = zip(running_sums(scores, block_size=1), expected, strict=True)
@@ -260,7 +270,8 @@ show_source(running_sums)
 # Equal to the softmax? On many sizes, in blocks that do and do not divide them, with scores of
 # $\pm 10{,}000$ and with hidden keys:
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the online softmax against PyTorch's softmax
 torch.manual_seed(0)
 compared = 0
 for n in (1, 2, 7, 64, 101):
@@ -270,7 +281,7 @@ for n in (1, 2, 7, 64, 101):
             scores[:, 1::3] = -math.inf
             torch.testing.assert_close(online_softmax(scores, block_size), scores.softmax(dim=-1))
             compared += 1
-print(f"{compared} of {compared} equal")
+print(f"checked: {compared} of {compared} shapes, blocks and sizes of scores equal the softmax")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The output goes along
@@ -289,6 +300,7 @@ print(f"{compared} of {compared} equal")
 # **Predict.** The last $o$? And the answer, $o / \ell$?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Computes the answer in tiles of one key, and at once
 query, values = torch.tensor([[1.0]]), torch.tensor([[7.0], [14.0], [0.0]])
 keys = torch.tensor([[1.0], [2.0], [4.0]]).log()  # query . key = score
 answer = tiled_attention(query, keys, values, block_size=1)
@@ -336,6 +348,8 @@ def read_in_blocks(scores, values, block, rescale=True):
     return steps
 
 
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Defines how the reading is drawn: scores, what each key counts, and the output
 def show_reading(figure, order="mixed", block=2, keys_read=6, rescale=True):
     row, share, out = figure.subplots(1, 3, width_ratios=[1, 1, 1])
     scores, values = view_scores[ORDERS[order]], view_values[ORDERS[order]]
@@ -358,6 +372,7 @@ def show_reading(figure, order="mixed", block=2, keys_read=6, rescale=True):
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the view: one query reads twelve keys, block by block
 from d2l_attention.views import explore
 
 explore(
@@ -389,6 +404,7 @@ explore(
 # two orders here $m$ moves, and old keys then count too much.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Computes the last output in three orders, with and without rescaling
 for name, order in ORDERS.items():
     scores, values = view_scores[order], view_values[order]
     truth = (scores.softmax(dim=0) @ values).item()
@@ -412,6 +428,7 @@ for name, order in ORDERS.items():
 # causal attention saves.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the 64 tiles of a causal sequence in eight blocks
 figure, ax = plt.subplots(figsize=(9, 5.6))
 looks = {
     "done and forgotten": {"facecolor": "#6baed6"},
@@ -467,6 +484,7 @@ show_source(row_of_tiles)
 # Equal to the fused kernel, and in the gradients, too? In tiles of 5, 64 and 200, causal and not:
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Checks tiles against the fused kernel, outputs and gradients
 torch.manual_seed(0)
 compared = 0
 for is_causal in (False, True):
@@ -483,7 +501,7 @@ for is_causal in (False, True):
         for fused, tiled in zip(*results, strict=True):
             torch.testing.assert_close(tiled, fused, atol=1e-10, rtol=1e-10)
             compared += 1
-print(f"{compared} of {compared} equal: outputs, and gradients of queries, keys and values")
+print(f"checked: {compared} of {compared} equal, outputs and gradients of queries, keys and values")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## One kernel does it all
@@ -491,7 +509,9 @@ print(f"{compared} of {compared} equal: outputs, and gradients of queries, keys 
 # Our tiles are Python: each line is a call, and each result goes to memory and comes back.
 # **FlashAttention** (Dao et al., 2022) runs the whole loop in *one* kernel, a program that the
 # processor runs without returning to Python. A tile is made, used and forgotten in the small fast
-# memory beside the arithmetic.
+# memory beside the arithmetic. (Rabe and Staats, 2021, had attention in pieces before. The loop of
+# 2022 has the keys outside. Ours has the queries outside and divides once, as FlashAttention-2
+# does: Dao, 2023.)
 #
 # PyTorch's `F.scaled_dot_product_attention` chooses among kernels, and has such a one for this CPU,
 # too. It is what our layers call. (With dropout it builds the weights; our layers then take a few
@@ -511,6 +531,7 @@ print(f"{compared} of {compared} equal: outputs, and gradients of queries, keys 
 # ### No matrix, but all pairs
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
+# Draws the memory and the time of plain, tiled and fused attention
 measured["tiles"] = run_processes(costs, 1, kind="tiles", steps=forward)[0]
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2))
 styles = {"plain": ("s--", "#D55E00"), "tiles": ("^-.", "0.4"), "fused": ("o-", "tab:blue")}
@@ -557,23 +578,25 @@ assert ms["fused"][3] < ms["plain"][3]
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # It computes them again, tile by tile. For that it keeps one number for each query (Dao, 2023; the
 # first version kept both $m$ and $\ell$): $\ln \sum_j e^{s_j} = m + \ln \ell$. Then
-# $e^{s - (m + \ln \ell)}$ *is* the weight, and no maximum has to be found. More arithmetic, less
-# memory, and no slower for it:
+# $e^{s - (m + \ln \ell)}$ *is* the weight, and no maximum has to be found. That is more arithmetic
+# and less memory than in plain attention, and it takes less time, too:
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Prints memory and time of both ways
 print("8,192 tokens, forward and backward")
 for kind, (_, peak, took) in both_ways.items():
     print(f"{kind}: {peak:4.0f} MiB, {took:5.0f} ms")
 assert both_ways["plain"][1] > 5 * both_ways["fused"][1]
 assert both_ways["plain"][2] > both_ways["fused"][2]
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that one number for each query gives all weights again
 torch.manual_seed(0)
 queries, keys, values = torch.randn(3, 7, 4)
 _, weights = dot_product_attention(queries, keys, values, need_weights=True)
 _, log_sum = partial_attention(queries, keys, values)
 torch.testing.assert_close((queries @ keys.T / 2 - log_sum[:, None]).exp(), weights)
-print("from one number a query, all weights again")
+print("checked: scores and one number for each query give all weights again, 7 queries by 7 keys")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How to lose it again
@@ -582,6 +605,7 @@ print("from one number a query, all weights again")
 # shape $(n, n)$. What does the mask weigh for the novel? And which is faster?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Measures what a causal mask costs, in memory and in time
 mask = causal_mask(2048)
 weight = mask.nbytes / 2048**2 * tokens**2  # a byte a pair
 print(f"the mask of {tokens:,} tokens: {weight / 1e9:.0f} GB")
@@ -636,6 +660,7 @@ torch.testing.assert_close(
 # **Predict.** What is the intensity of each? Does it grow with $n$?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Computes the intensity of reading and of writing at three lengths
 for n in (1024, 4096, 16_384):
     reading = attention_work(n, n, 64).intensity
     writing = attention_work(1, n, 64).intensity
@@ -644,9 +669,9 @@ for n in (1024, 4096, 16_384):
     assert 0.5 < attention_work(n, n, 64, is_causal=True).intensity / reading < 0.501
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Reading: $n/4$. (Causal: about half of that.) Writing: one half, whatever $n$ is. Each number of
-# the cache is carried in for one multiplication and one addition, and is not needed again until the
-# next word.
+# Reading: at most $n/4$, reached if each number is carried only once. (Causal: about half of that.)
+# Writing: one half, whatever $n$ is. Each number of the cache is carried in for one multiplication
+# and one addition, and is not needed again until the next word.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -655,10 +680,12 @@ for n in (1024, 4096, 16_384):
 # operations, $2nd$ numbers. A question that may come: do several sentences at once help? Not here:
 # each has a cache of its own. They help the weights of the layer, which are shared.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that writing for 32 sentences at once has the same intensity
 one, many = (attention_work(1, 4096, 64, batch_size=size).intensity for size in (1, 32))
-print(f"writing: {one:.2f} for one sentence, {many:.2f} for 32 at once")
 assert one == many
+print(f"checked: writing, attention only: {one:.2f} for one sentence, {many:.2f} for 32 at once")
+print("(the weights of the layer, which the 32 share, are not counted)")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The roofline
@@ -672,6 +699,7 @@ assert one == many
 # 2009). The ridge is at $I = \pi / \beta$. Measure both speeds, here, now, on one core:
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Measures the two speeds of this machine
 roof = measure_roofline(seconds=0.6)
 print(f"{roof.flops_per_second / 1e9:4.0f} billion operations a second (product of matrices)")
 print(f"{roof.bytes_per_second / 1e9:4.0f} billion bytes a second (copy of 64 MiB)")
@@ -682,6 +710,7 @@ assert roof.ridge > 1
 # **Predict.** On which side of the ridge is reading? And writing?
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+# Measures reading and writing, and draws them under the roof
 points = {}  # name -> [(intensity, operations a second)]
 with torch.no_grad():
     for name, fused in (("reading, fused", True), ("reading, plain", False)):
@@ -730,7 +759,7 @@ assert all(14 < intensity < 16 for intensity, _ in points["reading, plain"])
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: a roofline with logarithmic axes: a slope on the left, a flat top on the right. Reading
 # with the fused kernel lies far right, near the top. In the run shown, reading with plain attention
-# lies just right of the ridge and well below the roof. Writing lies far left under the slope; with
+# lies right of the ridge and well below the roof. Writing lies far left under the slope; with
 # 8 groups and with 1 it moves right and up.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -743,10 +772,12 @@ assert all(14 < intensity < 16 for intensity, _ in points["reading, plain"])
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the roof says
 #
-# - **Reading, fused**: near the flat top. There is little left to gain but fewer multiplications.
+# - **Reading, fused**: near the flat top. On this core there is little left to gain but fewer
+#   multiplications.
 # - **Reading, plain**: the matrix passes through memory four times, $16\,n^2$ bytes for $4\,n^2 d$
-#   operations. So the intensity is about $d/4 = 16$, whatever $n$ is: near the ridge, where neither
-#   limit leaves room.
+#   operations. So the intensity is about $d/4 = 16$, whatever $n$ is. In the run shown that is
+#   right of the ridge. On an H100 the ridge is at $989 / 3.35 \approx 295$, and plain attention
+#   waits for memory.
 # - **Writing**: far left, in the run shown at a few per cent of what the core can do. It waits for
 #   its cache.
 # - **Fewer groups** (chapter 9) carry less for the same work, so they move right, and up while
@@ -754,6 +785,10 @@ assert all(14 < intensity < 16 for intensity, _ in points["reading, plain"])
 #   something that the roof does not count is the limit there.
 #
 # A roof says what is impossible. It does not promise: exponentials, for one, are not counted.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# (On other machines there is more to gain: of the flat top of an H100 FlashAttention-2 reaches 35%,
+# FlashAttention-3 75%; Shah et al., 2024.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The cache, for each token
@@ -766,6 +801,7 @@ assert all(14 < intensity < 16 for intensity, _ in points["reading, plain"])
 # numbers and a quarter of the groups?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Computes how many readers of novels fit beside the model
 shapes, readers = {shape.name: shape for shape in PUBLISHED}, []
 for name, billions in (("Llama 2 7B", 7), ("Llama 3.1 8B", 8)):
     model, novel = 2 * billions, shapes[name].bytes(tokens) / 1e9
@@ -795,6 +831,7 @@ assert shapes["Llama 2 7B"].num_kv_heads == 4 * shapes["Llama 3.1 8B"].num_kv_he
 # data sheet). How long does each further word take *at least*?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Computes how long the cache takes to be carried, without and with the model
 cache = cache_bytes(num_layers=32, num_kv_heads=32, head_size=128, num_tokens=tokens)
 for carried in (cache, cache + 14e9):
     print(f"{carried / 1e9:.0f} GB / 3,350 GB a second = {1000 * carried / 3.35e12:.0f} ms a word")
@@ -843,6 +880,7 @@ assert round(1000 * cache / 3.35e12) == 16 and round(1000 * (cache + 14e9) / 3.3
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Runs an all-reduce on two processes
 def bring():
     number = torch.tensor([dist.get_rank() + 1.0])
     dist.all_reduce(number)
@@ -864,7 +902,8 @@ assert answers == ["rank 0 of 2 has 3", "rank 1 of 2 has 3"]
 # loss; an all-reduce adds them up and each divides by the number of processes; all take the same
 # step.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Defines how the pictures of who holds what are drawn
 COLORS = {"0": "#9ecae1", "1": "#fdae6b", "0 1": "white"}
 
 
@@ -886,6 +925,7 @@ def draw_holdings(title, finding, data, model):
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws who holds what in data parallel
 draw_holdings(
     "Data parallel",
     "sentences are cut, the model is there twice",
@@ -907,6 +947,7 @@ draw_holdings(
 # four tokens?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Computes the mean of the means and the mean of all
 first, second = torch.tensor([1.0, 1.0, 1.0]), torch.tensor([5.0])
 of_means, of_all = (first.mean() + second.mean()) / 2, torch.cat([first, second]).mean()
 print(f"mean of the means {of_means:.0f}, mean of all {of_all:.0f}")
@@ -954,6 +995,7 @@ def largest_difference(actual, expected):
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Compares loss and gradients of two processes with those of one
 block, X, targets, lens = small_task()
 real = torch.arange(7) < lens[:, None]
 loss = squared_error(block(X, lens), targets)[real].mean()  # one process, all sentences
@@ -980,6 +1022,7 @@ show_source(data_parallel_gradients)
 # (Shoeybi et al., 2019). All tokens go to both.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws who holds what in tensor parallel
 draw_holdings(
     "Tensor parallel",
     "each layer is cut, the batch is there twice",
@@ -1008,12 +1051,13 @@ draw_holdings(
 #
 # $W_q$, $W_k$ and $W_v$ are cut by their outputs, $W_o$ by its inputs. In between nothing is sent.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that the shares of the heads add up
 torch.manual_seed(0)
 h, W_o = torch.randn(3, 4), torch.randn(4, 2)  # three tokens, two heads of two numbers
 torch.testing.assert_close(h @ W_o, h[:, :2] @ W_o[:2] + h[:, 2:] @ W_o[2:])
 assert 2 * 10 + 3 * 100 == 20 + 300 == 320
-print("concatenated heads times W_o = sum of the heads' shares")
+print("checked: heads side by side times W_o is the sum of the shares of the heads, 3 tokens")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1063,6 +1107,7 @@ def half_of_the_heads():
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Compares outputs and gradients of two processes with those of one
 attention, ffn, X = layers_and_tokens()
 whole = run_through(attention, ffn, X)
 gradients = dict([*attention.named_parameters(), *ffn.named_parameters()])
@@ -1094,6 +1139,7 @@ show_source(split_heads_over)
 # all.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws who holds what in context parallel
 draw_holdings(
     "Context parallel",
     "each sentence is cut, the model is there twice",
@@ -1146,6 +1192,7 @@ torch.testing.assert_close(merged, torch.tensor([[5.0]]))
 # at step $P$, everyone has heard everyone, and nobody ever held more than a stretch or two.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the four steps of the ring
 figure, axes = plt.subplots(1, 4, figsize=(11, 3.3))
 corners = {0: (0, 1), 1: (1, 1), 2: (1, 0), 3: (0, 0)}
 for step, ax in enumerate(axes):
@@ -1174,9 +1221,11 @@ plt.show()
 # Four students stand in a square and hand a sheet on. How many hand-overs until each has seen all
 # four? Three.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that in the ring all meet the keys of all
 met = {rank: {(rank - step) % 4 for step in range(4)} for rank in range(4)}
 assert all(owners == {0, 1, 2, 3} for owners in met.values())
+print("checked: after 4 steps each of the 4 processes has met the keys of all 4")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Context parallel, for real
@@ -1210,6 +1259,7 @@ def my_stretch():
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Compares output and gradients of two processes with those of one
 *qkv, grad = one_novel()
 qkv = [X.clone().requires_grad_() for X in qkv]
 output = dot_product_attention(*qkv, is_causal=True)
@@ -1234,6 +1284,7 @@ checks.append(Check("context parallel, causal", apart[0], max(apart[1:])))
 # **Predict.** Causal: who has more to do, rank 0 or rank 1? How much more, in a long sequence?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Counts the pairs of query and key of both processes
 pairs = torch.arange(1, 4097)  # query i sees i keys
 halves = pairs.tensor_split(2)
 quarters = pairs.tensor_split(4)
@@ -1244,8 +1295,8 @@ assert 2.9 < halves[1].sum() / halves[0].sum() < 3 and fair[0] == fair[1]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Three times, so rank 0 waits. An early and a late stretch for each are fair. Llama 3 was trained
-# with such pairs, though it gathers all keys and values first, instead of a ring (Llama Team, 2024,
-# section 3.3.2).
+# with such pairs. Instead of a ring it gathers all keys and values first, which grouped keys make
+# cheap (Llama Team, 2024, section 3.3.2).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1264,6 +1315,7 @@ assert 2.9 < halves[1].sum() / halves[0].sum() < 3 and fair[0] == fair[1]
 # **Predict.** From 8 processes to 800: how much more does each have to send?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Computes what each process sends in an all-reduce
 for size in (2, 8, 800):
     print(f"{size:3} processes: each sends {all_reduce(1, size):.3f} times its numbers")
 assert all_reduce(1, 2) == 1 and all_reduce(1, 8) == 1.75 and all_reduce(1, 800) < 2
@@ -1296,6 +1348,7 @@ assert all_reduce(1, 2) == 1 and all_reduce(1, 8) == 1.75 and all_reduce(1, 800)
 # ### Sent by each of eight
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Computes what each of eight processes sends for one layer
 llama = LayerShape(num_hiddens=4096, num_tokens=4096, batch_size=8)
 sent = bytes_per_layer(llama, num_processes=8)
 for way, count in sent.items():
@@ -1312,9 +1365,11 @@ print(f"(12 D² = {12 * 4096**2 / 1e6:.0f} million; Llama 2 7B has {parameters /
 assert abs(12 * 4096**2 / parameters - 1) < 0.01
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Tensor parallel sends most for what it cuts, though it cuts the parameters and sends none of them.
-# But context parallel has the whole model on each process, so it has data's gradients to average,
-# too: 1,408 + 672 = 2,080 MiB in all. Below, 'context' is the ring alone.
+# Tensor parallel sends no parameters. It sends the outputs of every token, four times a layer, and
+# with 32,768 tokens that outweighs the gradients. But context parallel has the whole model on each
+# process, so it has to average the gradients as well: 1,408 + 672 = 2,080 MiB in all. (That is
+# multi-head attention. With 8 groups for 32 heads the ring sends a quarter, 352 MiB.) Below,
+# 'context' is the ring without the gradients.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### When is the network the limit?
@@ -1326,6 +1381,7 @@ assert abs(12 * 4096**2 / parameters - 1) < 0.01
 # **Predict.** Each sends 672, 1,792 or 1,408 MiB: which of the nine cells are above 1?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Computes the time to send against the time to compute for three networks
 networks = {
     "office cable, 1 Gbit/s": 0.125e9,
     "between servers, 400 Gbit/s": 50e9,
@@ -1376,6 +1432,7 @@ assert [round(row[0] + row[2], 1) for row in (server, servers)] == [0.8, 7.5]
 # parallel within a server, data parallel between servers, context parallel for long sequences.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws how more or longer sentences change the time to send against the time to compute
 figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.2), sharey=True)
 more = [1, 2, 4, 8, 16, 32]
 cases = {
@@ -1441,9 +1498,11 @@ assert [round(x, 1) for x in causal] == [2.0, 1.6]
 # The table below has its form, filled with your results:
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Prints the results of all three ways as the command prints them
 from d2l_attention.scale.parallel.__main__ import report
 
 assert report(checks, 2) == 0  # the command's own; 0: all are equal
+print("checked: two processes give what one gives, in all three ways")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Is the network the limit here?
@@ -1452,6 +1511,7 @@ assert report(checks, 2) == 0  # the command's own; 0: all are equal
 # sentence for each process, 4 bytes a number.
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Computes the same for two processes on this machine
 bytes_here = min(sent_a_second)
 print(f"{bytes_here / 1e9:.1f} billion bytes a second between the processes")
 here = layer_times(
@@ -1507,8 +1567,8 @@ for way, seconds in here.items():
 # | each reads | the same seed | its own part of the data |
 # | a checkpoint | one file | parts, by `torch.distributed.checkpoint` |
 #
-# (`context_parallel` is PyTorch's.) What stays: heads are cut as above, their shares are added up,
-# and stretches are merged by their sums.
+# (`context_parallel` is PyTorch's, and experimental.) What stays: heads are cut as above, their
+# shares are added up, and stretches are merged by their sums.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1550,6 +1610,7 @@ def dies():
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Lets one of two processes die, and prints what the other one is told
 started = time.perf_counter()
 try:
     run_processes(dies, 2)
@@ -1599,11 +1660,12 @@ assert multiprocessing.active_children() == []  # nobody is left behind
 # ## Summary
 #
 # - A softmax can be read in pieces: a new maximum rescales sum and output by $e^{m - m'}$.
-# - Tiles make attention exact without a matrix: memory like $n$, time still like $n^2$. The way
-#   back computes the weights again, from one number a query.
-# - Reading a prompt with the fused kernel comes near the limit of arithmetic; writing words waits
-#   for memory. Groups and windows shrink
-#   what writing has to carry.
+# - Tiles make attention exact without a matrix: memory like $n$ (with our tiles in Python: only
+#   forward), time still like $n^2$. The kernel's way back computes the weights again, from one
+#   number a query.
+# - Reading a prompt with the fused kernel uses much of the core's arithmetic (well over half of it
+#   in the run shown); writing words waits for memory. Groups and windows shrink what writing has to
+#   carry.
 # - Data parallel cuts the batch and sends gradients; tensor parallel cuts heads and sends outputs;
 #   context parallel cuts the sequence and sends keys, values and gradients. All equal one process.
 # - The network is the limit when sending takes longer than computing: count both before you rent.
@@ -1792,8 +1854,11 @@ progress()
 #   Section 3, algorithm 3.
 # - T. Dao, D. Y. Fu, S. Ermon, A. Rudra, C. Ré, *FlashAttention: Fast and Memory-Efficient Exact
 #   Attention with IO-Awareness*, NeurIPS 2022, arXiv:2205.14135. Algorithms 1 and 4, appendix B.
+# - M. N. Rabe, C. Staats, *Self-attention Does Not Need O(n²) Memory*, 2021, arXiv:2112.05682.
 # - T. Dao, *FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning*, ICLR
 #   2024, arXiv:2307.08691.
+# - J. Shah et al., *FlashAttention-3: Fast and Accurate Attention with Asynchrony and
+#   Low-precision*, 2024, arXiv:2407.08608. The shares of an H100 that both kernels reach.
 # - S. Williams, A. Waterman, D. Patterson, *Roofline: An Insightful Visual Performance Model for
 #   Multicore Architectures*, Communications of the ACM 52(4), 2009, doi:10.1145/1498765.1498785.
 # - S. Li et al., *PyTorch Distributed: Experiences on Accelerating Data Parallel Training*, VLDB

@@ -114,7 +114,7 @@ write_the_gradient = Exercise(
         "one key has all the weight there is none, and the slope is 0: a lookup cannot learn."
     ),
     hints=[
-        "On paper, for one key: by how much does -|q - k|² / 2 change when coordinate d of q rises "
+        "On paper, for one key: by how much does -|q - k|² / 2 change when coordinate c of q rises "
         "a little?",
         "The chapter tells how the output moves with score j. The chain rule: the slope in the "
         "query is, added over j, how score j moves times how the output moves with it.",
