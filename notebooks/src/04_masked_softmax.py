@@ -409,11 +409,12 @@ print(plain_softmax_where(torch.zeros(4, 4), left_padded))
 # The package has the same function under D2L's name, `masked_softmax`. On random scores the two
 # agree, for both kinds of lengths, 0 included:
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that the page's function equals the package's
 X = torch.randn(3, 2, 5)
 for lens in (torch.tensor([5, 2, 0]), torch.tensor([[1, 4], [0, 5], [3, 3]]), None):
     torch.testing.assert_close(plain_masked_softmax(X, lens), masked_softmax(X, lens))
-print("plain_masked_softmax equals masked_softmax")
+print("checked: plain_masked_softmax equals masked_softmax")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The package's function adds four things.

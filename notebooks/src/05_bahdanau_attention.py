@@ -6,10 +6,12 @@
 # - let its decoder look back at each step, and measure what that is worth;
 # - compare where attention looks with the true word alignments, and mend the difference.
 #
-# About 80 minutes, and 73 for the exercises; three cells train, one to two minutes together.
-# Builds on chapters 3 and 4. The book (D2L): section 11.4, with 10.5 to 10.8.
+# Core path: 45 minutes. Exercises: 73. Three cells train, one to two minutes together. Builds on
+# chapters 3 and 4. *Dive into Deep Learning* (D2L) treats the subject in section 11.4, with 10.5 to
+# 10.8.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Imports and settings
 import math
 import time
 
@@ -100,6 +102,7 @@ for pair in corpus.test[:3]:
 # | she reads them | elle **les** lit | *les* moves in front of the verb |
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the links of one sentence
 pair = corpus.test[2]
 figure, ax = plt.subplots(figsize=(6, 4.6))
 heatmap(ax, link_matrix(pair), pair.target, pair.source, vmax=1.0)
@@ -129,10 +132,13 @@ plt.show()
 # first. It is trained with **teacher forcing**: at each place it reads the *true* words so far,
 # whatever it would have said itself. Read the two French rows below each other.
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# %% slideshow={"slide_type": "skip"}
 src_vocab = Vocab((pair.source for pair in corpus.train), min_freq=2)
 tgt_vocab = Vocab((pair.target for pair in corpus.train), min_freq=2)
 batch = make_batch(corpus.test[:3], src_vocab, tgt_vocab)
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Prints the first sentence of the batch: what the decoder reads, and what it is to say
 print("reads", *tgt_vocab.to_tokens(batch.tgt_in[0, :10]))
 print("says ", *tgt_vocab.to_tokens(batch.tgt_out[0, :10]))
 print("lengths", batch.src_lens.tolist(), "and", batch.tgt_lens.tolist())
@@ -142,7 +148,8 @@ length = int(batch.tgt_lens[0])  # <eos> included
 assert torch.equal(batch.tgt_in[0, 1:length], batch.tgt_out[0, : length - 1])
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# One step apart: at each place the decoder says what it will be given at the next.
+# The two rows are one step apart: the word that the decoder is to say in one step is the word that
+# it reads in the next.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The translator of 2014
@@ -167,6 +174,7 @@ assert torch.equal(batch.tgt_in[0, 1:length], batch.tgt_out[0, : length - 1])
 # steps.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the source of Seq2SeqDecoder.forward
 show_source(Seq2SeqDecoder.forward)
 
 # %% slideshow={"slide_type": "skip"}
@@ -188,6 +196,7 @@ check_shape(logits, (3, batch.tgt_in.shape[1], len(tgt_vocab)))  # a score for e
 # many does it pass on?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Counts the numbers of both sentences
 for b in (1, 2):
     length = int(batch.src_lens[b])
     print(
@@ -212,10 +221,11 @@ for b in (1, 2):
 show_source(sequence_loss)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Two proofs. Whatever the model says at a padded place, NaN included, changes nothing. And the loss
+# Two tests. Whatever the model says at a padded place, NaN included, changes nothing. And the loss
 # is the sum over all real words, divided by their number.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the loss: NaN at padded places, and the sum by hand
 loss = sequence_loss(logits, batch.tgt_out, batch.tgt_lens)
 dyed = logits.detach().clone()
 for b, length in enumerate(batch.tgt_lens.tolist()):
@@ -227,6 +237,7 @@ for b, length in enumerate(batch.tgt_lens.tolist()):
     log_probs = logits[b, :length].log_softmax(dim=-1)
     total -= sum(log_probs[t, word] for t, word in enumerate(batch.tgt_out[b, :length]))
 torch.testing.assert_close(total / batch.tgt_lens.sum(), loss)
+print("checked: NaN at padded places changes nothing; the loss equals the sum by hand, 3 sentences")
 print(f"loss {loss:.2f}, guessing evenly {math.log(len(tgt_vocab)):.2f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -236,7 +247,8 @@ print(f"loss {loss:.2f}, guessing evenly {math.log(len(tgt_vocab)):.2f}")
 # ## Six steps of training
 #
 # Forward, loss, backward, a step against the gradient. Gradients of RNNs sometimes explode, so
-# they are clipped to length 1.
+# they are clipped to length 1. (The three sentences are from the test split. This model is thrown
+# away.)
 
 # %% slideshow={"slide_type": "fragment"}
 model = EncoderDecoder(encoder, decoder)
@@ -284,6 +296,7 @@ without = trained("seq2seq")
 # the most likely word, feeds it back as the next input, and goes on until `<eos>`.
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Translates three test sentences
 for pair, words in zip(
     corpus.test[:3],
     translate(without, [pair.source for pair in corpus.test[:3]], src_vocab, tgt_vocab),
@@ -351,6 +364,7 @@ assert math.isclose(bleu([short], [[green]]), 100 * math.exp(1 - 6 / 5))
 # word.
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Translates the test split, and prints BLEU by the length of the sentence
 BUCKETS = [(3, 5), (6, 8), (9, 11), (12, 16)]  # source words
 
 
@@ -373,7 +387,7 @@ shortest, *_, longest = bleu_by_length(results["without"])
 assert longest < shortest / 2
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The longer the sentence, the worse, down to almost nothing.
+# The longer the sentence, the worse: from a BLEU of about 85 down to about 20.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Our suspect is the summary: 96 numbers have to hold everything, before anybody knows what will be
@@ -390,7 +404,8 @@ assert longest < shortest / 2
 # The encoder made a state at *every* word. Why throw them away? Bahdanau, Cho and Bengio let the
 # decoder ask them anew at each step. In the words of chapter 1:
 #
-# - **query**: the decoder's state, that is, what has been written so far;
+# - **query**: the decoder's state before the step, which has read all French words so far but the
+#   last one;
 # - **keys and values**: the encoder's states $\mathbf h_1, \dots, \mathbf h_T$;
 # - **answer**: a context for this step alone,
 #
@@ -404,6 +419,7 @@ assert longest < shortest / 2
 # are 4, 1, 1 and 1, 1, 4. What is the context at each of the two steps?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Works out both contexts with attention_pooling
 states = torch.tensor([[6.0, 0.0], [0.0, 6.0], [3.0, 3.0]])
 scores = torch.tensor([[math.log(4), 0.0, 0.0], [0.0, 0.0, math.log(4)]])
 context, weights = attention_pooling(scores, states)
@@ -444,6 +460,7 @@ torch.testing.assert_close(context, torch.tensor([[4.5, 1.5], [3.0, 3.0]]))
 # `keys` and `values` are the encoder's states.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the source of Seq2SeqAttentionDecoder.attend
 show_source(Seq2SeqAttentionDecoder.attend)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -480,6 +497,7 @@ print("the first query is the encoder's last state; padding gets exactly 0")
 # later.)
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Trains the model with attention, and compares the two
 with_attention = trained("bahdanau")
 size = {
     model: sum(parameter.numel() for parameter in model.parameters())
@@ -493,6 +511,7 @@ for name, result in results.items():
 assert results["with attention"].bleu >= 90
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws BLEU against the length of the sentence, for both models
 figure, ax = plt.subplots(figsize=(8, 4.2))
 names = [f"{low} to {high}" for low, high in BUCKETS]
 ax.plot(names, bleu_by_length(results["with attention"]), "o-", label="with attention")
@@ -509,8 +528,9 @@ assert gain >= 10
 # above 90. Without, it falls from about 85 for 3 to 5 words to about 20 for 12 to 16.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# This is figure 2 of Bahdanau et al. (2015), in small. The suspect is convicted: with a look back,
-# the same network translates long sentences, too. Even short ones gain.
+# This is figure 2 of Bahdanau et al. (2015), in small. With a look back, the same network
+# translates long sentences, too. That speaks against the one vector. But it was one size, one start
+# and 600 steps, and short sentences gain as well: without attention, training may also be slower.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -528,6 +548,7 @@ assert gain >= 10
 # **Question.** Where does the decoder look when it writes *le*? What could it want there?
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+# Shows the weights of one sentence beside its true links, step by step
 from d2l_attention.views import AttentionView
 
 
@@ -610,11 +631,12 @@ assert math.isclose(alignment_error_rate([A], [S], [P]), 0.4)
 #   accordingly, count, guess anew, five times. The order of the words does not enter.
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# **Predict.** Our model translates almost perfectly. IBM model 1 does not even know the
-# order of words. Whose alignments are better?
+# **Predict.** Our model has a BLEU of 94. IBM model 1 does not even know the order of words. Whose
+# alignments are better?
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Compares the error rates of the diagonal, IBM model 1 and attention
 def error_rate(links, pairs=corpus.test):
     return alignment_error_rate(
         links, [pair.sure for pair in pairs], [pair.possible for pair in pairs]
@@ -632,9 +654,10 @@ for name, rate in aer.items():
 assert aer["IBM model 1"] < aer["attention"] < aer["diagonal"]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A model that translates almost without fault aligns worse than one from 1993. Here **attention is
-# not alignment**, and Koehn and Knowles (2017) found the same on real text. How can it look at the
-# wrong word and write the right one?
+# A model that translates well aligns worse than one from 1993. (The two are not asked the same
+# question: IBM model 1 sees the French word, and attention looks before that word is written.) Here
+# **attention is not alignment**, and Koehn and Knowles (2017) found the same on real text. How can
+# it look at the wrong word and write the right one?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -647,6 +670,7 @@ assert aer["IBM model 1"] < aer["attention"] < aer["diagonal"]
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Measures how far the most attended word is from the true one
 def look_ups(model):
     """(French word, places to the right of its true word), for words with one sure link."""
     found = []
@@ -674,6 +698,7 @@ assert next_door > 0.6
 # **Predict.** Which French words are these? What could a look one word ahead be good for?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Counts articles and their like among the misses
 DETERMINERS = set(
     "le la l' les un une des mon ma mes son sa ses notre nos leur leurs ce cet cette ces".split()
 )
@@ -686,8 +711,9 @@ assert of_missed > 1.5 * of_all and sum(ahead) > 0.6 * len(ahead)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # *le*, *ma*, *cette*: their form depends on the noun that follows. The encoder reads in both
-# directions, so the noun's state also knows of the word before it. Attention goes where the
-# information is. The loss asks for the right French word, not for the way to it.
+# directions, so the noun's state also knows of the word before it. In these cases attention goes
+# where the information is. They are about a third of the misses; the rest we have not explained.
+# The loss asks for the right French word, not for the way to it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -712,6 +738,7 @@ assert of_missed > 1.5 * of_all and sum(ahead) > 0.6 * len(ahead)
 show_source(guidance_loss)
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Trains the guided model, and compares the three
 guided = trained("bahdanau", guidance=0.1)
 results["guided"] = evaluate(guided, corpus.test, src_vocab, tgt_vocab)
 for name, result in results.items():
@@ -730,6 +757,7 @@ assert results["guided"].alignment_error_rate <= 0.05
 # frames.
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+# Shows the weights of both models for the same sentence
 AttentionView(
     torch.stack([weights_of(model, pair)[None] for model in (with_attention, guided)]),
     queries=pair.target,
@@ -750,7 +778,8 @@ AttentionView(
 # **Predict.** Each sentence of the test set is tagged with what makes it hard: agreement, the place
 # of the adjective, negation, a pronoun, two clauses and so on. Where does the one vector lose most?
 
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
+# Prints BLEU of the three models for each kind of difficulty
 from d2l_attention.data.grammar import PHENOMENA
 
 tagged = {}  # for each tag the sentences that have it
@@ -784,6 +813,7 @@ assert set(sorted(worst, key=worst.get)[:2]) == {"two clauses", "relative clause
 # together in training, though each was there. Who learned words, and who learned phrases?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Compares the three models on new pairs of words
 models = {"without": without, "with attention": with_attention, "guided": guided}
 unseen = {
     name: evaluate(model, corpus.compositional, src_vocab, tgt_vocab)
@@ -813,6 +843,7 @@ assert all(unseen[name].alignment_error_rate < limit for name in ("with attentio
 # what it wants to say, or for the one that guesses?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Compares greedy decoding with a beam of four
 batch = make_batch(corpus.test, src_vocab, tgt_vocab)
 ends = {"bos": tgt_vocab[BOS], "eos": tgt_vocab[EOS], "max_len": 40}
 references = [pair.targets for pair in corpus.test]
@@ -851,6 +882,7 @@ assert changed["with attention"] < changed["without"]
 # which letters change when the woman becomes a man, or the pears become a pear?
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+# Shows the view for your sentence
 from d2l_attention.views import SentenceView
 
 
@@ -890,7 +922,8 @@ SentenceView(
 # now. Take words from the room, and let it bet on the French before you type. The slide has the
 # first example alone.
 
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
+# Translates the first example, and what the changes make of it
 for words in ("the woman does not eat the white pears", "the man does not eat the beautiful pear"):
     print(look(words.split())["title"])
 
@@ -911,7 +944,8 @@ for words in ("the woman does not eat the white pears", "the man does not eat th
 #
 # Do not expect much in a coffee break. The vocabularies have 9,161 English and 17,586 French words
 # instead of some hundreds, and people do not write like a grammar. We ran this command once, ten
-# minutes of one CPU thread: BLEU 12 on 1,000 new sentences. Take a GPU or a night, and more units
+# minutes of one CPU thread: BLEU 12 on 1,000 new sentences. We have not trained the model without
+# attention on them, so this number has no neighbour. Take a GPU or a night, and more units
 # (`--num-hiddens`). Ctrl-C saves; `--resume` goes on.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -922,8 +956,8 @@ for words in ("the woman does not eat the white pears", "the man does not eat th
 #   the step. Keys and values: the encoder's states.
 # - Teacher forcing in training, its own words in use; padding counts neither in the loss nor in
 #   the weights.
-# - Good translations do not make good alignments. Here the truth is known: attention misses every
-#   fifth word, mostly by one place; a small guidance loss mends it.
+# - Good translations do not make good alignments. Here the truth is known: in the run shown
+#   attention misses every fifth word, mostly by one place; a small guidance loss mends it.
 # - BLEU is a measure of a corpus. Ask of every average which sentences it hides.
 
 # %% [markdown] slideshow={"slide_type": "skip"}

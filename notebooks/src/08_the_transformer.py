@@ -6,10 +6,11 @@
 # - train it against chapter 5's, and see where heads look when 'it' asks;
 # - decode with a key-value cache, and break masks and positions to see what they are for.
 #
-# About 90 minutes, and 80 for the exercises; two cells train, one to three minutes together.
-# Builds on chapters 5, 6 and 7. The book (D2L): section 11.7.
+# Core path: 60 minutes. Exercises: 80. Two cells train, one to three minutes together. Builds on
+# chapters 5, 6 and 7. *Dive into Deep Learning* (D2L) treats the subject in section 11.7.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Imports and settings
 import copy
 import time
 
@@ -54,8 +55,8 @@ set_style()
 # *The old doctor took the good cake and ate it.* In French:
 # *le vieux médecin a pris le bon gâteau et l' a mangé.*
 #
-# **Predict.** *mangée* or *mangé*: which English word decides about the last letter, which nobody
-# hears? How many places before 'it' does it stand?
+# **Predict.** *mangée* or *mangé*: the two sound the same. Which English word decides which of them
+# is written? How many places before 'it' does that word stand?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The noun decides, three places before 'it': an orange is feminine in French, a cake is not.
@@ -64,9 +65,10 @@ set_style()
 # **For the lecturer.**
 # Let them vote by hands for 'took', 'good', 'orange' and 'ate'; ten seconds. Expect votes for
 # 'ate', because it stands beside 'it'. Whoever knows no French: English has the same trouble with
-# 'the trophy does not fit into the suitcase because it is too big' (Levesque et al., 2012). Ask
-# what 'it' is, then exchange 'big' for 'small'. The French sentence is better here because the
-# answer is one letter that can be counted.
+# 'the trophy does not fit into the suitcase because it is too big' (H. J. Levesque, E. Davis,
+# L. Morgenstern, *The Winograd Schema Challenge*, KR 2012). Ask what 'it' is, then exchange 'big'
+# for 'small'. The French sentence is better here because the answer is one letter that can be
+# counted.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Chapter 5's translator had attention for the way from French to English. Within each language a
@@ -104,6 +106,7 @@ set_style()
 # **Predict.** Tokens $(3, 1)$, $(1, 3)$ and their average $(2, 2)$. What comes out for each?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Sets the two hidden units by hand, and gives them the three tokens
 ffn = PositionWiseFFN(ffn_num_hiddens=2, ffn_num_outputs=1)
 tokens = torch.tensor([[3.0, 1.0], [1.0, 3.0], [2.0, 2.0]])
 ffn(tokens)  # the first call fixes the sizes
@@ -129,12 +132,14 @@ assert ffn(tokens).flatten().tolist() == [2, 2, 0]
 # every token.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Shows the source of PositionWiseFFN.forward
 show_source(PositionWiseFFN.forward)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # **Predict.** Change the third of five tokens. Which of the five results move?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Changes the third token, and looks which results move
 torch.manual_seed(0)
 ffn, X = PositionWiseFFN(7, 3), torch.randn(2, 5, 3)
 Y = ffn(X)
@@ -162,6 +167,7 @@ assert changed.tolist() == [[False, False, True, False, False]] * 2
 # move? And if each layer *adds* its result to its input, so that its slope is $1 + 0.1$?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Works out both slopes
 print(f"replaced: {0.1**10:.0e}   added: {1.1**10:.1f}")
 assert 1.1**10 > 2.5 and 0.1**10 < 1e-9
 
@@ -181,6 +187,7 @@ assert 1.1**10 > 2.5 and 0.1**10 < 1e-9
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the gradient at the bottom against the number of networks
 def gradient_at_the_bottom(depth, residual):
     torch.manual_seed(0)
     bottom = torch.randn(2, 5, 32, requires_grad=True)
@@ -223,6 +230,7 @@ assert 18 < min(arrives[True]) and max(arrives[True]) < 30 and arrives[False][-1
 # comes out?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Works out mean, deviations and variance, and compares with nn.LayerNorm
 token = torch.tensor([2.0, 2.0, 5.0])
 deviations = token - token.mean()
 variance = (deviations**2).mean()
@@ -239,6 +247,7 @@ torch.testing.assert_close(nn.LayerNorm(3)(token), by_hand)
 # **Predict.** Ten times the token, $(20, 20, 50)$: what comes out?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Normalises the token, and ten times the token
 for some in (token, 10 * token):
     print(some.tolist(), "->", [round(x, 2) for x in nn.LayerNorm(3)(some).tolist()])
 torch.testing.assert_close(nn.LayerNorm(3)(10 * token), by_hand, atol=1e-5, rtol=0)
@@ -250,13 +259,15 @@ torch.testing.assert_close(nn.LayerNorm(3)(10 * token), by_hand, atol=1e-5, rtol
 # times the token expect 'ten times as much' from a few.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Layer norm takes mean and variance over the numbers of one token. **Batch norm** takes them over
-# the batch: the first number of all tokens of all sentences, the second of all, and so on.
+# Layer norm takes mean and variance over the numbers of one token. **Batch norm** in training mode
+# takes them over the batch: the first number of all tokens of all sentences, the second of all, and
+# so on.
 #
 # **Predict.** *Another* sentence of the batch changes. Does this one's result change with layer
 # norm? With batch norm?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Changes the second sentence, and measures how far the first one moves
 torch.manual_seed(0)
 X = torch.randn(2, 4, 3)  # two sentences of four tokens
 other = torch.cat([X[:1], 9 * X[1:]])  # the second one changed
@@ -275,8 +286,9 @@ assert moved["layer norm"] == 0 and moved["batch norm"] > 0.1
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Ten seconds, by hands, once for each norm. Then ask what that means for translating: with batch
-# norm a sentence is translated differently, depending on who else is in the batch.
+# Ten seconds, by hands, once for each norm. Then ask what that means for training: with batch norm
+# a sentence is read differently, depending on who else is in the batch. (In evaluation mode batch
+# norm takes averages that it has kept from training.)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (Then each of a token's numbers gets a factor and a shift of its own. Both are learned and begin
@@ -293,8 +305,8 @@ assert moved["layer norm"] == 0 and moved["batch norm"] > 0.1
 # | **pre-norm** | $X + f(\mathrm{ln}(X))$ | is never normalised | one last layer norm |
 #
 # The paper's text and its figure 1 are post-norm; so is the book, and so is our default. Many later
-# models are pre-norm, because it trains at larger learning rates and without a warm-up (Xiong et
-# al., 2020).
+# models are pre-norm. Xiong et al. (2020) report that it trains at larger learning rates and
+# without a warm-up; we do not try that here.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -304,6 +316,7 @@ assert moved["layer norm"] == 0 and moved["batch norm"] > 0.1
 # proposed as a correction, and shows that all three differ.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Shows the source of AddNorm
 show_source(AddNorm)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -311,7 +324,8 @@ show_source(AddNorm)
 # is pre-norm, and readers have asked about it for years. One proposes as a correction a third
 # formula: $X + \mathrm{ln}(f(X))$. Are they perhaps the same?
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that the three formulas differ, and which two AddNorm computes
 torch.manual_seed(0)
 X, f, ln = torch.randn(2, 5, 8), nn.Linear(8, 8), nn.LayerNorm(8)
 post, pre, third = ln(X + f(X)), X + f(ln(X)), X + ln(f(X))
@@ -322,6 +336,7 @@ layer = AddNorm(8, dropout=0.0)
 torch.testing.assert_close(layer(X, f(layer.before(X))), post)
 layer = AddNorm(8, dropout=0.0, pre_norm=True)
 torch.testing.assert_close(layer(X, f(layer.before(X))), pre)
+print("checked: the three give different results; AddNorm gives post-norm or pre-norm")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Predict.** 24 blocks, untrained. The size of a token is here the standard deviation of its
@@ -329,6 +344,7 @@ torch.testing.assert_close(layer(X, f(layer.before(X))), pre)
 # layer norm at the top for?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Measures the size of a token after each of 24 blocks, for both orders
 sizes, encoders = {}, {}
 print("after block", *(f"{block:4}" for block in (1, 7, 13, 19, 24)))
 for name, pre_norm in (("post-norm", False), ("pre-norm", True)):
@@ -394,12 +410,14 @@ assert isinstance(encoders["pre-norm"].ln, nn.LayerNorm)
 # out has the shape of what went in: so blocks can be stacked.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Shows the source of TransformerEncoderBlock.forward
 show_source(TransformerEncoderBlock.forward)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # And the padding? Whatever stands there, the real words must come out the same.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that real words do not change with what stands in the padding
 torch.manual_seed(0)
 block = TransformerEncoderBlock(num_hiddens=12, ffn_num_hiddens=24, num_heads=3, dropout=0.0)
 X, lens = torch.randn(2, 7, 12), torch.tensor([7, 4])
@@ -408,18 +426,20 @@ check_shape(block(X, lens), (2, 7, 12))
 dyed = X.clone()
 dyed[1, 4:] = 9.0  # the padding of the second sentence
 torch.testing.assert_close(block(dyed, lens)[1, :4], block(X, lens)[1, :4])
+print("checked: with other numbers in the padding, the real words come out the same")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### How loud is a position?
 #
 # The positions are added to the embeddings. All $D/2$ pairs of a position have
 # $\sin^2 + \cos^2 = 1$, so its length is $\sqrt{D/2}$. The paper multiplies the embeddings by
-# $\sqrt D$. It does not say how they begin, and that decides.
+# $\sqrt D$. The paper does not say how large the embeddings are before training. Their size decides
+# which is louder, the word or its place.
 #
-# **Predict.** $D = 128$. PyTorch's `nn.Embedding` begins with numbers of size 1. Which is louder,
-# the word or its place?
+# **Predict.** $D = 128$. PyTorch's `nn.Embedding` begins with numbers of size 1. Which is louder?
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Measures the length of places and of words, for two ways to begin
 torch.manual_seed(0)
 D = 128
 encoder = TransformerEncoder(300, D, 2 * D, 4, num_blks=1, dropout=0.0)
@@ -438,8 +458,7 @@ assert loud["the package's embedding"] < 1.5 * place[0]
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # PyTorch's word drowns its place: 128 to 8. Ours begins $\sqrt D$ times smaller, and the two can be
-# heard. In one run on this chapter's data the loud start reached a BLEU of 60, the quiet one 96:
-# the notebook does not repeat it.
+# heard.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Three attentions
@@ -481,6 +500,7 @@ torch.testing.assert_close(block(french, state)[0], X)
 # The whole model is two stacks of such blocks, each behind an embedding with positions.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Shows the source of the model
 show_source(MODELS["transformer"])
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -501,6 +521,7 @@ with torch.no_grad():
 check_shape(logits, (B, T, len(tgt_vocab)))
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Checks shapes and masks of all three attentions, in both blocks
 encoder, decoder = untrained.encoder, untrained.decoder
 for layer in range(2):
     english, french = encoder.attention_weights[layer], decoder.self_attention_weights[layer]
@@ -511,7 +532,7 @@ for layer in range(2):
     for b, length in enumerate(batch.src_lens.tolist()):
         assert (english[b, :, :, length:] == 0).all() and (across[b, :, :, length:] == 0).all()
     assert (french.triu(diagonal=1) == 0).all()  # right of the diagonal is the future
-print("English padding gets no weight, the French future gets none")
+print("checked: English padding gets no weight, the French future gets none, in both blocks")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # And French padding? It stands at the end, so for each real word it lies in the future. What the
@@ -558,12 +579,14 @@ print("in train() and in eval(): what comes later changes nothing before it")
 # lines. What counts: `is_causal and self.training`.
 
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# %% slideshow={"slide_type": "fragment"}
 class MasksOnlyInTraining(MultiHeadAttention):
     def forward(self, *inputs, is_causal=False, **more):
         return super().forward(*inputs, is_causal=is_causal and self.training, **more)
 
 
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Puts that class into a copy of the untrained decoder, and repeats the test in both modes
 def leaking(model):
     """A copy with the same parameters whose decoder masks only while training."""
     model = copy.deepcopy(model)
@@ -588,12 +611,11 @@ assert found == {"train()": False, "eval()": True}
 # The same sentences, the same loop, 64 of them a step. Two blocks a side, four heads, 128 wide.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The learning rate is 0.004 instead of chapter 5's 0.01: at 0.01 it learned nothing in the one run
-# that we made, which is not repeated here. There is no warm-up, though post-norm often needs one
-# (Xiong et al., 2020). This model is small, and learns without.
+# The learning rate is 0.004 instead of chapter 5's 0.01. There is no warm-up, though post-norm
+# often needs one (Xiong et al., 2020). This model is small, and learns without.
 
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 def trained(name, num_hiddens, steps):
     """A model of the course, trained on the corpus, and the seconds that it took."""
     torch.manual_seed(0)
@@ -604,6 +626,9 @@ def trained(name, num_hiddens, steps):
 
 
 model, seconds = trained("transformer", num_hiddens=128, steps=450)
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Prints BLEU, exact translations and alignment error rate on the test split
 on_test = evaluate(model, corpus.test, src_vocab, tgt_vocab)
 print(f"{seconds:.0f} s   {on_test}")
 assert on_test.bleu >= 90
@@ -619,6 +644,7 @@ models = {
 }
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Compares both models on the test split and on new pairs of words
 results = {("Transformer", "test"): on_test}
 print(f"{'':12}{'parameters':>11}{'CPU s':>7}   {'split':14}{'BLEU':>6}{'exact':>7}{'AER':>7}")
 for name, (some, took) in models.items():
@@ -651,6 +677,7 @@ assert results["Transformer", "compositional"].bleu >= 85
 # And long sentences?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Prints BLEU by the number of English words
 lengths = [len(pair.source) for pair in corpus.test]
 by_length = {}
 print(f"{'words':12}" + "".join(f"{name:>13}" for name in models))
@@ -686,6 +713,7 @@ assert all(shortest - longest < 20 for shortest, *_, longest in by_length.values
 # or higher?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Compares validation loss and translations, with the mask and with the leak
 leaky = leaking(model).eval()
 valid = make_batch(corpus.valid, src_vocab, tgt_vocab)
 losses, said = {}, {}
@@ -713,6 +741,7 @@ assert said["masked in training"] == said["masked always"]
 # validation is wrong, and it looks bad instead of good, which is why people blame overfitting.
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+# Draws the decoder's self-attention in both modes of the leaking copy
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True)
 pair = corpus.test[0]
 one = make_batch([pair], src_vocab, tgt_vocab)
@@ -750,9 +779,6 @@ assert weights.triu(diagonal=1).sum() > 1
 
 
 # %% slideshow={"slide_type": "skip"}
-from d2l_attention.views import AttentionView
-
-
 @torch.no_grad()
 def every_head(words, said):
     """For each kind of attention: weights (blocks, heads, Q, K), labels of queries and of keys."""
@@ -770,6 +796,11 @@ def every_head(words, said):
 pair = corpus.test[197]
 assert all(pair.source != known.source for known in corpus.train)
 heads = every_head(pair.source, pair.target)
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Prepares the view of one kind of attention
+from d2l_attention.views import AttentionView
+
 blocks = ["block 1", "block 2"]
 
 
@@ -785,6 +816,7 @@ def view_of(kind):
 # the noun? Do other rows look there, too?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Shows the weights of English asking English, in all heads
 view_of("English asks English")
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -816,6 +848,7 @@ for pair, noun in zip(alike[:4], nouns, strict=False):
     print(f"{pair.source[noun]:10}", *pair.source)
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Measures the weight on the noun, from the pronoun and from the other words
 from_pronoun, from_others, evenly = [], [], []
 for pair, noun in zip(alike, nouns, strict=True):
     weights, *_ = every_head(pair.source, pair.target)["English asks English"]
@@ -863,6 +896,7 @@ assert from_pronoun.max() > from_others.flatten()[from_pronoun.argmax()]
 # before it. Above the diagonal there is nothing: not even one cell.
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Shows the weights of French asking French, in all heads
 view_of("French asks French")
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -881,6 +915,7 @@ view_of("French asks French")
 # the noun?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Shows the weights of French asking English, in all heads
 view_of("French asks English")
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -937,6 +972,7 @@ diagonal = [align_diagonally(len(p.source), len(p.target)) for p in corpus.test]
 limit = error_rate(diagonal, corpus.test)
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+# Draws the error rate of each head
 figure, ax = plt.subplots(figsize=(8, 3.2))
 names = [f"head {h}" for h in range(1, 5)]
 heatmap(ax, rates, blocks, names, vmax=0.6, numbers=True)
@@ -958,8 +994,10 @@ assert on_test.alignment_error_rate < limit / 1.5
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Some do, some do not. All eight sit in one model that translates well, and their error rates
-# differ by far. So 'the alignment of a Transformer' does not exist: there is one of *this* head, or
-# of a mean of heads, and whoever shows a heat map has chosen.
+# differ by far. In the run shown the mean of the last block's heads has a lower error rate than
+# each of them, probably because their mistakes differ. So 'the alignment of a Transformer' does not
+# exist: there is one of *this* head, or of a mean of heads, and whoever shows a heat map has
+# chosen.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Chapter 5's cure works here, too: with `guidance=0.1` training asks the last block for the true
@@ -993,6 +1031,7 @@ assert on_test.alignment_error_rate < limit / 1.5
 # Here is the forward of a decoder's block again, now with its cache.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Shows the source of TransformerDecoderBlock.forward
 show_source(TransformerDecoderBlock.forward)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -1032,19 +1071,22 @@ scratch = EncoderDecoder(model.encoder, FromScratch(model.decoder)).eval()
 # Do both write the same, word for word? Greedy and with a beam, on sentences of many lengths.
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Checks that translations are the same with a cache and without, greedy and with a beam
 ends = {"bos": tgt_vocab[BOS], "eos": tgt_vocab[EOS], "max_len": 40}
 for search, n in ((greedy_decode, 100), (beam_search, 30)):
     some = make_batch(corpus.test[:n], src_vocab, tgt_vocab)
     with_cache = search(model, some.src, some.src_lens, **ends)
     without = search(scratch, some.src, some.src_lens, **ends)
     assert torch.equal(with_cache.tokens, without.tokens)
-    print(f"{search.__name__:14} {n:3} sentences, {with_cache.lens.sum()} words: all the same")
+    words = f"{n} sentences, {with_cache.lens.sum()} words"
+    print(f"checked: {search.__name__} writes the same with a cache and without, {words}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # The cost: count the keys that the first layer projects, and time it. To get any length we let it
 # write on and on, without an end.
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Counts the keys and measures the time, with a cache and without
 one = make_batch(corpus.test[:1], src_vocab, tgt_vocab)
 projected = []
 hook = model.decoder.blks[0].attention1.W_k.register_forward_hook(
@@ -1067,8 +1109,7 @@ assert took[1] > took[0]  # with 256 words
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # $n$ against $n(n+1)/2$ keys, exactly. Time follows more slowly, for a step has more to do than to
 # project keys. In the run shown a cache saves some of it at 16 words and two thirds at 256. The
-# price is memory: each layer keeps two vectors for each word. Chapter 10 works out how much that
-# is.
+# price is memory: each layer keeps two vectors for each word. Chapter 9 works out how much that is.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1085,6 +1126,7 @@ assert took[1] > took[0]  # with 256 words
 # **Predict.** In training all positions were right. What will the translations look like?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Forgets the offset in a copy, and lets it translate 100 sentences
 lost = copy.deepcopy(model)
 lost.decoder.embed = lambda X, offset: TransformerDecoder.embed(lost.decoder, X)  # offset forgotten
 
@@ -1105,17 +1147,20 @@ assert at_zero.bleu < at_home / 2
 # read the first translation aloud.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Question.** And the loss? Would training or validation tell?
+# **Question.** Would the loss tell, in training or in validation?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Training and validation read whole sentences, with the right positions. Neither would ever tell.
-# Decoding from scratch does: it hands over whole beginnings, and the same model is right again.
+# For the loss, training and validation read whole sentences, with the right positions, so neither
+# loss tells. BLEU on the validation split would, because it decodes. Decoding from scratch shows
+# that the positions are the reason: it hands over whole beginnings, and the same model is right
+# again.
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Checks what the same model writes when it decodes from scratch
 from_scratch = EncoderDecoder(lost.encoder, FromScratch(lost.decoder))
 words = translate(from_scratch, [pair.source for pair in first], src_vocab, tgt_vocab)
 assert words == on_test.translations[:100]
-print("the same 100 translations as those of the right decoder")
+print("checked: the same 100 translations as those of the right decoder")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1140,6 +1185,7 @@ print("the same 100 translations as those of the right decoder")
 # right?
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
+# Shows the view for your sentence
 from d2l_attention.views import SentenceView
 
 
@@ -1175,6 +1221,7 @@ sentence
 # And the two sentences of the beginning? What the model writes:
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Translates the two sentences
 for noun in ("orange", "cake"):
     words = f"the old doctor took the good {noun} and ate it".split()
     print(*translate(model, [words], src_vocab, tgt_vocab)[0])
@@ -1200,7 +1247,8 @@ for noun in ("orange", "cake"):
 #   nothing about translating.
 # - A cache turns $n(n+1)/2$ projected keys into $n$ and changes no word, if positions go on
 #   counting.
-# - Some heads align, some do not; in one, 'it' puts almost half its weight on the noun.
+# - Some heads align, some do not. In the run shown, one head puts almost half of the weight of 'it'
+#   on the noun, and the other words put nearly a third of theirs there.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
@@ -1374,8 +1422,6 @@ progress()
 # - J. L. Ba, J. R. Kiros, G. E. Hinton, *Layer Normalization*, 2016, arXiv:1607.06450.
 # - R. Xiong et al., *On Layer Normalization in the Transformer Architecture*, ICML 2020,
 #   arXiv:2002.04745. Post-norm and pre-norm, warm-up, the last norm.
-# - H. J. Levesque, E. Davis, L. Morgenstern, *The Winograd Schema Challenge*, KR 2012. Trophy and
-#   suitcase.
 # - A. Rush, *The Annotated Transformer*, NLP-OSS workshop, ACL 2018, doi:10.18653/v1/W18-2509.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
