@@ -53,7 +53,8 @@ test: .venv/.test-stamp ## all that CI checks: lint, unit tests, every notebook 
 	$(call part,Notebooks,$(ONE_THREAD) D2L_ATTENTION_PROGRESS="$(CURDIR)/.venv/nobody.json" \
 		$(PY) -m pytest -q -n 2 --dist loadfile -p tests.notebook_times --nbval --nbval-current-env \
 		--nbval-sanitize-with tests/nbval_sanitize.cfg $(LONGEST_FIRST))
-	$(call part,Browser,$(ONE_THREAD) $(PY) -m pytest -q -rs -p no:nbval tests/browser)
+	$(call part,Browser,$(ONE_THREAD) $(PY) -m pytest -q -rs -n 2 --dist loadgroup \
+		--no-loadscope-reorder -p no:nbval tests/browser)
 	@echo "How long each part took:"
 	@awk '{ printf "%4d:%02d  %s\n", $$1 / 60, $$1 % 60, substr($$0, index($$0, " ") + 1) }' $(TIMES)
 

@@ -16,7 +16,7 @@ from d2l_attention.exercises.engine.registry import UnknownExercise, all_chapter
 from d2l_attention.exercises.engine.replay import remember
 from d2l_attention.exercises.engine.sandbox import run
 
-__all__ = ["check", "hint", "progress", "solution", "watch"]
+__all__ = ["check", "hint", "progress", "solution"]  # and watch, which views documents
 
 _hints_given: dict[str, int] = {}
 

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 MOST_STEPS = 500
 MOST_BYTES = 2**30  # of copies
 MOST_ENTRIES = 100  # of a list that are looked at
+MOST_LETTERS = 500  # of an error
 RETURNS = {number for name, number in opcode.opmap.items() if name.startswith("RETURN")}
 PAUSING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
@@ -201,7 +202,8 @@ class Recorder:
         """An error is the last step, also behind a ``finally`` and after the last step kept."""
         steps, traceback, found = self.recording.steps, error.__traceback__, None
         while traceback:
-            if id(traceback.tb_frame) in self.calls:
+            # A call that is over may have left its address to the frame of another function.
+            if traceback.tb_frame.f_code in self.listings and id(traceback.tb_frame) in self.calls:
                 found = traceback
             traceback = traceback.tb_next
         if found and (self.told is not error or steps[-1].error is None):
@@ -218,6 +220,7 @@ class Call:
         self.depth = recorder.depth
         recorder.depth += 1
         self.marks: dict[str, Any] = {}
+        self.alive: dict[str, Any] = {}  # or another object could get the address of an old one
         self.names: dict[str, Any] = {}
         self.line: int | None = None  # the statement that is running
 
@@ -262,6 +265,7 @@ class Call:
             if not name.startswith((".", "__"))
         } | (result or {})
         changed, in_place = {}, []
+        self.marks = {name: seen for name, seen in self.marks.items() if name in values}
         for name, value in values.items():
             new, old = mark(value), self.marks.get(name)
             if old == new:
@@ -269,6 +273,7 @@ class Call:
             if isinstance(old, tuple) and old[0] == id(value):
                 in_place.append(name)
             self.marks[name] = new
+            self.alive[name] = value, *(value if type(value) in (list, tuple) else ())
             changed[name] = kept(value)
             if isinstance(value, Tensor):
                 self.recorder.bytes += value.numel() * value.element_size()
@@ -317,7 +322,11 @@ def kept(value: Any, depth: int = 3) -> Any:
 
 def told(error: BaseException, traceback: Any, listing: Listing) -> str:
     """What was raised, and the shapes of the tensors in the expression that raised it."""
-    said = f"{type(error).__name__}: {error}".removesuffix(": ").split("\n")[0]
+    try:
+        said = str(error).split("\n")[0][:MOST_LETTERS]
+    except Exception:  # a student's own exception may fail to say what it is
+        said = ""
+    said = f"{type(error).__name__}: {said}".removesuffix(": ")
     positions = list(traceback.tb_frame.f_code.co_positions())
     where = positions[traceback.tb_lasti // 2]
     attributes = ("lineno", "end_lineno", "col_offset", "end_col_offset")

@@ -46,6 +46,8 @@ class Watch(anywidget.AnyWidget):
         scale: Mapping[str, tuple[float, float]] | None = None,
     ):
         steps = recording.steps
+        if not steps and recording.error is not None:  # it could not even be called
+            raise recording.error
         if not steps:
             raise ValueError(f"{title}: none of its lines ran, so there is nothing to watch")
         if not all(isinstance(letters, str) for letters in (axes or {}).values()):
@@ -189,8 +191,10 @@ def _replayed(exercise_id: str) -> Watch:
         title += ": no name of the same shape differs from the solution's"
         return Watch(mine, title, at=len(mine.steps) - 1)
     name, here, _ = found
-    what = "the result differs" if name == "return" else f"{name} differs"
-    return Watch(mine, f"{title}: here {what} from the solution's", at=here)
+    if name == "return":
+        return Watch(mine, f"{title}: the result differs from the solution's", at=here)
+    # A name may well mean something else in the student's function: no more than a hint.
+    return Watch(mine, f"{title}: in the solution, {name} has other numbers", at=here)
 
 
 def _both(mine: Any, theirs: Any, run: Callable[[Any], Any]):

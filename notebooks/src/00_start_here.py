@@ -81,6 +81,7 @@ can_be = {
 # Half a minute, then hands up: 'Who says that the other six get nothing?' Expect
 # many, because their scores are 0. Point at $e^0 = 1$ before you go on.
 
+
 # %% slideshow={"slide_type": "subslide"}
 def attention_weights(query, keys):  # (3,), (7, 3) -> (7,)
     scores = keys @ query  # one score a word

@@ -8,11 +8,14 @@ import re
 import subprocess
 import sys
 from base64 import b64encode
+from functools import cache
 from pathlib import Path
 
 import nbformat
 import pytest
 import torch
+from accessibility import harms
+from conftest import WAIT_SECONDS
 from ipywidgets.embed import dependency_state
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from slide_report import DECKS, ROOT, open_deck, problems_of
@@ -23,16 +26,45 @@ from notebooks.publish.slides import export
 NAMES = [path.stem for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))]
 SIZES = {"1280x720": (1280, 720), "1920x1080": (1920, 1080)}
 MOST_BYTES = 8_000_000
+# 'img "..."' with fewer letters than this describes no picture.
+SHORTEST = 40
+# One below the other: what lies outside the window, or below another slide, axe does not judge.
+SHOW_ALL_SLIDES = """() => {
+  const style = document.createElement("style");
+  style.textContent = `
+    html, body, .reveal-viewport, .reveal, .reveal .slides { position: static !important;
+      height: auto !important; overflow: visible !important; transform: none !important }
+    .reveal .slides section, .reveal .fragment { display: block !important;
+      position: relative !important; inset: auto !important; visibility: visible !important;
+      opacity: 1 !important; transform: none !important }
+    .reveal .controls, .reveal .progress, .reveal .slide-number { display: none !important }`;
+  document.head.append(style);
+  for (const section of document.querySelectorAll(".slides section")) {
+    section.hidden = false;
+    section.removeAttribute("aria-hidden");
+  }
+}"""
 HARMLESS = ("file:", "data:", "blob:", "about:")
 
 
-@pytest.fixture(scope="session")
-def decks() -> Path:
-    """The folder of all decks, each as its notebook is now."""
-    command = [sys.executable, "-m", "notebooks.publish.slides", "--out", str(DECKS)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return DECKS
+@pytest.fixture(scope="module")
+def deck():
+    """A function that gives the file of a deck, as its notebook is now."""
+
+    @cache
+    def deck(name: str) -> Path:
+        command = [sys.executable, "-m", "notebooks.publish.slides", "--out", str(DECKS), name[:2]]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return DECKS / f"{name}.html"
+
+    return deck
+
+
+# Where tests run side by side, one process has all those of a deck, and makes it.
+each_deck = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.xdist_group(f"deck {name}")) for name in NAMES]
+)
 
 
 DRAW = """
@@ -93,6 +125,7 @@ def show(browser):
     def open_page(path, size=(1280, 720), query="", **options):
         viewport = {"width": size[0], "height": size[1]}
         context = browser.new_context(viewport=viewport, **options)
+        context.set_default_timeout(WAIT_SECONDS * 1000)
         contexts.append(context)
         context.on("page", listen)
         context.on(
@@ -133,16 +166,29 @@ def wait_for_another(canvas, before):
 
 
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
-@pytest.mark.parametrize("name", NAMES)
-def test_every_slide_holds_what_stands_on_it(show, decks, name, size):
-    problems = problems_of(show(decks / f"{name}.html", size), name)
+@each_deck
+def test_every_slide_holds_what_stands_on_it(show, deck, name, size):
+    problems = problems_of(show(deck(name), size), name)
     if problems:
         pytest.fail("\n" + "\n".join(map(str, problems)), pytrace=False)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_deck_is_small_enough_to_be_sent(decks, name):
-    assert (decks / f"{name}.html").stat().st_size < MOST_BYTES
+@each_deck
+def test_nothing_stands_in_the_way_of_anyone(show, deck, name):
+    """The deck as it opens, then all its slides at once, under axe-core."""
+    page, kinds = show(deck(name)), set()
+    found = harms(page, kinds)
+    page.evaluate(SHOW_ALL_SLIDES)
+    found += harms(page, kinds)
+    assert not found, "\n".join(found)
+    pictures = page.locator(".cell img.figure, .cell canvas.figure")
+    words = [picture.aria_snapshot() for picture in pictures.all()]
+    assert words and all(len(line) > SHORTEST for line in words), words
+
+
+@each_deck
+def test_a_deck_is_small_enough_to_be_sent(deck, name):
+    assert deck(name).stat().st_size < MOST_BYTES
 
 
 def test_the_eyes_see_what_is_wrong(show, small_deck):
@@ -162,6 +208,17 @@ def test_the_eyes_see_what_is_wrong(show, small_deck):
     for words in ("at the bottom by", "at the right by", "not typeset", "cut off", "missing"):
         assert words in found
     assert "equation with an error" in found
+
+
+def test_axe_sees_slides_that_are_not_on_show(show, small_deck):
+    page = show(small_deck)
+    pale = """() => Reveal.getSlides().at(-1).querySelector(".content")
+        .insertAdjacentHTML("beforeend", "<p style='color: #999'>pale</p>")"""
+    page.evaluate(pale)
+    assert harms(page, set()) == []
+    page.evaluate(SHOW_ALL_SLIDES)
+    (found,) = harms(page, set())
+    assert found.startswith("color-contrast") and "pale" in found
 
 
 def test_a_view_lives_without_a_kernel(show, small_deck):
@@ -222,11 +279,11 @@ def test_the_speakers_window_shows_notes_and_follows(show, small_deck):
         page.keyboard.press("s")
     speaker = opened.value
     notes = speaker.locator(".speaker-controls-notes .value")
-    notes.wait_for(timeout=60_000)
+    notes.wait_for()
     assert re.fullmatch(r"Ask about .+ and wait\.", notes.inner_text().strip(), re.DOTALL)
     assert notes.locator("mjx-container svg").count() == 1  # the equation came along
     now = speaker.frame_locator("#current-slide iframe")
-    now.locator("section.present section.present .cell").first.wait_for(timeout=60_000)
+    now.locator("section.present section.present .cell").first.wait_for()
 
 
 def test_escape_shows_all_slides_and_a_question_mark_the_keys(show, small_deck):

@@ -40,7 +40,7 @@ def lab_folder(tmp_path_factory):
 def test_slides_with_views_that_answer(open_notebook):
     notebook = open_notebook("talk.ipynb")
     page = notebook.page
-    notebook.run_all()
+    notebook.run()
     assert notebook.errors() == []
     for _ in TALK[1:]:
         notebook.command("notebook:move-cursor-up")

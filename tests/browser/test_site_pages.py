@@ -5,8 +5,11 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
+from accessibility import contrast_harms, harms
 from site_build import CHAPTERS, build_site
 
+# One process builds the site, and looks at it.
+pytestmark = pytest.mark.xdist_group("site")
 PAGES = ["index", *CHAPTERS, "instructors", "api/index", "api/views", "search"]
 # What is wrong on a page that has been typeset, in words.
 PROBLEMS = """async () => {
@@ -23,6 +26,10 @@ PROBLEMS = """async () => {
   if (wide > 0) problems.push(`wider than the window by ${wide} px`);
   return problems;
 }"""
+# The site's folders in which the files are no pages of its own.
+FILES = ("_static", "slides")
+# 'img "..."' with fewer letters than this describes no picture.
+SHORTEST = 40
 PICTURE = "(view) => view.querySelector('canvas').toDataURL()"
 
 
@@ -60,6 +67,39 @@ def test_every_page_is_whole_at_this_width(open_page, width, theme):
             problems[name] = found
         page.close()
     assert problems == {}
+
+
+def test_nothing_stands_in_the_way_of_anyone(open_page, site):
+    """Every page under axe-core; the theme changes colours only."""
+    found, kinds = {}, {"light": set(), "dark": set()}
+    files = [file for file in site.rglob("*.html") if file.relative_to(site).parts[0] not in FILES]
+    assert len(files) > 50
+    for file in sorted(files):
+        name = str(file.relative_to(site))
+        page = open_page(name, color_scheme="light")
+        page.wait_for_function("!document.querySelector('img.live-view')")
+        page.add_style_tag(content="* { transition: none !important }")  # no colours in between
+        found[name] = harms(page, kinds["light"])
+        page.emulate_media(color_scheme="dark")
+        page.wait_for_selector("html[data-theme=dark]")
+        found[name] += contrast_harms(page, kinds["dark"])
+        page.context.close()
+    assert not any(found.values()), report(found)
+
+
+def report(found: dict[str, list[str]]) -> str:
+    return "\n".join(f"{name}: {line}" for name, lines in found.items() for line in lines)
+
+
+def test_every_picture_is_described(open_page):
+    """What a screen reader says of the pictures of a chapter, from the accessibility tree."""
+    for name in CHAPTERS:
+        page = open_page(f"{name}.html")
+        page.wait_for_function("!document.querySelector('img.live-view')")
+        pictures = page.locator(".cell_output img")
+        words = [picture.aria_snapshot() for picture in pictures.all()]
+        assert len(words) >= 1 and all(len(line) > SHORTEST for line in words), words
+        page.context.close()
 
 
 def test_the_search_works_in_a_folder(open_page):

@@ -222,7 +222,8 @@ def test_views_that_draw_themselves_have_what_they_need(page, notebook):
     """Their saved state is on the page; that of views that Python draws is not."""
     outputs = [o for cell in notebook.cells for o in cell.get("outputs", [])]
     texts = [str(o.get("data", {}).get("text/plain", "")) for o in outputs]
-    number = sum(text.startswith(("AttentionView(", "SentenceView(")) for text in texts)
+    kinds = ("AttentionView(", "SentenceView(", "watch(")
+    number = sum(text.startswith(kinds) for text in texts)
     places = page.select("article img.live-view")
     models = [name[6:] for p in places for name in p["class"] if name.startswith("model-")]
     saved = page.find_all("script", type=STATE)

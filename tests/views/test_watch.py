@@ -613,11 +613,11 @@ def multi_head(queries, keys, values, W_q, W_k, W_v, W_o, num_heads, valid_lens)
 def test_a_wrong_multi_head_is_replayed_at_its_wrong_line(exercises):
     result = exercises.check("6.4", multi_head)
     assert not result.solved
-    assert result.message.endswith(' Step through your answer on that case: `watch("6.4")`')
+    assert result.message.endswith('import watch`, then `watch("6.4")`')
     state = torch.get_rng_state()
     view = exercises.watch("6.4")
     assert view.steps[view.step].source == "scores = q @ k.mT / D**0.5"
-    assert view.title == "6.4 · multi_head: here scores differs from the solution's"
+    assert view.title == "6.4 · multi_head: in the solution, scores has other numbers"
     assert watch("6.4").step == view.step  # the same function, from wherever it is imported
     assert torch.equal(torch.get_rng_state(), state)
 
@@ -657,3 +657,68 @@ def test_values_and_hunts_for_bugs_are_not_replayed(exercises):
     for exercise_id, answer in (("6.5", edited), ("6.2", 1000.0)):
         result = exercises.check(exercise_id, answer)
         assert not result.solved and "watch" not in result.message
+
+
+def test_an_error_after_a_watched_call_is_told_of_its_own_line():
+    def helper(x):
+        return x + 1
+
+    def other(x):
+        raise ValueError("no")
+
+    def work(x):
+        with torch.no_grad():
+            a = helper(x)
+            b = other(a)
+        return b
+
+    view = watch(work, torch.ones(2), into=[helper])
+    assert view.steps[-1].error.startswith("ValueError: no")
+    assert view.steps[-1].source == "b = other(a)"
+
+
+def test_a_name_that_was_deleted_and_made_anew_is_new():
+    def work(x):
+        y = x * 1
+        del y
+        y = x * 2
+        del y
+        y = x * 3
+        return y
+
+    seen = [
+        step.changed["y"].tolist()
+        for step in watch(work, torch.ones(1)).steps
+        if step.changed.get("y") is not None
+    ]
+    assert seen == [[1], [2], [3]]
+
+
+def test_entries_exchanged_in_a_list_are_seen():
+    def work():
+        cache = [torch.zeros(2)]
+        for i in range(3):
+            cache.pop(), cache.append(torch.full((2,), float(i)))
+        return cache
+
+    seen = [
+        step.changed["cache"][0][0].item() for step in watch(work).steps if "cache" in step.changed
+    ]
+    assert seen == [0, 0, 1, 2]
+
+
+def test_a_wrong_call_raises_its_own_error():
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        watch(lambda x: x)
+
+
+def test_a_long_or_broken_error_text_is_cut():
+    class Broken(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    def work(error):
+        raise error
+
+    assert len(watch(work, ValueError("x" * 100_000)).steps[-1].error) < 1000
+    assert watch(work, Broken()).steps[-1].error == "Broken"

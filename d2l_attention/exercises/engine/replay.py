@@ -28,4 +28,7 @@ def remember(exercise: Exercise, answer: Any, verdict: Verdict) -> str:
 
     # The answer is not looked at before the student asks for it.
     replays[exercise.id] = lambda: Replay(as_written(answer), exercise.solution, run)
-    return f' Step through your answer on that case: `watch("{exercise.id}")`'
+    return (
+        " To step through your answer on that case: `from d2l_attention.exercises import watch`, "
+        f'then `watch("{exercise.id}")`'
+    )

@@ -73,6 +73,7 @@ html_js_files = [
     ("widgets.js", {"defer": "defer"}),
     ("views.js", {"defer": "defer"}),
 ]
+html_scaled_image_link = False  # a live view is no link to its still picture
 html_copy_source = False  # chapters offer their notebook files instead
 html_use_index = False
 templates_path = ["_templates"]

@@ -1,0 +1,274 @@
+"""``watch`` in a real browser: keys, mouse, themes, a deck without a kernel."""
+
+from base64 import b64encode
+
+import nbformat
+import pytest
+import torch
+from ipywidgets.embed import dependency_state
+from latency import summary
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from slide_report import open_deck
+from test_views import FOUR_FUNCTIONS, notebook_text
+
+from d2l_attention.views import compare, watch
+from notebooks.publish.slides import export
+
+# One process starts the JupyterLab.
+pytestmark = pytest.mark.xdist_group("watch")
+
+MARKUP = "<img src=x onerror=alert(1)>"
+CELLS = {
+    "loop": """
+        import torch
+        from d2l_attention.views import watch
+
+        def heads(X, W, num_heads):
+            outputs = []
+            for h in range(num_heads):
+                q, k, v = (X @ W[:, h::num_heads] for _ in range(3))
+                scores = q @ k.mT
+                weights = scores.softmax(-1)
+                outputs.append(weights @ v)
+            return torch.cat(outputs, -1)
+
+        torch.manual_seed(0)
+        watch(heads, torch.randn(1, 5, 8), torch.randn(8, 8), 2, axes={"scores": "BQK"})
+    """,
+}
+
+
+@pytest.fixture(scope="module")
+def lab_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("watch")
+    (folder / "watch.ipynb").write_text(notebook_text(CELLS, []))
+    return folder
+
+
+def masked(scores, mask, token):
+    hidden = scores.clone()
+    hidden[~mask.expand_as(scores)] = -torch.inf
+    text = f"<b>{token}</b>"
+    weights = hidden.softmax(-1)
+    return weights, text
+
+
+def small_watch(**options):
+    torch.manual_seed(0)
+    scores = torch.randn(2, 3, 4)
+    mask = torch.tensor([True, True, True, False])
+    mask = mask & (torch.arange(3) > 0)[:, None]  # the first query sees nothing: NaN
+    return watch(masked, scores, mask, MARKUP, axes={"scores": "BQK", "hidden": "BQK"}, **options)
+
+
+def stops(q, k):
+    scores = q @ k
+    return scores
+
+
+def shown(new_page, view, **options):
+    """The view alone on a page: its saved state and a model of four functions."""
+    page = new_page(**options)
+    page.on("dialog", lambda dialog: pytest.fail(f"text ran as code: {dialog.message}"))
+    page.on("pageerror", lambda error: pytest.fail(f"{error}"))
+    state = {name: value for name, value in view.get_state().items() if name != "layout"}
+    page.set_content(f"<style>body {{ margin: 0 }} {view._css}</style><div id=view></div>")
+    page.evaluate(FOUR_FUNCTIONS, state)
+    return page
+
+
+def card(page, name):
+    return page.locator(".d2l-watch .held", has=page.locator(f"b:text-is('{name}')"))
+
+
+def changed(page):
+    return page.locator(".held.changed b").all_inner_texts()
+
+
+def line_now(page):
+    return page.locator(".line.now code").inner_text().strip()
+
+
+def test_keys_and_mouse_step_through_the_run(new_page):
+    page = shown(new_page, small_watch())
+    where, slider = page.locator(".where"), page.get_by_role("slider")
+    assert where.inner_text().startswith("step 1 of 6, line ")
+    assert set(changed(page)) == {"scores", "mask", "token"}
+
+    page.locator(".code").focus()
+    page.keyboard.press("ArrowRight")
+    assert (line_now(page), changed(page)) == ("hidden = scores.clone()", ["hidden"])
+    page.keyboard.press("ArrowRight")
+    assert line_now(page).startswith("hidden[~mask")
+    assert card(page, "hidden").locator(".change").inner_text() == "changed in place"
+    page.keyboard.press("End")
+    assert line_now(page) == "return weights, text" and changed(page) == ["return"]
+    page.keyboard.press("Home")
+    assert line_now(page).startswith("def masked(")
+    assert page.get_by_label("one step back").is_disabled()
+
+    page.get_by_label("one step on").click()
+    assert line_now(page) == "hidden = scores.clone()"
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    assert where.inner_text().startswith("step 3 of 6")
+    slider.fill("4")
+    assert changed(page) == ["weights"]
+    assert slider.get_attribute("aria-valuetext").startswith("step 5 of 6")
+
+
+def test_numbers_answer_the_mouse_and_the_keys(new_page):
+    view = small_watch(at=2)
+    page = shown(new_page, view)
+    readout, hidden = page.locator(".readout"), card(page, "hidden")
+    canvas = hidden.locator("canvas")
+    scores = view.steps[0].changed["scores"]
+
+    canvas.focus()
+    assert readout.inner_text() == "hidden[0, 0, 0] = -inf"
+    page.keyboard.press("ArrowDown")
+    assert readout.inner_text() == f"hidden[0, 1, 0] = {scores[0, 1, 0]:.4g}"
+    for key in ["ArrowRight"] * 9:
+        page.keyboard.press(key)
+    assert readout.inner_text() == "hidden[0, 1, 3] = -inf"
+    assert page.locator(".where").inner_text().startswith("step 3")  # the keys were the cells'
+
+    before = canvas.evaluate("canvas => canvas.toDataURL()")
+    hidden.get_by_label("next matrix of hidden").click()
+    assert hidden.locator(".matrix").inner_text() == "B 1"
+    assert canvas.evaluate("canvas => canvas.toDataURL()") != before
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 8, box["y"] + box["height"] * 5 / 6)
+    assert readout.inner_text() == f"hidden[1, 2, 0] = {scores[1, 2, 0]:.4g}"
+    assert hidden.locator(".shape").inner_text() == "B 2, Q 3, K 4"
+    words = hidden.locator(".faint").inner_text()
+    assert "rows Q, columns K" in words and "hatched: 6 × -inf" in words
+
+    mask = card(page, "mask")
+    assert mask.locator(".faint").inner_text() == "white True, black False"
+    mask.locator("canvas").focus()
+    assert readout.inner_text() == "mask[0, 0] = False"
+    page.get_by_label("one step on").click()
+    page.get_by_label("one step on").click()
+    assert "hatched: 4 × NaN" in card(page, "weights").locator(".faint").inner_text()
+
+
+def test_text_is_text(new_page):
+    page = shown(new_page, small_watch(at=-1))
+    assert card(page, "token").locator("code").inner_text() == f"'{MARKUP}'"
+    assert card(page, "text").locator("code").inner_text() == f"'<b>{MARKUP}</b>'"
+    assert 'text = f"<b>{token}</b>"' in page.locator(".code").inner_text()
+    assert page.locator("img").count() == 0
+
+
+def test_an_error_is_told(new_page):
+    page = shown(new_page, watch(stops, torch.ones(2, 3), torch.ones(2, 3)))
+    assert line_now(page) == "scores = q @ k"
+    assert "Shapes: q (2, 3), k (2, 3)." in page.get_by_role("alert").inner_text()
+    page.get_by_label("one step back").click()
+    assert page.get_by_role("alert").inner_text() == ""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark(new_page, scheme):
+    page = shown(new_page, small_watch(at=4), color_scheme=scheme)
+    look = "view => [getComputedStyle(view).backgroundColor, getComputedStyle(view).color]"
+    ground, ink = page.locator(".d2l-watch").evaluate(look)
+    assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
+    assert ground != ink
+    # What is hatched is drawn on the ground of the theme.
+    canvas = card(page, "hidden").locator("canvas")
+    assert canvas.evaluate(HAS_COLOUR, ground)
+
+
+HAS_COLOUR = """(canvas, colour) => {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    const wanted = colour.match(/[0-9]+/g).map(Number);
+    for (let i = 0; i < data.length; i += 4)
+        if (wanted.every((part, j) => data[i + j] === part)) return true;
+    return false;
+}"""
+
+
+def test_two_runs_stand_beside_each_other():
+    both = compare(masked, masked, *(torch.zeros(2, 2), torch.ones(2, dtype=torch.bool), "a"))
+    assert [child.title for child in both.children] == [
+        "masked: no name of the same shape differs"
+    ] * 2
+
+
+def test_in_jupyterlab(open_notebook, record_property):
+    notebook = open_notebook("watch.ipynb")
+    notebook.run()
+    assert notebook.errors() == []
+    page = notebook.page
+    view = page.locator(".d2l-watch")
+    view.scroll_into_view_if_needed()
+    slider = view.get_by_role("slider")
+    slider.focus()
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+    assert view.locator(".where").inner_text().startswith("step 5 of 14, line ")
+    assert changed(page) == ["scores"]
+    view.locator(".code").focus()
+    page.keyboard.press("ArrowRight")  # the key is the view's, not JupyterLab's
+    assert changed(page) == ["weights"]
+    for theme in ("Light", "Dark"):
+        notebook.use_theme(theme)
+        ground = view.evaluate("view => getComputedStyle(view).backgroundColor")
+        assert (ground == "rgb(255, 255, 255)") == (theme == "Light")
+        notebook.screenshot(f"watch-{theme}", view)
+    times = view.evaluate(STEP_TIMES)
+    record_property("latency", f"watch, a step of a loop over heads: {summary(times)}")
+
+
+# From the move of the slider to the frame that shows the step, drawn.
+STEP_TIMES = """async (view) => {
+    const slider = view.querySelector("input");
+    const times = [];
+    for (let i = 0; i < 28; i++) {
+        await new Promise(requestAnimationFrame);
+        const start = performance.now();
+        slider.value = i % 14;
+        slider.dispatchEvent(new Event("input"));
+        for (const canvas of view.querySelectorAll("canvas")) {
+            canvas.getContext("2d").getImageData(0, 0, 1, 1);
+        }
+        void view.offsetHeight;
+        times.push(performance.now() - start);
+    }
+    return times;
+}"""
+
+
+def test_without_a_kernel_in_a_deck(new_page, tmp_path):
+    view = small_watch()
+    states = dependency_state([view], drop_defaults=False)
+    data = {
+        "text/plain": repr(view),
+        "image/png": b64encode(view.still()).decode(),
+        "application/vnd.jupyter.widget-view+json": {"model_id": view.model_id},
+    }
+    slide = {"slideshow": {"slide_type": "slide"}}
+    cells = [
+        new_markdown_cell("# A run", metadata=slide),
+        new_code_cell("...", outputs=[new_output("execute_result", data=data)], metadata=slide),
+    ]
+    mime = "application/vnd.jupyter.widget-state+json"
+    book = new_notebook(cells=cells, metadata={"widgets": {mime: {"state": states}}})
+    nbformat.write(book, tmp_path / "small.ipynb")
+    export(tmp_path / "small.ipynb", tmp_path / "small.html")
+    page = new_page()
+    open_deck(page, tmp_path / "small.html")
+    page.evaluate("Reveal.slide(1, 0)")
+    before = page.evaluate("Reveal.getSlidePastCount()")
+    page.locator(".code").focus()
+    page.keyboard.press("ArrowRight")
+    assert changed(page) == ["hidden"]
+    page.get_by_label("one step on").click()
+    assert card(page, "hidden").locator(".change").inner_text() == "changed in place"
+    assert page.evaluate("Reveal.getSlidePastCount()") == before
+    # Slides are scaled: the number under the pointer must be the one that is named.
+    box = card(page, "hidden").locator("canvas").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 7 / 8, box["y"] + box["height"] * 5 / 6)
+    assert page.locator(".readout").inner_text() == "hidden[0, 2, 3] = -inf"
