@@ -91,7 +91,7 @@ def smooth(x_train, y_train, x_val, kernel):  # keys (K,), values (K,), queries 
 # Does it find the 580 € of the table?
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "subslide"}
 def triangle_20(difference):  # 1 at distance 0, and 0 from a distance of 20 on
     return (1 - difference.abs() / 20).clamp(min=0)
 
@@ -245,7 +245,7 @@ print("ours        weights", weights[0].tolist(), "  rent", rent.item())
 rent, weights = d2l_attention.nadaraya_watson(sizes, rents, loft, boxcar_20)
 print("the package weights", weights[0].tolist(), "  rent", rent.item())
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # Our three lines, like the book's, divide 0 by 0. The result is NaN, 'not a number', and it
 # spreads: one NaN makes the mean of a whole batch NaN. This is what the package adds: a query that
 # has nobody to ask gets weights 0, here and in every later chapter.
@@ -527,7 +527,7 @@ def learn_width(x, y, mask=None, steps=400):
     return widths, errors, weights.detach()
 
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # **Predict.** The best width on fresh points was 0.32. Gradient descent starts at width 1. Does it
 # arrive near 0.32, far above it, or far below?
 

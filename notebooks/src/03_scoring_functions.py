@@ -244,7 +244,7 @@ for d in (4, 64, 1024):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # At $d = 1024$ half of the queries have a slope below a millionth. About one query in eight keeps a
-# large one. Saturation is not a law for each query, but it meets most of them.
+# large one.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Divide by the standard deviation

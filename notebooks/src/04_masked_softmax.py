@@ -450,8 +450,8 @@ plt.show()
 # padding columns. Right: weight only in the upper left square.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With only the rows hidden, 'Hello' still gives 23% of its attention to the padding (0.11 twice,
-# rounded in the picture): that is a bug. Hiding rows *as well* changes nothing for the words.
+# With only the rows hidden, 'Hello' gives 23% (0.11 twice, rounded) to the padding: a bug. Hiding
+# rows *as well* changes nothing for the words.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # So the usual choice is to hide columns, to let the padding's queries answer, and to **leave those

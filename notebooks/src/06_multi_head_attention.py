@@ -551,8 +551,7 @@ for (_, num_heads), speller in spellers.items():
 print("checked: two heads are right in 3 of 3 starts, one head names about one of two letters")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With one head the readout gets the average of two letters. A linear readout
-# cannot tell here which is which.
+# One head finds an average of two letters. A linear readout cannot split it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # It names about one of the two. In starts 0 and 2 this is nearly always the letter opposite, and in
