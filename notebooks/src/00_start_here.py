@@ -1,8 +1,8 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 0 · Start here
 #
-# **You will** compute by hand how attention decides what a word refers to, meet two pictures that
-# the whole course returns to, and learn how these notebooks work.
+# **You will** compute attention weights by hand, from descriptions that we chose, meet two
+# pictures that the whole course returns to, and learn how these notebooks work.
 #
 # Core path: 20 minutes. Builds on nothing but Python. The course follows *Dive into Deep Learning*
 # (D2L), here the opening of its chapter 11.
@@ -72,7 +72,7 @@ can_be = {
 #
 # Now turn the scores into shares. Take $e$ to the power of each score: about 20 for the cat, and 1
 # for each of the six others. That is 26 in all. Each word's part of the 26 is its **attention
-# weight**. (Chapter 1 explains why we take $e$.)
+# weight**. (Any base above 1 would do; $e$ is the custom.)
 #
 # **Predict.** What is the cat's weight? And do the other six words get nothing, or a little?
 
@@ -272,8 +272,8 @@ for asked in (30.0, 25.0):
 #   get a chapter back as it was, delete your copy and start `make lab` again.
 # - **Predict** means: stop, and say your answer aloud before you run the next cell. A wrong
 #   prediction is worth more than none.
-# - A **folded** cell shows one line and three dots. It only draws a picture or checks a claim of
-#   the text, and a click opens it. You miss nothing if you leave it closed.
+# - A **folded** cell shows one line and three dots. It only imports, draws or checks, and a click
+#   opens it. You miss nothing if you leave it closed.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # - The **core path** of a chapter takes at most 45 minutes (an hour in chapters 9 and 10). What

@@ -111,8 +111,8 @@ plt.show()
 # Harbour or of the Lake, and half of each. Attention will say (8.9, 3.7).
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A Python dictionary compares keys for *equality*. It knows the wind at the Harbour, and nothing
-# anywhere else:
+# A Python dictionary compares keys for *equality*. It knows the wind at the four stations, and
+# nothing between them:
 
 # %% slideshow={"slide_type": "fragment"}
 dictionary = {tuple(key.tolist()): value.tolist() for key, value in zip(keys, values, strict=True)}
@@ -711,10 +711,10 @@ plt.show()
 # the rest are tiny and lead back to the west, to (2.27, 1.57).*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The wind that you feel has less east and more north in it than the answer. Of the four slopes, the
-# Hill's fits this best. A higher score for the Hill means a query closer to the Hill, so the first
-# step goes there. After 50 steps the query is at $(2.27, 1.57)$, and the answer is the wind that
-# you feel.
+# The wind that you feel has less east and more north in it than the answer. Two pulls dominate:
+# away from the Harbour, whose slope points the opposite way, and towards the Hill. Together they
+# lead nearly at the Hill. After 50 steps the query is at $(2.27, 1.57)$, and the answer is the
+# wind that you feel.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
