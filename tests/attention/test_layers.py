@@ -232,17 +232,18 @@ class TestEveryLayer:
     def test_compiled_in_one_graph(self, layer):
         inputs, lens = qkv(), torch.tensor([4, 0])
         torch.compiler.reset()
-        traced = torch.compile(layer, backend="eager", fullgraph=True)
+        compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
         for options in ({"is_causal": True}, {"need_weights": True}):
-            expected, actual = layer(*inputs, lens, **options), traced(*inputs, lens, **options)
+            expected, actual = layer(*inputs, lens, **options), compiled(*inputs, lens, **options)
             assert_close(actual, expected)
         inputs = [x.requires_grad_() for x in inputs]
-        expected = layer(*inputs, lens)
-        expected_gradients = torch.autograd.grad(expected.square().sum(), inputs)
-        compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
-        actual = compiled(*inputs, lens)
+        expected, actual = layer(*inputs, lens), compiled(*inputs, lens)
         assert_close(actual, expected)
-        assert_close(torch.autograd.grad(actual.square().sum(), inputs), expected_gradients)
+        learned = [*inputs, *layer.parameters()]
+        expected, actual = (
+            torch.autograd.grad(output.square().sum(), learned) for output in (expected, actual)
+        )
+        assert_close(actual, expected)
 
     @pytest.mark.parametrize(
         ("error", "message", "change", "options"),

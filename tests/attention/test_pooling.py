@@ -349,9 +349,7 @@ class TestProperties:
             "causal+lens": dict(valid_lens=torch.tensor([2, 7]), is_causal=True),
         }[case]
         torch.autograd.gradcheck(
-            lambda *qkv: self.attend(*qkv, need_weights=need_weights, **options),
-            inputs,
-            fast_mode=True,
+            lambda *qkv: self.attend(*qkv, need_weights=need_weights, **options), inputs
         )
 
     def test_errors_come_before_any_work(self, need_weights):
