@@ -475,15 +475,15 @@ def test_two_processes_give_the_gradients_of_one(tmp_path):
     assert_close(resumed.losses, train_on(model_of()).losses, atol=1e-5, rtol=1e-5)
 
 
-def test_command_line(tmp_path):
-    command = [sys.executable, "-m", "d2l_attention.training", "--model", "bahdanau"]
-    command += ["--steps", "3", "--num-hiddens", "8", "--batch-size", "16"]
-    command += ["--out", str(tmp_path / "run")]
+@pytest.mark.parametrize("name", ["bahdanau", "transformer"])
+def test_command_line(tmp_path, name):
+    command = [sys.executable, "-m", "d2l_attention.training", "--model", name, "--steps", "3"]
+    command += ["--num-hiddens", "8", "--batch-size", "16", "--out", str(tmp_path / "run")]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=900, env=os.environ | ALONE
     )
     assert done.returncode == 0, done.stderr
-    assert "8,000 source sentences" in done.stdout and "bahdanau on 1 x cpu" in done.stdout
+    assert "8,000 source sentences" in done.stdout and f"{name} on 1 x cpu" in done.stdout
     assert "step 3: loss " in done.stdout and "test          BLEU" in done.stdout
     assert "compositional BLEU" in done.stdout and "alignment error rate" in done.stdout
     assert done.stderr == ""  # no bar where nobody watches
