@@ -15,7 +15,7 @@ from PIL import Image
 
 VARIABLE = "D2L_ATTENTION_FRAMES"
 MIME = "application/vnd.d2l-attention.frames+json"
-MOST_FRAMES, MOST_BYTES = 250, 3_000_000
+MOST_FRAMES, MOST_BYTES = 150, 3_000_000
 FEWEST_VALUES = 4  # a slider with fewer stops than this says nothing about what moves
 NUM_COLOURS = 48
 COLUMNS, ROWS = 12, 6
@@ -25,7 +25,7 @@ SCALE = 1.5  # pixels for one of the display: a slide on a projector, 1920 wide,
 class Mosaic:
     """Pictures of one size as tiles, each different tile kept once.
 
-    A control mostly changes a part of a figure: 250 pictures need the bytes of twenty.
+    A control mostly changes a part of a figure: 150 pictures need the bytes of fifteen.
     """
 
     def __init__(self):

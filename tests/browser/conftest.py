@@ -263,8 +263,13 @@ def open_notebook(lab, new_page):
 
 
 def pytest_collection_modifyitems(items):
-    """First the longest part that one process does alone, for the case that two share the tests."""
-    items.sort(key=lambda item: item.path.name != "test_site_pages.py")
+    """For the case that two processes share the tests: what takes long is not left to the end.
+
+    The test of the search builds the site; meanwhile the other process makes decks.
+    """
+    first = ("test_the_search_works_in_a_folder", "test_deck", "test_chapter", "test_page")
+    order = {name: number for number, name in enumerate(first)}
+    items.sort(key=lambda item: order.get(item.originalname, len(first)))
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import wait_until
 from latency import key_to_image, key_to_paint, summary
-from needed_cells import needed_cells, view_cells
+
+from notebooks.publish.needed_cells import needed_cells, view_cells
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 # The slowest first: they are the last where two processes share the tests.
@@ -47,11 +48,12 @@ def trains(notebook: dict) -> bool:
 def test_chapter(chapter, open_notebook, record_property):
     notebook = open_notebook(chapter)
     cells = notebook.cells()
-    notebook.run(needed_cells(cells))
+    with_views = view_cells(cells)
+    notebook.run(needed_cells(cells, with_views))
     assert notebook.errors() == []
     hardly_trained = trains({"cells": cells})
     views = notebook.page.locator(VIEWS)
-    shown = len(view_cells(cells))
+    shown = len(with_views)
     assert shown, "every chapter has a view"
     wait_until(lambda: views.count() == shown, f"{shown} views are drawn")
     for index, view in enumerate(views.all()):

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from base64 import b64encode
-from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -24,7 +23,7 @@ from d2l_attention.views import AttentionView
 from notebooks.publish.slides import export
 
 NAMES = [path.stem for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))]
-SIZES = {"1280x720": (1280, 720), "1920x1080": (1920, 1080)}
+SIZES = [(1280, 720), (1920, 1080)]
 MOST_BYTES = 8_000_000
 # 'img "..."' with fewer letters than this describes no picture.
 SHORTEST = 40
@@ -47,24 +46,12 @@ SHOW_ALL_SLIDES = """() => {
 HARMLESS = ("file:", "data:", "blob:", "about:")
 
 
-@pytest.fixture(scope="module")
-def deck():
-    """A function that gives the file of a deck, as its notebook is now."""
-
-    @cache
-    def deck(name: str) -> Path:
-        command = [sys.executable, "-m", "notebooks.publish.slides", "--out", str(DECKS), name[:2]]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return DECKS / f"{name}.html"
-
-    return deck
-
-
-# Where tests run side by side, one process has all those of a deck, and makes it.
-each_deck = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.xdist_group(f"deck {name}")) for name in NAMES]
-)
+def deck(name: str) -> Path:
+    """The file of a deck, as its notebook is now."""
+    command = [sys.executable, "-m", "notebooks.publish.slides", "--out", str(DECKS), name[:2]]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return DECKS / f"{name}.html"
 
 
 DRAW = """
@@ -165,30 +152,29 @@ def wait_for_another(canvas, before):
     canvas.page.wait_for_function(other, arg=[canvas.element_handle(), before])
 
 
-@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
-@each_deck
-def test_every_slide_holds_what_stands_on_it(show, deck, name, size):
-    problems = problems_of(show(deck(name), size), name)
-    if problems:
-        pytest.fail("\n" + "\n".join(map(str, problems)), pytrace=False)
+# Where tests run side by side, these are the longest: one process makes a deck and looks at it.
+@pytest.mark.parametrize("name", NAMES)
+def test_deck(show, name):
+    """Every slide holds what stands on it, at two sizes; nothing stands in the way of anyone.
 
-
-@each_deck
-def test_nothing_stands_in_the_way_of_anyone(show, deck, name):
-    """The deck as it opens, then all its slides at once, under axe-core."""
-    page, kinds = show(deck(name)), set()
+    axe-core sees the deck as it opens, then all its slides at once.
+    """
+    file = deck(name)
+    assert file.stat().st_size < MOST_BYTES  # small enough to be sent
+    page, kinds = show(file), set()
     found = harms(page, kinds)
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        page.evaluate("Reveal.layout()")
+        found += [f"{width} x {height}: {problem}" for problem in problems_of(page, name)]
     page.evaluate(SHOW_ALL_SLIDES)
     found += harms(page, kinds)
-    assert not found, "\n".join(found)
     pictures = page.locator(".cell img.figure, .cell canvas.figure")
     words = [picture.aria_snapshot() for picture in pictures.all()]
-    assert words and all(len(line) > SHORTEST for line in words), words
-
-
-@each_deck
-def test_a_deck_is_small_enough_to_be_sent(deck, name):
-    assert deck(name).stat().st_size < MOST_BYTES
+    assert words, "a deck without a picture"
+    found += [f"hardly described: {line}" for line in words if len(line) <= SHORTEST]
+    if found:
+        pytest.fail("\n" + "\n".join(found), pytrace=False)
 
 
 def test_the_eyes_see_what_is_wrong(show, small_deck):

@@ -13,6 +13,7 @@ from nbconvert.filters import strip_ansi
 from nbformat import NotebookNode
 
 from notebooks.publish.files import write_whole
+from notebooks.publish.needed_cells import needed_cells
 from notebooks.publish.slides.errors import SlidesError
 
 VIEWS = Path(__file__).resolve().parents[3] / "d2l_attention" / "views"
@@ -31,18 +32,18 @@ def frames_of(notebook: NotebookNode, folder: Path, memory: Path) -> dict[str, d
 
     Errors: ``SlidesError`` where a cell fails.
     """
-    last = max((i for i, cell in enumerate(notebook.cells) if is_explore(cell)), default=None)
-    if last is None:
+    views = [number for number, cell in enumerate(notebook.cells) if is_explore(cell)]
+    if not views:
         return {}
-    start = copy.deepcopy(notebook)
-    start.cells = start.cells[: last + 1]  # the exercises come later, and cost time
-    key = _fingerprint(start)
+    needed = copy.deepcopy(notebook)
+    needed.cells = [needed.cells[number] for number in needed_cells(needed.cells, views)]
+    key = _fingerprint(needed)
     try:
         kept = json.loads(memory.read_text("utf-8"))
     except (OSError, ValueError):
         kept = {}
     if not isinstance(kept, dict) or kept.get("key") != key:
-        kept = {"key": key, "frames": _drawn(start, folder)}
+        kept = {"key": key, "frames": _drawn(needed, folder)}
         write_whole(memory, json.dumps(kept))
     return kept["frames"]
 

@@ -1,7 +1,7 @@
 """Which cells of a notebook its views need: a view's own, and those that define what it uses.
 
-nbval runs every cell and compares what it shows. To move the views in a browser, only what they
-are made of has to run again.
+nbval runs every cell and compares what it shows. To draw a view's frames for the slides, or to move
+it in a browser, only what it is made of has to run again.
 """
 
 import ast
@@ -20,12 +20,13 @@ def view_cells(cells: list[dict]) -> list[int]:
     ]
 
 
-def needed_cells(cells: list[dict]) -> list[int]:
-    """The numbers of the cells to run, in their order, for every view to be drawn.
+def needed_cells(cells: list[dict], wanted: list[int]) -> list[int]:
+    """The numbers of the cells to run, in their order, for the ``wanted`` ones to run.
 
     A name comes from the last cell above that defines it, or, where a function was written first,
     from the next one below; the cells between that change its object in place (``x[0] = 1``,
-    ``x.append(1)``) are needed, too.
+    ``x.append(1)``) are needed, too. A seed set in another cell is not seen: what is random in a
+    view sets its own, or has a generator.
     """
     sources = {
         number: "".join(cell["source"])
@@ -35,7 +36,7 @@ def needed_cells(cells: list[dict]) -> list[int]:
     names = {number: used_and_defined(source) for number, source in sources.items()}
     modules = set().union(*map(imported, sources.values()))  # torch.manual_seed(0) changes no torch
     changed = {number: changed_in_place(source) - modules for number, source in sources.items()}
-    needed, to_do = set(), view_cells(cells)
+    needed, to_do = set(), list(wanted)
     last = max(to_do, default=0)
     while to_do:
         number = to_do.pop()

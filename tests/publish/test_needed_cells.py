@@ -1,7 +1,13 @@
-"""The cells that a view needs, found in code that is written for it: no browser here."""
+"""The cells that a view needs, found in code that is written for it."""
 
 import pytest
-from needed_cells import changed_in_place, needed_cells, used_and_defined
+
+from notebooks.publish.needed_cells import (
+    changed_in_place,
+    needed_cells,
+    used_and_defined,
+    view_cells,
+)
 
 VIEW = [{"data": {"application/vnd.jupyter.widget-view+json": {}}}]
 
@@ -28,19 +34,21 @@ def notebook(*sources: str) -> list[dict]:
     ids=["import", "latest", "late-global", "scopes", "method", "item", "module", "itself"],
 )
 def test_what_a_view_needs_and_nothing_else(sources, numbers):
-    assert needed_cells(notebook(*sources)) == numbers
+    cells = notebook(*sources)
+    assert needed_cells(cells, view_cells(cells)) == numbers
 
 
 def test_without_a_view_no_cell_is_needed():
     cells = notebook("x = 1", "x")
     cells[-1]["outputs"] = []
-    assert needed_cells(cells) == []
+    assert view_cells(cells) == []
+    assert needed_cells(cells, []) == []
 
 
 def test_text_cells_are_passed_over():
     cells = notebook("x = 1", "is this $x$?", "x")
     cells[1]["cell_type"] = "markdown"
-    assert needed_cells(cells) == [0, 2]
+    assert needed_cells(cells, [2]) == [0, 2]
 
 
 def test_names_of_a_class_and_of_its_methods():
