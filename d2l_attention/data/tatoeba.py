@@ -19,6 +19,8 @@ from d2l_attention.data.corpus import Corpus, Pair
 URL = "http://d2l-data.s3-accelerate.amazonaws.com/fra-eng.zip"
 SHA1 = "94646ad1522d915e7b0f9296181140edcf86a4f5"
 
+MOST_BYTES = 200_000_000  # of text: what unpacks to more is no file of sentence pairs
+
 # Narrow, no-break and thin spaces become plain ones, the curly apostrophe a straight one;
 # zero-width spaces and soft hyphens, which nobody sees, go.
 CHARACTERS = str.maketrans(
@@ -40,13 +42,17 @@ def read(path: str | Path, *, max_broken: float = 0.01) -> list[Pair]:
     """The sentence pairs of a text file, or of the one text file in a zip; one pair per source.
 
     Lines whose source is the same in tokens make one pair with several targets. Empty lines do
-    not count. A line without two sentences is broken: it is left out, and a warning says so.
+    not count, nor does a first line that names the columns ('Eng', 'Fra'). A line without two
+    sentences is broken: it is left out, and a warning says so.
 
     Errors: ``FileNotFoundError``; ``ValueError`` where the file is damaged or no UTF-8 text, where
-    nothing in it is a pair, or where more than the share ``max_broken`` of its lines is broken.
+    nothing in it is a pair, where more than the share ``max_broken`` of its lines is broken, or
+    where a zip holds more than 200 MB of text.
     """
     text = read_text(Path(path))
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if len(lines) > 1 and names_columns(lines[0][1], lines[1][1]):
+        del lines[0]
     grouped: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
     broken = []
     for number, line in lines:
@@ -72,6 +78,12 @@ def read(path: str | Path, *, max_broken: float = 0.01) -> list[Pair]:
     ]
 
 
+def names_columns(first: str, second: str) -> bool:
+    """Whether the first line is no pair: a bare word above a sentence with its full stop."""
+    name, sentence = (tokenize(line.split("\t")[0]) for line in (first, second))
+    return len(name) == 1 and sentence[-1:] in (["."], ["!"], ["?"])
+
+
 def read_text(path: Path) -> str:
     """What the file says, or the one text file in it where it is a zip."""
     if not path.is_file():
@@ -95,6 +107,12 @@ def read_zip(path: Path) -> bytes:
             ]
             if len(texts) != 1:
                 raise ValueError(f"{path} must hold one text file, got {texts}")
+            size = archive.getinfo(texts[0]).file_size
+            if size > MOST_BYTES:
+                raise ValueError(
+                    f"{texts[0]} in {path} unpacks to {size:,} bytes and is not read: "
+                    f"{MOST_BYTES:,} are more than any file of sentence pairs has"
+                )
             return archive.read(texts[0])
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise ValueError(f"{path} is a damaged zip file: {error}") from error

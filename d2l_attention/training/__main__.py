@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--lr", type=float, help="first learning rate; without it, the model's")
     parser.add_argument("--num-hiddens", type=int, default=96, help="units of a layer")
     parser.add_argument("--guidance", type=float, default=0.0, help="weight of the guidance loss")
+    parser.add_argument("--check-every", type=int, default=200, help="steps from check to check")
     parser.add_argument("--out", type=Path, help="folder for checkpoints; without it none is kept")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
     parser.add_argument("--seed", type=int, default=0, help="of weights and of the data's order")
@@ -70,6 +71,7 @@ def run(options: argparse.Namespace) -> None:
         lr=LEARNING_RATES[options.model] if options.lr is None else options.lr,
         guidance=options.guidance,
         valid=corpus.valid,
+        check_every=options.check_every,
         folder=options.out,
         resume=options.resume,
         seed=options.seed,

@@ -57,7 +57,8 @@ def train(
     ones arrive. ``guidance`` is the weight of ``guidance_loss`` beside the loss. Every
     ``check_every`` steps, and at the end, the loss on ``valid`` is taken and ``folder`` gets
     ``last.pt``, and ``best.pt`` where it was the lowest. ``resume`` goes on from ``last.pt``: with
-    the same ``steps`` the losses are those of a run that never stopped. Ctrl-C, or a
+    the same ``steps`` the losses are those of a run that never stopped; a run that ended before its
+    first ``last.pt`` begins at the beginning, and a line says so. Ctrl-C, or a
     ``KeyboardInterrupt`` from ``on_step``, ends the step, saves and raises a
     ``KeyboardInterrupt`` that says how to go on.
 
@@ -83,7 +84,11 @@ def train(
     # What is called is `parallel`: the model, where needed with lower precision and with
     # gradients averaged over the processes.
     parallel, optimizer = accelerator.prepare(model, optimizer)
-    history = restore(last, run, model, optimizer, accelerator.scaler) if resume else History()
+    history = History()
+    if resume and last.exists():
+        history = restore(last, run, model, optimizer, accelerator.scaler)
+    elif resume:
+        accelerator.print(f"There is no {last} yet: training begins at the beginning.")
 
     def save(name: str) -> None:
         if last is not None and accelerator.is_main_process:

@@ -137,6 +137,25 @@ def test_a_zip_without_one_text_file(tmp_path):
         read(write(tmp_path, zipped(a_txt=TWO, b_txt=TWO)))
 
 
+def test_names_of_columns_are_no_pair(tmp_path):
+    headed = read(write(tmp_path, f"Eng\tHin\tOth\n{TWO}"))
+    assert headed == read(write(tmp_path, TWO))
+    # One word above what is no sentence either may be a pair, and a question is one.
+    assert len(read(write(tmp_path, "tea\tthé\nmilk\tlait\n"))) == 2
+    assert len(read(write(tmp_path, "Why?\tPourquoi ?\nGo.\tVa !\n"))) == 2
+    assert shown(read(write(tmp_path, "Eng\tFra\n\nGo.\tVa !\n"))) == [("go .", "va !")]
+
+
+def test_a_zip_that_unpacks_to_too_much_is_not_unpacked(tmp_path, monkeypatch):
+    path = write(tmp_path, zipped(fra_txt="Go.\tVa !\n" * 1000))
+    monkeypatch.setattr(tatoeba, "MOST_BYTES", 8_999)
+    monkeypatch.setattr(zipfile.ZipFile, "read", None)  # would raise a TypeError
+    with pytest.raises(
+        ValueError, match=r"fra.txt in .* unpacks to 9,000 bytes and is not read: 8,999"
+    ):
+        read(path)
+
+
 def test_damaged_files(tmp_path):
     whole = zipped(fra_txt=TWO * 200)
     with pytest.raises(ValueError, match=r"fra\.txt is neither UTF-8 text nor a whole zip file"):

@@ -330,9 +330,16 @@ class TestCheckpoints:
         assert path.read_bytes() == old
         assert not list(path.parent.glob(".last*"))
 
-    def test_nothing_to_go_on_from(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match=r"there is no checkpoint .*last\.pt"):
-            train_on(model_of(), folder=tmp_path, resume=True)
+    def test_a_run_that_ended_before_its_first_checkpoint_begins_again(self, tmp_path, capsys):
+        resumed = train_on(model_of(), folder=tmp_path / "run", resume=True)
+        said = capsys.readouterr().out
+        last = tmp_path / "run" / "last.pt"
+        assert said == f"There is no {last} yet: training begins at the beginning.\n"
+        assert resumed.losses == train_on(model_of()).losses
+        train_on(model_of(), folder=tmp_path / "run", resume=True)
+        assert capsys.readouterr().out == ""
+
+    def test_resume_needs_a_folder(self):
         with pytest.raises(ValueError, match="resume needs the folder"):
             train_on(model_of(), resume=True)
 
@@ -479,13 +486,16 @@ def test_two_processes_give_the_gradients_of_one(tmp_path):
 def test_command_line(tmp_path, name):
     command = [sys.executable, "-m", "d2l_attention.training", "--model", name, "--steps", "3"]
     command += ["--num-hiddens", "8", "--batch-size", "16", "--out", str(tmp_path / "run")]
+    command += ["--check-every", "2", "--resume"]  # there is nothing to resume yet
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=900, env=os.environ | ALONE
     )
     assert done.returncode == 0, done.stderr
     assert "8,000 source sentences" in done.stdout and f"{name} on 1 x cpu" in done.stdout
-    assert "step 3: loss " in done.stdout and "test          BLEU" in done.stdout
-    assert "compositional BLEU" in done.stdout and "alignment error rate" in done.stdout
+    assert "training begins at the beginning" in done.stdout
+    assert "step 2: loss " in done.stdout and "step 3: loss " in done.stdout
+    assert "test          BLEU" in done.stdout and "compositional BLEU" in done.stdout
+    assert "alignment error rate" in done.stdout
     assert done.stderr == ""  # no bar where nobody watches
 
 
