@@ -8,7 +8,7 @@ which calls it on its embeddings, and the model's self-attention layers.
 import torch
 from torch import Tensor, nn
 
-from d2l_attention.attention._checks import check_dropout, check_whole
+from d2l_attention.attention._checks import check_dropout, check_shape, check_whole
 
 
 class Positions(nn.Module):
@@ -102,29 +102,34 @@ class RotaryEncoding(Positions):
     depends on their distance alone: turning both further turns neither against the other.
     Values keep their places: what is read says nothing of where it stood.
 
-    Shape: X (B, H, n, head_size) -> the same.
+    ``speeds`` gives the angle by which each pair turns from one position to the next, in place of
+    base^(-2j / d): see ``d2l_attention.variants.longer_rotary``.
 
-    Errors: ``ValueError`` unless ``head_size`` is even, or where the heads have another size.
+    Shape: X (B, H, n, head_size) -> the same; speeds (head_size / 2,).
+
+    Errors: ``ValueError`` unless ``head_size`` is even and ``speeds`` are half as many, or where
+    the heads have another size.
 
     Source: Su et al. (2021), section 3.2.2, equation 34.
     """
 
-    def __init__(self, head_size: int, base: float = 10000):
+    def __init__(self, head_size: int, base: float = 10000, *, speeds: Tensor | None = None):
         super().__init__()
         if not isinstance(head_size, int) or head_size < 2 or head_size % 2:
             raise ValueError(f"head_size must be even, columns turn in pairs, got {head_size}")
         if base <= 0:
             raise ValueError(f"base must be positive, got {base}")
         self.head_size = head_size
-        self.base = base
+        # On the CPU, which has float64: in float32 the angle at 100,000 is off by 0.005.
+        columns = torch.arange(0, head_size, 2, dtype=torch.float64, device="cpu")
+        self.speeds = base ** (-columns / head_size) if speeds is None else speeds.double().cpu()
+        check_shape(self.speeds, (head_size // 2,))
 
     def angles(self, num_positions: int, *, offset: int = 0) -> Tensor:
         """The angle of each position and pair. Shape: (n, head_size / 2), in float64."""
         _check_offset(offset)
-        # On the CPU, which has float64: in float32 the angle at 100,000 is off by 0.005.
-        columns = torch.arange(0, self.head_size, 2, dtype=torch.float64, device="cpu")
         positions = torch.arange(offset, offset + num_positions, device="cpu")
-        return positions[:, None] * self.base ** (-columns / self.head_size)
+        return positions[:, None] * self.speeds
 
     def transform(self, X: Tensor, *, offset: int = 0) -> Tensor:
         if X.ndim != 4 or X.shape[-1] != self.head_size:

@@ -16,12 +16,17 @@ class CacheShape:
     head_size: int
     window: int | None
     source: str
+    num_global: int = 0  # layers that have no window, where the others have one
+    latent_size: int | None = None  # numbers a token, in place of its keys and values
 
     def bytes(self, num_tokens: int) -> int:
         """The cache of one sequence in 16 bits a number."""
-        return cache_bytes(
-            self.num_layers, self.num_kv_heads, self.head_size, num_tokens, window=self.window
-        )
+        if self.latent_size is not None:
+            check_whole("num_tokens", num_tokens, 0)
+            return 2 * self.num_layers * self.latent_size * num_tokens
+        heads = self.num_kv_heads, self.head_size, num_tokens
+        in_windows = cache_bytes(self.num_layers - self.num_global, *heads, window=self.window)
+        return in_windows + (cache_bytes(self.num_global, *heads) if self.num_global else 0)
 
 
 PUBLISHED = (
@@ -45,6 +50,41 @@ PUBLISHED = (
         "Llama 3.1 8B",
         *(32, 32, 8, 128, None),
         "Llama Team (2024), The Llama 3 Herd of Models, table 3",
+    ),
+)
+
+# Models of 2024 and 2025 that save in other ways: a latent for keys and values, few global layers.
+RECENT = (
+    CacheShape(
+        "Llama 3.1 70B",
+        *(80, 64, 8, 128, None),
+        "Llama Team (2024), The Llama 3 Herd of Models, table 3",
+    ),
+    CacheShape(
+        "DeepSeek-V2",
+        *(60, 128, 128, 128, None),
+        "DeepSeek-AI (2024), DeepSeek-V2, section 3.1.2: a latent of 512, a rotary key of 64",
+        latent_size=512 + 64,
+    ),
+    CacheShape(
+        "DeepSeek-V3",
+        *(61, 128, 128, 128, None),
+        "DeepSeek-AI (2024), DeepSeek-V3, section 4.2: a latent of 512, a rotary key of 64",
+        latent_size=512 + 64,
+    ),
+    CacheShape(
+        "Gemma 3 27B",
+        *(62, 32, 16, 128, 1024),
+        "Gemma Team (2025), Gemma 3, sections 2 and 5.2, and the model's config.json: each "
+        "sixth layer is global",
+        num_global=10,
+    ),
+    CacheShape(
+        "gpt-oss-20b",
+        *(24, 64, 8, 64, 128),
+        "OpenAI (2025), gpt-oss model card, section 2.2, and the model's config.json: each "
+        "second layer is global",
+        num_global=12,
     ),
 )
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from d2l_attention import KeyValueCache
-from d2l_attention.scale.cache_size import PUBLISHED, cache_bytes
+from d2l_attention.scale.cache_size import PUBLISHED, RECENT, cache_bytes
 from d2l_attention.variants import GroupedQueryAttention
 
 MIB, GIB = 2**20, 2**30
@@ -35,6 +35,33 @@ def test_published_shapes_agree_with_the_width_of_their_models():
 def test_a_window_is_where_the_cache_stops_to_grow():
     mistral = next(shape for shape in PUBLISHED if shape.window)
     assert mistral.bytes(1000) < mistral.bytes(4096) == mistral.bytes(32_768)
+
+
+def test_recent_models_by_hand():
+    """Bytes a token beyond every window: numbers a layer, times global layers, times 2."""
+    growth = {shape.name: shape.bytes(40_001) - shape.bytes(40_000) for shape in RECENT}
+    assert growth == {
+        "Llama 3.1 70B": 80 * 2 * 8 * 128 * 2,
+        "DeepSeek-V2": 60 * 576 * 2,
+        "DeepSeek-V3": 61 * 576 * 2,
+        "Gemma 3 27B": 10 * 2 * 16 * 128 * 2,
+        "gpt-oss-20b": 12 * 2 * 8 * 64 * 2,
+    }
+    windows = {shape.name: shape.bytes(40_000) - 40_000 * growth[shape.name] for shape in RECENT}
+    assert windows["Gemma 3 27B"] == 52 * 2 * 16 * 128 * 2 * 1024
+    assert windows["gpt-oss-20b"] == 12 * 2 * 8 * 64 * 2 * 128
+    assert windows["DeepSeek-V2"] == windows["Llama 3.1 70B"] == 0
+
+
+def test_deepseeks_figure():
+    """Their table 1: the latent is as small as grouped queries with 2.25 groups."""
+    v2 = next(shape for shape in RECENT if shape.name == "DeepSeek-V2")
+    assert v2.bytes(100) == cache_bytes(60, 1, 128, 100) * 2.25
+
+
+def test_before_a_window_is_full_a_mixed_model_grows_like_any_other():
+    gemma = next(shape for shape in RECENT if shape.num_global == 10)
+    assert gemma.bytes(1000) == cache_bytes(62, 16, 128, 1000)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

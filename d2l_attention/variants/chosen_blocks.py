@@ -1,0 +1,116 @@
+"""Which keys to read, decided by what they hold: a cheap score for blocks, then attention."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from d2l_attention.attention._checks import check_attention_inputs, check_whole
+from d2l_attention.attention.layers import DotProductAttention
+from d2l_attention.attention.masks import attention_mask, combine_masks
+from d2l_attention.attention.scores import dot_score
+
+
+def chosen_blocks_mask(
+    queries: Tensor,
+    keys: Tensor,
+    valid_lens: Tensor | None = None,
+    *,
+    block_size: int,
+    num_chosen: int,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
+    offset: int = 0,
+) -> Tensor:
+    """Each query sees the ``num_chosen`` blocks of keys that suit it best, and its own block.
+
+    A block's score is the dot product of the query and the mean of the block's visible keys.
+    Blocks without a visible key are never chosen. The choice has no gradient.
+
+    Shape: queries (*, Q, D), keys (*, K, D), valid_lens (B,) or (B, Q), mask as in
+    ``attention_mask`` -> bool (*, Q, K).
+
+    Errors: ``ValueError`` for a block size below 1 or fewer than no blocks.
+
+    Source: Lu et al. (2025), MoBA: Mixture of Block Attention, section 2.2.
+    """
+    check_attention_inputs(queries, keys, keys, same_size=True)
+    check_whole("block_size", block_size)
+    check_whole("num_chosen", num_chosen, 0)
+    num_queries, num_keys = queries.shape[-2], keys.shape[-2]
+    shape = (*queries.shape[:-1], num_keys)
+    visible = attention_mask(shape, valid_lens, mask, is_causal, queries.device, offset=offset)
+    if visible is None:
+        visible = torch.ones(num_queries, num_keys, dtype=torch.bool, device=queries.device)
+    num_blocks = -(-num_keys // block_size)
+    padding = num_blocks * block_size - num_keys
+    # What no query sees is in no mean. A block that reaches into the future is the query's own.
+    seen = visible.expand(shape).any(dim=-2)  # (*, K)
+    blocks = F.pad(keys.detach().masked_fill(~seen[..., None], 0.0), (0, 0, 0, padding))
+    blocks = blocks.unflatten(-2, (num_blocks, block_size))
+    counts = F.pad(seen, (0, padding)).unflatten(-1, (num_blocks, block_size)).sum(-1)
+    means = blocks.sum(dim=-2) / counts.clamp_min(1)[..., None]  # (*, blocks, D)
+    queries = queries.detach().masked_fill(~visible.expand(shape).any(-1, keepdim=True), 0.0)
+    scores = dot_score(queries, means)  # (*, Q, blocks)
+    # A block of which the future is hidden would tell its mean: only whole blocks are candidates.
+    position = torch.arange(offset, offset + num_queries, device=queries.device)
+    own = position[:, None] // block_size  # (Q, 1)
+    block = torch.arange(num_blocks, device=queries.device)
+    whole = block < own if is_causal else block != own
+    candidates = whole & (
+        F.pad(visible.expand(shape), (0, padding))
+        .unflatten(-1, (num_blocks, block_size))
+        .any(dim=-1)
+    )
+    scores = scores.masked_fill(~candidates, -torch.inf)
+    best = scores.topk(min(num_chosen, num_blocks), dim=-1).indices
+    chosen = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, best, True) & candidates
+    chosen = chosen | (block == own)
+    tokens = chosen.repeat_interleave(block_size, dim=-1)[..., :num_keys]
+    return combine_masks(tokens, visible)
+
+
+class ChosenBlocksAttention(DotProductAttention):
+    """Scaled dot-product attention to the blocks of keys that each query chooses.
+
+    With as many chosen blocks as there are it is plain attention. Here the choice becomes a mask
+    (*, Q, K), which shows what is seen and saves nothing; a kernel that skips blocks saves all
+    the rest. Self-attention: query i stands at position i + ``offset`` of the keys.
+
+    Shape, masks and weights: see ``DotProductAttention``.
+
+    Source: Lu et al. (2025), MoBA; Yuan et al. (2025), Native Sparse Attention, which learns what
+    stands for a block, and adds a window.
+    """
+
+    def __init__(self, block_size: int, num_chosen: int, dropout: float):
+        super().__init__(dropout)
+        check_whole("block_size", block_size)
+        check_whole("num_chosen", num_chosen, 0)
+        self.block_size, self.num_chosen = block_size, num_chosen
+
+    def forward(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        offset: int = 0,
+        bias: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        chosen = chosen_blocks_mask(
+            queries,
+            keys,
+            valid_lens,
+            block_size=self.block_size,
+            num_chosen=self.num_chosen,
+            mask=mask,
+            is_causal=is_causal,
+            offset=offset,
+        )
+        return super().forward(
+            queries, keys, values, mask=chosen, bias=bias, need_weights=need_weights
+        )

@@ -1,0 +1,174 @@
+"""The delta rule: linear attention that erases what a key said before it writes anew.
+
+Plain linear attention only ever adds to its state. Here the state is asked first: what it answers
+to the new key is taken out, as far as ``beta`` says, and the new value is put in its place.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from d2l_attention.attention._checks import (
+    check_attention_inputs,
+    check_floats,
+    check_heads,
+    check_shape,
+)
+from d2l_attention.attention.masks import length_mask, zero_rows
+
+CHUNK = 32  # tokens: few enough for a triangular system, many enough for matrix products
+
+
+def delta_rule_step(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    beta: Tensor,
+    decay: Tensor | None = None,
+    state: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """One token: fade the state, replace what it holds under ``key``, answer ``query``.
+
+    S <- a S;  S <- S + beta k (v - k S);  output q S. With a key of length 1 and ``beta`` = 1 the
+    state answers exactly v to k afterwards.
+
+    Shape: query (*, D), key (*, D), value (*, V), beta (*,) from 0 to 1, decay a (*,) from 0 to 1
+    or ``None`` for 1, state (*, D, V), ``None`` at the first token -> output (*, V), next state.
+
+    Source: Schlag et al. (2021), section 4.2; Yang et al. (2025), Gated Delta Networks, eq. 10.
+    """
+    check_attention_inputs(*(X[..., None, :] for X in (query, key, value)), same_size=True)
+    if state is None:
+        state = key[..., :, None] * torch.zeros_like(value)[..., None, :]
+    if decay is not None:
+        state = decay[..., None, None] * state
+    known = (key[..., :, None] * state).sum(dim=-2)  # (*, V): what the state says of this key
+    state = state + key[..., :, None] * (beta[..., None] * (value - known))[..., None, :]
+    return (query[..., :, None] * state).sum(dim=-2), state
+
+
+def delta_rule(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    beta: Tensor,
+    decay: Tensor | None = None,
+    valid_lens: Tensor | None = None,
+    *,
+    state: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """``delta_rule_step`` for all tokens, a chunk at a time: the same numbers by matrix products.
+
+    Within a chunk token t writes u_t = beta_t (v_t - what the state says of k_t), and that depends
+    on all u before it: a triangular system of equations, solved at once.
+
+    Shape: queries (*, n, D), keys (*, n, D), values (*, n, V), beta (*, n), decay (*, n) or
+    ``None``, valid_lens (B,), state (*, D, V) or ``None`` -> output (*, n, V) and the last state.
+    It is causal. Tokens beyond ``valid_lens`` change nothing, and get 0.
+
+    Errors: ``ValueError`` for shapes that do not fit, ``TypeError`` for what holds no floats.
+
+    Source: Yang et al. (2024), Parallelizing Linear Transformers with the Delta Rule, section 3;
+    Yang et al. (2025), Gated Delta Networks, section 3.3, for the decay.
+    """
+    check_attention_inputs(queries, keys, values, same_size=True)
+    check_floats("beta", beta)
+    check_shape(beta, keys.shape[:-1])
+    decay = torch.ones_like(beta) if decay is None else decay
+    check_shape(decay, keys.shape[:-1])
+    if queries.shape != keys.shape:
+        raise ValueError(
+            "queries and keys must be of the same tokens, "
+            f"got queries {tuple(queries.shape)} and keys {tuple(keys.shape)}"
+        )
+    if valid_lens is not None:
+        real = length_mask(valid_lens, keys.shape[-2])  # (B, 1, n)
+        real = real.reshape(len(real), *[1] * (keys.ndim - 3), -1)  # (B, 1, ..., n)
+        queries, keys, values = (zero_rows(X, real) for X in (queries, keys, values))
+        beta, decay = beta.masked_fill(~real, 0.0), decay.masked_fill(~real, 1.0)
+    if state is None:
+        state = keys.new_zeros(*keys.shape[:-2], keys.shape[-1], values.shape[-1])
+    outputs = []
+    for start in range(0, keys.shape[-2], CHUNK):
+        tokens = slice(start, start + CHUNK)
+        output, state = _chunk(
+            *(X[..., tokens, :] for X in (queries, keys, values)),
+            beta[..., tokens],
+            decay[..., tokens],
+            state,
+        )
+        outputs.append(output)
+    return torch.cat(outputs or [values], dim=-2), state
+
+
+def _chunk(
+    queries: Tensor, keys: Tensor, values: Tensor, beta: Tensor, decay: Tensor, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The output of C tokens and the state behind them. Shape: as ``delta_rule``, n = C."""
+    # What token i wrote has faded to faded[t, i] = a_(i+1) ... a_t when token t comes. Products
+    # of decays by differences of logarithms: a decay of 0 must not be divided by.
+    logs = decay.clamp_min(torch.finfo(decay.dtype).tiny).log().cumsum(dim=-1)  # (*, C)
+    faded = (logs[..., :, None] - logs[..., None, :]).tril().exp().tril()  # (*, C, C)
+    start = logs.exp()[..., None]  # (*, C, 1): what is left of the state before the chunk
+    similar = (keys @ keys.mT) * faded  # (*, C, C)
+    system = beta[..., None] * similar.tril(-1)
+    wanted = beta[..., None] * (values - start * (keys @ state))
+    # (1 + system) written = wanted; the ones of the diagonal are implied.
+    written = torch.linalg.solve_triangular(system, wanted, upper=False, unitriangular=True)
+    output = start * (queries @ state) + ((queries @ keys.mT) * faded) @ written
+    state = start[..., -1:, :] * state + (keys * faded[..., -1, :, None]).mT @ written
+    return output, state
+
+
+class GatedDeltaNet(nn.Module):
+    """A layer of the gated delta rule: causal self-attention with a state of fixed size.
+
+    Each head has its state (D / H, D / H). Keys and queries are brought to length 1; ``beta``,
+    ``decay`` and a gate on the output come from the token. The paper's short convolutions before
+    queries, keys and values are left out.
+
+    Shape: X (B, n, any size), valid_lens (B,), state (B, H, D / H, D / H) or ``None``
+    -> (B, n, num_hiddens); with ``need_state`` a pair, the second the last state.
+
+    Errors: ``ValueError`` unless ``num_heads`` divides ``num_hiddens``.
+
+    Source: Yang et al. (2025), Gated Delta Networks, section 3.
+    """
+
+    def __init__(self, num_hiddens: int, num_heads: int):
+        super().__init__()
+        check_heads(num_hiddens, num_heads)
+        self.num_heads = num_heads
+        self.W_q, self.W_k, self.W_v, self.W_gate = (
+            nn.LazyLinear(num_hiddens, bias=False) for _ in range(4)
+        )
+        self.W_beta = nn.LazyLinear(num_heads)
+        self.W_decay = nn.LazyLinear(num_heads)
+        self.norm = nn.RMSNorm(num_hiddens // num_heads)
+        self.W_o = nn.Linear(num_hiddens, num_hiddens, bias=False)
+
+    def forward(
+        self,
+        X: Tensor,
+        valid_lens: Tensor | None = None,
+        *,
+        state: Tensor | None = None,
+        need_state: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        check_floats("X", X)
+        if valid_lens is not None:
+            X = zero_rows(X, length_mask(valid_lens, X.shape[-2])[:, 0])
+        queries, keys, values, gate = (
+            self.split_heads(W(X)) for W in (self.W_q, self.W_k, self.W_v, self.W_gate)
+        )  # (B, H, n, D / H)
+        queries, keys = (F.normalize(F.silu(Y), dim=-1) for Y in (queries, keys))
+        beta = self.W_beta(X).sigmoid().mT  # (B, H, n)
+        decay = (-F.softplus(self.W_decay(X))).exp().mT
+        output, state = delta_rule(queries, keys, values, beta, decay, valid_lens, state=state)
+        output = self.norm(output) * F.silu(gate)
+        output = self.W_o(output.transpose(1, 2).flatten(2))  # (B, n, D)
+        return (output, state) if need_state else output
+
+    def split_heads(self, X: Tensor) -> Tensor:
+        """(B, n, D) -> (B, H, n, D / H)."""
+        return X.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)

@@ -1,0 +1,171 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+from d2l_attention.variants import linear_attention
+from d2l_attention.variants.delta_rule import CHUNK, GatedDeltaNet, delta_rule, delta_rule_step
+
+B, H, D, V = 2, 3, 5, 7
+LENGTHS = [1, 2, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 3]
+
+
+def inputs(n, seed=0, grad=False):
+    g = torch.Generator().manual_seed(seed)
+    draw = dict(generator=g, dtype=torch.float64)
+    queries, keys = (F.normalize(torch.randn(B, H, n, D, **draw), dim=-1) for _ in range(2))
+    values = torch.randn(B, H, n, V, **draw)
+    beta, decay = torch.rand(B, H, n, **draw), torch.rand(B, H, n, **draw)
+    given = [queries, keys, values, beta, decay]
+    return [X.requires_grad_() for X in given] if grad else given
+
+
+def token_by_token(queries, keys, values, beta, decay=None, state=None):
+    outputs = []
+    for t in range(keys.shape[-2]):
+        fades = None if decay is None else decay[..., t]
+        output, state = delta_rule_step(
+            queries[..., t, :], keys[..., t, :], values[..., t, :], beta[..., t], fades, state
+        )
+        outputs.append(output)
+    return torch.stack(outputs, dim=-2), state
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("fades", [False, True], ids=["kept", "decay"])
+def test_chunks_are_the_recurrence(n, fades):
+    given = inputs(n) if fades else inputs(n)[:-1]
+    for mine, expected in zip(delta_rule(*given), token_by_token(*given), strict=True):
+        assert_close(mine, expected, atol=1e-10, rtol=1e-10)
+
+
+def test_one_token_by_hand():
+    """Keys of length 1 and beta 1: the second value takes the first one's place."""
+    key, one = torch.tensor([0.6, 0.8]), torch.tensor(1.0)
+    _, state = delta_rule_step(key, key, torch.tensor([10.0]), one)
+    assert state.flatten().tolist() == pytest.approx([6, 8])
+    output, state = delta_rule_step(key, key, torch.tensor([20.0]), one, state=state)
+    assert output.item() == pytest.approx(20)  # linear attention would say 30
+    output, _ = delta_rule_step(key, key, torch.tensor([0.0]), torch.tensor(0.25), state=state)
+    assert output.item() == pytest.approx(15)
+    output, _ = delta_rule_step(
+        key, key, torch.tensor([0.0]), torch.tensor(0.0), torch.tensor(0.5), state
+    )
+    assert output.item() == pytest.approx(10)
+
+
+def test_orthogonal_keys_are_linear_attention_without_its_division():
+    keys = torch.eye(D, dtype=torch.float64)
+    queries, values = torch.rand(D, D).double(), torch.rand(D, V).double()
+    output, _ = delta_rule(queries, keys, values, torch.ones(D).double())
+    expected, weights = linear_attention(
+        queries, keys, values, is_causal=True, feature_map=lambda X: X, need_weights=True
+    )
+    sums = (queries @ keys.mT).tril().sum(-1, keepdim=True)
+    assert_close(output, expected * sums)
+
+
+@pytest.mark.parametrize("cut", [1, CHUNK, CHUNK + 2])
+def test_goes_on_where_it_stopped(cut):
+    given = inputs(2 * CHUNK + 3)
+    whole, last = delta_rule(*given)
+    first = [X[:, :, :cut] for X in given]
+    second = [X[:, :, cut:] for X in given]
+    begun, state = delta_rule(*first)
+    ended, state = delta_rule(*second, state=state)
+    assert_close(torch.cat((begun, ended), dim=-2), whole)
+    assert_close(state, last)
+
+
+def test_the_future_changes_nothing():
+    given = inputs(CHUNK + 5)
+    output, _ = delta_rule(*given)
+    for X in given:
+        X[:, :, 9:] = 0.5
+    assert torch.equal(delta_rule(*given)[0][:, :, :9], output[:, :, :9])
+
+
+def test_padding_changes_nothing_even_if_it_is_not_a_number():
+    n, lens = CHUNK + 5, torch.tensor([CHUNK + 2, 0])
+    given = inputs(n, grad=True)
+    dirty = [X.detach().clone() for X in given]
+    for X in dirty:
+        for row, length in zip(X, lens, strict=True):
+            row[:, length:] = torch.nan
+    dirty = [X.requires_grad_() for X in dirty]
+    output, state = delta_rule(*dirty, valid_lens=lens)
+    expected, last = delta_rule(*(X[:1, :, : lens[0]] for X in given))
+    assert_close(output[:1, :, : lens[0]], expected)
+    assert_close(state[:1], last)
+    assert not output[0, :, lens[0] :].any() and not output[1].any() and not state[1].any()
+    for X, gradient in zip(dirty, torch.autograd.grad(output.sum(), dirty), strict=True):
+        assert torch.isfinite(gradient).all(), X.shape
+        assert not gradient[1].any()
+
+
+def test_gradients():
+    given = [X[:1, :1].detach().requires_grad_() for X in inputs(7, grad=True)]
+    assert torch.autograd.gradcheck(lambda *X: delta_rule(*X), given)
+
+
+def test_a_decay_of_zero_forgets_everything():
+    given = inputs(9)
+    given[-1][:, :, 4] = 0.0
+    output, _ = delta_rule(*given)
+    afresh, _ = delta_rule(*(X[:, :, 4:] for X in given))
+    assert torch.isfinite(output).all()
+    assert_close(output[:, :, 4:], afresh)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({3: torch.ones(B, H, 4)}, r"expected a tensor of shape \(2, 3, 9\), got \(2, 3, 4\)"),
+        ({4: torch.ones(B, 1, 9)}, r"expected a tensor of shape \(2, 3, 9\), got \(2, 1, 9\)"),
+        ({0: torch.ones(B, H, 8, D)}, r"of the same tokens, got queries \(2, 3, 8, 5\)"),
+        ({1: torch.ones(B, H, 9, 4)}, "same size"),
+    ],
+    ids=["beta", "decay", "tokens", "size"],
+)
+def test_errors(change, words):
+    given = inputs(9)
+    for index, tensor in change.items():
+        given[index] = tensor
+    with pytest.raises(ValueError, match=words):
+        delta_rule(*given)
+    with pytest.raises(TypeError, match="beta must be a tensor of floats"):
+        delta_rule(*inputs(9)[:3], torch.ones(B, H, 9, dtype=torch.int64))
+
+
+class TestGatedDeltaNet:
+    def layer(self):
+        torch.manual_seed(0)
+        layer = GatedDeltaNet(12, 3).double()
+        X = torch.randn(B, CHUNK + 5, 11, dtype=torch.float64)
+        layer(X)
+        return layer, X
+
+    def test_token_by_token_with_its_state(self):
+        layer, X = self.layer()
+        state, outputs = None, []
+        for t in range(X.shape[1]):
+            output, state = layer(X[:, t : t + 1], state=state, need_state=True)
+            outputs.append(output)
+        assert_close(torch.cat(outputs, dim=1), layer(X))
+        assert state.shape == (B, 3, 4, 4)
+
+    def test_padding_and_future(self):
+        layer, X = self.layer()
+        expected = layer(X[:, :9])
+        X[:, 9:] = torch.nan
+        lens = torch.tensor([9, 9])
+        assert_close(layer(X, lens)[:, :9], expected)
+
+    def test_every_parameter_learns(self):
+        layer, X = self.layer()
+        layer(X).square().sum().backward()
+        assert all(parameter.grad.abs().sum() > 0 for parameter in layer.parameters())
+
+    def test_heads_divide_the_size(self):
+        with pytest.raises(ValueError, match="num_heads must divide num_hiddens"):
+            GatedDeltaNet(10, 3)
