@@ -110,10 +110,9 @@ def _chunk(
     logs = decay.clamp_min(torch.finfo(decay.dtype).tiny).log().cumsum(dim=-1)  # (*, C)
     faded = (logs[..., :, None] - logs[..., None, :]).tril().exp().tril()  # (*, C, C)
     start = logs.exp()[..., None]  # (*, C, 1): what is left of the state before the chunk
-    similar = (keys @ keys.mT) * faded  # (*, C, C)
-    system = beta[..., None] * similar.tril(-1)
+    system = beta[..., None] * (keys @ keys.mT) * faded  # (*, C, C)
     wanted = beta[..., None] * (values - start * (keys @ state))
-    # (1 + system) written = wanted; the ones of the diagonal are implied.
+    # Row t: written_t + sum_(i < t) system_ti written_i = wanted_t; the diagonal is not read.
     written = torch.linalg.solve_triangular(system, wanted, upper=False, unitriangular=True)
     output = start * (queries @ state) + ((queries @ keys.mT) * faded) @ written
     state = start[..., -1:, :] * state + (keys * faded[..., -1, :, None]).mT @ written
