@@ -15,7 +15,7 @@ class Positions(nn.Module):
     """The three hooks; each does nothing until a kind of positions overrides it.
 
     ``offset`` is the position of the first token, or of the first query: tokens that are
-    decoded one at a time do not stand at 0.
+    decoded one at a time are not at 0.
     """
 
     def forward(self, X: Tensor, *, offset: int = 0) -> Tensor:
@@ -100,7 +100,7 @@ class RotaryEncoding(Positions):
 
     Pair j of token i turns by i / base^(2j / d). The dot product of two turned vectors
     depends on their distance alone: turning both further turns neither against the other.
-    Values keep their places: what is read says nothing of where it stood.
+    Values are not turned: what is read says nothing of its position.
 
     ``speeds`` gives the angle by which each pair turns from one position to the next, in place of
     base^(-2j / d): see ``d2l_attention.variants.longer_rotary``.

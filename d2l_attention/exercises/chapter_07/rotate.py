@@ -101,7 +101,7 @@ write_rotate = Exercise(
     explanation=(
         "Each pair is a point in a plane, and its position turns it. The dot product of a query "
         "turned by i and a key turned by k depends only on i - k, so nothing has to be learned "
-        "about places. A turn keeps lengths: no score grows because a token stands far away. As "
+        "about positions. A turn keeps lengths: no score grows because a token is far away. As "
         "complex numbers it is one product: (a + ib) times e^(it)."
     ),
     hints=[

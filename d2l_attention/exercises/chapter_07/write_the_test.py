@@ -53,7 +53,7 @@ def test_rotary_solution(attend):
     scores = (q @ k.mH).real / D**0.5
     expected = scores.softmax(dim=-1) @ values
     torch.testing.assert_close(attend(queries, keys, values, 11, 3), expected)
-    # Both moved on by the same number of places: nothing changes.
+    # Both moved on by the same number of positions: nothing changes.
     torch.testing.assert_close(attend(queries, keys, values, 16, 8), expected)
 
 
