@@ -3,19 +3,19 @@
 #
 # **You will**
 # - answer a question from a database that does not contain the answer;
-# - say which weights keep an answer among the values, and why;
 # - build attention pooling in five lines, and show that the package computes the same;
+# - say which weights keep the answer in the convex hull of the values, and why;
 # - derive the slope along which attention learns, and follow it.
 #
-# Core path: 45 minutes. Going further: 10. Exercises: 43.
+# Core path: 40 minutes. Going further: 10. Exercises: 43.
 #
 # Builds on chapter 0. The book is *Dive into Deep Learning* (D2L), section 11.1.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# The core fills a lecture of 45 minutes: 10 up to the formula, 7 for the kinds of weights, 10 for
-# scores and the build, 8 for all walkers and the temperature, 10 for the slope. The slides of
-# 'Going further' are for questions from the room.
+# 45 minutes: why 3, the stations 4, the formula 2, scores and softmax 8, build and answer 5, kinds
+# of weights 3, all walkers 4, temperature and view 5, properties 1, the slope 5, follow it 3, end
+# 2. Skip 'Follow the slope' first, then the view. The slides behind the summary are for questions.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -37,17 +37,17 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why attention?
 #
-# An ordinary layer multiplies its input by a matrix, and a matrix has a fixed number of columns.
-# The layer `nn.Linear(8, 2)` reads 8 numbers, and never 9. But one sentence has five words, and
-# another has fifty.
+# A matrix has a fixed size, and a sentence has not. Say that each word is 8 numbers. The layer
+# `nn.Linear(8, 2)` takes 5 words or 50, but it treats each word by itself. To let the words
+# influence each other, we could lay them side by side. Then 5 words make 40 numbers and 50 words
+# make 400, and no matrix takes both.
 #
-# **Question.** What would you do with the words that do not fit?
+# **Question.** How would you make *one* vector of a fixed size from 5 words, and from 50?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The neural translators of 2014 read a sentence word by word and kept one vector, whose size was
-# the same for every sentence. A second network wrote the translation from this vector. Short
-# sentences came out fairly well, but the translations quickly got worse as the sentences got longer
-# (Cho and others, 2014).
+# In 2014 one network read a sentence into a vector of a fixed size, and a second one wrote the
+# translation from it. The translations quickly got worse as the sentences got longer (Cho and
+# others, 2014).
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Bahdanau, Cho and Bengio (2015) let the second network look back at all the words, and decide at
@@ -59,24 +59,16 @@ set_style()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Ask before the second paragraph: `nn.Linear(8, 2)` reads eight numbers, what do you do with a
-# sentence that has nine? Expect 'cut it', 'pad it', 'add the words up'. The last one is attention
-# with equal weights. Three minutes.
+# Ask before the second paragraph. Expect 'cut or pad', and 'add the words up'. The last one is
+# attention with equal weights: any number of words goes in, but each counts alike. 3 minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Four weather stations and a walker
 #
-# The vector of a word has hundreds of numbers, so we begin with vectors that fit on a map. Four
-# stations measure the wind. The wind $(10, 2)$ blows with 10 km/h to the east and 2 km/h to the
-# north. You stand between the stations, without an instrument. What is the wind where *you* are?
-#
-# - Your location is the **query**.
-# - The locations of the stations are the **keys**.
-# - Their winds are the **values**.
-#
-# Each station is a pair of a key and a value. A set of such pairs is called a **database**.
+# We begin with vectors that fit on a map. Four stations measure the wind: $(10, 2)$ means 10 km/h
+# to the east and 2 km/h to the north. What is the wind at the star, where *you* are?
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 names = ["Harbour", "Hill", "Forest", "Lake"]
 keys = torch.tensor([[0.0, 0.0], [4.0, 3.0], [1.0, 4.0], [4.0, 0.0]])  # (4, 2): km east, north
 values = torch.tensor([[10.0, 2.0], [6.0, 9.0], [2.0, 5.0], [9.0, 4.0]])  # (4, 2): km/h
@@ -86,7 +78,7 @@ query = torch.tensor([[2.0, 1.0]])  # (1, 2): one query, as wide as a key
 # Draws the map of the four stations
 arrows = dict(angles="xy", scale_units="xy", scale=8, width=0.006)
 signs = [f"{n} ({east:.0f}, {north:.0f})" for n, (east, north) in zip(names, values, strict=True)]
-figure, ax = plt.subplots(figsize=(7, 4.3))
+figure, ax = plt.subplots(figsize=(10, 3.9))
 ax.scatter(*keys.T, s=90, color="tab:blue", zorder=3)
 ax.quiver(*keys.T, *values.T, color="tab:blue", **arrows)
 ax.scatter(*query.T, s=160, marker="*", color="black", zorder=3)
@@ -101,18 +93,25 @@ plt.show()
 # Harbour (10, 2), Hill (6, 9), Forest (2, 5), Lake (9, 4). A black star marks you, between Harbour
 # and Lake, with no arrow.*
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# **Your guess.** How would *you* estimate the wind at the star? Write down two numbers, east and
-# north, and the rule that gave them. We come back to them when attention has answered.
+# %% [markdown] slideshow={"slide_type": "-"}
+# **Your guess.** Write down two numbers, east and north, and your rule.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes. Collect guesses with their rules on the board and keep them. Expect copies of the
-# Harbour or of the Lake, and half of each. Attention will say (8.9, 3.7).
+# Two minutes. Collect guesses with their rules on the board and leave them there. Expect copies of
+# the Harbour or of the Lake, half of each, and the average of all four. Attention will say (8.9,
+# 3.7).
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# A Python dictionary compares keys for *equality*. It knows the wind at the four stations, and
-# nothing between them:
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### In the words of attention
+#
+# - Your location is the **query**.
+# - The locations of the stations are the **keys**.
+# - Their winds are the **values**.
+#
+# Each station is a pair of a key and a value. A set of such pairs is called a **database**. An
+# ordinary database compares keys for *equality*. A Python dictionary knows the wind at the four
+# stations, and nothing between them:
 
 # %% slideshow={"slide_type": "fragment"}
 dictionary = {tuple(key.tolist()): value.tolist() for key, value in zip(keys, values, strict=True)}
@@ -121,7 +120,8 @@ print("where you are: ", dictionary.get((2.0, 1.0)))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# The whole chapter is the step from 'equal' to 'similar'.
+# The whole chapter is the step from 'equal' to 'similar'. Ask at the end, before the formula: how
+# could all four winds have a say? Lead the answers to 'each as much as it deserves'. 2 minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The one formula
@@ -130,141 +130,44 @@ print("where you are: ", dictionary.get((2.0, 1.0)))
 #
 # $$\operatorname{Attention}(q, \mathcal{D}) = \sum_{j=1}^{m} \alpha(q, k_j)\, v_j$$
 #
-# The database $\mathcal{D}$ has $m$ pairs $(k_j, v_j)$. The number $\alpha(q, k_j)$ is the
-# **attention weight** of pair $j$, in short $\alpha_j$. It says how much this pair matters to this
+# The database $\mathcal{D}$ has $m$ pairs $(k_j, v_j)$. The number $\alpha(q, k_j)$, in short
+# $\alpha_j$, is the **attention weight** of pair $j$. It says how much this pair matters to this
 # query. The query is compared with the keys only, and the answer is made of the values only. The
 # weighted sum is called **attention pooling**.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# One minute: which of these are numbers, which are vectors? Many take the weight for a vector. It
-# is one number, and the answer is as wide as a value.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### By hand
 #
-# Two stations with the weights $\tfrac14$ and $\tfrac34$ and the winds $(4, 0)$ and
-# $(0, 8)$ give
-#
-# $$\tfrac14\,(4, 0) + \tfrac34\,(0, 8) = (1, 6).$$
+# By hand: the weights $\tfrac14$ and $\tfrac34$ and the winds $(4, 0)$ and $(0, 8)$ give
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
+# $$\tfrac14\,(4, 0) + \tfrac34\,(0, 8) = (1, 6).$$
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # In code this sum is a matrix product, the weights times the values:
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 two_weights = torch.tensor([[0.25, 0.75]])  # (1, 2): one query, two keys
 two_winds = torch.tensor([[4.0, 0.0], [0.0, 8.0]])  # (2, 2): two values of size 2
 print(two_weights @ two_winds)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Let the room do the sum before you show it: half a minute. Ask which letter of the formula each
-# number is.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## Four kinds of weights
-#
-# The formula does not say where the weights come from. Before we compute any, we choose some by
-# hand, and look at where the answer can lie.
-
-# %% slideshow={"slide_type": "-"}
-kinds = {
-    "not negative": torch.tensor([0.3, 0.9, 0.2, 0.8]),
-    "and of sum one": torch.tensor([0.1, 0.5, 0.1, 0.3]),
-    "a single 1": torch.tensor([0.0, 1.0, 0.0, 0.0]),
-    "all equal": torch.tensor([0.25, 0.25, 0.25, 0.25]),
-}
-for kind, chosen in kinds.items():
-    east, north = (chosen @ values).tolist()
-    print(f"{kind:15}  sum {chosen.sum():.1f}   wind ({east:5.2f}, {north:5.2f})")
-
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws where the four answers lie
-figure, axes = plt.subplots(1, 4, figsize=(11.5, 3.9), sharex=True, sharey=True)
-hull = values[[0, 3, 1, 2]]  # the corners, one after the other
-cone = torch.stack([torch.zeros(2), 9 * values[0], 9 * values[2]])
-titles = ["In the cone", "In the hull", "A lookup", "The average"]
-for ax, title, chosen in zip(axes, titles, kinds.values(), strict=True):
-    ax.add_patch(Polygon(cone if ax is axes[0] else hull, color="tab:blue", alpha=0.15))
-    ax.scatter(*values.T, s=40 + 300 * chosen, color="tab:blue")
-    for name, wind in zip(names, values.tolist(), strict=True):
-        beside = (12, -4) if name in ("Harbour", "Lake") else (-12, 10)
-        ax.annotate(name, wind, xytext=beside, textcoords="offset points", fontsize=12)
-    ax.scatter(*(chosen @ values), s=140, marker="X", color="black", zorder=3)
-    ax.set(title=title, xlabel="wind east, km/h", xlim=(0, 22), ylim=(0, 19))
-axes[0].set_ylabel("wind north, km/h")
-figure.suptitle(
-    "Without 'sum to one', the answer can be stronger than every wind that was measured"
-)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four panels in the plane of winds. Blue dots are the four winds, larger where the weight
-# is larger; a black cross is the answer. With weights that are only not negative it lies in a cone,
-# beyond every wind; with weights that also sum to one inside the hull of the winds; with a single 1
-# on a wind; with equal weights at their average.*
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# - **Not negative:** the answer lies in the **cone** of the values, between the rays from 0 through
-#   them. It can be any length.
-# - **Not negative, and of sum one:** the answer lies in the **convex hull** of the values. Imagine
-#   a rubber band around the four dots: the hull is what it encloses.
-# - **A single 1:** an ordinary lookup in a database.
-# - **All equal:** average pooling. The query does not matter any more.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Before the list: which of the four pictures would you trust with your sailing boat, and why? Wait
-# for 'not the first: no station measured that much'. Four minutes.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# **Predict.** The weights 2 for the Hill and $-1$ for the Forest sum to one as well. Can the answer
-# be stronger than every wind that was measured?
-
-# %% slideshow={"slide_type": "fragment"}
-odd = torch.tensor([0.0, 2.0, -1.0, 0.0]) @ values
-print("answer", odd.tolist(), f"with a speed of {odd.norm():.1f} km/h")
-print(f"strongest wind measured: {values.norm(dim=1).max():.1f} km/h")
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Yes. So both conditions are needed: no weight is negative, and the sum is one. Together they keep
-# the answer from being longer than the longest value:
-#
-# $$\Bigl\lVert\sum_j \alpha_j v_j\Bigr\rVert \;\le\; \sum_j \alpha_j \lVert v_j\rVert
-#   \;\le\; \max_j \lVert v_j\rVert$$
-#
-# The first step is the triangle inequality; it uses that no weight is negative. The second step
-# replaces every length by the largest one; it uses that the weights sum to one.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Why does the length matter? In a network, attention is applied many times in a row. If each answer
-# could be longer than the values that went in, the numbers could grow from layer to layer. The
-# attention weights cannot cause that. The matrices between the attentions still can.
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the inequality on random weights that are not negative and sum to one
-random_weights = torch.rand(1000, 4, generator=torch.Generator().manual_seed(0))
-random_weights = random_weights / random_weights.sum(dim=1, keepdim=True)
-assert ((random_weights @ values).norm(dim=1) <= values.norm(dim=1).max()).all()
-print("checked: no answer is longer than the longest value, 1,000 random rows of weights")
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Most say no, because they remember 'sum to one' only. Draw the line from the Forest through the
-# Hill on the board: the answer is beyond the Hill. Three minutes.
+# Which of these are numbers, which are vectors? Many take the weight for a vector. It is one
+# number, and the answer is as wide as a value. Let the room do the sum before you show it, and say
+# that in code it is `weights @ values`. 2 minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From scores to weights
 #
-# How much does station $j$ matter? We begin with its **score** $a(q, k_j)$, in short $a_j$, which
-# may be any number. It is larger for a station that is closer. Here it is minus half the squared
-# distance:
+# How much does station $j$ matter? We begin with its **score** $a(q, k_j)$, in short $a_j$ (the
+# Latin letter; the weight is the Greek $\alpha_j$). A score may be any number. It is larger for a
+# station that is closer. Here it is minus half the squared distance:
 #
 # $$a_j = -\tfrac12 \lVert q - k_j\rVert^2$$
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Its exponential is the bell curve of Gauss. Chapter 3 studies other scores. The comments in the
-# code give shapes: there are Q queries and K keys of D numbers each, and a value has V numbers.
+# code give shapes: Q queries and K keys of D numbers each, and values of V numbers. So K is the
+# $m$ of the formula, D is not the database $\mathcal D$, and the matrix of all values is written
+# $\mathbf V$, in bold.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -277,26 +180,37 @@ def distance_score(queries, keys):
 print(names)
 print(distance_score(query, keys))
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask now, before the softmax is on show: these scores are negative, how would you make weights of
+# them? 'Take the absolute value' and 'square them' come first. Then the farthest station counts
+# most. 3 minutes.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The softmax
 #
-# These scores are negative, so they cannot be the weights yet. Two steps turn them into weights.
-# The exponential makes every score positive and keeps their order. Dividing by the sum of the
-# exponentials makes the sum one. Together the two steps are the **softmax**:
+# We want weights like those of an average: not negative, and of sum one. The exponential makes
+# every score positive and keeps their order. Dividing by the sum of the exponentials makes the sum
+# one. Together the two steps are the **softmax**:
 #
 # $$\alpha_j = \frac{e^{a_j}}{\sum_{l} e^{a_l}}$$
+#
+# All scores are in the sum. So a weight depends on *all* keys, although $\alpha(q, k_j)$ names
+# only one.
+#
+# By hand: which weights belong to the scores $0$ and $\ln 3$?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# By hand: the scores $0$ and $\ln 3$ have the exponentials $1$ and $3$. Their sum is $4$, so the
-# weights are $\tfrac14$ and $\tfrac34$.
+# Their exponentials are $1$ and $3$, with the sum $4$. The weights are $\tfrac14$ and $\tfrac34$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Ask before you show the softmax: these scores are negative, how would you make weights of them?
-# 'Take the absolute value' and 'square them' come first. Then the farthest station counts most.
-# Three minutes.
+# Wait for the two weights before you show them. Some compute $\ln 3 = 1.1$ first; it is not needed.
+# 2 minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Larger scores
+#
 # **Predict.** Add 100 to both scores. What happens to the weights?
 
 # %% slideshow={"slide_type": "fragment"}
@@ -306,12 +220,9 @@ print("weights, + 100 ", (two_scores + 100).softmax(dim=-1))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The factor $e^{100}$ appears above and below the fraction line and cancels. The softmax depends
-# only on the *differences* between scores.
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# On a computer this can still go wrong. The largest number in float32 is about $3.4 \cdot 10^{38}$,
-# and $e^{100}$ is larger. It is stored as infinity, and infinity divided by infinity is NaN, 'not a
-# number':
+# only on the *differences* between scores. On a computer this can still go wrong. The largest
+# number in float32 is about $3.4 \cdot 10^{38}$, and $e^{100}$ is larger. It is stored as infinity,
+# and infinity divided by infinity is NaN, 'not a number':
 
 # %% slideshow={"slide_type": "fragment"}
 exponentials = (two_scores + 100).exp()
@@ -320,8 +231,8 @@ print(exponentials, exponentials / exponentials.sum())
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # One minute, in pairs. Expect three votes: 'the larger one takes all', 'nothing', and 'it breaks'.
-# All but the first are right, on paper and on a computer. Ask how PyTorch's `softmax` avoids the
-# NaN: only differences count, so it may subtract what it likes.
+# All but the first are right, on paper and on a computer. Before the next slide ask how PyTorch's
+# `softmax` avoids the NaN. 3 minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Build it
@@ -346,12 +257,15 @@ print("wind where you are:", wind)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Compare with the guesses on the board: who was nearest, and by which rule? The rules are kinds of
-# weights. 'The nearest station' is a lookup, 'half of each' is an average of two. Three minutes.
+# Go through the shapes, line by line. Before the run: which two stations get the same weight, and
+# why? 3 minutes.
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The answer
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the map with the weights as sizes and with the answer
-figure, ax = plt.subplots(figsize=(7, 4.3))
+figure, ax = plt.subplots(figsize=(10, 3.9))
 ax.scatter(*keys.T, s=40 + 600 * weights[0], color="tab:blue", zorder=3)
 ax.quiver(*keys.T, *values.T, color="tab:blue", **arrows)
 ax.quiver(*query.T, *wind.T, color="black", **arrows)
@@ -368,9 +282,15 @@ plt.show()
 # star has a black arrow of its own, between those of Harbour and Lake, and the numbers (8.9, 3.7).*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Harbour and Lake are equally far from you, so they have the same score and the same weight. Hill
-# and Forest are farther away. Their weights are smaller, but not 0. Compare the answer with your
-# guess.
+# Harbour and Lake are equally far from you, so they have the same weight. Hill and Forest are
+# farther away, and their weights are smaller, but not 0. Your guess may have been $(9.5, 3)$, half
+# Harbour and half Lake, or $(6.75, 5)$, the average of all four. These are weighted sums, too: only
+# the weights differ.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Compare with the guesses on the board: who was nearest? Ask for the weights behind each rule. 'The
+# nearest station' has a single 1. 2 minutes.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The same in the package
@@ -387,33 +307,97 @@ torch.testing.assert_close(pool(ours, some_values), attention_pooling(theirs, so
 print("distance_score equals gaussian_score, and pool equals attention_pooling")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The package adds four things.
+# The package also compares the shapes first, so that an error names the argument that does not fit.
+# What else its functions take is explained where it is needed, in chapters 2 to 4.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Four kinds of weights
 #
-# - It compares the shapes first, so that an error names the argument that does not fit.
-# - `gaussian_score` takes a `width`, by which it divides the distances (chapter 2).
-# - `attention_pooling` takes `dropout`, which sets random weights to 0 in training (chapter 3).
-# - `attention_pooling` also takes masks, which hide certain keys from a query (chapter 4).
+# The formula takes any weights. We choose some by hand, of four kinds: not negative; not negative
+# and of sum one; a single 1; all equal.
+#
+# **Question.** With which of them can the wind be stronger than every wind that was measured?
+
+# %% slideshow={"slide_type": "skip"}
+kinds = {
+    "not negative": torch.tensor([0.3, 0.9, 0.2, 0.8]),
+    "of sum one, too": torch.tensor([0.1, 0.5, 0.1, 0.3]),
+    "a single 1": torch.tensor([0.0, 1.0, 0.0, 0.0]),
+    "all equal": torch.tensor([0.25, 0.25, 0.25, 0.25]),
+}
+answers = [(chosen @ values).tolist() for chosen in kinds.values()]
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws where the four answers lie
+figure, axes = plt.subplots(1, 4, figsize=(11.5, 3.7), sharex=True, sharey=True)
+hull = values[[0, 3, 1, 2]]  # the corners, one after the other
+cone = torch.stack([torch.zeros(2), 9 * values[0], 9 * values[2]])
+for ax, (kind, chosen), answer in zip(axes, kinds.items(), answers, strict=True):
+    ax.add_patch(Polygon(cone if ax is axes[0] else hull, color="tab:blue", alpha=0.15))
+    ax.scatter(*values.T, s=40 + 300 * chosen, color="tab:blue")
+    for name, wind_there in zip(names, values.tolist(), strict=True):
+        beside = (10, -6) if name in ("Harbour", "Lake") else (-12, 10)
+        ax.annotate(name, wind_there, xytext=beside, textcoords="offset points")
+    ax.scatter(*answer, s=140, marker="X", color="black", zorder=3)
+    ax.set(title=kind, xlabel="wind east, km/h", xlim=(0, 23), ylim=(0, 19))
+axes[0].set_ylabel("wind north, km/h")
+figure.suptitle("Only the first answer is stronger than every wind that was measured")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: four panels in the plane of winds. Blue dots are the four winds, larger where the weight
+# is larger; a black cross is the answer. With weights that are only not negative it lies in a cone,
+# beyond every wind; with weights that also sum to one inside the hull of the winds; with a single 1
+# on a wind; with equal weights at their average.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# - **Not negative:** the answer lies in the **cone** of the values, between the rays from 0 through
+#   them. It can be any length.
+# - **Not negative, and of sum one:** the answer lies in the **convex hull** of the values. Imagine
+#   a rubber band around the four dots: the hull is what it encloses.
+# - **A single 1:** an ordinary lookup in a database.
+# - **All equal:** average pooling. The query does not matter any more.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **Predict.** Now the weights are 2 for the Hill, $-1$ for the Forest and 0 for the others. They
+# sum to one. Which wind do they give, and is it in the hull?
+
+# %% slideshow={"slide_type": "skip"}
+odd = torch.tensor([0.0, 2.0, -1.0, 0.0]) @ values
+print("answer", odd.tolist(), f"with a speed of {odd.norm():.1f} km/h")
+print(f"strongest wind measured: {values.norm(dim=1).max():.1f} km/h")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The answer is beyond the Hill's wind, and outside the hull. So both conditions are needed: no
+# weight is negative, and the sum is one. A softmax meets both. Its answer is in the hull, so it is
+# never longer than the longest value ('Going further' has the proof).
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Vote before the picture. Then say the names: cone, convex hull (a rubber band around the dots),
+# lookup, average. Ask for 2 at the Hill and −1 at the Forest, of sum one as well: draw the line
+# from the Forest through the Hill, the answer (10, 13) is beyond the Hill. 3 minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## All walkers at once
 #
-# Nine people walk from the Harbour to the Hill, and each of them asks for the wind. Their queries
-# are the nine rows of a matrix. Nothing in `distance_score` and `pool` has to change:
+# Nine people walk from the Harbour to the Hill, and each asks for the wind. Their queries are the
+# nine rows of a matrix, and our two functions need no change:
 #
 # $$\underbrace{\mathbf{A}}_{9 \times 4}\;\underbrace{\mathbf{V}}_{4 \times 2}
 #   = \underbrace{\mathbf{O}}_{9 \times 2}$$
-#
-# Row $i$ of $\mathbf{A}$ holds the weights of walker $i$, and row $i$ of $\mathbf{O}$ is the answer
-# to walker $i$.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Row $i$ of $\mathbf{A}$ holds the weights of walker $i$, and row $i$ of $\mathbf{O}$ the answer.
+
+# %% slideshow={"slide_type": "skip"}
 walkers = torch.linspace(0, 1, 9)[:, None] * keys[1]  # (9, 2): from (0, 0) to the Hill
 winds, walkers_weights = pool(distance_score(walkers, keys), values)
 print("queries", walkers.shape)
 print("weights", walkers_weights.shape)
 print("outputs", winds.shape)
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws who feeds what in attention pooling
 schematic("attention pooling")
 
@@ -422,18 +406,21 @@ schematic("attention pooling")
 # scores each pair. The scores (Q, K) go through a softmax over the keys, which makes weights (Q,
 # K). The weights are multiplied by the values (K, V), which enter only here. The output is (Q, V).*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # For our walkers Q is 9, K is 4, and D and V are 2. No row of the weights needs another row, so
 # hardware that does thousands of multiplications at once can compute all rows together.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Let the room put numbers on the arrows: Q = 9, K = 4, D = 2, V = 2. Ask what changes with a fifth
-# station (K only), and which arrows the values never touch. Three minutes.
+# station (K only), and why a graphics card likes this (no row waits for another row). 2 minutes.
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Read a heat map
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the weights of the nine walkers as a heat map
-figure, ax = plt.subplots(figsize=(7, 4.8))
+figure, ax = plt.subplots(figsize=(7.5, 4.4))
 labels = [f"{5 * step / 8:.1f} km" for step in range(9)]
 heatmap(ax, walkers_weights, labels, names, numbers=True, vmax=1.0)
 ax.set(ylabel="query: walked so far", xlabel="key: station")
@@ -446,15 +433,14 @@ plt.show()
 # pass from one to the other, with some weight on Lake and Forest on the way.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Read a row: it says how one walker's attention is divided, and its numbers sum to one. The walker
-# at 2.5 km is at $(2, 1.5)$. Harbour, Hill and Lake are all 2.5 km away from there and get 0.28
-# each.
+# A row says how one walker's attention is divided, and its numbers sum to one. The walker at 2.5 km
+# is at $(2, 1.5)$, exactly 2.5 km away from Harbour, Hill and Lake. Each of the three gets 0.28.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Practise reading heat maps here, slowly; every later chapter shows such a picture. Ask what
-# happens to the rest of a row if the Lake closes. (They grow by the same factor, so that they sum
-# to one again.) And 0.00 is rounded: at the Harbour the Lake still has 0.0003.
+# Slowly: every later chapter shows such a picture. Why has one row three equal numbers? What
+# happens to the rest of a row if the Lake closes? (They grow by the same factor.) And 0.00 is
+# rounded: at the Harbour the Lake still has 0.0003. 2 minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Between a lookup and an average
@@ -462,57 +448,61 @@ plt.show()
 # Divide the scores by a number $T > 0$, the **temperature**, before the softmax. (The sharpness of
 # chapter 0 is $1/T$.)
 #
-# **Predict.** You stand at $(2.5, 1)$, where the Lake is nearest. What are the four weights when
-# $T$ is very small, and when $T$ is very large? Does the *order* of the four stations ever change?
+# **Predict.** The scores $0$ and $\ln 3$ gave the weights $\tfrac14$ and $\tfrac34$. What are the
+# weights at $T = \tfrac12$?
 
 # %% slideshow={"slide_type": "fragment"}
-near_lake = torch.tensor([[2.5, 1.0]])
-bars = {}
-for T in (0.1, 1.0, 10.0, 1000.0):
-    _, bars[T] = pool(distance_score(near_lake, keys) / T, values)  # (1, 4)
-    order = bars[T][0].argsort(descending=True).tolist()
-    print(f"T = {T:6.1f}:", " > ".join(names[j] for j in order))
+print((two_scores / 0.5).softmax(dim=-1))
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Dividing by $\tfrac12$ doubles the scores. This squares their exponentials: they are $1$ and $9$
+# instead of $1$ and $3$. A low temperature drives the weights apart, and a high one brings them
+# together. Their order never changes.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute, in pairs. Expect $\tfrac18$ and $\tfrac38$, or 'the same', from those who remember
+# that a common factor cancels: it is a factor of the scores, not of the exponentials. Then ask for
+# very small and very large $T$ before you go on. 2 minutes.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Cold and hot
+#
+# These are the weights at $(2.5, 1)$, where the Lake is nearest.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the weights at four temperatures
 figure, axes = plt.subplots(1, 4, figsize=(11.5, 3.6), sharey=True)
-for ax, (T, row) in zip(axes, bars.items(), strict=True):
+for ax, T in zip(axes, (0.1, 1.0, 10.0, 1000.0), strict=True):
+    _, row = pool(distance_score(torch.tensor([[2.5, 1.0]]), keys) / T, values)
     ax.bar_label(ax.bar(names, row[0], color="tab:blue"), fmt="%.2f")
     ax.set(title=f"T = {T:g}", ylim=(0, 1.1))
     ax.tick_params(axis="x", rotation=45)
 axes[0].set_ylabel("attention weight")
-figure.suptitle(
-    "At a low temperature attention looks one wind up, at a high one it averages all four"
-)
+figure.suptitle("A low temperature leads to a lookup, a high one to an average")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: four bar charts of the weights of the four stations at temperatures 0.1, 1, 10 and
 # 1000. At 0.1 the Lake has all the weight; at 1000 each station has a quarter.*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# When $T$ is very small, the Lake has all the weight. When $T$ is very large, each station has a
-# quarter. The order never changes, because dividing by a positive number and taking the exponential
-# both keep the larger of two scores larger.
-
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes, in pairs. The ends are easily guessed; on the order expect two camps. Ask a 'yes' for
-# an example, and let a 'no' explain.
+# Does the order of the stations change from panel to panel? No: dividing by a positive number and
+# taking the exponential both keep the larger of two scores larger. 1 minute.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Walk, and turn the temperature
 #
-# Now you hold the query. Move it, and change the temperature. The dots grow with the weights. On
-# the right is your wind, inside the hull of the four winds.
+# Now you hold the query. The dots grow with the weights. On the right is your wind.
 #
-# **Question.** Stand at $(2.5, 1)$. At which temperature does the second-best station fall below
-# 5%? Then stand at $(2, 1.5)$ and change the temperature: which bars stay equal, and why?
+# **Question.** You stand at $(2, 1.5)$. Turn the temperature down to 0.1: does one station take
+# everything? Then turn it up to 100, and walk. What does your wind do?
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Shows the map, the weights and the wind for a query and a temperature that you choose
-def walk(figure, east=2.5, north=1.0, temperature=1.0):
+def walk(figure, east=2.0, north=1.5, temperature=1.0):
     here = torch.tensor([[east, north]])
     wind, weights = pool(distance_score(here, keys) / temperature, values)
     country, shares, sky = figure.subplots(1, 3)
@@ -521,7 +511,7 @@ def walk(figure, east=2.5, north=1.0, temperature=1.0):
     country.quiver([east], [north], *wind.T, angles="xy", scale_units="xy", scale=8, width=0.01)
     for name, key in zip(names, keys.tolist(), strict=True):
         country.annotate(name, key, xytext=(0, 14), textcoords="offset points", ha="center")
-    country.set(title="near stations count more", xlim=(-1.5, 5.5), ylim=(-1.5, 5.5))
+    country.set(title="the map", xlim=(-1.5, 5.5), ylim=(-1.5, 5.5))
     country.set(xlabel="km east", ylabel="km north")
     shares.bar_label(shares.bar(names, weights[0], color="tab:blue"), fmt="%.2f")
     shares.set(title="attention weights", ylim=(0, 1.1))
@@ -529,7 +519,9 @@ def walk(figure, east=2.5, north=1.0, temperature=1.0):
     sky.add_patch(Polygon(hull, color="tab:blue", alpha=0.15))
     sky.scatter(*values.T, s=40 + 300 * weights[0], color="tab:blue")
     for name, value in zip(names, values.tolist(), strict=True):
-        sky.annotate(name, value, xytext=(0, 12), textcoords="offset points", ha="center")
+        below = name in ("Harbour", "Lake")
+        beside = dict(xytext=(0, -20 if below else 12), ha="center")
+        sky.annotate(name, value, textcoords="offset points", **beside)
     sky.scatter(*wind[0], s=140, marker="X", color="black", zorder=3)
     sky.set(title="your wind stays in the hull", xlabel="km/h east", ylabel="km/h north")
     sky.set(xlim=(0, 12), ylim=(0, 11))
@@ -540,8 +532,8 @@ explore(
     figsize=(11, 3.9),
     alt="A map of the stations and you, the four attention weights as bars, your wind in the hull.",
     east=(-1.0, 5.0, 0.1),
-    north=(-1.0, 5.0, 0.1),
-    temperature=FloatLogSlider(value=1.0, min=-1.5, max=2, step=0.01, readout_format=".2f"),
+    north=(-1.0, 4.0, 0.1),
+    temperature=FloatLogSlider(value=1.0, min=-1, max=2, step=0.1, readout_format=".1f"),
 )
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -549,60 +541,55 @@ explore(
 # for you; middle, the four weights as bars; right, the plane of winds with the answer as a cross
 # inside the hull.*
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# At $(2, 1.5)$ no temperature decides: Harbour, Hill and Lake have the same score, so each keeps
+# the same weight, a third when it is cold. At $T = 100$ it hardly matters where you walk: the wind
+# stays near the average of the four.
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# On a slide each slider has six stops: enough to show cold, hot and the hull. Open the cell in
-# JupyterLab for the search, and let somebody call the moves: 'colder, stop'.
-
-# %% slideshow={"slide_type": "subslide"}
-for T in (0.60, 0.51, 0.40):
-    _, cold = pool(distance_score(near_lake, keys) / T, values)
-    best, second = cold[0].topk(2).values.tolist()
-    print(f"T = {T:.2f}: best {best:.3f}, second {second:.3f}")
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# The second-best station falls below 5% at about $T = 0.5$. At $(2, 1.5)$ the bars of Harbour, Hill
-# and Lake stay equal, because their distances are equal and so are their scores.
+# Vote on the first question before you turn anything. Most say 'yes, one', because cold means
+# lookup: three equal scores stay equal, and each gets a third. Hot, the cross stays near the
+# average wherever you walk. On a slide the sliders have five or six stops, and all stops of the
+# question are among them. 2 minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Three properties of attention pooling
 #
-# These properties matter as soon as the database is a sentence.
+# They matter as soon as the database is a sentence.
 #
-# 1. The **order** of the pairs does not matter. 'Dog bites man' and 'man bites dog' are the same
-#    database. Chapter 7 shows how a network can tell them apart all the same.
+# 1. The **order** of the pairs does not matter.
 # 2. The **number** of pairs is free: the same code runs on 4 pairs and on 4,000.
 # 3. The pairs may **change** at any time. Nothing is trained again, because `pool` has no
 #    parameters.
 
 # %% slideshow={"slide_type": "fragment"}
 shuffled = [2, 0, 3, 1]
-print("in order  ", pool(distance_score(query, keys), values)[0])
-print("shuffled  ", pool(distance_score(query, keys[shuffled]), values[shuffled])[0])
-many_keys, many_values = torch.randn(4000, 2), torch.randn(4000, 2)
-print("from 4,000", pool(distance_score(query, many_keys), many_values)[0].shape)
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# **Predict.** A fifth station opens 300 m north of you and reports calm air, $(0, 0)$. By how much
-# does the speed of your wind fall: by a fifth, by half, or by more than half?
-
-# %% slideshow={"slide_type": "fragment"}
-five_keys = torch.cat([keys, torch.tensor([[2.0, 1.3]])])
-five_values = torch.cat([values, torch.zeros(1, 2)])
-new_wind, new_weights = pool(distance_score(query, five_keys), five_values)
-print(f"speed {wind.norm():.2f} km/h before, {new_wind.norm():.2f} km/h after")
-print(f"weight of the fifth station {new_weights[0, 4]:.2f}")
+print("in order ", pool(distance_score(query, keys), values)[0])
+print("shuffled ", pool(distance_score(query, keys[shuffled]), values[shuffled])[0])
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The fifth station takes 83% of the attention, because it is much nearer than the others. They
-# share the remaining 17% in their old proportions. The calm air adds nothing, so the speed falls to
-# 17% of what it was.
+# 'Dog bites man' and 'man bites dog' are the same database. Chapter 7 shows how a network can tell
+# them apart all the same.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Let the room find the example for property 1: which two sentences have the same words and
-# different meanings? At the prediction a show of hands. Expect 'a fifth', because it is one station
-# in five. The weights go by distance, not by number. Four minutes.
+# Before the last lines: which two sentences have the same words and different meanings? 1 minute.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **Predict.** A fifth station opens 300 m north of you and reports calm air, $(0, 0)$. How much of
+# the weight does it get: about 0.2, 0.5 or 0.8?
+
+# %% slideshow={"slide_type": "skip"}
+five_keys = torch.cat([keys, torch.tensor([[2.0, 1.3]])])
+five_values = torch.cat([values, torch.zeros(1, 2)])
+new_wind, new_weights = pool(distance_score(query, five_keys), five_values)
+print(f"weight of the fifth station {new_weights[0, 4]:.2f}")
+print(f"speed {wind.norm():.2f} km/h before, {new_wind.norm():.2f} km/h after")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The weights go by distance, not by number. The other four share the remaining 17% in their old
+# proportions. The calm air adds nothing, so the speed falls to 17% of what it was.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why it can learn
@@ -612,6 +599,7 @@ print(f"weight of the fifth station {new_weights[0, 4]:.2f}")
 # the answer. (Where two stations are equally near, it jumps.) With attention the answer moves:
 
 # %% slideshow={"slide_type": "fragment"}
+near_lake = torch.tensor([[2.5, 1.0]])
 for here in (near_lake, near_lake + 0.01):  # 10 m east and 10 m north
     nearest = distance_score(here, keys).argmax(dim=-1)  # (1,)
     wind_here, _ = pool(distance_score(here, keys), values)
@@ -619,39 +607,51 @@ for here in (near_lake, near_lake + 0.01):  # 10 m east and 10 m north
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# A lookup does change somewhere: half-way between two stations it jumps. A jump has no slope
-# either. Two minutes.
+# Ask before the run which of the two changes. A lookup does change somewhere, half-way between two
+# stations, but a jump has no slope either. 1 minute.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The slope of the output
 #
-# How does the output $o = \sum_l \alpha_l v_l$ move when only score $a_j$ rises? By the quotient
-# rule the weight $\alpha_j$ grows at the rate $\alpha_j (1 - \alpha_j)$, and every other weight
-# $\alpha_l$ falls at the rate $\alpha_l \alpha_j$. So
+# How does the output $o = \sum_l \alpha_l v_l$ move when only score $a_j$ rises? Write $\alpha_l =
+# e^{a_l} / S$, where $S$ is the sum of the exponentials. Then $\partial S / \partial a_j =
+# e^{a_j}$, and the quotient rule gives
+#
+# $$\frac{\partial \alpha_j}{\partial a_j} = \frac{e^{a_j} S - e^{a_j} e^{a_j}}{S^2}
+#   = \alpha_j - \alpha_j \alpha_j,
+#   \qquad
+#   \frac{\partial \alpha_l}{\partial a_j} = \frac{0 - e^{a_l} e^{a_j}}{S^2} = -\alpha_l \alpha_j
+#   \quad (l \ne j).$$
+#
+# Every weight has the term $-\alpha_l \alpha_j$, and $\alpha_j$ has $+\alpha_j$ as well. So the
+# output moves by
 #
 # $$\frac{\partial o}{\partial a_j}
-#   = \alpha_j v_j - \alpha_j \sum_l \alpha_l v_l = \alpha_j\,(v_j - o).$$
+#   = \alpha_j v_j - \sum_l \alpha_l \alpha_j\, v_l = \alpha_j\,(v_j - o).$$
 #
-# In words: a rising score pulls the output towards its own value.
+# A rising score pulls the output towards its own value. This slope is a vector: it has a number for
+# the east wind and one for the north wind.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Three minutes, on the board, with two keys. Ask for the slope of the first weight. The second
-# needs no calculation, because the two weights sum to one.
+# On the board, with two keys. Ask for the slope of the first weight. The second needs no
+# calculation, because the two weights sum to one. 3 minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Harbour or Lake?
+#
 # **Predict.** You are at the star again. Harbour and Lake have the same weight, 0.43. Whose score
 # moves the wind more when it rises a little: the Harbour's, the Lake's, or both the same?
 
 # %% slideshow={"slide_type": "fragment"}
 wind, weights = pool(distance_score(query, keys), values)
-slopes = weights[0][:, None] * (values - wind)  # (4, 1) * (4, 2): row j is alpha_j (v_j - o)
+slopes = weights.T * (values - wind)  # (4, 1) * (4, 2): row j is alpha_j (v_j - o)
 for name, (east, north) in zip(names, slopes.tolist(), strict=True):
     print(f"{name:8} ({east:5.2f}, {north:5.2f})")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The Harbour's score moves the wind more. A pull is strong where the weight is large *and* where
-# the value is far from the output. The output $(8.9, 3.7)$ is already close to the Lake's wind $(9,
+# The Harbour's score moves the wind more. A slope is large where the weight is large *and* the
+# value is far from the output. The output $(8.9, 3.7)$ is already close to the Lake's wind $(9,
 # 4)$, but not to the Harbour's, $(10, 2)$.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -662,65 +662,88 @@ print("checked: the slopes equal those of autograd, in all four scores")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Expect 'the same'. The weight is the force, but the way to go counts, too. One minute, then the
-# run.
+# Expect 'the same': the room looks at the weight and forgets the value. Half a minute for the vote,
+# half for the run.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Follow the slope
 #
-# Suppose that you have lost your map, but you feel the wind: it is $(7, 6)$. At the star attention
-# answers $(8.9, 3.7)$, so the star is not where you are. Gradient descent moves the query so that
-# the squared error becomes smaller.
+# Where does attention answer $w = (7, 6)$? We begin at the star. It answers $o = (8.9, 3.7)$
+# there, so the wind must change by $w - o = (-1.9, 2.3)$. The query moves the wind through the
+# scores. From $a_j = -\tfrac12\lVert q - k_j\rVert^2$ follows $\partial a_j / \partial q = k_j -
+# q$: a score rises when you walk towards its station. By the chain rule the squared error $\lVert
+# o - w\rVert^2$ has the gradient
 #
-# **Predict.** Towards which station does the first step lead? Use the four slopes above.
-
-# %% slideshow={"slide_type": "fragment"}
-felt = torch.tensor([[7.0, 6.0]])
-here, path = query, []
-for _ in range(51):
-    here = here.detach().requires_grad_()
-    answer, _ = pool(distance_score(here, keys), values)
-    error = (answer - felt).square().sum()
-    (slope,) = torch.autograd.grad(error, here)  # (1, 2)
-    path.append((here[0].tolist(), answer[0].tolist(), error.item()))
-    here = here - 0.02 * slope
+# $$-2 \sum_j \underbrace{\alpha_j (v_j - o) \cdot (w - o)}_{\text{strength of station } j}\;
+#   (k_j - q).$$
+#
+# **Predict.** Gradient descent goes the opposite way. Which station does it leave most, and which
+# does it approach most? The slopes are: Harbour $(0.48, -0.72)$, Hill $(-0.28, 0.52)$, Forest
+# $(-0.25, 0.05)$, Lake $(0.05, 0.15)$.
 
 # %% slideshow={"slide_type": "skip"}
+felt = torch.tensor([[7.0, 6.0]])
+strengths = slopes @ (felt - wind).T  # (4, 2) @ (2, 1) -> (4, 1)
+for name, strength in zip(names, strengths[:, 0].tolist(), strict=True):
+    print(f"{name:8} {strength:5.2f}")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The Hill's slope points where the wind must go, so its score must rise: the step leads towards the
+# Hill. The Harbour's slope points against it, so its score must fall: the step leads away from the
+# Harbour. We take fifty such steps:
+
+# %% slideshow={"slide_type": "skip"}
+here, path = query, []
+for _ in range(51):
+    answer, weights_here = pool(distance_score(here, keys), values)  # (1, 2), (1, 4)
+    path.append((here[0].tolist(), answer[0].tolist()))
+    slopes_here = weights_here.T * (values - answer)  # (4, 2)
+    strengths_here = slopes_here @ (felt - answer).T  # (4, 1)
+    here = here + 0.02 * 2 * (strengths_here * (keys - here)).sum(dim=0)
 for step in (0, 1, 2, 50):
-    (x, y), (east, north), error = path[step]
-    print(f"step {step:2}  ({x:.2f}, {y:.2f})  wind ({east:.2f}, {north:.2f})  error {error:.2f}")
-
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws the path of the query on a part of the map
-figure, ax = plt.subplots(figsize=(7, 4.3))
-ax.plot([2, 4], [1, 3], ":", color="tab:blue", lw=1.5)
-ax.scatter(*keys[1], s=90, color="tab:blue", zorder=3)
-ax.plot(*zip(*[location for location, *_ in path], strict=True), "-o", color="black", ms=4, lw=1.5)
-ax.scatter(*query.T, s=160, marker="*", color="black", zorder=3)
-marks = {"Hill": (4, 3), "step 0": (2, 1), "step 1": path[1][0]}
-for mark, location in marks.items():
-    ax.annotate(mark, location, xytext=(10, -18), textcoords="offset points")
-ax.annotate("step 50", path[-1][0], xytext=(-62, -4), textcoords="offset points")
-ax.set(xlabel="km east", ylabel="km north", xlim=(1.5, 4.5), ylim=(0.6, 3.3))
-ax.set_title("The first step leads towards the Hill")
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a part of the map. A dotted line leads from the star at (2, 1) to the Hill. The first
-# step of the query is long and nearly on this line. The second is shorter and turns to the north;
-# the rest are tiny and lead back to the west, to (2.27, 1.57).*
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The wind that you feel has less east and more north in it than the answer. Two pulls dominate:
-# away from the Harbour, whose slope points the opposite way, and towards the Hill. Together they
-# lead nearly at the Hill. After 50 steps the query is at $(2.27, 1.57)$, and the answer is the
-# wind that you feel.
+    (x, y), (east, north) = path[step]
+    print(f"step {step:2}  at ({x:.2f}, {y:.2f})  wind ({east:.2f}, {north:.2f})")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Ask for the difference first: $(-1.9, +2.3)$. Which row of the slopes fits? The Hill's, (-0.28,
-# 0.52). If there is time, change 0.02 to 0.05 live: the steps become too long, and the query jumps
-# to and fro. Four minutes.
+# The slopes are winds; the step is on the map. Do one product on the board, the Harbour's: $0.48
+# \cdot (-1.9) - 0.72 \cdot 2.3 = -2.6$. The Hill has 1.7, Forest and Lake have less than 0.6.
+# Then go on to the path. 2 minutes.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The path
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the path of the query on the map
+figure, ax = plt.subplots(figsize=(10, 3.9))
+ax.scatter(*keys.T, s=90, color="tab:blue", zorder=3)
+ax.plot(*zip(*[location for location, _ in path], strict=True), "-o", color="black", ms=4, lw=1.5)
+ax.scatter(*query.T, s=160, marker="*", color="black", zorder=3)
+marks = dict(zip(names, keys.tolist(), strict=True)) | {"step 0": (2, 1), "step 1": path[1][0]}
+for mark, location in marks.items():
+    ax.annotate(mark, location, xytext=(10, -16), textcoords="offset points")
+ax.annotate("step 50", path[-1][0], xytext=(-62, -2), textcoords="offset points")
+ax.set(xlabel="km east", ylabel="km north", xlim=(-0.5, 5.2), ylim=(-0.6, 4.5))
+ax.set_title("The first step leads away from the Harbour, towards the Hill")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the map with the four stations and the path of the query. The first step leads from the
+# star at (2, 1) to the north-east, away from the Harbour and towards the Hill. The second is
+# shorter; the rest are tiny and lead back to the west, to (2.27, 1.57).*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# At (2.27, 1.57) attention answers (7.00, 6.00). If there is time, change 0.02 to 0.05 live: the
+# steps become too long, and the query jumps to and fro. 1 minute.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the gradient of the error against PyTorch's own
+star = query.clone().requires_grad_()
+error = (pool(distance_score(star, keys), values)[0] - felt).square().sum()
+(gradient,) = torch.autograd.grad(error, star)  # (1, 2)
+torch.testing.assert_close(gradient[0], -2 * (strengths * (keys - query)).sum(dim=0))
+print("checked: the gradient at the star equals that of autograd")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Where queries, keys and values come from
@@ -731,33 +754,30 @@ plt.show()
 # $$q = W_q\, x, \qquad k = W_k\, x, \qquad v = W_v\, x .$$
 #
 # At the start these matrices are random. Training changes their entries as we changed the two
-# numbers of the query. The chain rule carries the slope from the error to the output, to the
-# scores, to the queries and keys, and from there to the matrices. 'Going further' learns such a
-# matrix.
+# numbers of the query. The chain rule has one factor more, from the query to the matrix. 'Going
+# further' learns such a matrix.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# This is the bridge to the rest of the course. Two minutes. Say that a word can ask for one thing
-# and offer another, because $W_q$ and $W_k$ are two matrices.
+# The bridge to the rest of the course. A word can ask for one thing and offer another, because
+# $W_q$ and $W_k$ are two matrices. 1 minute.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
 # - A query is compared with keys, and the answer is made of values: $\sum_j \alpha_j v_j$.
-# - Weights that are not negative *and* sum to one keep the answer in the hull of the values, so it
-#   is never longer than the longest value.
-# - The softmax makes such weights of any scores. Only differences between scores matter.
-# - A low temperature leads to a lookup, a high one to an average. The order of the weights does not
-#   change.
+# - The softmax makes weights that are not negative and sum to one. They keep the answer in the hull
+#   of the values. Only differences between scores matter.
+# - A low temperature leads to a lookup (where no scores are equal), a high one to an average.
 # - The order of the pairs does not matter, their number is free, and one matrix product answers all
 #   queries.
-# - Score $j$ pulls the output with the slope $\alpha_j (v_j - o)$. Attention learns along this
-#   slope, as long as it is not too small ('Going further' shows when it is).
+# - Score $j$ pulls the output with the slope $\alpha_j (v_j - o)$. Attention learns along it, as
+#   long as it is not too small ('Going further').
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Ask for the formula first, then for the three words of the title on the map. Homework: exercises
-# 1.1, 1.2 and 1.5.
+# 1.1, 1.2 and 1.5. 1 minute.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
@@ -853,12 +873,12 @@ check("1.5", all_pairs)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.6** Write the gradient · *hard, 15 minutes* · derive, then complete a function
 #
-# The chapter gives the slope of the output in a *score*. A network needs the slope in the *query*,
-# because the query comes from a learned matrix. Derive it on paper for the scores
-# $a_j = -\tfrac12 \lVert q - k_j \rVert^2$: how does score $j$ move with the query, and what does
-# the chain rule make of it? Then complete `pooling_gradient`, without autograd. `query` is $(D,)$,
-# `keys` is $(K, D)$ and `values` is $(K, V)$. Row $c$ of the result, $(D, V)$ and of the dtype of
-# the inputs, says how the output moves as coordinate $c$ of the query rises.
+# The chapter gives the slope of the output in a *score*, and of a score in the query. A network
+# needs the slope of the output in the *query*, because the query comes from a learned matrix.
+# Derive it on paper for the scores $a_j = -\tfrac12 \lVert q - k_j \rVert^2$. Then complete
+# `pooling_gradient`, without autograd. `query` is $(D,)$, `keys` is $(K, D)$ and `values` is $(K,
+# V)$. Row $c$ of the result, $(D, V)$ and of the dtype of the inputs, says how the output moves as
+# coordinate $c$ of the query rises.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -882,10 +902,34 @@ progress()
 #
 # The sections can be read in any order.
 #
+# - *Never longer than the longest value*, 1 minute: the proof.
 # - *All slopes as one matrix*, 2 minutes: the slopes of all scores in one product.
 # - *When the slope is zero after all*, 3 minutes: what float32 and a low temperature do to
 #   learning.
 # - *Learn the matrix that makes the query*, 5 minutes: attention finds out what a device measures.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Never longer than the longest value
+#
+# *1 minute.* Let no weight be negative, and let the weights sum to one. Then
+#
+# $$\Bigl\lVert\sum_j \alpha_j v_j\Bigr\rVert \;\le\; \sum_j \alpha_j \lVert v_j\rVert
+#   \;\le\; \max_j \lVert v_j\rVert.$$
+#
+# The first step is the triangle inequality; it uses that no weight is negative. The second step
+# replaces every length by the largest one; it uses that the weights sum to one. So the weights do
+# not let numbers grow from layer to layer. The matrices between two attentions still can.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the inequality on random weights that are not negative and sum to one
+random_weights = torch.rand(1000, 4, generator=torch.Generator().manual_seed(0))
+random_weights = random_weights / random_weights.sum(dim=1, keepdim=True)
+assert ((random_weights @ values).norm(dim=1) <= values.norm(dim=1).max()).all()
+print("checked: no answer is longer than the longest value, 1,000 random rows of weights")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# For the question why the length matters: a network applies attention many times in a row.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### All slopes as one matrix
@@ -927,18 +971,18 @@ print(pool(far_apart, torch.eye(3))[1])
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Learning becomes slow long before that. We divide the scores at $(2.5, 1)$ by ever smaller
-# temperatures, and look at the slope of the east wind in the query:
+# temperatures, and look at the gradient of the east wind with respect to the query:
 
 # %% slideshow={"slide_type": "fragment"}
 for T in (1.0, 0.3, 0.1, 0.03):
     here = near_lake.clone().requires_grad_()
     answer, _ = pool(distance_score(here, keys) / T, values)
-    (slope,) = torch.autograd.grad(answer[0, 0], here)  # (1, 2)
-    print(f"T = {T:4.2f}: a slope of {slope.norm():.0e} km/h for each km")
+    (gradient,) = torch.autograd.grad(answer[0, 0], here)  # (1, 2)
+    print(f"T = {T:4.2f}: {gradient.norm():.0e} km/h for each km")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# At $T = 0.1$ attention is nearly a lookup, and the slope is more than 10,000 times smaller than at
-# $T = 1$. So a function can be differentiable and still be hard to train.
+# At $T = 0.1$ attention is nearly a lookup, and the gradient is more than 10,000 times smaller
+# than at $T = 1$. So a function can be differentiable and still be hard to train.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**

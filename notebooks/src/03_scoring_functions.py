@@ -2,14 +2,21 @@
 # # 3 · Scoring functions
 #
 # **You will**
-# - predict how large the dot product of two random vectors is, and explain the factor
-#   $1/\sqrt d$;
+# - predict how large the dot product of two random vectors is, and say what to do about it;
 # - build scaled dot-product attention and additive attention, and test both against the package;
 # - say what a dot product leaves out of a distance, and choose between four scores.
 #
 # Core path: 45 minutes. Going further: 15. Exercises: 66.
 #
 # Builds on chapters 1 and 2. *Dive into Deep Learning* (D2L), section 11.3.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The core in 45 minutes: 5 to the end of 'Five keys', 8 for the size of a dot product, 5 for the
+# softmax and the division, 6 for the layer, 6 for what the division does, 6 for distance and
+# product, 6 for the two other scores, 3 for price and summary. If time is short, skip 'What the
+# factor assumes' first, then 'Query and key of different size'. The slides after the summary are
+# for questions. Homework: exercises 3.1 to 3.5.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -32,106 +39,127 @@ from d2l_attention import (
     scaled_dot_score,
 )
 from d2l_attention.views import explore, schematic
-from d2l_attention.views.plots import heatmap, set_style
+from d2l_attention.views.plots import set_style
 
 torch.set_num_threads(1)
 set_style()
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **What you need.** From chapter 1:
+# ## What you need
+#
 # - A query meets every key. Each pair gets a **score** $a_j$. The softmax turns the scores into
 #   **weights** $\alpha_j$ that sum to one, and the output is the weighted sum of the values. Scores
 #   (0, 1, 2) give the weights (0.09, 0.24, 0.67). With the values 10, 20, 30 the output is 25.8.
 # - A softmax sees only differences: (100, 101, 102) gives the same three weights.
-# - The slope of the weights is
-#   $J = \frac{\partial\alpha}{\partial a} = \operatorname{diag}(\alpha) - \alpha\,\alpha^\top$.
-#   With two keys its entries are $\pm\alpha_0(1 - \alpha_0)$: a quarter where both weights are ½.
-#
-# From chapter 2: the Gaussian score $-\tfrac12\lvert q - k\rvert^2$ prefers the nearest key.
+# - The **slope** of a weight says how fast it grows with its own score. It is
+#   $\alpha_j\,(1 - \alpha_j)$: a quarter where the weight is ½.
+# - Chapter 2's Gaussian score $-\tfrac12\lvert q - k\rvert^2$ prefers the nearest key.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute. Write (0, 1, 2) and (0.09, 0.24, 0.67) on the board and leave them there. Ask where
+# the slope is largest (at ½) and where it is almost 0 (close to 0, and close to 1).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Five keys and no training
 #
-# A random query meets five random keys. The score of a pair is the **dot product** $q\cdot k$.
-# Every number is drawn from a normal distribution with mean 0 and variance 1, and nothing has been
-# trained. We do this 1,000 times with 4 numbers in each vector, then with 1,024 numbers.
-#
-# **Predict.** Are the five weights shared out in the same way for both sizes?
+# A random query meets five random keys, 1,000 times. The score is the **dot product** $q\cdot k$.
+# All numbers have mean 0 and variance 1.
 
-# %% slideshow={"slide_type": "fragment"}
-torch.manual_seed(3)
-for d in (4, 1024):
+
+# %% slideshow={"slide_type": "-"}
+def five_keys(d, divide_by=1):
+    torch.manual_seed(3)
     queries, keys = torch.randn(1000, 1, d), torch.randn(1000, 5, d)
-    weights = (queries @ keys.transpose(-2, -1)).softmax(dim=-1).squeeze(1)  # (1000, 5)
+    scores = (queries @ keys.mT).squeeze(1)  # (1000, 5); .mT exchanges the last two axes
+    weights = (scores / divide_by).softmax(dim=-1)
     first = (100 * weights[0]).round().int().tolist()
-    one_wins = (weights.amax(dim=-1) > 0.9).float().mean()
-    print(f"d = {d:4d}   first draw, in percent: {first}   one key above 90%: {one_wins:.0%}")
+    share = (weights.amax(dim=-1) > 0.9).float().mean()
+    print(f"first query, in percent: {first}   one key above 90%: {share:.0%} of the queries")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# With 1,024 numbers one key nearly always takes almost everything, although nothing has been
-# learned.
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The next three sections explain this and repair it.
+# %% slideshow={"slide_type": "-"}
+five_keys(4)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# **Predict.** With 1,024 numbers in a vector, are the weights more or less equal?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Three minutes. Collect guesses before you run the cell. A typical one: 'more numbers average out,
-# so the weights become more equal'. Write it on the board and come back to it after the next
-# section. Do not explain yet.
+# Three minutes. Collect guesses before you show the last line. A typical one: 'more numbers average
+# out, so the weights become more equal'. Write it on the board and come back to it after 'Why it
+# is d'. Do not explain yet.
+
+# %% slideshow={"slide_type": "fragment"}
+five_keys(1024)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Now one key nearly always takes almost everything, although nothing has been learned. The next
+# three sections explain this, repair it, and build a layer from the repaired score.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## How large is a dot product?
 #
-# $$q\cdot k = \sum_j q_j k_j = \lvert q\rvert\,\lvert k\rvert\cos\theta$$
-#
+# $$q\cdot k = \sum_i q_i k_i = \lvert q\rvert\,\lvert k\rvert\cos\theta$$
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Two entries of the same sign contribute a positive product, two entries of different signs a
-# negative one. So the sum is large where the two vectors point the same way. It also grows with
-# the length of each vector. The cosine of the angle $\theta$ does not.
+# negative one. The cosine compares the directions only: it is positive where the angle $\theta$
+# is below 90 degrees. For a fixed angle, the size of the product is proportional to both norms,
+# $\lvert q\rvert$ and $\lvert k\rvert$.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws four keys beside the query (2, 1), with their dot products
-arrow_to = {"same way": [2.0, 1.0], "twice as long": [4.0, 2.0]}
+arrow_to = {"same way": [2.0, 1.0], "twice the norm": [4.0, 2.0]}
 arrow_to |= {"right angle": [-1.0, 2.0], "opposite": [-2.0, -1.0]}
-figure, axes = plt.subplots(1, 4, figsize=(11, 3.3), sharex=True, sharey=True)
+figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), sharex=True, sharey=True)
 for ax, (name, key) in zip(axes, arrow_to.items(), strict=True):
     product = dot_score(torch.tensor([[2.0, 1.0]]), torch.tensor([key])).item()
-    ax.annotate("", key, (0, 0), arrowprops={"width": 8, "headwidth": 20, "color": "0.75"})
-    ax.annotate("", (2, 1), (0, 0), arrowprops={"width": 1.5, "headwidth": 9, "color": "black"})
-    ax.set_title(f"{name}: {product:.0f}".replace("-", "−"), fontsize=15)
-    ax.set(
-        xlim=(-2.6, 4.4), ylim=(-2.2, 3), aspect="equal", xticks=[-2, 0, 2, 4], yticks=[-2, 0, 2]
-    )
+    ax.annotate("", key, (0, 0), arrowprops={"width": 9, "headwidth": 24, "color": "0.75"})
+    ax.annotate("", (2, 1), (0, 0), arrowprops={"width": 2, "headwidth": 11, "color": "black"})
+    ax.set_title(f"{name}: {product:.0f}".replace("-", "−"), fontsize=18)
+    ax.set(xlim=(-2.3, 4.3), ylim=(-1.7, 2.5), xticks=[-2, 0, 2, 4], yticks=[0, 2])
+    ax.set_aspect("equal")
     ax.axhline(0, color="0.85", linewidth=1, zorder=0)
     ax.axvline(0, color="0.85", linewidth=1, zorder=0)
 figure.supxlabel("first coordinate", fontsize=13)
 axes[0].set_ylabel("second coordinate")
-figure.suptitle("The dot product tells direction, and it grows with length", fontsize=17)
+figure.suptitle("The sign tells the direction, and the size grows with the norms", fontsize=18)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: four panels, each with the query (2, 1) as a thin black arrow and a key as a thick grey
-# arrow. The key (2, 1) points the same way, product 5. The key (4, 2) is twice as long, product 10.
-# The key (−1, 2) is at a right angle, product 0. The key (−2, −1) is opposite, product −5.*
+# arrow. The key (2, 1) points the same way, product 5. The key (4, 2) has twice the norm, product
+# 10. The key (−1, 2) is at a right angle, product 0. The key (−2, −1) is opposite, product −5.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Two minutes, with arms: one along the query, one along each key. The sign is what the room must
-# take away. Ask what the cosine is in the second panel: 1, as in the first.
+# take away. Ask what the cosine is in the second panel: 1, as in the first. For a key that is
+# opposite and has twice the norm the product falls, to -10.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Random vectors
 #
 # In the simplest case a coin decides whether an entry is +1 or −1, so that it has mean 0 and
-# variance 1. For $d = 2$ there are four queries and four keys, and we can list all 16 products:
-#
+# variance 1. For $d = 2$ there are four queries and four keys. What are the 16 products?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # | product | −2 | 0 | 2 |
 # |---|---|---|---|
 # | how often | 4 | 8 | 4 |
 #
-# The mean is 0. The variance is the mean of the squares: $(4\cdot4 + 8\cdot0 + 4\cdot4)/16 = 2$.
+# Their mean is 0. Their variance is the mean of the squares:
+# $(4\cdot4 + 8\cdot0 + 4\cdot4)/16 = 2$.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. Do one row of the 16 on the board: the query (1, 1) with its four keys gives 2, 0, 0
+# and -2. Every other query gives the same four numbers. Then show the table.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The typical size
+#
 # **Predict.** What is the typical size (the standard deviation) of $q\cdot k$ for $d = 1024$: about
 # 1, about 32, or about 1,024?
 
@@ -146,11 +174,11 @@ print("standard deviations:", {d: round(variances[d] ** 0.5, 1) for d in (4, 64,
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Do the 16 products on the board, then vote before running: four minutes. Most say 1 ('the entries
-# are about 1') or 1,024 ('there are 1,024 terms'). The second would be right if all terms had one
-# sign. They do not, so most of the sum cancels, as in a random walk of 1,024 steps.
+# Two minutes. Vote before you show the cell. Most say 1 ('the entries are about 1') or 1,024
+# ('there are 1,024 terms'). The second would be right if all terms had one sign. They do not, so
+# most of the sum cancels, as in a random walk of 1,024 steps.
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Draws the measured variances beside the theory
 figure, ax = plt.subplots(figsize=(7, 4.2))
 ax.loglog(sizes, sizes, color="0.6", label="theory: d")
@@ -163,47 +191,66 @@ ax.set_title("The variance of q · k equals the number of its terms")
 ax.legend(frameon=False)
 plt.show()
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # *Figure: the measured variance of dot products against $d$ from 2 to 4,096, both axes logarithmic.
 # Twelve dots lie on the grey line 'variance equals d'.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why it is $d$
 #
-# Let all entries be independent, with mean 0 and variance 1. Then each product $q_j k_j$ has mean
-# 0, and its variance is $E[q_j^2]\,E[k_j^2] = 1$. Variances of independent terms add up:
+# Let all entries be independent, with mean 0 and variance 1. Then each product $q_i k_i$ has mean
+# 0, and its variance is $E[q_i^2]\,E[k_i^2] = 1$. Variances of independent terms add up:
 #
-# $$\operatorname{Var}(q\cdot k) = \sum_{j=1}^d 1 = d, \qquad \text{standard deviation } \sqrt d.$$
+# $$\operatorname{Var}(q\cdot k) = \sum_{i=1}^d 1 = d, \qquad \text{standard deviation } \sqrt d.$$
 #
 # The shape of the distribution does not matter, but independence and the mean 0 do.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Three minutes at the board. Ask which step needs independence (both: the product of the means of
+# Two minutes at the board. Ask which step needs independence (both: the product of the means of
 # squares, and the sum) and which needs mean 0 (the mean of a product). Exercise 3.3 takes mean 0
 # away.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What a softmax does with large scores
-#
-# The scores (1, 2, 3) give the weights (0.09, 0.24, 0.67). Scores ten times as large, (10, 20, 30),
-# give (0.00, 0.00, 1.00). The softmax is **saturated**: one weight is close to 1 and all others
-# are close to 0.
-#
-# The scores of two keys differ by $q\cdot(k_0 - k_1)$. The entries of $k_0 - k_1$ have variance 2,
-# so this gap has variance $2d$:
-#
-# | $d$ | 2 | 32 | 512 |
-# |---|---|---|---|
-# | typical gap $\sqrt{2d}$ | 2 | 8 | 32 |
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the weights for the scores (1, 2, 3) and for scores ten times as large
+figure, axes = plt.subplots(1, 2, figsize=(11, 3.9), sharey=True)
+for ax, shown in zip(axes, ([1.0, 2.0, 3.0], [10.0, 20.0, 30.0]), strict=True):
+    bars = ax.bar(range(3), torch.tensor(shown).softmax(dim=0), color="tab:blue")
+    ax.bar_label(bars, fmt="%.2f", fontsize=16)
+    ax.set_xticks(range(3), [f"{score:.0f}" for score in shown], fontsize=16)
+    ax.set(ylim=(0, 1.12), xlabel="score", yticks=[0, 0.5, 1])
+axes[0].set_ylabel("weight")
+figure.suptitle("Scores ten times as large: the best key takes all", fontsize=18)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two bar charts of three weights. Left, the scores 1, 2, 3 give 0.09, 0.24, 0.67. Right,
+# the scores 10, 20, 30 give 0.00, 0.00, 1.00.*
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# The softmax on the right is **saturated**: one weight is close to 1, all others are close to 0.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The scores of two random keys differ by $q\cdot(k_0 - k_1)$. The entries of $k_0 - k_1$ have
+# variance 2, so this gap has variance $2d$. Its typical size is $\sqrt{2d}$: 2 for $d = 2$, 8 for
+# $d = 32$, and 32 for $d = 512$.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute. Write the gap of two random scores on the board: q · (k0 − k1). Why 2d? An entry of k0
+# − k1 is a difference of two numbers of variance 1, so it has variance 2. The typical gap is the
+# root of 2d: 8 for d = 32, and 32 for d = 512.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The slope
 #
-# Training needs the slope, which tells how much a weight moves when a score moves.
+# How fast training moves a weight depends on its slope $\alpha_j\,(1 - \alpha_j)$.
 #
-# **Predict.** At a gap of 0 the slope is ¼. At a gap of 32, is it about a hundredth, about a
-# millionth, or less?
+# **Predict.** Two keys whose scores are equal have the slope ¼. For a gap of 32, which is typical
+# for $d = 512$, is the slope about $10^{-2}$, about $10^{-14}$, or about $10^{-32}$?
 
 # %% slideshow={"slide_type": "fragment"}
 for gap in (0.0, 2.0, 8.0, 32.0):
@@ -211,40 +258,15 @@ for gap in (0.0, 2.0, 8.0, 32.0):
     print(f"gap {gap:2.0f}   weights {alpha[0]:.4f}, {alpha[1]:.2g}   slope {alpha.prod():.2g}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A gradient that passes back through the softmax is multiplied by this slope. With a slope of
-# $10^{-14}$ almost nothing of it arrives at the query and the keys.
+# A gradient that passes back through the softmax is multiplied by such slopes. With $10^{-14}$
+# almost nothing of it arrives at the query and the keys.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Half a minute for the vote. Most say a millionth. The answer is eight powers of ten smaller.
-# Ask what happens to a query whose first choice, made by chance, is wrong: its gradient is
-# multiplied by the slope. 'Can it never recover?' It can, if the gap happens to be small; the next
-# slide counts how often.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Four hundred queries
-#
-# Not every gap is typical. So we measure 400 queries with ten keys each. The size of the slope is
-# the root of the sum of the squared entries of $J$.
-
-
-# %% slideshow={"slide_type": "fragment"}
-def slope_size(weights):  # (..., K) -> (...)
-    J = torch.diag_embed(weights) - weights[..., :, None] * weights[..., None, :]  # (..., K, K)
-    return torch.linalg.matrix_norm(J)
-
-
-torch.manual_seed(0)
-queries, keys = torch.randn(400, 1, 4096), torch.randn(400, 10, 4096)
-scores_for = {d: dot_score(queries[..., :d], keys[..., :d]).squeeze(1) for d in sizes}  # (400, 10)
-plain = {d: slope_size(scores_for[d].softmax(dim=-1)) for d in sizes}  # d -> (400,)
-for d in (4, 64, 1024):
-    large = (plain[d] > 0.1).float().mean()
-    print(f"d = {d:4d}   median slope {plain[d].median():.0e}   above 0.1: {large:.0%} of queries")
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# At $d = 1024$ half of the queries have a slope below a millionth. About one query in eight keeps a
-# large one.
+# Two minutes. Expect votes for the last two. The small weight is about e^-32, and e^2.3 is
+# about 10, so 32 divided by 2.3 gives the 14. Ask what happens to a query whose first choice, made
+# by chance, is wrong. 'Can it never recover?' It can, if its gap happens to be small. How often
+# that is comes under 'What the division does'.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Divide by the standard deviation
@@ -253,147 +275,31 @@ for d in (4, 64, 1024):
 # 1 for every $d$. This is the **scaled dot product**:
 #
 # $$a(q, k) = \frac{q\cdot k}{\sqrt d}$$
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the size of the slope with and without the division
-scaled = {d: slope_size((scores_for[d] / d**0.5).softmax(dim=-1)) for d in sizes}
-figure, ax = plt.subplots(figsize=(7, 4.2))
-lines = ((scaled, r"divided by $\sqrt{d}$", "o-"), (plain, "plain dot product", "s--"))
-for (slopes, name, style), color in zip(lines, ("tab:blue", "black"), strict=True):
-    ax.loglog(sizes, [slopes[d].median() for d in sizes], style, color=color, label=name)
-ax.set_xticks(sizes[1::2], sizes[1::2])
-ax.minorticks_off()
-ax.set(xlabel="d, numbers in a vector", ylabel="median size of the slope")
-ax.set_title(r"Divided by $\sqrt{d}$, the slope no longer depends on $d$")
-ax.legend(frameon=False, loc="lower left")
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the median size of the softmax's slope against $d$, both axes logarithmic. The dashed
-# line of the plain dot product is level up to about 8, then falls below $10^{-10}$ at 4,096. The
-# solid line, divided by the root of $d$, stays level at about 0.35.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Ask from which d on it starts to hurt: around 16 to 32. The picture shows medians, because one
-# query in eight keeps its slope by luck.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Turn $d$ yourself
 #
-# The view shows all scores of the 400 queries, the ten weights of one query, and their slope.
-#
-# **Question.** Double $d$ step by step. From which $d$ on does one key hold more than 90%, and is
-# it always the same key? Then tick the box. Does any $d$ still do it?
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Shows scores, weights and slope for a chosen d
-from ipywidgets import SelectionSlider
-
-
-def turn(figure, d=4, divide_by_root_d=False):
-    scores = scores_for[d] / (d**0.5 if divide_by_root_d else 1)
-    weights = scores[31].softmax(dim=0)  # one query of the 400
-    spread, shares, slopes = figure.subplots(1, 3)
-    percent = torch.full((4000,), 100 / 4000)
-    spread.hist(scores.flatten(), bins=range(-132, 133, 6), weights=percent, color="0.4")
-    spread.set(xlim=(-132, 132), ylim=(0, 60), xlabel="score", ylabel="% of scores")
-    shares.bar(range(10), weights, color="tab:blue")
-    shares.set(ylim=(0, 1.02), xlabel="key", ylabel="weight", xticks=range(10))
-    J = torch.diag(weights) - torch.outer(weights, weights)
-    heatmap(slopes, J.abs(), range(10), range(10), vmax=0.25)
-    slopes.set(xlabel="score of key ...", ylabel="... moves weight of key")
-
-
-explore(
-    turn,
-    figsize=(11.5, 3.8),
-    alt="The histogram of scores, the weights of one query and the slope of its softmax.",
-    d=SelectionSlider(options=sizes, value=4),
-    divide_by_root_d=False,
-)
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view of three panels, for a chosen $d$: the histogram of the scores, the
-# ten weights of one query as bars, and the size of the slope as a heat map.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Four minutes. The controls work on the slide. Double d slowly and let the room say 'stop' at 90%:
-# at d = 64. Go on: the winner changes, four different keys win between 64 and 4,096. Ask for the
-# chain from left to right: wide scores, one winner, no slope. Then tick the box and go back and
-# forth: no d passes 90%.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Why not divide by $d$?
-#
-# Division by $d$ looks just as natural, because it turns the sum of the products into their mean.
-#
-# **Predict.** Each query has ten keys, and $d = 1024$. How much weight does the best key get if we
-# divide by 1, by 32, and by 1,024?
+# Here are the five keys with 1,024 numbers again, divided by $\sqrt{1024} = 32$:
 
 # %% slideshow={"slide_type": "fragment"}
-for divisor in (1, 32, 1024):
-    best = (scores_for[1024] / divisor).softmax(dim=-1).amax(dim=-1).median()
-    print(f"divided by {divisor:4d}: the best of ten keys gets {best:.1%} (median of 400 queries)")
+five_keys(1024, divide_by=32)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Divided by 1,024, the best key gets hardly more than the 10% that a plain average gives it: the
-# query has almost no influence. In chapter 1's words, $\sqrt d$ is a **temperature** that fits the
-# size of the vectors.
+# %% [markdown] slideshow={"slide_type": "skip"}
+# In chapter 1's words, $\sqrt d$ is a **temperature**. It is chosen by the number of entries only.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# One vote for each divisor. The first is known by now; few expect that the last is almost a plain
-# average. Ask what a query is for if all keys get the same.
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks what the view shows, for every d
-best = {d: scores_for[d][31].softmax(dim=0) for d in sizes}
-assert [d for d in sizes if best[d].max() > 0.9] == [d for d in sizes if d >= 64]
-winners = {best[d].argmax().item() for d in sizes if d >= 64}
-assert len(winners) == 4
-assert all((scores_for[d] / d**0.5).softmax(dim=-1).max() < 0.9 for d in sizes)
-print(f"checked: in the view one key passes 90% from d = 64 on, one of the keys {sorted(winners)}")
-print("checked: divided by the root of d, no key of any of the 400 queries passes 90%")
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What the factor assumes
-#
-# For independent entries with mean 0 and variance 1, the scaled scores have mean 0 and standard
-# deviation 1. Here are other cases (4,000 pairs, $d = 64$):
-
-# %% slideshow={"slide_type": "fragment"}
-torch.manual_seed(0)
-q, k = torch.randn(4000, 64), torch.randn(4000, 64)
-W_q, W_k = nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False)  # as PyTorch starts them
-for name, left, right in [
-    ("variance 9", 3 * q, 3 * k),
-    ("after W_q and W_k", W_q(q), W_k(k)),
-    ("key = query", q, q),
-]:
-    scores = (left * right).sum(dim=-1) / 64**0.5
-    print(f"{name:18} mean {scores.mean():3.1f}   standard deviation {scores.std():3.1f}")
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# So $1/\sqrt d$ removes the effect of $d$ and nothing else. Learned matrices can make the scores
-# larger or smaller again, and training makes queries and keys depend on each other.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Ask first: 'is the variance still 1 after training?' Wait for someone to name the assumption that
-# breaks. A third is the standard deviation after PyTorch's default start, because each matrix
-# multiplies the variance by a third. A good moment for a break.
+# A minute and a half. This answers the question of the opening: look at the first guesses. An
+# objection that good students make: 'you divide the gradients, too.' True, by 32, but the slope
+# that is saved is worth far more: 'Going further' measures it. In chapter 1's words the root of d
+# is a temperature.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Scaled dot-product attention
 #
 # Write all queries of a sentence as the rows of a matrix $\mathbf Q$, its keys as the rows of
-# $\mathbf K$ and its values as the rows of $\mathbf V$. One formula then gives all outputs:
+# $\mathbf K$ and its values as the rows of $\mathbf V$. One formula gives all outputs:
 #
 # $$\operatorname{softmax}\!\left(\frac{\mathbf Q\,\mathbf K^\top}{\sqrt d}\right)\mathbf V$$
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws who feeds what in scaled dot-product attention
 schematic("scaled dot-product")
 
@@ -404,10 +310,11 @@ schematic("scaled dot-product")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Three minutes. Cover the shapes and ask for each one. Which axis does the softmax take? 'The last'
-# is right, and 'the keys' is the better answer. Ask why nothing is left of D in the output.
+# Three minutes. Before you show the boxes, ask for the shape of each product in the formula, with
+# Q queries and K keys of D numbers and values of V numbers. Which axis does the softmax take? 'The
+# last' is right, and 'the keys' is the better answer. Ask where D goes.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # By hand, with the query (1, 1), three keys and $\sqrt 2 \approx 1.414$:
 #
 # | key | $q\cdot k$ | divided by $\sqrt2$ | exp | weight | value |
@@ -416,93 +323,224 @@ schematic("scaled dot-product")
 # | (0, 1) | 1 | 0.707 | 2.03 | 0.248 | 10 |
 # | (1, 1) | 2 | 1.414 | 4.11 | 0.503 | 20 |
 #
-# With unrounded weights the output is $0.248\cdot 0 + 0.248\cdot 10 + 0.503\cdot 20 = 12.55$.
+# The output is $0.248\cdot 0 + 0.248\cdot 10 + 0.503\cdot 20 = 12.54$ (12.55 with unrounded
+# weights).
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ### A batch at once
 #
-# A batch holds $B$ sentences, and a query may meet only the keys of its own sentence. So we need
-# one matrix product for each sentence. `@` does this: it multiplies the last two axes, and treats
-# the axes before them as a list of matrices. (D2L calls this an elementwise product. Its elements
-# are whole matrices; PyTorch's `*` does something else.)
+# A batch holds $B$ sentences, and a query may meet only the keys of its own sentence. `@` does one
+# matrix product for each sentence: it multiplies the last two axes, and treats the axes before them
+# as a list of matrices. (D2L calls this an elementwise product. Its elements are whole matrices;
+# PyTorch's `*` does something else.)
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 B, Q, K, D, V = 2, 3, 5, 7, 11  # five different sizes, so that a swapped axis cannot hide
 torch.manual_seed(0)
 queries, keys, values = torch.randn(B, Q, D), torch.randn(B, K, D), torch.randn(B, K, V)
-scores = queries @ keys.transpose(-2, -1)  # (2, 3, 7) @ (2, 7, 5)
+scores = queries @ keys.mT  # (2, 3, 7) @ (2, 7, 5)
 by_sentence = torch.stack([queries[b] @ keys[b].T for b in range(B)])
 print(tuple(scores.shape), "the same, one by one:", torch.allclose(scores, by_sentence))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Dot-product attention, built
 #
-# Sentences of a batch have different lengths. `valid_lens` says how many keys of each sentence are
-# words. The keys behind them are padding and must get the weight 0. `softmax_over_keys` does that,
-# and chapter 4 explains its steps.
+# Shorter sentences of a batch are filled up with padding. `valid_lens` says how many keys of each
+# sentence are words. The others must get the weight 0.
 
-
-# %% slideshow={"slide_type": "skip"} tags=["build"]
-def softmax_over_keys(scores, valid_lens=None):  # (B, Q, K) -> (B, Q, K)
-    if valid_lens is None:
-        return scores.softmax(dim=-1)
-    lens = valid_lens.reshape(len(scores), -1, 1)  # (B, 1, 1), or (B, Q, 1)
-    hidden = torch.arange(scores.shape[-1]) >= lens  # (B, 1, K): True for padding
-    scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)  # the lowest number
-    return scores.softmax(dim=-1).masked_fill(hidden, 0)
+# %% [markdown] slideshow={"slide_type": "skip"}
+# So `plain_masked_softmax` replaces their scores by the lowest number before the softmax, and their
+# weights by 0 after it. Chapter 4 explains why it does both.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
+def plain_masked_softmax(scores, valid_lens=None):  # (B, Q, K) -> (B, Q, K)
+    if valid_lens is None:
+        return scores.softmax(dim=-1)
+    padding = torch.arange(scores.shape[-1]) >= valid_lens.reshape(len(scores), -1, 1)
+    scores = scores.masked_fill(padding, torch.finfo(scores.dtype).min)  # the lowest number
+    return scores.softmax(dim=-1).masked_fill(padding, 0)
+
+
 class PlainDotProductAttention(nn.Module):
     def __init__(self, dropout):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, queries, keys, values, valid_lens=None):
-        d = queries.shape[-1]
-        scores = queries @ keys.transpose(-2, -1) / math.sqrt(d)  # (B, Q, D) @ (B, D, K)
-        self.attention_weights = softmax_over_keys(scores, valid_lens)  # (B, Q, K)
+        scores = queries @ keys.mT / math.sqrt(queries.shape[-1])  # (B, Q, D) @ (B, D, K)
+        self.attention_weights = plain_masked_softmax(scores, valid_lens)  # (B, Q, K)
         return self.dropout(self.attention_weights) @ values  # (B, Q, K) @ (B, K, V)
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Four minutes: build it line by line at the keyboard if you can. Dropout sets random weights to 0
-# in training and is switched off by `eval()`. The function for the lengths is in the notebook.
+# Three minutes. Read the three lines of `forward` beside the formula, and say the shapes. Do not
+# read the six lines above: they are a softmax over the keys that gives padding the weight 0, and
+# chapter 4 takes them apart. Dropout sets random weights to 0 in training and is switched off by
+# `eval()`. On the page the layer is compared with PyTorch's function and the package's layer.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# Dropout sets random weights to 0 in training, and `eval()` switches it off. The layer has no
-# parameters to hand over. We compare it with PyTorch's own function and with the package's layer.
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Dropout sets random weights to 0 in training, and `eval()` switches it off. We compare the layer
+# with PyTorch's own function and with the package's layer:
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "skip"}
 ours, package = PlainDotProductAttention(0.1).eval(), DotProductAttention(0.1).eval()
 qkv, valid_lens = (queries, keys, values), torch.tensor([2, 4])  # sentence 0 has 2 words
 torch.testing.assert_close(ours(*qkv), F.scaled_dot_product_attention(*qkv))
 torch.testing.assert_close(ours(*qkv, valid_lens), package(*qkv, valid_lens))
 print("sentence 0, query 0:", [round(w, 2) for w in ours.attention_weights[0, 0].tolist()])
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What the package adds
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The package's layer gives the same output. It also checks shapes, takes further masks (chapter 4),
+# and calls PyTorch's **fused kernel**, which need not hold all weights at once (chapter 10).
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## What the division does
 #
-# `DotProductAttention` gives the same output, and does more:
-# - It checks all shapes first, so that an error names the argument that does not fit.
-# - It takes further masks (chapter 4). It also replaces keys and values that nobody may see by
-#   zeros, because a weight of 0 times NaN is NaN.
-# - It calls PyTorch's **fused kernel**, which goes through the keys in blocks and need not hold
-#   all weights (chapter 10). `attention_weights` is computed only when you read it.
-# - Its `scaled_dot_score` divides the queries before the product, so that the product overflows
-#   less easily in half precision.
+# Not every gap is typical. So we measure 400 queries with ten keys each. The slope of a query is
+# the largest of its ten slopes $\alpha_j\,(1 - \alpha_j)$.
+
+
+# %% slideshow={"slide_type": "skip"}
+def largest_slope(scores):  # (..., K) -> (...)
+    weights = scores.softmax(dim=-1, dtype=torch.float64)
+    return (weights * (1 - weights)).amax(dim=-1)
+
+
+torch.manual_seed(0)
+queries, keys = torch.randn(400, 1, 4096), torch.randn(400, 10, 4096)
+scores_for = {d: (queries[..., :d] @ keys[..., :d].mT).squeeze(1) for d in sizes}  # (400, 10)
+for d in (4, 64, 1024):
+    slopes = largest_slope(scores_for[d])  # (400,)
+    large = (slopes > 0.1).float().mean()
+    print(f"d = {d:4d}   median slope {slopes.median():.0e}   above 0.1: {large:.0%} of queries")
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the slope with and without the division
+scaled = [largest_slope(scores_for[d] / d**0.5).median() for d in sizes]
+plain = [largest_slope(scores_for[d]).median() for d in sizes]
+figure, ax = plt.subplots(figsize=(9, 4.4))
+ax.loglog(sizes, scaled, "o-", color="tab:blue", label=r"divided by $\sqrt{d}$")
+ax.loglog(sizes, plain, "s--", color="black", label="plain dot product")
+ax.set_xticks(sizes[1::2], sizes[1::2])
+ax.minorticks_off()
+ax.set(xlabel="d, numbers in a vector", ylabel="median slope of 400 queries")
+ax.set_title(r"Divided by $\sqrt{d}$, the slope no longer depends on $d$")
+ax.legend(frameon=False, loc="lower left")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the median slope of 400 queries against $d$, both axes logarithmic. The dashed line of
+# the plain dot product is level up to about 16, then falls to about $10^{-11}$ at 4,096. The solid
+# line, divided by the root of $d$, stays level at about 0.2.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Without the division and at $d = 1024$, half of the queries have a slope below a millionth. A few
+# keep a large one, because their best two scores happen to be close.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes. Ask what a layer that returns no weights has to hold in memory. Most say the whole
-# matrix of weights. How a kernel avoids that is chapter 10.
+# One minute. Ask before the picture: from which d on will it hurt? It begins at 32. The picture
+# shows medians. Without the division 35% of the queries keep a slope above 0.1 at d = 64, and 9% at
+# d = 1024, by luck.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Turn $d$ yourself
+#
+# **Question.** Double $d$ step by step. From which $d$ on does one key hold more than 90%, and is
+# it always the same key? Then divide by $\sqrt d$, and by $d$, which turns the sum into a mean.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows scores, weights and slopes for a chosen d
+from ipywidgets import SelectionSlider
+
+
+def turn(figure, d=4, divide_by="1"):
+    divisor = {"1": 1, "√d": d**0.5, "d": d}[divide_by]
+    scores = scores_for[d] / divisor
+    weights = scores[31].softmax(dim=0)  # one query of the 400
+    spread, shares, slopes = figure.subplots(1, 3)
+    percent = torch.full((4000,), 100 / 4000)
+    spread.hist(scores.flatten(), bins=range(-132, 133, 6), weights=percent, color="0.4")
+    spread.set(xlim=(-132, 132), ylim=(0, 101), xlabel="score", ylabel="% of the scores")
+    spread.set_title("scores of 400 queries")
+    shares.bar(range(10), weights, color="tab:blue")
+    shares.axhline(0.9, color="0.6", linewidth=1)
+    shares.set(ylim=(0, 1.02), xlabel="key", ylabel="weight", xticks=range(10))
+    shares.set_title("weights of one query")
+    slopes.bar(range(10), weights * (1 - weights), color="tab:orange")
+    slopes.set(ylim=(0, 0.26), xlabel="key", ylabel="slope", xticks=range(10))
+    slopes.set_title("their slopes")
+
+
+explore(
+    turn,
+    figsize=(11.5, 3.8),
+    alt="The histogram of scores, the ten weights of one query and their slopes.",
+    d=SelectionSlider(options=sizes, value=4),
+    divide_by=["1", "√d", "d"],
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view of three panels, for a chosen $d$ and divisor: the histogram of the
+# scores of 400 queries, the ten weights of one query as bars, and their ten slopes as bars.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Three minutes. The controls work on the slide. Double d slowly and let the room say 'stop' at 90%:
+# at d = 64. Go on: the winner changes, four different keys win between 64 and 4,096. Ask for the
+# chain from left to right: wide scores, one winner, no slope. Divide by √d: no key passes 90%. Then
+# ask why not by d, 'which makes a mean': the weights become almost equal. Ask what a query is for
+# if all keys get the same.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# From $d = 64$ on one key holds more than 90%, and four different keys win between 64 and 4,096.
+# Divided by $\sqrt d$, none does. Divided by $d$, all ten weights approach 10%, which a plain
+# average would give: the query has almost no influence.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks what the view shows, for every d
+best = {d: scores_for[d][31].softmax(dim=0) for d in sizes}
+assert [d for d in sizes if best[d].max() > 0.9] == [d for d in sizes if d >= 64]
+winners = {best[d].argmax().item() for d in sizes if d >= 64}
+assert len(winners) == 4
+assert all((scores_for[d] / d**0.5).softmax(dim=-1).max() < 0.9 for d in sizes)
+assert (scores_for[1024] / 1024).softmax(dim=-1).max() < 0.11
+print(f"checked: in the view one key passes 90% from d = 64 on, one of the keys {sorted(winners)}")
+print("checked: divided by the root of d, no key of any of the 400 queries passes 90%")
+print("checked: divided by d = 1024, no key of any of the 400 queries passes 11%")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What the factor assumes
+#
+# The entries should be independent, with mean 0 and variance 1. Here are three other cases, each
+# with 4,000 pairs and $d = 64$. After the division, is the standard deviation still 1?
+
+# %% slideshow={"slide_type": "fragment"}
+torch.manual_seed(0)
+q, k = torch.randn(4000, 64), torch.randn(4000, 64)
+to_q, to_k = nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False)  # as PyTorch starts them
+pairs = {"variance 9": (3 * q, 3 * k), "after two linear layers": (to_q(q), to_k(k))}
+for name, (left, right) in (pairs | {"key = query": (q, q)}).items():
+    scores = (left * right).sum(dim=-1) / 64**0.5
+    print(f"{name:23} mean {scores.mean():3.1f}   standard deviation {scores.std():3.1f}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# So $1/\sqrt d$ removes the effect of $d$ and nothing else. It fits neither the norms of the
+# vectors nor queries and keys that depend on each other.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. Wait for someone to name the assumption that breaks in each row. A third is the
+# standard deviation after PyTorch's default start, because each matrix multiplies the variance by a
+# third. 'Is the variance still 1 after training?' Nothing here says so.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From distance to dot product
 #
-# Chapter 2 scored by distance. What changes when we score by product? Expand the square of the
-# Gaussian score, here with the query (1, 0) and three keys:
+# We took the dot product for granted. Chapter 2 scored by distance. Expand its square, here with
+# the query (1, 0) and three keys:
 #
 # $$-\tfrac12\lvert q-k\rvert^2 = q\cdot k - \tfrac12\lvert k\rvert^2 - \tfrac12\lvert q\rvert^2$$
 #
@@ -514,71 +552,85 @@ print("sentence 0, query 0:", [round(w, 2) for w in ours.attention_weights[0, 0]
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Expand the square on the board. Then ask: 'one of the three terms can be left out without
-# changing any weight; which one?' Ten seconds, with fingers: 1, 2 or 3. Some say the middle term,
-# 'it holds no query'. Ask whether -0.5, -4.5, -0.5 is a number that all keys share. Four minutes
-# with the next slide.
+# Two minutes. Then ask: 'one of the three terms can be left out without changing any weight; which
+# one?' Ten seconds, with fingers: 1, 2 or 3. Some say the middle term, 'it holds no query'. Ask
+# whether -0.5, -4.5, -0.5 is a number that all keys share.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A fee on length
+# ### A fee on the norm
 #
 # $-\frac12\lvert q\rvert^2$ is the same for every key, so the softmax does not see it.
-# $-\frac12\lvert k\rvert^2$ differs from key to key. You can read it as a fee that a key pays for
-# its length: key 1 pays 4.5, the others 0.5. **The dot product is the Gaussian score without the
-# fee.** The weights of the three keys:
-#
-# | key | 0, equal to the query | 1, same way and longer | 2, at a right angle |
-# |---|---|---|---|
-# | with the fee (Gaussian) | **0.67** | 0.09 | 0.24 |
-# | without (dot product) | 0.11 | **0.84** | 0.04 |
+# $-\frac12\lvert k\rvert^2$ differs. You can read it as a fee that a key pays for its norm. **The
+# dot product is the Gaussian score without the fee.**
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### When all keys pay the same
-#
-# If all keys have one length, all pay the same fee, and the softmax does not see it. **Layer norm**
-# (Ba et al., 2016) without its learned factors makes keys of one length: it subtracts the mean of a
-# vector's entries and divides by their standard deviation. By hand, where the standard deviation is
-# $\sqrt{2/3}$:
-#
-# $$(1, 2, 3)\;\to\;(-1, 0, 1)\;\to\;(-1.22, 0, 1.22)$$
-#
-# The squared length of the result is 3, the number of entries.
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the query and three keys, and the keys' weights with the fee and without
+query, three_keys = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0]])
+figure, (plane, shares) = plt.subplots(1, 2, figsize=(11.5, 3.6))
+for j, (x, y) in enumerate(three_keys.tolist()):
+    plane.annotate("", (x, y), (0, 0), arrowprops={"width": 7, "headwidth": 20, "color": "0.75"})
+    plane.annotate(f"key {j}", (x, y), (-22 if y == 0 else 8, 12), textcoords="offset points")
+plane.annotate("", (1, 0), (0, 0), arrowprops={"width": 2, "headwidth": 10, "color": "black"})
+plane.set(xlim=(-0.3, 3.4), ylim=(-0.4, 1.45), xlabel="first coordinate", yticks=[0, 1])
+plane.set_aspect("equal")
+plane.set_title("the query (black) equals key 0")
+named = {"with the fee (Gaussian)": gaussian_score, "without (dot product)": dot_score}
+for (name, score), shift, style in zip(
+    named.items(), (-0.2, 0.2), ("0.75", "tab:blue"), strict=True
+):
+    bars = shares.bar(
+        torch.arange(3) + shift,
+        score(query, three_keys).softmax(dim=-1)[0],
+        width=0.38,
+        color=style,
+        label=name,
+    )
+    shares.bar_label(bars, fmt="%.2f")
+shares.set_xticks(range(3), ["key 0", "key 1", "key 2"])
+shares.set(ylim=(0, 1.25), ylabel="weight", yticks=[0, 0.5, 1])
+shares.legend(frameon=False, loc="upper left", ncols=2, fontsize=12)
+figure.suptitle("Without the fee, the key with the largest norm wins", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: left, the query and key 0 at (1, 0), key 1 at (3, 0) and key 2 at (0, 1) as arrows.
+# Right, the weights of the three keys. With the fee they are 0.67, 0.09, 0.24, and without it they
+# are 0.11, 0.84, 0.04.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. Ask before the picture which key gains without the fee. Then ask which score is
+# right. Neither: a query is a question, and the best answer need not look like it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Nearest key, largest product
 #
-# A thousand random queries meet ten keys of 64 numbers. The keys are taken in three ways: as drawn,
-# after layer norm, and after layer norm and a matrix $W_k$, which is the order in a Transformer
-# (chapter 8).
+# A thousand random queries meet ten keys of 64 numbers: as drawn; after **layer norm** (Ba et al.,
+# 2016), which subtracts the mean of a vector's entries and divides by their standard deviation; and
+# after layer norm and a linear layer, as in a Transformer (chapter 8).
 #
-# **Predict.** For how many queries does the nearest key also have the largest dot product, in each
-# of the three cases?
+# **Predict.** For how many queries has the nearest key also the largest dot product, in each case?
 
 # %% slideshow={"slide_type": "fragment"}
 torch.manual_seed(0)
 queries, drawn = torch.randn(1000, 64), torch.randn(10, 64)
 normed = F.layer_norm(drawn, (64,))
-W_k = nn.Linear(64, 64, bias=False)
-for name, keys in {"drawn": drawn, "layer norm": normed, "then W_k": W_k(normed)}.items():
-    agree = gaussian_score(queries, keys).argmax(dim=-1) == dot_score(queries, keys).argmax(dim=-1)
-    low, high = keys.square().sum(dim=-1).aminmax()
-    print(f"{name:11} agree {agree.float().mean():4.0%}   squared lengths {low:.0f} to {high:.0f}")
+linear = nn.Linear(64, 64, bias=False)
+for name, keys in {"drawn": drawn, "layer norm": normed, "then linear": linear(normed)}.items():
+    nearest, largest = gaussian_score(queries, keys).argmax(-1), (queries @ keys.T).argmax(-1)
+    low, high = keys.norm(dim=-1).aminmax()
+    agree = (nearest == largest).float().mean()
+    print(f"{name:11} agree {agree:4.0%}   norms {low:.1f} to {high:.1f}")
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What the Transformer does
-#
-# With keys of one length the two scores give the same weights. (The check below allows a difference
-# of 0.001, because layer norm adds a small number to the variance.) After $W_k$ the lengths differ
-# again. So for the keys of a Transformer, leaving out the fee is a **choice**: a long key gets a
-# higher score from queries on its side, and a lower one from the others.
+# %% [markdown] slideshow={"slide_type": "skip"}
+# After layer norm all keys pay the same fee. By hand, $(1, 2, 3)$ becomes $(-1, 0, 1)$ and then
+# $(-1.22, 0, 1.22)$, whose squared norm is 3, the number of entries. The linear layer makes the
+# norms differ again. So for the keys of a Transformer, leaving out the fee is a **choice**: a key
+# of large norm gets a higher score from queries on its side, and a lower one from the others.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the tables, the two cancellations, and that batch norm and equal entries are exceptions
-q, k = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0]])
-assert gaussian_score(q, k).tolist() == [[0, -2, -1]]
-both = torch.stack([score(q, k).softmax(dim=-1)[0] for score in (gaussian_score, dot_score)])
-expected = torch.tensor([[0.67, 0.09, 0.24], [0.11, 0.84, 0.04]])
-torch.testing.assert_close(both, expected, atol=0.006, rtol=0)
+# Checks the table, the two cancellations, and that batch norm and equal entries are exceptions
+assert gaussian_score(query, three_keys).tolist() == [[0, -2, -1]]
 full = gaussian_score(queries, drawn).softmax(dim=-1)
 no_query_term = (dot_score(queries, drawn) - drawn.square().sum(dim=-1) / 2).softmax(dim=-1)
 torch.testing.assert_close(full, no_query_term, atol=1e-5, rtol=1e-3)
@@ -588,38 +640,32 @@ torch.testing.assert_close(by_distance, by_product, atol=1e-3, rtol=0)
 low, high = F.batch_norm(drawn, None, None, training=True).square().sum(dim=-1).aminmax()
 assert high - low > 10  # batch norm evens out columns, and a key is a row
 assert F.layer_norm(torch.ones(3), (3,)).tolist() == [0, 0, 0]  # no spread to divide by
-print("checked: -|q|²/2 cancels for any keys, the fee for keys after layer norm, 1,000 queries")
-print(f"checked: after batch norm the squared lengths differ, {low:.0f} to {high:.0f}")
+print("checked: -|q|²/2 cancels for any keys, the fee for keys after layer norm (to 0.001)")
+print(f"checked: after batch norm the squared norms differ, {low:.0f} to {high:.0f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Five minutes. Most vote for nine in ten in the first case. For the third expect 'still all, the
-# norm has made them equal': draw a circle, and the ellipse that a matrix makes of it. Then ask
-# which score is right. Neither: a query is a question, and the best answer need not look like it.
+# Two minutes. Most vote for nine in ten in the first case. For the third expect 'still all, the
+# norm has made them equal': draw the circle on which the keys lie after layer norm, and the ellipse
+# that a matrix makes of it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Query and key of different size
 #
-# A query of 2 numbers and a key of 3 numbers have no dot product. A learned matrix $M$ between them
-# translates the query into the key's size (Luong et al., 2015):
+# A query of 2 numbers and a key of 3 numbers have no dot product. A learned matrix between them
+# helps (Luong et al., 2015). This is the **bilinear** score:
 #
-# $$a(q, k) = q^\top M\, k$$
+# $$a(q, k) = q^\top M\, k \qquad\text{or, with two matrices,}\qquad
+#   (W_q\, q)\cdot(W_k\, k) = q^\top W_q^\top W_k\, k$$
 #
 # By hand with $q = (1, 2)$, $k = (1, 0, 1)$ and
 # $M = \begin{pmatrix}1&0&2\\0&1&1\end{pmatrix}$: first $q^\top M = (1, 2, 4)$, then
-# $(1, 2, 4)\cdot(1, 0, 1) = 5$. The package calls this score `bilinear_score(queries, keys, M)`.
+# $(1, 2, 4)\cdot(1, 0, 1) = 5$.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### One matrix or two
-#
-# The Transformer learns two matrices, $W_q$ for the queries and $W_k$ for the keys. Their product
-# has the role of $M$:
-#
-# $$q^\top W_q^\top W_k\, k = (W_q\, q)\cdot(W_k\, k)$$
-#
-# Both are translated into a common language of $h$ numbers. For $q$ of size 20, $k$ of size 30 and
-# $h = 4$, the matrix $M$ has 600 numbers, and the two matrices together have 200. Learned matrices
-# are also of use where the sizes are equal: a query can then look for something unlike itself.
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The Transformer learns the two matrices. They bring query and key to one size, and their product
+# $W_q^\top W_k$ has the role of $M$. They are of use for equal sizes, too: a query can then look
+# for something unlike itself ('Going further' has an example).
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the example by hand and the two halves of M
@@ -628,21 +674,16 @@ assert bilinear_score(torch.tensor([[1.0, 2]]), torch.tensor([[1.0, 0, 1]]), by_
 torch.manual_seed(0)
 left, right = torch.randn(3, 20), torch.randn(5, 30)
 half_q, half_k = torch.randn(4, 20), torch.randn(4, 30)
-whole = half_q.T @ half_k
 torch.testing.assert_close(
-    bilinear_score(left, right, whole), dot_score(left @ half_q.T, right @ half_k.T)
+    bilinear_score(left, right, half_q.T @ half_k), dot_score(left @ half_q.T, right @ half_k.T)
 )
-assert (whole.numel(), half_q.numel() + half_k.numel()) == (600, 200)
-print(
-    f"checked: M and its halves give the same scores; M has rank {torch.linalg.matrix_rank(whole)}"
-)
+print("checked: M and its two halves give the same scores, queries of 20 and keys of 30 numbers")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Three minutes. Do the small example on the board. Ask which key of length 1 a query of length 1
-# finds with the plain dot product (itself), and how M can change that: 'Going further' has four
-# arrows that each look to their right. The score may go one way: the subject need not look for the
-# verb.
+# Two minutes. Do the small example on the board. Why two matrices? For queries of 20 and keys of 30
+# numbers M has 600 parameters, and two halves that meet at 4 numbers have 200. The score may go one
+# way: the subject need not look for the verb.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A small network as a score
@@ -651,12 +692,19 @@ print(
 # key. It projects both to $h$ numbers, **adds** them, and lets a tanh and a learned vector $w_v$
 # make a score of the sum:
 #
-# $$a(q, k) = w_v^\top \tanh(W_q\, q + W_k\, k), \qquad
-#   W_q\, q + W_k\, k = \begin{bmatrix}W_q & W_k\end{bmatrix}\begin{bmatrix}q\\k\end{bmatrix}$$
+# $$a(q, k) = w_v^\top \tanh(W_q\, q + W_k\, k)$$
 #
-# The second equation shows what this is: a network with one hidden layer of $h$ units that reads
-# query and key, one below the other. By hand, with all sizes and all parameters 1: the query 1 and
-# the keys 1, −1, −3 give $\tanh 2$, $\tanh 0$, $\tanh(-2)$, that is 0.96, 0 and −0.96.
+# By hand, with all sizes and all parameters 1: the query 1 and the keys 1, −1, −3 give $\tanh 2$,
+# $\tanh 0$, $\tanh(-2)$, that is 0.96, 0 and −0.96.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# This **additive** score is a network with one hidden layer of $h$ units. Its input is query and
+# key, one below the other.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# A minute and a half. Why a network? With one hidden layer it can learn many functions of a pair,
+# and query and key may have any sizes. Draw it: query and key below, h units, one output.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What is the tanh for?
@@ -668,25 +716,25 @@ print(
 torch.manual_seed(5)
 q, k, w_v = torch.randn(3, 4), torch.randn(5, 4), torch.randn(4)  # already projected, h = 4
 sums = q[:, None] + k  # (3, 5, 4)
-for name, hidden in (("with tanh", torch.tanh(sums)), ("without tanh", sums)):
-    rows = (100 * (hidden @ w_v).softmax(dim=-1)).round().int().tolist()
+for name, units in (("with tanh", torch.tanh(sums)), ("without tanh", sums)):
+    rows = (100 * (units @ w_v).softmax(dim=-1)).round().int().tolist()
     print(f"{name:12} in percent: {rows}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Without the tanh, $w_v^\top W_q\, q$ is one number that all keys share. The softmax does not see
-# it, and every query gets the same weights. The query matters only because of the tanh.
+# it, and every query gets the same weights. The sum needs a nonlinear function.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Five minutes; let them expand the bracket on the board. The usual vote is 'a bit weaker'. It is
-# not a bit: the query vanishes. Compare with the expanded square, where the same cancellation was
-# welcome. Graph attention networks had a milder form of it (see the sources).
+# Two minutes; let them expand the bracket on the board. The usual vote is 'a bit weaker'. It is not
+# a bit: the query vanishes. Compare with the expanded square, where the same cancellation was
+# welcome. The layer is on the page: the same last two lines, with this score.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ### Additive attention, built
 
 
-# %% slideshow={"slide_type": "-"} tags=["build"]
+# %% slideshow={"slide_type": "skip"} tags=["build"]
 class PlainAdditiveAttention(nn.Module):
     def __init__(self, num_hiddens, dropout):  # h = num_hiddens
         super().__init__()
@@ -699,50 +747,47 @@ class PlainAdditiveAttention(nn.Module):
         q = self.W_q(queries).unsqueeze(-2)  # (B, Q, 1, h)
         k = self.W_k(keys).unsqueeze(-3)  # (B, 1, K, h)
         scores = self.w_v(torch.tanh(q + k)).squeeze(-1)  # (B, Q, K, h) -> (B, Q, K)
-        self.attention_weights = softmax_over_keys(scores, valid_lens)  # (B, Q, K)
+        self.attention_weights = plain_masked_softmax(scores, valid_lens)  # (B, Q, K)
         return self.dropout(self.attention_weights) @ values  # (B, Q, V)
 
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# Now the queries have 13 numbers and the keys 7. We hand our parameters to the package's layer:
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Each query meets each key in the sum `q + k`, by broadcasting. Now the queries have 13 numbers and
+# the keys 7. We hand our parameters to the package's layer:
 
-# %% slideshow={"slide_type": "-"}
-long_queries, keys = torch.randn(B, Q, 13), torch.randn(B, K, D)
+# %% slideshow={"slide_type": "skip"}
+queries, keys = torch.randn(B, Q, 13), torch.randn(B, K, D)
 ours, package = PlainAdditiveAttention(17, 0.1).eval(), AdditiveAttention(17, 0.1).eval()
-output = ours(long_queries, keys, values, valid_lens)  # the first call fixes the sizes of W_q, W_k
+output = ours(queries, keys, values, valid_lens)  # the first call fixes the sizes of W_q and W_k
 package.load_state_dict(ours.state_dict(), strict=True)
-torch.testing.assert_close(output, package(long_queries, keys, values, valid_lens))
-torch.testing.assert_close(ours.attention_weights, package.attention_weights)
+torch.testing.assert_close(output, package(queries, keys, values, valid_lens))
 print({name: tuple(parameter.shape) for name, parameter in package.named_parameters()})
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# `AdditiveAttention` adds the same checks, masks and zeros. For many pairs its `additive_score`
-# takes only a few queries at a time. The next section shows why.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that the additive score is a network with one hidden layer on query and key
+torch.testing.assert_close(ours.attention_weights, package.attention_weights)
 torch.manual_seed(0)
 left, right = torch.randn(3, 20), torch.randn(5, 2)
 to_q, to_k, out = torch.randn(8, 20), torch.randn(8, 2), torch.randn(8)
 mlp = nn.Sequential(nn.Linear(22, 8, bias=False), nn.Tanh(), nn.Linear(8, 1, bias=False))
 mlp[0].weight = nn.Parameter(torch.cat([to_q, to_k], dim=1))
 mlp[2].weight = nn.Parameter(out[None])
-pairs = torch.cat([left[:, None].expand(3, 5, 20), right[None].expand(3, 5, 2)], dim=-1)
-by_mlp = mlp(pairs).squeeze(-1)
+joined = torch.cat([left[:, None].expand(3, 5, 20), right[None].expand(3, 5, 2)], dim=-1)
+by_mlp = mlp(joined).squeeze(-1)
 torch.testing.assert_close(by_mlp, additive_score(left @ to_q.T, right @ to_k.T, out))
 print("checked: an MLP on the 15 joined pairs of 3 queries and 5 keys gives the additive scores")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Which score, at what price?
 #
-# Take a batch of 32 sentence pairs with 128 words on each side, and $h = 256$, in float32. The
-# scores $(B, Q, K)$ need 2 MiB.
+# Take a batch of 8 sentence pairs with 128 words on each side, and $h = 256$, in float32. The
+# scores $(B, Q, K)$ need half a MiB.
 #
-# **Predict.** How large is the tensor inside the tanh: 2 MiB, 32 MiB or 512 MiB?
+# **Predict.** How large is the tensor inside the tanh: ½ MiB, 2 MiB or 128 MiB?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
-print(f"inside the tanh: {32 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")
-X = torch.randn(8, 128, 256)  # 8 of the 32 sentences
+print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")
+X = torch.randn(8, 128, 256)
 for layer in (PlainDotProductAttention(0.0), PlainAdditiveAttention(256, 0.0)):
     layer(X, X, X)
     start = process_time()
@@ -750,15 +795,21 @@ for layer in (PlainDotProductAttention(0.0), PlainAdditiveAttention(256, 0.0)):
     print(f"{type(layer).__name__:25} {1000 * (process_time() - start):6.1f} ms")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The tanh needs $h$ numbers **for each pair** of query and key. The dot product needs one. (The two
-# times are from the machine that ran this page.)
+# The tanh needs $h$ numbers **for each pair** of query and key. The dot product needs one.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Each time is of one run on the machine that made this page. The second includes the two
+# projections.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Three minutes. Most choose 32 MiB: they project 128 queries and 128 keys and forget the pairs.
-# Draw the grid of pairs, with a vector of length h in each cell.
+# A minute and a half. Most choose 2 MiB: they project 128 queries and 128 keys and forget the
+# pairs. Draw the grid of pairs, with a vector of h numbers in each cell. The times are of one run
+# each.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Four scores
+#
 # For queries of size $D$ and keys of size $D'$, with the formulas as they are written:
 #
 # | score | formula | sizes | parameters | numbers for each pair |
@@ -767,26 +818,35 @@ for layer in (PlainDotProductAttention(0.0), PlainAdditiveAttention(256, 0.0)):
 # | scaled dot product | $q\cdot k/\sqrt d$ | equal | 0 | 1 |
 # | bilinear | $q^\top M k$ | any | $D D'$ | 1 |
 # | additive | $w_v^\top\tanh(W_q q + W_k k)$ | any | $h\,(D + D' + 1)$ | $h$ |
-#
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # - The **scaled dot product** is the usual choice, because it is one matrix product. With $W_q$ and
 #   $W_k$ before it, it is the **bilinear** score, and the Transformer uses it in this form.
 # - The **additive** score is used in chapter 5. In a large comparison it did better than the
 #   *unscaled* dot product (Britz et al., 2017). Vaswani et al. (2017) suspected saturation as the
 #   reason, and divided by $\sqrt d$.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Half a minute. Ask which of the four the Transformer uses: the second, with W_q and W_k before it,
+# which makes it the third.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
 # - For independent entries with mean 0 and variance 1, $q\cdot k$ has variance $d$. For large $d$
-#   the softmax saturates, and most queries of our test had almost no slope. Division by $\sqrt d$
-#   removes this effect of $d$, but not the effects of other variances or of training.
-# - $\operatorname{softmax}(\mathbf Q\mathbf K^\top/\sqrt d)\,\mathbf V$ is two matrix products for
-#   each sentence, with a softmax over the keys between them: $(B, Q, D)$, $(B, Q, K)$, $(B, Q, V)$.
-# - The dot product is the Gaussian score without a fee on the key's length. The two give the same
-#   weights where all keys have one length, as after layer norm, but not after a further $W_k$.
-# - For unequal sizes there are $q^\top M k$ and the additive score, a network with one hidden
-#   layer. Without its tanh the query has no influence. Written out, it holds $h$ numbers for each
-#   pair.
+#   the softmax saturates: at $d = 1024$ half of our queries had a slope below a millionth.
+# - Division by $\sqrt d$ removes this effect of $d$, and no other.
+# - $\operatorname{softmax}(\mathbf Q\mathbf K^\top/\sqrt d)\,\mathbf V$: $(B, Q, D)$ becomes
+#   $(B, Q, K)$ and then $(B, Q, V)$.
+# - The dot product is the Gaussian score without a fee on the key's norm.
+# - For unequal sizes there are the bilinear and the additive score. Written out, the additive score
+#   holds $h$ numbers for each pair.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute. Ask the first question of the hour again: why did one of five keys take everything?
+# Homework: exercises 3.1 to 3.5.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
@@ -956,7 +1016,7 @@ print(
 # ### Random vectors are nearly orthogonal
 #
 # *1 minute.* The cosine of two random vectors shrinks like $1/\sqrt d$, and their dot product
-# grows like $\sqrt d$. Both are true, because the lengths grow as well: each is about $\sqrt d$, so
+# grows like $\sqrt d$. Both are true, because the norms grow as well: each is about $\sqrt d$, so
 # $q\cdot k = \lvert q\rvert\,\lvert k\rvert\cos\theta \approx d\cdot\cos\theta$.
 
 # %% slideshow={"slide_type": "skip"}
@@ -970,11 +1030,8 @@ for d in (4, 64, 1024):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A key that no dot product selects
 #
-# *2 minutes.* What is the fee on length good for? Put a fourth key inside the triangle of three
-# others. Then $q\cdot k_3$ is a weighted average of the other three products, so it is never larger
-# than the largest of them. No query prefers key 3. Under the Gaussian score every query near it
-# does. Layer norm puts all keys on a sphere, where no key lies inside the others. Brody, Alon and
-# Yahav (2023) call the keys inside 'unselectable'.
+# *1 minute.* What is the fee on the norm good for? Put a fourth key inside the triangle of three
+# others. For how many random queries does it have the highest score?
 
 # %% slideshow={"slide_type": "fragment"}
 triangle = torch.tensor([[3.0, 0.0], [0.0, 3.0], [-3.0, -3.0], [0.5, 0.5]])
@@ -984,10 +1041,23 @@ for score in (dot_score, gaussian_score):
     wins = (score(anything, triangle).argmax(dim=-1) == 3).float().mean()
     print(f"{score.__name__:15} key 3 is first for {wins:.0%} of 10,000 queries")
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The product $q\cdot k_3$ is a weighted average of the other three, so it is never larger than the
+# largest of them. Under the Gaussian score every query near key 3 prefers it.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Layer norm puts all keys on a sphere, where no key lies inside the others. Brody, Alon and Yahav
+# (2023) call the keys inside 'unselectable'.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Draw the triangle (3, 0), (0, 3), (-3, -3) with the point (0.5, 0.5) in it, and a query as an
+# arrow: a line at a right angle to it, pushed outwards, leaves the triangle at a corner.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A query that looks for something else
 #
-# *2 minutes.* Four tokens ask each other: north, east, south and west, as arrows of length 1. With
+# *1 minute.* Four tokens ask each other: north, east, south and west, as arrows of norm 1. With
 # the plain dot product each arrow finds itself, because
 # $q\cdot k = \lvert q\rvert\,\lvert k\rvert\cos\theta$ is largest at the angle 0.
 #
@@ -1009,7 +1079,7 @@ for label, matrix in (("dot product", torch.eye(2)), ("with M", M)):
 # ### The width behind $\sqrt d$
 #
 # *1 minute.* The Gaussian score of chapter 2 has a width $w$: $-\lvert q-k\rvert^2 / (2w^2)$. For
-# keys of one length only $q\cdot k / w^2$ counts. So the factor $1/\sqrt d$ is a width of
+# keys of one norm only $q\cdot k / w^2$ counts. So the factor $1/\sqrt d$ is a width of
 # $w = d^{1/4}$: with 64 numbers, 2.8.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -1059,7 +1129,7 @@ print("odd:", torch.allclose(additive_score(-q, -k, w_v), -additive_score(q, k, 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### What each score costs
 #
-# *4 minutes.* Query size $D$, key size $D'$. For the formulas as they are written:
+# *3 minutes.* Query size $D$, key size $D'$. For the formulas as they are written:
 #
 # | score | multiplications for the pairs | before that | largest tensor for the pairs |
 # |---|---|---|---|

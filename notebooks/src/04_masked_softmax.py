@@ -4,22 +4,24 @@
 # **You will**
 # - hide padding and the future from a query, with lengths and with boolean masks;
 # - build a masked softmax that is right even where a query may see nothing at all;
-# - test any attention function for leaks, and say what such a test cannot catch;
+# - test an attention function for leaks, and say what such a test cannot catch;
 # - say what becomes of your mask in a library where `True` means 'ignore'.
 #
-# Core path: 45 minutes. Going further: 20. Exercises: 74.
+# Core path: 40 minutes. Going further: 20. Exercises: 74.
 #
 # Builds on chapter 3. The book is *Dive into Deep Learning* (D2L), section 11.3.2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# The core fills a lecture of 45 minutes: 15 for padding, 6 for the future, 6 for the empty row and
-# the build, 3 for rows and columns, 9 for the two tests, 6 for the rest. The slides of 'Going
-# further' are for questions from the room, or for a second lecture.
+# The core in 45 minutes: 8 to the end of 'A rectangle', 6 for where the mask acts, 4 for lengths, 5
+# for the future, 7 for the empty row and the build, 2 for rows and columns, 8 for the two tests, 5
+# for the rest. If time is short, skip 'Columns, not rows' and test 2, or do both tests in the lab.
+# The slides after the summary are for questions. Homework: exercises 4.1 to 4.4.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
 import math
+from functools import partial
 
 import matplotlib.pyplot as plt
 import torch
@@ -42,15 +44,14 @@ set_style()
 #   and $0$ have the exponentials 2 and 1, so the **weights** are $\frac23$ and $\frac13$.
 # - The answer is the weighted sum of the values. With the values $(6, 0)$ and $(0, 6)$ it is
 #   $\frac23 (6, 0) + \frac13 (0, 6) = (4, 2)$.
-# - A softmax depends only on differences. If you add the same number to all scores of a row, its
-#   weights do not change.
 #
 # Up to now every query could see every key. In this chapter some keys must not be seen.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Do the two weights on the board and leave them there: the numbers come back on the next slides.
-# Two minutes.
+# A minute and a half. Do the two weights on the board and leave them there: the numbers come back
+# on the next slides. Say once what is a row and what is a column; students confuse them until the
+# end of the hour.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A rectangle of unequal sentences
@@ -64,9 +65,16 @@ tokens = [sentence.split() for sentence in sentences]
 valid_lens = torch.tensor([len(words) for words in tokens])  # (B,)
 tokens = [words + ["<pad>"] * (4 - len(words)) for words in tokens]
 for length, words in zip(valid_lens.tolist(), tokens, strict=True):
-    print(length, *words)
+    print(f"length {length}:", "".join(f"{word:10}" for word in words))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute. Draw the rectangle, and shade its three paddings. Ask who fills it up in the students'
+# own code: the loader of the data.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A score of 0
+#
 # The softmax does not know that `<pad>` means nothing. It is a token like the others: it has a key
 # and a value, and every query has a score for it.
 #
@@ -74,37 +82,28 @@ for length, words in zip(valid_lens.tolist(), tokens, strict=True):
 # and $0$. How much of its attention does the padding get: nothing, one quarter or one third?
 
 # %% slideshow={"slide_type": "fragment"}
-hello_scores = torch.tensor([math.log(2), 0.0, 0.0])
-print("exponentials", hello_scores.exp().round())
-print("weights     ", hello_scores.softmax(dim=-1))
+print("weights", torch.tensor([math.log(2), 0.0, 0.0]).softmax(dim=-1))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The padding gets a quarter. A score of 0 does not mean 'no attention', because $e^0 = 1$. It means
-# half as much attention as a score of $\ln 2$.
+# A score of 0 does not mean 'no attention', because $e^0 = 1$. It means half as much attention as a
+# score of $\ln 2$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Let the room vote by hands. Expect many for 'nothing', because the score is 0. Then do it on the
-# board: the exponentials are 2, 1, 1, their sum is 4. Three minutes.
+# board: the exponentials are 2, 1, 1, their sum is 4. Two and a half minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The answer also depends on the other sentences of the batch: if one of them is long, 'Hello world'
-# gets many paddings. Here it is padded to 2, 3, 10 and 100 tokens. Each padding has the score 0 and
-# the value $(-6, 0)$.
-
-
-# %% slideshow={"slide_type": "skip"}
-def hello_world(n):
-    """Scores (n,) and values (n, 2) of 'Hello', 'world' and n - 2 paddings; 'Hello' asks."""
-    scores = torch.tensor([math.log(2)] + [0.0] * (n - 1))
-    values = torch.tensor([[6.0, 0.0], [0.0, 6.0]] + [[-6.0, 0.0]] * (n - 2))
-    return scores, values
-
+# ### More and more padding
+#
+# If another sentence of the batch is long, 'Hello world' gets many paddings. Here it is padded to
+# 2, 3, 10 and 100 tokens. Each padding has the score 0 and the value $(-6, 0)$.
 
 # %% slideshow={"slide_type": "fragment"}
+hello_scores = torch.tensor([math.log(2)] + [0.0] * 99)
+hello_values = torch.tensor([[6.0, 0.0], [0.0, 6.0]] + [[-6.0, 0.0]] * 98)
 for n in (2, 3, 10, 100):
-    hello_scores, hello_values = hello_world(n)
-    print(f"{n:3d} tokens: answer", hello_scores.softmax(dim=-1) @ hello_values)
+    print(f"{n:3d} tokens: answer", hello_scores[:n].softmax(dim=-1) @ hello_values[:n])
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The question and the two words are the same, but there are four answers. With 100 tokens the
@@ -112,46 +111,54 @@ for n in (2, 3, 10, 100):
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Ask for the limit: with ever more padding the answer is the padding's value. Then ask who would
-# notice it in training. There is no error to notice. Two minutes.
+# Before you show the numbers, ask for the first answer, (4, 2), and for the limit: with ever more
+# padding it is the padding's value. Then ask who would notice it in training. There is no error to
+# notice. Two minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Where the mask acts
 #
-# Of $n$ keys only the first $\ell$ are words. So let the sum of the softmax run over those only:
+# Only the first $\ell$ keys are words. So let the sum of the softmax run over those only:
 #
-# $$\alpha_j = \frac{e^{a_j}}{\sum_{k < \ell} e^{a_k}} \quad (j < \ell),
+# $$\alpha_j = \frac{e^{a_j}}{e^{a_0} + \dots + e^{a_{\ell - 1}}} \quad (j < \ell),
 # \qquad \alpha_j = 0 \quad (j \ge \ell).$$
 #
-# This is a **masked softmax**. In code, a hidden score is replaced by $-\infty$ before the softmax.
-# Its exponential is 0, so it adds nothing to the sum.
+# This is a **masked softmax**. In code, a **mask** is a boolean tensor: `True` means that the query
+# may attend to the key. The other scores become $-\infty$ before the softmax: $e^{-\infty} = 0$.
 
 # %% slideshow={"slide_type": "fragment"}
 for n in (2, 3, 10, 100):
-    hello_scores, hello_values = hello_world(n)
-    hello_weights = hello_scores.masked_fill(torch.arange(n) >= 2, -math.inf).softmax(dim=-1)
-    print(f"{n:3d} tokens: answer", hello_weights @ hello_values)
+    hello_mask = torch.arange(n) < 2  # True for the two words
+    filled = hello_scores[:n].masked_fill(~hello_mask, -math.inf)
+    print(f"{n:3d} tokens: answer", filled.softmax(dim=-1) @ hello_values[:n])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The answer is $(4, 2)$ each time, as it was without any padding.
+# The answer is $(4, 2)$ each time. These three lines are the whole idea. What is left are masks for
+# a batch and for the future, and the query that may see nothing.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Three minutes. Write the sum for 'Hello' on the board and strike the padding's 1 out of it: 2 + 1.
+# A stumble: `~mask` turns True and False round, because `masked_fill` wants to know where to fill.
+# Say 'True is visible' aloud, and keep to it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Predict.** A friend masks later. She takes the plain softmax, multiplies the padding's weight by
-# 0, and divides the weights by their sum. On paper this gives the same $\frac23, \frac13, 0$. What
-# does her way give if the padding has the score 200 instead of 0?
+# ### A mask that acts later
+#
+# **Predict.** A friend takes the plain softmax, multiplies the padding's weight by 0, and divides
+# the weights by their sum. On paper this gives the same $\frac23, \frac13, 0$. What does her way
+# give if the padding has the score 200 instead of 0?
 
 # %% slideshow={"slide_type": "fragment"}
-for pad_score in (0.0, 200.0):
+for pad_score in (0.0, 80.0, 100.0, 200.0):
     row = torch.tensor([math.log(2), 0.0, pad_score])
     late = row.softmax(dim=-1) * torch.tensor([1.0, 1.0, 0.0])
-    print(f"padding scores {pad_score:3.0f}: weights sum to {late.sum():.2f}")
-    print("    divided by their sum", late / late.sum())
+    print(f"padding {pad_score:3.0f}: sum {late.sum():7.2g}   divided by it", late / late.sum())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# After the plain softmax the weights of the words sum to 0.75, and dividing repairs that. But with
-# the score 200 the padding takes all of the attention, and the words' weights are rounded to 0.
-# Then 0 is divided by 0, which is NaN, 'not a number'. So the mask acts **on the scores, before the
-# softmax**.
+# Up to a padding score of about 80 the division repairs the sum. At 100 the words' weights are so
+# small that float32 rounds them, and the third digit is wrong. From 105 on they are 0, and 0
+# divided by 0 is NaN, 'not a number'. So the mask acts **on the scores, before the softmax**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -162,35 +169,41 @@ for pad_score in (0.0, 200.0):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## One length for a sentence, or one for each query
 #
-# In this course a **mask** is a boolean tensor: `True` means that the query may attend to the key.
 # Positions are counted from 0, so a length $\ell$ lets through the positions below $\ell$.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
-def plain_length_mask(valid_lens, num_keys):
-    """True where the position of the key is below the length."""
-    positions = torch.arange(num_keys)  # (K,)
-    if valid_lens.ndim == 1:
-        valid_lens = valid_lens[:, None]  # (B, 1): one length for all queries of a sentence
-    return positions < valid_lens[:, :, None]  # (B, 1, K), or (B, Q, K) for a length per query
+def plain_length_mask(valid_lens, num_keys):  # (B,) -> (B, 1, K), or (B, Q) -> (B, Q, K)
+    lens = valid_lens.reshape(len(valid_lens), -1, 1)  # (B, 1, 1), or (B, Q, 1)
+    return torch.arange(num_keys) < lens
 
 
 # %% slideshow={"slide_type": "fragment"}
 is_word = plain_length_mask(valid_lens, 4)  # (B, 1, K)
-print(is_word.int())
+print(tuple(is_word.shape), is_word.int().tolist())
+
+# %% slideshow={"slide_type": "fragment"}
+one_more_each = plain_length_mask(torch.tensor([[1, 2, 3, 4]]), 4)  # (1, Q, K)
+print(tuple(one_more_each.shape), one_more_each.int().tolist())
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Lengths of shape (B,) give one row for each sentence. Broadcasting repeats it for every query.
-# Lengths of shape (B, Q) give each query a row of its own; the next section needs them.
+# Lengths of shape (B,) give one row for each sentence, and broadcasting repeats it for every query.
+# Lengths of shape (B, Q) give each query a row of its own. With 1, 2, 3, 4 each query sees one key
+# more than the query before it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Ask for the mask of 'Learn to code' before it is printed: 1 1 1 0. Then ask for its shape and why
-# the 1 in the middle is needed. Two minutes.
+# the 1 in the middle is needed. A stumble: three words for one thing, True, 1 and visible. The next
+# line has a length for each query. Two minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Now the whole batch. Each word has a random vector, and every token asks every token of its own
-# sentence: the queries, the keys and the values are all the same tensor, `batch`.
+# ### A whole batch
+#
+# Every token asks every token of its own sentence. What will the mask change?
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Each word has a random vector. The queries, the keys and the values are all the same tensor:
 
 # %% slideshow={"slide_type": "skip"}
 generator = torch.Generator().manual_seed(3)
@@ -198,15 +211,13 @@ vectors = {word: torch.randn(8, generator=generator) for word in sorted(set(sum(
 batch = torch.stack(
     [torch.stack([vectors[word] for word in words]) for words in tokens]
 )  # (B, n, D)
-
-# %% slideshow={"slide_type": "-"}
 scores = batch @ batch.mT / math.sqrt(8)  # (B, n, n); .mT exchanges the last two axes
 unmasked_weights = scores.softmax(dim=-1)
 masked_weights = scores.masked_fill(~is_word, -math.inf).softmax(dim=-1)
 share = unmasked_weights[2, 0, 2:].sum()
 print(f"without a mask 'Hello' gives {share:.0%} of its attention to padding")
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws the weights of the three sentences without a mask and with one
 compare_heatmaps(
     [unmasked_weights, masked_weights],
@@ -231,10 +242,10 @@ print("checked: padding has weight 0, rows sum to one, the sentence without padd
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# First ask for the sentence in which nothing changes. In the others the words' weights grow, all of
-# one row by the same factor. Two likely questions. 'Why do the padding's own rows have weights?':
-# see 'Columns, not rows'. 'Does a mask save work?': no, the hidden scores are computed and thrown
-# away. Three minutes.
+# Before the figure ask for the sentence in which nothing changes. In the others the words' weights
+# grow, all of one row by the same factor. Two likely questions. 'Why do the padding's own rows have
+# weights?': see 'Columns, not rows'. 'Does a mask save work?': no, the hidden scores are computed
+# and thrown away. Two minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Not seeing the future
@@ -247,57 +258,38 @@ print("checked: padding has weight 0, rows sum to one, the sentence without padd
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
-def plain_causal_mask(n):
-    """True where the position of the key is at most the position of the query."""
-    positions = torch.arange(n)  # (n,)
-    return positions <= positions[:, None]  # (n, n): row i is query i, column j is key j
+def plain_causal_mask(n):  # -> (n, n)
+    positions = torch.arange(n)
+    return positions <= positions[:, None]  # row i is query i, column j is key j
 
-
-# %% slideshow={"slide_type": "subslide"}
-causal = plain_causal_mask(4)
-print(causal.int())
-print(torch.zeros(4, 4).masked_fill(~causal, -math.inf).softmax(dim=-1))
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# All scores were 0 here. Equal scores make a mask easy to read: if a query sees $\ell$ keys, each
-# gets $1/\ell$.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# A query may see its own position. The word at that position has been read already; the word to
-# guess is the next one.
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Row $i$ sees $i + 1$ keys from the left. So the lengths 1, 2, 3, 4, one for each query, make the
-# same mask. D2L's Transformer trains its decoder with such lengths.
 
 # %% slideshow={"slide_type": "fragment"}
-lens_per_query = torch.tensor([[1, 2, 3, 4]])  # (B, Q) for one sentence
-print("the same mask:", torch.equal(plain_length_mask(lens_per_query, 4)[0], causal))
+causal = plain_causal_mask(4)
+print(causal.int())
+print("the same as the lengths 1, 2, 3, 4:", torch.equal(causal, one_more_each[0]))
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# A query may see its own position. The word there has been read already; the word to guess is the
+# next one. D2L's Transformer trains its decoder with such lengths.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Ask before the output: all scores are 0, what is the third row? Then ask why the diagonal is open.
-# Expect 'so it sees the answer'. No: at position 1 is the word just read, and the answer is at
-# position 2. D2L's decoder builds these lengths only in training mode. In validation it passes
-# None, and the validation loss is computed with the future in sight. Chapter 8 measures it. Here
-# the sentence 'a mask belongs to the model, not to the training' is enough. Three minutes.
+# Ask for row 0 before you show it. Then ask why the diagonal is open. Expect 'so it sees the
+# answer'. No: at position 1 is the word just read, and the answer is at position 2. D2L's decoder
+# builds these lengths only in training mode, so its validation loss is computed with the future in
+# sight. Chapter 8 measures it. Two and a half minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Padding and future together
 #
-# A key is visible where *both* masks are `True`: a logical and.
-#
-# **Predict.** 'Learn to code `<pad>`' has length 3 and a causal mask, and all scores are 0. What
-# are the four weights in the last row?
-
-# %% slideshow={"slide_type": "fragment"}
-both = is_word & causal  # (B, 1, K) & (Q, K) -> (B, Q, K)
-weights = torch.zeros(4, 4).masked_fill(~both[1], -math.inf).softmax(dim=-1)
-print("last row", weights[3])
+# A key is visible where *both* masks are `True`: `is_word & causal`, of shape (B, Q, K). For
+# 'Learn to code `<pad>`', let all scores be 0. Then a query that sees $\ell$ keys gives each
+# $1/\ell$.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws the weights of one sentence under no mask, padding, causal, and both
-four_masks = [torch.ones(4, 4, dtype=torch.bool), is_word[1].expand(4, 4), causal, both[1]]
+four_masks = [torch.ones(4, 4, dtype=torch.bool), is_word[1].expand(4, 4), causal]
+four_masks.append(is_word[1] & causal)
 compare_heatmaps(
     [[torch.zeros(4, 4).masked_fill(~m, -math.inf).softmax(dim=-1) for m in four_masks]],
     ["no mask", "padding", "causal", "causal and padding"],
@@ -313,9 +305,9 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Half a minute, four numbers from each. Some write a quarter four times: they forget the padding.
-# On the picture ask why the last two rows of the fourth map are equal: 'code' and the padding see
-# the same three words. Three minutes.
+# Before the figure: half a minute for the four weights of the last row under both masks. Some write
+# a quarter four times: they forget the padding. On the figure ask why the last two rows of the
+# fourth map are equal: 'code' and the padding see the same three words. Two minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Which number hides a score?
@@ -323,26 +315,33 @@ plt.show()
 # We hid scores with $-\infty$, as *Attention Is All You Need* does. D2L's code uses $-10^6$. The
 # choice matters for a query that may see *nothing*.
 #
-# Such queries do occur (pytorch #110213). When a model writes several texts at once, they are often
-# padded on the *left*, so that all of them end at the same position. Under a causal mask, the first
-# two rows of '`<pad> <pad>` Hello world' see no key at all:
+# Such queries occur (pytorch #110213) where a model writes several texts at once, padded on the
+# *left*. Under a causal mask, the first two rows of '`<pad> <pad>` Hello world' see no key:
 
 # %% slideshow={"slide_type": "-"}
 left_padded = plain_causal_mask(4) & torch.tensor([False, False, True, True])
 print(left_padded.int())
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# A minute and a half. Why pad on the left? The next word of every text is appended at the right, so
+# all texts must end at the same position.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **Predict.** All scores are 0. Which weights does row 0 get if hidden scores become $-\infty$, and
-# which if they become $-10^6$: zeros, equal weights, or something else?
+# ### A query that sees nothing
+#
+# **Predict.** All scores are 0. Which weights do the rows 0 and 3 get if hidden scores become
+# $-\infty$, and which if they become $-10^6$?
 
 # %% slideshow={"slide_type": "fragment"}
-for fill in (-math.inf, -1e6):
-    weights = torch.zeros(4, 4).masked_fill(~left_padded, fill).softmax(dim=-1)
-    print(f"{fill:10,.0f}: row 0", weights[0], "row 3", weights[3])
+print(torch.zeros(4, 4).masked_fill(~left_padded, -math.inf).softmax(dim=-1)[[0, 3]])
+
+# %% slideshow={"slide_type": "fragment"}
+print(torch.zeros(4, 4).masked_fill(~left_padded, -1e6).softmax(dim=-1)[[0, 3]])
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Row 3 is right both times, because $e^{-1000000}$ is exactly 0 in float32. Row 0 is wrong both
-# times.
+# Row 3 is right both times, because $e^{-1000000}$ is exactly 0 in
+# float32. Row 0 is wrong both times.
 #
 # - With $-\infty$ all its exponentials are 0, and 0 divided by 0 is NaN.
 # - With $-10^6$ its four scores are low, but *equal*, and a softmax sees only differences. The
@@ -350,16 +349,16 @@ for fill in (-math.inf, -1e6):
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Take two votes, one for each number. The tempting answer is 'zeros' for both. After the run ask
-# what such a row should answer. Zeros, the mean, an error: let them argue for a minute. Four
-# minutes.
+# Take two votes, one for each number, before you show a row: does row 0 get zeros, equal weights,
+# or something else? The tempting answer is 'zeros' for both. After the run ask what such a row
+# should answer. Zeros, the mean, an error: let them argue for a minute. Two and a half minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Build the masked softmax
 #
 # A query that may see nothing should get zeros as weights. Then its answer is the zero vector, and
-# nothing that was hidden enters it. No number for the hidden scores achieves that, because a
-# softmax never returns a row of zeros. So there is a second step after the softmax:
+# nothing that was hidden enters it. A softmax never returns a row of zeros, so there is a second
+# step after it:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the schematic of the masked softmax
@@ -379,60 +378,62 @@ schematic("masked softmax")
 # Follow the row of the empty query through the boxes: four equal numbers, 0.25 each, zeros. Ask
 # which of the two fills can go if no row is ever empty: the second. Two minutes.
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Fill twice
+#
+# Scores (\*, Q, K); `True` in the mask means that the query may attend to the key.
 
-# %% slideshow={"slide_type": "subslide"} tags=["build"]
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
 def plain_softmax_where(scores, mask):
-    """Softmax over the visible keys: scores (*, Q, K), mask True = may attend."""
-    lowest = torch.finfo(scores.dtype).min  # of this type, and finite
-    filled = scores.masked_fill(~mask, lowest)  # (*, Q, K)
-    weights = filled.softmax(dim=-1)  # (*, Q, K)
-    return weights.masked_fill(~mask, 0.0)  # where no key is visible
+    lowest = torch.finfo(scores.dtype).min
+    filled = scores.masked_fill(~mask, lowest)
+    weights = filled.softmax(dim=-1)
+    return weights.masked_fill(~mask, 0.0)
 
 
-def plain_masked_softmax(X, valid_lens):
-    """X are the scores (B, Q, K), as D2L calls them; lengths (B,), (B, Q), or None for all."""
+# %% [markdown] slideshow={"slide_type": "-"}
+# - The first fill takes the hidden keys out of the sum.
+# - The second fill clears the rows in which every key is hidden.
+
+# %% slideshow={"slide_type": "fragment"}
+print(plain_softmax_where(torch.zeros(4, 4), left_padded))
+
+
+# %% slideshow={"slide_type": "skip"} tags=["build"]
+def plain_masked_softmax(X, valid_lens):  # X: scores (B, Q, K); lengths (B,), (B, Q), or None
     if valid_lens is None:
         return X.softmax(dim=-1)  # (B, Q, K)
     return plain_softmax_where(X, plain_length_mask(valid_lens, X.shape[-1]))  # (B, Q, K)
 
 
-# %% slideshow={"slide_type": "fragment"}
-print(plain_softmax_where(torch.zeros(4, 4), left_padded))
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The first fill takes hidden keys out of the sum. The second is for rows in which every key is
-# hidden: it puts zeros there. The first fill is the lowest *finite* number of the scores' own type
-# (`torch.finfo`), so that no NaN arises on the way. With $-\infty$ and the second fill the result
-# would be the same, but tools that stop at the first NaN would stop here.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The package has the same function under D2L's name, `masked_softmax`. On random scores the two
-# agree, for both kinds of lengths, 0 included:
+# `lowest` is the lowest *finite* number of the scores' type, so that no NaN arises on the way. With
+# $-\infty$ the result would be the same, but tools that stop at the first NaN would stop here.
+#
+# Chapter 3 used `plain_masked_softmax`. The package has it under D2L's name, `masked_softmax`. It
+# also refuses lengths that are negative, too large or not integers, and takes `mask=` and
+# `is_causal=True` beside them. The two agree:
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that the page's function equals the package's
 X = torch.randn(3, 2, 5)
 for lens in (torch.tensor([5, 2, 0]), torch.tensor([[1, 4], [0, 5], [3, 3]]), None):
     torch.testing.assert_close(plain_masked_softmax(X, lens), masked_softmax(X, lens))
-print("checked: plain_masked_softmax equals masked_softmax")
+print("checked: plain_masked_softmax equals masked_softmax, for both kinds of lengths, 0 included")
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The package's function adds four things.
-#
-# - It refuses a length that is negative, too large or not an integer, because the comparison
-#   `positions < length` would accept it silently.
-# - It accepts `mask=` and `is_causal=True` beside the lengths, and combines them with `&`.
-# - It accepts more axes in front, because chapter 6 has scores of shape (B, H, Q, K).
-# - It accepts an `offset`, for queries that do not begin at position 0 (see 'Going further').
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# A minute and a half. Read the function line by line beside the boxes. Ask what row 0 holds after
+# the softmax (a quarter four times) and after the last line (zeros).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Columns, not rows
 #
-# In a matrix of weights, a row is a query and a column is a key. Lengths hide *keys*, which are
-# columns. But the paddings also ask, and their rows have weights. Should these rows be hidden
-# instead, or as well?
+# In a matrix of weights, a row is a query and a column is a key. Lengths hide *keys*. But the
+# paddings also ask. Should their rows be hidden instead, or as well?
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws the weights of 'Hello world' with columns, rows, or both hidden
 hide_columns, hide_rows = is_word[2], is_word[2].mT  # (1, K): is the key a word? (Q, 1): the query?
 ways = [hide_columns, hide_rows, hide_rows & hide_columns]
@@ -450,128 +451,156 @@ plt.show()
 # padding columns. Right: weight only in the upper left square.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With only the rows hidden, 'Hello' gives 23% (0.11 twice, rounded) to the padding: a bug. Hiding
-# rows *as well* changes nothing for the words.
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# So the usual choice is to hide columns, to let the padding's queries answer, and to **leave those
-# answers out of the loss**. No attention function does that for you.
+# The usual choice is to hide columns, to let the padding's queries answer, and to **leave those
+# answers out of the loss**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Expect the wish to hide the rows as well, 'to be clean'. It is allowed. Ask who reads the
-# padding's answer: in this layer nobody, and in the next one nobody either, because its column is
-# hidden there too. Which mean the loss must take is a section of 'Going further'. Three minutes.
+# Expect the wish to hide the rows as well, 'to be clean'. It is allowed, and changes nothing for
+# the words. Ask who reads the padding's answer: nobody, because its column is hidden in the next
+# layer, too. Which mean the loss must take is a section of 'Going further'. Two minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Two tests for a mask
 #
-# A picture of the weights can look right while something leaks. Two experiments look for leaks in
-# any attention function, also in one whose code you cannot read.
+# A picture of the weights can look right while something leaks. Two experiments look for leaks,
+# also in a function whose code you cannot read.
 #
 # ### Test 1: dye in the padding
 #
-# A plumber who looks for a leak pours dye into one pipe and watches where coloured water comes out.
-# Our dye is a number in the padding. No answer may change, not even in its last digit. The function
-# under test:
+# A plumber who looks for a leak pours dye into one pipe. Our dye is a number in the padding. No
+# answer may change, not even in its last digit.
 
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the two batches of the test, the second with dye in the padding
+figure, axes = plt.subplots(1, 2, figsize=(11, 3.0))
+for ax, dye, color in zip(axes, ("0", "dye"), ("white", "#E69F00"), strict=True):
+    for row, length in enumerate((5, 3, 1, 0)):
+        for column in range(5):
+            is_dyed = column >= length
+            style = {"facecolor": color if is_dyed else "0.85", "edgecolor": "0.4"}
+            ax.add_patch(plt.Rectangle((column, row), 1, 1, **style))
+            text = dye if is_dyed else "word"
+            ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=14)
+    ax.set(xlim=(0, 5), ylim=(4, 0), xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
+    ax.set_yticks([0.5, 1.5, 2.5, 3.5], [f"length {length}" for length in (5, 3, 1, 0)])
+    ax.tick_params(length=0)
+axes[0].set_title("run 1: 0 in the padding")
+axes[1].set_title("run 2: dye in the padding")
+figure.suptitle("Are all answers of the two runs equal, bit by bit?", fontsize=17)
+plt.show()
 
-# %% slideshow={"slide_type": "-"} tags=["build"]
-def plain_attention(queries, keys, values, valid_lens):
-    """Scaled dot products, masked softmax, weighted sum: (B, Q, D), (B, K, D), (B, K, V)."""
-    scores = queries @ keys.mT / math.sqrt(queries.shape[-1])  # (B, Q, K)
-    return plain_masked_softmax(scores, valid_lens) @ values  # (B, Q, V)
-
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# There is a stronger dye: NaN, 'not a number', which may sit in memory that was never filled.
-#
-# **Predict.** 'Hello' has the weights $\tfrac23, \tfrac13, 0$. The values are 6, 0 and NaN: the dye
-# is in the padding, whose weight is 0. What is the answer?
-
-# %% slideshow={"slide_type": "fragment"}
-hello_weights = torch.tensor([2 / 3, 1 / 3, 0.0])
-print("answer", hello_weights @ torch.tensor([6.0, 0.0, math.nan]))
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# A weight of 0 is not enough, because $0 \cdot \text{NaN} = \text{NaN}$, and every sum with a NaN
-# in it is NaN. NaN can get into padding from memory that was never filled, or from an empty row in
-# the layer before. The remedy is to put zeros into the padding before anything is multiplied:
-
-
-# %% slideshow={"slide_type": "-"} tags=["build"]
-def plain_safe_attention(queries, keys, values, valid_lens):
-    """As plain_attention, for lengths (B,); what is in the padding never enters a product."""
-    is_word = plain_length_mask(valid_lens, keys.shape[1]).mT  # (B, K, 1)
-    keys, values = keys.masked_fill(~is_word, 0.0), values.masked_fill(~is_word, 0.0)
-    return plain_attention(queries, keys, values, valid_lens)
-
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the same batch twice, as a grid of four sentences with five positions. The sentences have
+# the lengths 5, 3, 1 and 0. The words are equal in both runs. The padding holds 0 on the left, and
+# the dye on the right.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# The tempting answer is 4. Point at the product: weight 0 times NaN is NaN, and a sum with NaN in
-# it is NaN. In real life the NaN comes from an uninitialised buffer (torch.empty), a division by a
-# length of 0, or an empty row's softmax in the layer before. Three minutes.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# The test compares two runs. In the first the padding holds 0, in the second it holds the dye. One
-# of the four sentences is empty.
-
-# %% slideshow={"slide_type": "-"}
-torch.manual_seed(0)
-lens = torch.tensor([5, 3, 1, 0])
-queries, keys, values = torch.randn(3, 4, 5, 8)  # three times (B, n, D)
-padding = ~plain_length_mask(lens, 5).mT  # (B, n, 1)
+# A minute and a half. Ask why one may demand equality to the bit where other tests allow a
+# tolerance: both runs do the same sums, because what was in the padding never enters. Ask what the
+# sentence of length 0 is for; the answer comes with the suspects. The code is on the page.
 
 
+# %% slideshow={"slide_type": "skip"}
 def padding_leaks(attend, dye):
-    """Whether an answer changes when the padding holds `dye` instead of 0."""
+    """Whether an answer of `attend` changes when the padding holds `dye` instead of 0."""
+    torch.manual_seed(0)
+    lens = torch.tensor([5, 3, 1, 0])  # one of the four sentences is empty
+    queries, keys, values = torch.randn(3, 4, 5, 8)  # three times (B, n, D)
+    is_word = plain_length_mask(lens, 5).mT  # (B, n, 1)
     clean, dyed = (
-        attend(queries, keys.masked_fill(padding, x), values.masked_fill(padding, x), lens)
+        attend(queries, torch.where(is_word, keys, x), torch.where(is_word, values, x), lens)
         for x in (0.0, dye)
     )
     return not torch.equal(clean, dyed)
 
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# A test that cannot fail shows nothing. So the softmax of the function under test is an argument,
+# and we put wrong ones in. (`partial` below fixes this argument.)
+
+
+# %% slideshow={"slide_type": "skip"} tags=["build"]
+def plain_attention(queries, keys, values, valid_lens, softmax=plain_masked_softmax):
+    scores = queries @ keys.mT / math.sqrt(queries.shape[-1])  # (B, Q, K)
+    return softmax(scores, valid_lens) @ values  # (B, Q, V)
+
+
+# %% slideshow={"slide_type": "skip"}
+def no_mask(X, valid_lens):
+    return X.softmax(dim=-1)
+
+
+def mask_after_softmax(X, valid_lens):
+    return X.softmax(dim=-1) * plain_length_mask(valid_lens, X.shape[-1])
+
+
+def minus_a_million(X, valid_lens):
+    return X.masked_fill(~plain_length_mask(valid_lens, X.shape[-1]), -1e6).softmax(dim=-1)
+
+
+def one_key_too_few(X, valid_lens):
+    return plain_masked_softmax(X, (valid_lens - 1).clamp(min=0))
+
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# A test that cannot fail shows nothing, so most of these suspects are wrong on purpose.
-
-
-# %% slideshow={"slide_type": "-"}
-def weighed_by(weigh):
-    """Attention with the weights `weigh(scores, mask)`."""
-    return lambda q, k, v, lens: weigh(q @ k.mT / math.sqrt(8), plain_length_mask(lens, 5)) @ v
-
-
-suspects = {
-    "no mask": weighed_by(lambda s, mask: s.softmax(-1)),
-    "mask after the softmax": weighed_by(lambda s, mask: s.softmax(-1) * mask),
-    "hidden scores are -1e6": weighed_by(lambda s, mask: s.masked_fill(~mask, -1e6).softmax(-1)),
-    "one key too few": lambda q, k, v, lens: plain_safe_attention(q, k, v, (lens - 1).clamp(min=0)),
-    "plain_attention": plain_attention,
-    "plain_safe_attention": plain_safe_attention,
-}
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# **Predict.** The first four suspects are wrong, but one of them passes the test with both dyes.
-# Which one?
+# ### Four suspects
+#
+# **Predict.** Four softmaxes are wrong: `no_mask`, `mask_after_softmax`, `minus_a_million` (which
+# fills with $-10^6$) and `one_key_too_few`. Which of them passes the test?
 
 # %% slideshow={"slide_type": "fragment"}
-for name, attend in suspects.items():
-    found = ["leaks" if padding_leaks(attend, dye) else "clean" for dye in (7.0, math.nan)]
-    print(f"{name:24} 7: {found[0]}   NaN: {found[1]}")
+wrong = [no_mask, mask_after_softmax, minus_a_million, one_key_too_few]
+for softmax in wrong + [plain_masked_softmax]:
+    leaks = padding_leaks(partial(plain_attention, softmax=softmax), dye=7.0)
+    print(f"{softmax.__name__:20}", "leaks" if leaks else "clean")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# 'One key too few' passes. It hides the padding and one word more, and the test asks only whether
-# the padding is hidden. A function that always returns zeros would pass as well. So compare some
-# answers with numbers worked out by hand, too: with equal scores, each of $\ell$ visible keys must
-# get the weight $1/\ell$.
+# The test asks only whether the padding is hidden. So add a check by hand: with length 3 and equal
+# scores, each of three keys must get 1/3.
+
+# %% slideshow={"slide_type": "fragment"}
+print(one_key_too_few(torch.zeros(1, 1, 5), torch.tensor([3])))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# With the dye 7, the suspect with `-1e6` is found only because one sentence is empty. With NaN,
-# the test finds that `plain_attention` multiplies the padding by 0. PyTorch's own attention
-# function does that, too (pytorch #101967). The package puts zeros into the padding first, as
-# `plain_safe_attention` does.
+# `minus_a_million` is found only because of the empty sentence. In a sentence with a word,
+# $e^{-1000000}$ is exactly 0, so the padding is hidden well. In the empty sentence all scores are
+# $-10^6$, and the padding gets equal weights.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Three minutes, the vote in pairs. Many say that nothing wrong can pass. Ask why -1e6 is found:
+# only the empty sentence gives equal weights to its padding. A function that always returns zeros
+# would pass as well. Exercise 4.7 extends the test to gradients.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Another dye
+#
+# **Predict.** Now the dye is NaN, which may be in memory that was never filled. `plain_attention`
+# gives the padding the weight 0. Does the test find a leak?
+
+# %% slideshow={"slide_type": "fragment"}
+print("plain_attention leaks NaN:", padding_leaks(plain_attention, dye=math.nan))
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# A weight of 0 is not enough, because $0 \cdot \text{NaN} = \text{NaN}$, and every sum with a NaN
+# in it is NaN. The remedy is to put zeros into the padding before anything is multiplied:
+
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
+def plain_safe_attention(queries, keys, values, valid_lens):  # lengths (B,)
+    is_word = plain_length_mask(valid_lens, keys.shape[1]).mT  # (B, K, 1)
+    keys, values = keys.masked_fill(~is_word, 0.0), values.masked_fill(~is_word, 0.0)
+    return plain_attention(queries, keys, values, valid_lens)
+
+
+# %% slideshow={"slide_type": "skip"}
+print("plain_safe_attention leaks NaN:", padding_leaks(plain_safe_attention, dye=math.nan))
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The package does the same. PyTorch's own attention function leaks NaN (pytorch #101967).
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -582,76 +611,78 @@ def pytorch(q, k, v, lens):
 
 
 assert [padding_leaks(pytorch, dye) for dye in (7.0, math.nan)] == [False, True]
+assert not padding_leaks(dot_product_attention, math.nan)
 assert not padding_leaks(lambda q, k, v, lens: torch.zeros(4, 5, 8), math.nan)
-torch.testing.assert_close(
-    plain_safe_attention(queries, keys, values, lens),
-    dot_product_attention(queries, keys, values, lens),
-)
-a, b = (
-    suspects["hidden scores are -1e6"](
-        queries[:3],
-        keys[:3].masked_fill(padding[:3], dye),
-        values[:3].masked_fill(padding[:3], dye),
-        lens[:3],
-    )
-    for dye in (0.0, 7.0)
-)
-assert torch.equal(a, b)  # without the empty sentence, no leak is found
 generator = torch.Generator().manual_seed(1)
 for _ in range(100):
     B, Q, K, D = torch.randint(1, 8, (4,), generator=generator).tolist()
     some_lens = torch.randint(0, K + 1, (B,), generator=generator)
     q, k, v = (torch.randn(B, n, D, generator=generator) for n in (Q, K, K))
-    hidden = ~plain_length_mask(some_lens, K).mT
+    real = plain_length_mask(some_lens, K).mT
     for attend in (plain_safe_attention, dot_product_attention):
         answers = [
-            attend(q, k.masked_fill(hidden, dye), v.masked_fill(hidden, dye), some_lens)
+            attend(q, torch.where(real, k, dye), torch.where(real, v, dye), some_lens)
             for dye in (0.0, 7.0, -1e4, math.nan)
         ]
         assert all(torch.equal(answers[0], other) for other in answers[1:])
+    words = some_lens.clamp(min=1)  # without an empty sentence, -1e6 is not found
+    real = plain_length_mask(words, K).mT
+    a, b = (
+        plain_attention(
+            q, torch.where(real, k, dye), torch.where(real, v, dye), words, minus_a_million
+        )
+        for dye in (0.0, 7.0)
+    )
+    assert torch.equal(a, b)
 print("checked: plain_safe_attention and the package leak in none of 100 random batches")
+print("checked: minus_a_million leaks in none of 100 random batches without an empty sentence")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes in pairs. Many say that nothing wrong can pass. Ask why one may demand equality to the
-# bit where other tests allow a tolerance: both runs do the same sums, because what was in the
-# padding never enters. Exercise 4.7 extends the test to gradients. Three minutes.
+# Two minutes. The tempting answer is no. Point at the product: weight 0 times NaN is NaN. In real
+# life the NaN comes from an uninitialised buffer (torch.empty), a division by a length of 0, or an
+# empty row's softmax in the layer before.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Test 2: another future
 #
 # The second test is for causal masks. It replaces the tokens from position 2 on by others. The
-# answers at positions 0 and 1 must not change in a single bit. The later answers should change. If
-# they do not, the function never looks at the new tokens. The test prints a 1 for each answer that
-# has changed.
+# answers at positions 0 and 1 must not change in a single bit, and the later ones should change.
+
+
+# %% slideshow={"slide_type": "skip"}
+def changed(attend):
+    """Which answers of `attend(tokens)` differ between two futures: a list of 0 and 1."""
+    torch.manual_seed(0)
+    now = torch.randn(1, 5, 8)  # (B, n, D)
+    then = now.clone()
+    then[:, 2:] = torch.randn(1, 3, 8)  # other tokens from position 2 on
+    return (attend(now) != attend(then)).any(dim=-1)[0].int().tolist()
+
 
 # %% slideshow={"slide_type": "-"}
-now = torch.randn(1, 5, 8)
-then = now.clone()
-then[:, 2:] = torch.randn(1, 3, 8)  # another future
+print("no mask             ", changed(lambda X: plain_attention(X, X, X, None)))
 
+# %% slideshow={"slide_type": "fragment"}
+lens = torch.tensor([[2, 3, 4, 5, 5]])  # (1, Q)
+print("one position too far", changed(lambda X: plain_attention(X, X, X, lens)))
 
-def changed(mask):
-    """Which of the five answers differ between the two futures: a list of 0 and 1."""
-    a, b = (plain_softmax_where(x @ x.mT / math.sqrt(8), mask) @ x for x in (now, then))
-    return (a != b).any(dim=-1)[0].int().tolist()
+# %% slideshow={"slide_type": "fragment"}
+lens = torch.tensor([[1, 2, 3, 4, 5]])
+print("causal              ", changed(lambda X: plain_attention(X, X, X, lens)))
 
-
-# %% slideshow={"slide_type": "subslide"}
-print("no mask              ", changed(torch.ones(5, 5, dtype=torch.bool)))
-print("one position too far ", changed(torch.ones(5, 5).tril(diagonal=1).bool()))
-print("causal               ", changed(plain_causal_mask(5)))
+# %% slideshow={"slide_type": "skip"}
+print("the package's       ", changed(lambda X: dot_product_attention(X, X, X, is_causal=True)))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Only the causal mask leaves the answers at positions 0 and 1 as they were. If the mask reaches one
-# position too far, the answer at position 1 changes. Both tests are experiments and not proofs:
-# they can find a leak on the tokens that you try, and nothing more.
+# There is a 1 where an answer has changed. If the mask reaches one position too far, answer 1
+# changes. Both tests are experiments and not proofs: they find a leak only on the tokens you try.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Ask first what must stay and what must change. Most forget the second: a function that always
-# answers 0 keeps the past, too. Before running the second line ask where it will betray itself.
-# Three minutes.
+# answers 0 keeps the past, too. Before you show the second line ask where it will betray itself.
+# Two minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## `True` may mean attend or ignore
@@ -663,37 +694,41 @@ print("causal               ", changed(plain_causal_mask(5)))
 # | this course, `mask` | may attend |
 # | `F.scaled_dot_product_attention`, `attn_mask` | may attend |
 # | `nn.MultiheadAttention`, `key_padding_mask` and `attn_mask` | **ignore** |
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# **Predict.** You are used to `nn.MultiheadAttention`. You give a mask in which `True` means ignore
-# to `F.scaled_dot_product_attention`. Do you get an error, NaN, or something else? What is the
-# answer to 'Hello' in 'Hello world `<pad> <pad>`'?
-
-# %% slideshow={"slide_type": "subslide"}
-ignore = ~is_word.expand(3, 4, 4)  # True at the padding
-answers = F.scaled_dot_product_attention(batch, batch, batch, attn_mask=ignore)
-print("shape", tuple(answers.shape), "all finite", answers.isfinite().all().item())
-print("answer to 'Hello'", answers[2, 0])
-print("vector of <pad>  ", batch[2, 3])
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# There is no error and no NaN, and the shape is right. 'Hello' attends to the padding and to
-# nothing else. The companion code of a good textbook had this bug (rasbt/LLMs-from-scratch #1061).
-# 'Going further' has an experiment that finds the convention of any attention function.
+#
+# **Predict.** You are used to `nn.MultiheadAttention`, and you give a mask in which `True` means
+# ignore to `F.scaled_dot_product_attention`. What is the answer to 'Hello' in 'Hello world
+# `<pad> <pad>`'?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Let them read the table in silence, half a minute, then the vote. Most hope for an error. Ask how
-# long such a bug would live, and what would show it: test 1. Two minutes.
+# One minute. Let them read the table in silence, then vote: an error, NaN, or a vector, and which.
+# Most hope for an error.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The answer to 'Hello'
+
+# %% slideshow={"slide_type": "-"}
+ignore = ~is_word.expand(3, 4, 4)  # True at the padding
+answers = F.scaled_dot_product_attention(batch, batch, batch, attn_mask=ignore)
+print("the answer to 'Hello' is the vector of <pad>:", torch.allclose(answers[2, 0], batch[2, 3]))
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# There is no error and no NaN, and the shape is right. 'Hello' attends to the padding and to
+# nothing else. The companion code of a good textbook had this bug (rasbt/LLMs-from-scratch #1061).
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute. Ask how long such a bug would live, and what would show it: test 1. 'Going further'
+# has an experiment that finds the convention of any attention function.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Turn the lengths yourself
 #
-# Each sentence has a slider for its length, and one box switches the causal mask. A **dot** is the
-# result of an experiment: the answer of that row changes if that key and its value change.
+# A **dot** is the result of an experiment: the answer of that row changes if that key and its value
+# change.
 #
-# **Question.** Set 'hello' to 0. What is left of its dots? Then set 4, 3, 2 again and tick
-# *causal*. Which step of one slider now removes exactly one dot, and why only one?
+# **Question.** Tick *causal*. Which step of one slider now removes exactly one dot, and why only
+# one?
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Shows the weights of the three sentences under sliders for their lengths
@@ -715,8 +750,8 @@ def draw_sentence(ax, sentence, length, causal_too):
         other = batch[sentence].clone()
         other[j] += 1.0
         reached = (answers_under(sentence, mask, other)[1] != before).any(dim=-1).nonzero()[:, 0]
-        style = {"s": 45, "color": "#E69F00", "edgecolor": "black", "zorder": 3}
-        ax.scatter([j] * len(reached), reached - 0.33, **style)
+        style = {"s": 110, "color": "#E69F00", "edgecolor": "black", "zorder": 3}
+        ax.scatter([j] * len(reached), reached - 0.31, **style)
     ax.set_title(f"length {length}")
     ax.tick_params("x", rotation=40)
 
@@ -731,7 +766,7 @@ def play(figure, dive=4, learn=3, hello=2, causal=False):
 
 explore(
     play,
-    figsize=(11, 4),
+    figsize=(12.5, 4.6),
     alt="Attention weights of three sentences under the chosen lengths, dots where answers reach.",
     dive=(0, 4),
     learn=(0, 4),
@@ -744,15 +779,15 @@ explore(
 # length and a box for the causal mask. Hidden cells are hatched and have no dots.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# At length 0 'hello' has no dots left. Under the causal mask only the step of 'dive' from 4 to 3
-# removes exactly one dot, because only the last row sees the last column.
+# Only the step of 'dive' from 4 to 3 removes exactly one dot, because under the causal mask only
+# the last row sees the last column.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# The sliders work on the slide. At 'hello' 0 everything is hatched; D2L's code would show 0.25
-# everywhere. With *causal* ticked, from 4, 3, 2: 'dive' from 4 to 3 removes one dot, 'learn' from 3
-# to 2 removes two, 'hello' from 2 to 1 three. Last question: which setting is right for a model
-# that reads 'Hello world' (length 2), which for one that learns to write it (and causal)? Three
+# The sliders work on the slide. First set 'hello' to 0: everything is hatched, where D2L's code
+# would show 0.25 everywhere. Then 4, 3, 2 and *causal*: 'dive' from 4 to 3 removes one dot, 'learn'
+# from 3 to 2 removes two, 'hello' from 2 to 1 three. Last question: which setting is right for a
+# model that reads 'Hello world' (length 2), which for one that learns to write it (and causal)? Two
 # minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -765,14 +800,13 @@ explore(
 # - A causal mask shows query $i$ the keys $j \le i$. Masks combine by `&`.
 # - Where nothing is visible, $-\infty$ gives NaN and $-10^6$ gives equal weights. Fill with the
 #   lowest finite number, then clear the hidden weights to 0.
-# - Test for leaks: dye the padding, change the future, compare every bit. Include an empty
-#   sentence. Such a test sees leaks only on the inputs that it tries. It does not see a mask that
-#   hides too much.
+# - Dye the padding, change the future, compare every bit. Such tests see leaks only on the inputs
+#   that they try, and do not see a mask that hides too much.
 # - `True` may mean attend or ignore. The wrong mask raises no error.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Homework: exercises 4.1 to 4.4. Exercise 4.7 suits a lab in pairs. One minute.
+# Half a minute. Homework: exercises 4.1 to 4.4. Exercise 4.7 suits a lab in pairs.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
@@ -857,7 +891,7 @@ check("4.4", decoder_lens)
 # *2 minutes.* The loss should leave out the answers of the padding. Here every word of our batch
 # has the loss 1 and every padding the loss 9. The mean should be 1.
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "fragment"}
 losses = torch.where(is_word[:, 0], 1.0, 9.0)  # (B, n)
 print("mean of everything     ", losses.mean().item())
 print("padding set to 0, mean ", (losses * is_word[:, 0]).mean().item())
@@ -911,19 +945,21 @@ watch(plain_softmax_where, two_queries, torch.tensor([[True, True, False], [Fals
 #
 # **Predict.** Is the loss finite? Is the gradient of the values finite?
 
-# %% slideshow={"slide_type": "subslide"}
-one_empty = torch.tensor([[True, True, False], [False, False, False]])  # (Q, K)
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### The loss and its gradient
 
 
-def loss_and_gradient(softmax_under_mask):
-    """Loss of row 0, and its gradient with respect to the values."""
+# %% slideshow={"slide_type": "-"}
+def loss_and_gradient(softmax):
     values = torch.ones(3, 2, requires_grad=True)
-    loss = (softmax_under_mask(torch.zeros(2, 3), one_empty) @ values)[0].sum()
+    mask = torch.tensor([[True, True, False], [False, False, False]])  # (Q, K)
+    loss = (softmax(torch.zeros(2, 3), mask) @ values)[0].sum()  # the answer of row 0 only
     loss.backward()
-    return loss.item(), values.grad
+    return loss.item(), values.grad.tolist()
 
 
-print(*loss_and_gradient(lambda s, mask: s.masked_fill(~mask, -math.inf).softmax(-1)))
+# %% slideshow={"slide_type": "fragment"}
+print(*loss_and_gradient(lambda s, mask: s.masked_fill(~mask, -math.inf).softmax(dim=-1)))
 print(*loss_and_gradient(plain_softmax_where))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -958,12 +994,14 @@ half[2] = -1e9
 print("assignment: ", half)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# #### The lowest number of each type
+#
 # It depends on how you write it. `masked_fill` refuses, but an assignment silently makes it
 # $-\infty$, and then an empty row is NaN again. D2L's $-10^6$ is beyond 65,504 too, and its code
 # assigns. This is why `plain_softmax_where` asks `torch.finfo` for the lowest number of the scores'
 # own type:
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "fragment"}
 for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
     mask = torch.tensor([[True, True, False], [False, False, False]])
     rows = plain_softmax_where(torch.zeros(2, 3, dtype=dtype), mask).tolist()
@@ -986,7 +1024,7 @@ for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
 # queries and of keys. Row 0 of a causal mask belongs to position 0, but our query is at position 4.
 # The argument `offset` says how many keys come before the first query.
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "fragment"}
 print("without an offset", causal_mask(1, 5).int())
 print("with an offset   ", causal_mask(1, 5, offset=4).int())
 query, keys_so_far = torch.randn(1, 1, 8), torch.randn(1, 5, 8)
@@ -1006,10 +1044,10 @@ print("PyTorch's is_causal shows only key 0:", torch.allclose(first[0, 0], keys_
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Why the future is not dyed with NaN
 #
-# *1 minute.* NaN was the strongest dye for padding. Put it into the last value, under a causal
+# *1 minute.* NaN was the stronger dye for padding. Put it into the last value, under a causal
 # mask, and see which of the four answers contain NaN:
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "fragment"}
 dyed = batch.clone()
 dyed[:, 3] = math.nan
 print(dot_product_attention(batch, batch, dyed, is_causal=True)[0].isnan().any(dim=-1))
@@ -1022,7 +1060,7 @@ print(dot_product_attention(batch, batch, dyed, is_causal=True)[0].isnan().any(d
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Which convention does a library use?
 #
-# *7 minutes.* The idea of the two tests also finds the convention of a library. Mark only the first
+# *6 minutes.* The idea of the two tests also finds the convention of a library. Mark only the first
 # key with `True`. Then change the first token, and after that all the others, and see which change
 # reaches the answers.
 
@@ -1040,7 +1078,10 @@ def meaning_of_true(attend):
     return {(True, False): "attend", (False, True): "ignore"}.get(tuple(reached), "neither")
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### What `True` means in three cases
+
+# %% slideshow={"slide_type": "fragment"}
 mha = nn.MultiheadAttention(8, num_heads=1, batch_first=True)  # chapter 6 says what is inside
 sdpa = F.scaled_dot_product_attention
 for name, attend in {
@@ -1060,9 +1101,11 @@ for name, attend in {
 # is printed.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# #### Where nothing is visible
+#
 # The functions also differ in what they return for queries that may see nothing:
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "fragment"}
 nothing = torch.zeros(4, 4, dtype=torch.bool)  # nobody may attend to anything
 with_weights, _ = mha(batch, batch, batch, attn_mask=~nothing)
 without_weights, _ = mha(batch, batch, batch, attn_mask=~nothing, need_weights=False)

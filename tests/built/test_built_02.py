@@ -7,7 +7,7 @@ from builds import built
 import d2l_attention
 
 page = built("02")
-K, Q = 7, 5
+K, Q, D = 7, 5, 3
 
 
 @pytest.fixture
@@ -26,12 +26,20 @@ def test_kernels_and_pooling_equal_the_packages(data, name):
     torch.testing.assert_close(found, expected)
 
 
-def test_gaussian_pooling_equals_score_and_softmax_of_the_package(data):
-    keys, values, queries = data
-    mask = torch.rand(Q, K) < 0.6
-    mask[:, 0] = True
-    for hidden in (None, mask):
-        output, weights = page["gaussian_pooling"](queries, keys, values, 0.7, hidden)
-        scores = d2l_attention.gaussian_score(queries[:, None], keys[:, None], width=0.7)
-        expected = d2l_attention.attention_pooling(scores, values[:, None], mask=hidden)
+def test_gaussian_pooling_equals_score_and_softmax_of_the_package():
+    queries, keys, values = torch.randn(Q, D), torch.randn(K, D), torch.randn(K)
+    for width in (0.7, torch.rand(D) + 0.5):
+        output, weights = page["gaussian_pooling"](queries, keys, values, width)
+        scores = d2l_attention.gaussian_score(queries / width, keys / width)
+        expected = d2l_attention.attention_pooling(scores, values[:, None])
         torch.testing.assert_close((output[:, None], weights), expected)
+
+
+def test_other_points_hides_each_point_from_itself():
+    keys, values = torch.randn(K, D), torch.randn(K)
+    output, weights = page["other_points"](keys, values, 0.7)
+    scores = d2l_attention.gaussian_score(keys, keys, width=0.7)
+    mask = ~torch.eye(K, dtype=torch.bool)
+    expected = d2l_attention.attention_pooling(scores, values[:, None], mask=mask)
+    torch.testing.assert_close((output[:, None], weights), expected)
+    assert not weights.diagonal().any()

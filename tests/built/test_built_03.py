@@ -24,10 +24,10 @@ def same(ours, package, qkv, lens):
 
 
 @pytest.mark.parametrize("lens", LENGTHS)
-def test_softmax_over_keys_equals_the_packages(lens):
+def test_plain_masked_softmax_equals_the_packages(lens):
     scores = torch.randn(B, Q, K)
     torch.testing.assert_close(
-        page["softmax_over_keys"](scores, lens), masked_softmax(scores, lens)
+        page["plain_masked_softmax"](scores, lens), masked_softmax(scores, lens)
     )
 
 
