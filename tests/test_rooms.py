@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "d2l_attention"
-ROOMS = "attention data exercises models scale training variants views".split()
+ROOMS = "attention data exercises models scale testing training variants views".split()
 # Where nothing is said, a room may import all others but the exercises.
 ALLOWED = {
     "attention": set(),
     "data": set(),
     "models": {"attention", "data"},
+    "testing": {"attention"},
     "variants": {"attention", "data"},
 }
 

@@ -15,7 +15,7 @@ from notebooks.publish.cells import is_note
 from notebooks.publish.page import read_text
 
 MODULES = ["", ".data", ".training", ".models.decoding", ".training.evaluation", ".exercises"]
-MODULES += [".views", ".views.plots", ".variants", ".scale.parallel"]
+MODULES += [".views", ".views.plots", ".variants", ".scale.parallel", ".testing"]
 LOADS = {"script": "src", "link": "href", "img": "src", "source": "src", "iframe": "src"}
 STATE = "application/vnd.jupyter.widget-state+json"
 

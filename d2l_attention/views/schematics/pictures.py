@@ -62,7 +62,7 @@ def masked_softmax() -> Diagram:
     mask gives True or False for each pair, (B, Q, K). A key is visible where all of them are True.
     This result, (B, Q, K), goes up to the two boxes that fill what is hidden.
     """
-    d = Diagram("The mask acts on the scores, before the softmax", 10, 4.6)
+    d = Diagram("Fill twice: before the softmax and after it", 10, 4.6)
     scores = d.box("scores\n(B, Q, K)", 0.75, 3.5, 1.2, kind=TENSOR)
     lowest = d.box("fill hidden with\nlowest number", 2.7, 3.5, 1.9)
     softmax = d.box("softmax\nover keys", 5.0, 3.5, 1.5)

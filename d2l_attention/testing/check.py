@@ -1,0 +1,80 @@
+"""Run the ten properties on an attention, and say what came out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+
+from d2l_attention.testing.adapters import adapted
+from d2l_attention.testing.properties import PROPERTIES, Property
+
+
+@dataclass
+class Report:
+    """What ``check_attention`` found: names of properties, and what was seen where one fails."""
+
+    passed: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    not_tried: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed."""
+        return not self.failed
+
+    def __str__(self) -> str:
+        lines = []
+        for known in PROPERTIES:
+            if known.name in self.failed:
+                lines += [f"FAILS  {known.name}: {known.meaning}"]
+                lines += [f"       Seen: {self.failed[known.name]}."]
+                lines += [f"       Common reasons: {known.breaks}."]
+            elif known.name in self.not_tried:
+                lines += [f"-      {known.name}: {self.not_tried[known.name]}"]
+            else:
+                lines += [f"ok     {known.name}"]
+        return "\n".join(lines)
+
+
+def check_attention(attention: Callable[..., object], size: int = 12) -> Report:
+    """Try ten properties of attention on a layer or a function; print the report to read it.
+
+    ``attention`` takes queries (B, Q, size), keys (B, K, size) and values (B, K, size), and, where
+    it hides anything, ``valid_lens`` (B,), ``is_causal``, or a boolean ``mask`` (True = may
+    attend); ``torch.nn.MultiheadAttention`` is known. A property that needs what the attention
+    does not take is not tried. A layer is put in eval mode, because dropout is random, and back.
+
+    Nothing is raised where a property fails, and an exception of the attention is a failure with
+    its words.
+
+    Errors: ``TypeError`` unless ``attention`` takes queries, keys and values.
+    """
+    called, report = adapted(attention), Report()
+    training = called.module is not None and called.module.training
+    if called.module is not None:
+        called.module.eval()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            for known in PROPERTIES:
+                _try(known, called, size, report)
+    finally:
+        if called.module is not None:
+            called.module.train(training)
+    return report
+
+
+def _try(known: Property, attention, size: int, report: Report) -> None:
+    if known.needs == "lengths" and not attention.takes_lengths:
+        report.not_tried[known.name] = "it takes neither valid_lens nor a mask"
+        return
+    if known.needs == "causal" and not attention.takes_causal:
+        report.not_tried[known.name] = "it takes neither is_causal nor a mask"
+        return
+    try:
+        wrong = known.find(attention, size)
+    except Exception as error:
+        wrong = f"{type(error).__name__}: {error}"
+    if wrong is None:
+        report.passed.append(known.name)
+    else:
+        report.failed[known.name] = wrong

@@ -1,0 +1,211 @@
+"""Every known mistake is found by the property that names it; what is right passes."""
+
+import textwrap
+
+import pytest
+import torch
+import torch.nn.functional as F
+from d2l_oracle import load_d2l
+from torch import nn
+
+from d2l_attention import (
+    AdditiveAttention,
+    DotProductAttention,
+    MultiHeadAttention,
+    dot_product_attention,
+)
+from d2l_attention.testing import PROPERTIES, check_attention
+from d2l_attention.variants import GroupedQueryAttention
+
+NAMES = [known.name for known in PROPERTIES]
+SHAPE, KEYS, QUERIES, SENTENCES, SUM, EVERY, PADDING, NOTHING, FUTURE, INPUTS = NAMES
+PLAIN = """
+def attend(queries, keys, values, valid_lens=None, is_causal=False):
+    scores = queries @ keys.mT / queries.shape[-1] ** 0.5
+    visible = torch.ones_like(scores, dtype=torch.bool)
+    if valid_lens is not None:
+        visible &= torch.arange(keys.shape[1]) < valid_lens[:, None, None]
+    if is_causal:
+        visible &= torch.ones_like(visible[0]).tril()
+    scores = scores.masked_fill(~visible, -1e9)
+    weights = scores.softmax(-1).masked_fill(~visible, 0.0)
+    return weights @ values
+"""
+HEADS = """
+class Heads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.W_q, self.W_k, self.W_v, self.W_o = (nn.Linear(12, 12) for _ in range(4))
+
+    def split(self, X):
+        return X.reshape(*X.shape[:2], 3, 4).transpose(1, 2)
+
+    def forward(self, queries, keys, values, valid_lens=None, is_causal=False):
+        q, k, v = (self.split(W(X)) for W, X in (
+            (self.W_q, queries), (self.W_k, keys), (self.W_v, values)))
+        scores = q @ k.mT / 2
+        visible = torch.ones(len(q), 1, q.shape[2], k.shape[2], dtype=torch.bool)
+        if valid_lens is not None:
+            visible &= torch.arange(k.shape[2]) < valid_lens[:, None, None, None]
+        if is_causal:
+            visible &= torch.ones_like(visible[0, 0]).tril()
+        weights = scores.masked_fill(~visible, -1e9).softmax(-1).masked_fill(~visible, 0.0)
+        return self.W_o((weights @ v).transpose(1, 2).flatten(2))
+"""
+# What is written instead of what, and the properties that must fail, no others.
+MISTAKES = {
+    "no softmax": ({"scores.softmax(-1)": "scores"}, {SUM}),
+    "softmax over the queries": ({"softmax(-1)": "softmax(1)"}, {QUERIES, SUM, FUTURE}),
+    "softmax over the batch": (
+        {"softmax(-1)": "softmax(0)"},
+        {SENTENCES, SUM, PADDING},
+    ),
+    "mask behind the softmax": (
+        {"scores = scores.masked_fill(~visible, -1e9)": "pass"},
+        {PADDING, FUTURE},
+    ),
+    "mask inverted": (
+        {
+            "masked_fill(~visible, -1e9)": "masked_fill(visible, -1e9)",
+            "(~visible, 0.0)": "(visible, 0)",
+        },
+        {EVERY, PADDING, FUTURE},
+    ),
+    "no mask": (
+        {"masked_fill(~visible, -1e9)": "clone()", ".masked_fill(~visible, 0.0)": ""},
+        None,
+    ),
+    "minus infinity": ({"-1e9": "-torch.inf", ".masked_fill(~visible, 0.0)": ""}, {NOTHING}),
+    "equal weights over padding": ({".masked_fill(~visible, 0.0)": ""}, {NOTHING}),
+    "one key too many": ({"< valid_lens": "<= valid_lens"}, {PADDING, NOTHING}),
+    "one key too few": ({"None, None]\n": "None, None] - 1\n"}, {PADDING}),
+    "lengths hide queries": (
+        {
+            "visible &= torch.arange(keys.shape[1]) < valid_lens[:, None, None]": (
+                "visible &= (torch.arange(queries.shape[1]) < valid_lens[:, None])[..., None]"
+            )
+        },
+        {PADDING},
+    ),
+    "causal mask transposed": ({"tril()": "triu()"}, {FUTURE}),
+    "causal mask one off": ({"tril()": "tril(1)"}, {FUTURE}),
+    "only the diagonal": (
+        {"queries @ keys.mT": "torch.diag_embed((queries * keys[:, :queries.shape[1]]).sum(-1))"},
+        None,
+    ),
+    "values in another order": ({"@ values": "@ values.flip(1)"}, None),
+    "inputs scaled in place": (
+        {"queries @ keys.mT / queries.shape[-1] ** 0.5": "queries.div_(2) @ keys.mT"},
+        None,
+    ),
+    "mean over the batch": ({"return weights": "return weights.mean(0)"}, None),
+    "swapped output": ({"weights @ values": "(weights @ values).mT"}, None),
+    "infinite in a corner": ({"return weights @": "return weights / weights.ne(0) @"}, None),
+}
+MISTAKES_IN_HEADS = {
+    "view in place of transpose": (
+        {"X.reshape(*X.shape[:2], 3, 4).transpose(1, 2)": "X.reshape(len(X), 3, -1, 4)"},
+        {QUERIES, KEYS},
+    ),
+    "a mask (B, Q, K), right only where B is not H": (
+        {
+            "(len(q), 1, q": "(len(q), q",
+            "[:, None, None, None]": "[:, None, None]",
+            "[0, 0]": "[0]",
+        },
+        {SENTENCES, PADDING},
+    ),
+    "heads put back by view": (
+        {".transpose(1, 2).flatten(2)": ".reshape(len(q), -1, 12)"},
+        {QUERIES},
+    ),
+    "causal only while training": ({"if is_causal:": "if is_causal and self.training:"}, {FUTURE}),
+    "causal only in eval mode": (
+        {"if is_causal:": "if is_causal and not self.training:"},
+        {FUTURE},
+    ),
+}
+
+
+def written(source, edits=()):
+    for old, new in dict(edits).items():
+        assert old in source, old
+        source = source.replace(old, new)
+    names = {"torch": torch, "nn": nn}
+    exec(textwrap.dedent(source), names)
+    torch.manual_seed(0)
+    return names["Heads"]() if "Heads" in names else names["attend"]
+
+
+@pytest.mark.parametrize("source", [PLAIN, HEADS], ids=["plain", "heads"])
+def test_what_is_right_passes_everything(source):
+    report = check_attention(written(source))
+    assert report.ok and report.passed == NAMES, str(report)
+
+
+@pytest.mark.parametrize(("edits", "expected"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_of_a_function(edits, expected):
+    report = check_attention(written(PLAIN, edits))
+    assert report.failed
+    assert expected is None or expected <= set(report.failed), str(report)
+
+
+@pytest.mark.parametrize(("edits", "expected"), MISTAKES_IN_HEADS.values(), ids=MISTAKES_IN_HEADS)
+def test_mistakes_of_a_layer_with_heads(edits, expected):
+    report = check_attention(written(HEADS, edits))
+    assert expected <= set(report.failed), str(report)
+
+
+@pytest.mark.parametrize(
+    "attention",
+    [
+        DotProductAttention(0.3),
+        AdditiveAttention(8, 0.3),
+        MultiHeadAttention(12, 3, 0.3),
+        GroupedQueryAttention(12, 6, 2, 0.3),
+        dot_product_attention,
+        nn.MultiheadAttention(12, 3, dropout=0.3, batch_first=True),
+        nn.MultiheadAttention(12, 3),
+        lambda q, k, v, mask=None: F.scaled_dot_product_attention(q, k, v, attn_mask=mask),
+    ],
+    ids=["dot", "additive", "heads", "grouped", "function", "pytorch", "pytorch2", "kernel"],
+)
+def test_the_courses_layers_and_pytorchs(attention):
+    report = check_attention(attention)
+    assert report.passed == NAMES, str(report)
+
+
+@pytest.mark.parametrize("name", ["DotProductAttention", "AdditiveAttention", "MultiHeadAttention"])
+def test_what_is_known_of_d2l(name):
+    """Padding gets equal weights where a sentence has length 0; nothing else can be seen."""
+    sizes = {"DotProductAttention": (), "AdditiveAttention": (8,), "MultiHeadAttention": (12, 3)}
+    report = check_attention(getattr(load_d2l(), name)(*sizes[name], 0.0))
+    assert list(report.failed) == [NOTHING]
+    assert list(report.not_tried) == [FUTURE]
+
+
+def test_the_report_reads_like_a_page():
+    text = str(check_attention(written(PLAIN, {"tril()": "tril(1)"})))
+    assert text.splitlines()[0] == "ok     an answer for each query"
+    assert "FAILS  the future changes nothing: With a causal mask, later tokens" in text
+    assert "Seen: tokens from position 1 on were changed, in eval mode: the largest" in text
+    report = check_attention(lambda queries, keys, values: values)
+    assert "-      padding changes nothing: it takes neither valid_lens nor a mask" in str(report)
+    report = check_attention(lambda queries, keys, values: 1 / 0)
+    assert report.failed[SHAPE] == "ZeroDivisionError: division by zero"
+
+
+def test_it_leaves_the_layer_and_the_random_numbers_as_they_were():
+    layer, state = nn.MultiheadAttention(12, 3, dropout=0.5), torch.get_rng_state()
+    layer.train()
+    before = [parameter.clone() for parameter in layer.parameters()]
+    check_attention(layer)
+    assert layer.training and torch.equal(torch.get_rng_state(), state)
+    assert all(map(torch.equal, layer.parameters(), before))
+
+
+def test_what_cannot_be_called():
+    with pytest.raises(TypeError, match="a layer or a function, got int"):
+        check_attention(3)
+    with pytest.raises(TypeError, match=r"must take queries, keys and values, got .*\['X'\]"):
+        check_attention(lambda X: X)
