@@ -1,42 +1,18 @@
 # %% [markdown] slideshow={"slide_type": "slide"}
 # # 0 · Start here
 #
-# **You will** compute attention weights by hand, from descriptions that we chose, meet two
-# pictures that the whole course returns to, and learn how these notebooks work.
+# **You will** turn the question of one word into attention weights, meet two pictures of attention,
+# and learn how these notebooks work.
 #
-# Core path: 20 minutes. Builds on nothing but Python. The course follows *Dive into Deep Learning*
-# (D2L), here the opening of its chapter 11.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## One word, two readings
-#
-# > The cat did not cross the street because **it** was too *tired*.
-# >
-# > The cat did not cross the street because **it** was too *wide*.
-#
-# What is *it*?
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# You knew at once, both times, and the two answers differ. A single word at the end of the sentence
-# changed what *it* refers to. How could a machine do that?
+# Core path: 20 minutes. Builds on Python and a little PyTorch. The course follows *Dive into Deep
+# Learning* (D2L), here the opening of its chapter 11.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Read both sentences aloud and stop after each; the room calls out the cat, then the street. The
-# example is a classic (Winograd's of 1972; such pairs are now called Winograd schemas). Ask how
-# they knew: sooner or later somebody says 'streets do not get tired', which is the next slide.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# Think of it as one question and seven candidates.
-#
-# - The sentence asks: *what here can be tired?* The question is called the **query**.
-# - Each word offers a description of itself: a living thing, a place, an action. The descriptions
-#   are called the **keys**.
-# - The better a key fits the query, the more **attention** its word gets.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# In the next cell three numbers describe each word: is it alive, is it a place, is it an action?
-# We chose the numbers by hand, so that you can check every step. A trained network finds its own.
+# 26 minutes: 14 for the cat and the street, 8 for the two intuitions, 2 for the map, 2 for the
+# exercise. Skip the party first, then the map. Open this notebook in JupyterLab beforehand and run
+# all of it, for 60 cm and for the exercise. 'How these notebooks work' is on the page only: send
+# the room there.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -47,9 +23,63 @@ from d2l_attention.views import AttentionView
 from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
+torch.set_printoptions(precision=2)
 set_style()
 
-# %% slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## One word, two readings
+#
+# > The cat did not cross the street because **it** was too *tired*.
+# >
+# > The cat did not cross the street because **it** was too *wide*.
+#
+# What is *it*?
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. Read both sentences aloud and stop after each. The room calls out the cat, then the
+# street; only then show the arrows. Ask how they knew: sooner or later somebody says 'streets do
+# not get tired', which is the next slide. The example follows Google's blog of 2017 on the
+# Transformer, where it is an animal that does not cross.
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws an arrow from 'it' to the cat and to the street
+figure, axes = plt.subplots(2, 1, figsize=(11, 2.8))
+for ax, (end, meant) in zip(axes, (("tired", "cat"), ("wide", "street")), strict=True):
+    middle, start = {}, 0
+    for word in f"The cat did not cross the street because it was too {end}".split():
+        middle[word] = start + len(word) / 2
+        weight = "bold" if word in ("it", meant) else "normal"
+        style = {"family": "monospace", "fontsize": 17, "weight": weight, "ha": "center"}
+        ax.text(middle[word], 0, word, **style)
+        start += len(word) + 1
+    arrow = {"arrowstyle": "-|>", "lw": 2.5, "color": "#08519c", "connectionstyle": "arc3,rad=0.25"}
+    ax.annotate("", (middle[meant], 0.3), (middle["it"], 0.3), arrowprops=arrow)
+    ax.set(xlim=(-1, start), ylim=(-0.2, 1.6))
+    ax.axis("off")
+figure.suptitle("The last word decides what 'it' is")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the two sentences, one below the other, each with an arrow that begins at 'it'. Where the
+# sentence ends in 'tired', the arrow leads to 'cat'. Where it ends in 'wide', the arrow leads to
+# 'street'.*
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# You knew at once, both times. How could a machine do that?
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One question, seven candidates
+#
+# - The sentence asks: *what here can be tired?* The question is called the **query**.
+# - Each word offers a description of itself, here three numbers: is it alive, is it a place, is it
+#   an action? The description is called the **key**.
+# - The better a key fits the query, the more **attention** its word gets.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# We chose the numbers by hand, so that you can check every step. A trained network finds its own.
+
+# %% slideshow={"slide_type": "skip"}
 describe = {  # alive, place, action
     "The": [0.0, 0.0, 0.0],
     "cat": [3.0, 0.0, 0.0],
@@ -65,52 +95,68 @@ can_be = {
     "wide": torch.tensor([0.0, 1.0, 0.0]),  # only places are wide
 }
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# How well does a key fit a query? Multiply the two number by number and add up the products. The
-# sum is called the **score**. For *tired*, the cat scores $1 \cdot 3 = 3$; every other word scores
-# 0.
-#
-# Now turn the scores into shares. Take $e$ to the power of each score: about 20 for the cat, and 1
-# for each of the six others. That is 26 in all. Each word's part of the 26 is its **attention
-# weight**. (Any base above 1 would do; $e$ is the custom.)
-#
-# **Predict.** What is the cat's weight? And do the other six words get nothing, or a little?
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the seven keys
+figure, ax = plt.subplots(figsize=(9, 2.6))
+image = heatmap(ax, keys.T, ["alive", "place", "action"], words, vmax=4.0).images[0]
+for row, line in enumerate(keys.T.tolist()):
+    for column, number in enumerate(line):
+        ink = "white" if number > 2 else "black"
+        ax.text(column, row, f"{number:.0f}", ha="center", va="center", color=ink)
+ax.set_title("Each column is a key: the cat is alive, the street is a place")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a table of numbers with the rows alive, place and action, and a column for each of the
+# seven words. The cat has 3 at alive, the street 3 at place, cross 3 and did 1 at action. All other
+# numbers are 0.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Half a minute, then hands up: 'Who says that the other six get nothing?' Expect
-# many, because their scores are 0. Point at $e^0 = 1$ before you go on.
+# Two minutes. Write the query for *tired* on the board: (1, 0, 0). Expect 'Who chooses *alive*?'
+# (Here we do. A network finds its numbers by training, and they have no names.) And 'Why 3 and not
+# 1?' (Any number above 0 lets the cat win. The slider will change how clearly.)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### From scores to weights
+#
+# How well does a key fit a query? Multiply them number by number and add up the products: this is
+# the **score**. For *tired* the cat scores $1 \cdot 3 = 3$, and every other word scores 0.
+#
+# **Predict.** The scores become shares of the attention that sum to one. Do the six other words get
+# nothing, or a little?
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Three minutes. Hands up for 'nothing' before you go on: expect most of the room, because their
+# scores are 0. Then show the code, and after it the numbers. 'Why $e$?' Any base above 1 gives
+# positive shares and the same order. $e$ is the custom, because its derivative is simple (chapter
+# 1).
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "fragment"}
 def attention_weights(query, keys):  # (3,), (7, 3) -> (7,)
     scores = keys @ query  # one score a word
-    shares = scores.exp()
+    shares = scores.exp()  # e to the power of each score
     return shares / shares.sum()
 
 
-weights = {end: attention_weights(query, keys) for end, query in can_be.items()}
-for end, row in weights.items():
-    shown = zip(words, row.tolist(), strict=True)
-    print(f"{end:5}: ", "  ".join(f"{word} {share:.2f}" for word, share in shown))
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks what the text says about these weights
-assert words[weights["tired"].argmax()] == "cat" and words[weights["wide"].argmax()] == "street"
-assert all((row > 0).all() for row in weights.values())
-print("checked: the winners are the cat and the street, and no weight is 0")
+print(attention_weights(can_be["tired"], keys))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The cat gets $20/26 = 0.77$. Every other word gets a little, $1/26 = 0.04$.
+# $e^3$ is about 20, and $e^0$ is 1. They sum to $20 + 6 = 26$. The **attention weight** of the cat
+# is $20/26 = 0.77$, and that of each other word is $1/26 = 0.04$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The same numbers as a picture, a **heat map**. Each row is a query and each column a key. Dark
-# means much attention, and the numbers of a row sum to one.
+# ### The heat map
+#
+# Each row is a query and each column a key. Dark means much attention, and the numbers of a row sum
+# to one.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the two rows of weights as a heat map
+# Draws the weights of both queries as a heat map
+both = torch.stack([attention_weights(query, keys) for query in can_be.values()])
 figure, ax = plt.subplots(figsize=(9, 2.6))
-both = torch.stack([weights["tired"], weights["wide"]])
 heatmap(ax, both, ["it was too tired", "it was too wide"], words, numbers=True, vmax=1.0)
 ax.set_title("Same keys, another query: 'tired' finds the cat, 'wide' the street")
 plt.show()
@@ -120,24 +166,28 @@ plt.show()
 # tired' the cell of 'cat' is dark; in the row 'it was too wide' the cell of 'street' is.
 # The other cells are pale, and none is empty.*
 
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks what the text says about these weights
+assert [words[row.argmax()] for row in both] == ["cat", "street"]
+assert (both > 0).all()
+print("checked: the winners are the cat and the street, and no weight is 0")
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Read one row aloud, cell by cell: it is the first heat map of many. What matters here: the same
-# operation, with the same keys, gave two answers because the query changed.
+# Two minutes. Read one row aloud, cell by cell: it is the first heat map of many. What matters: the
+# same operation, with the same keys, gave two answers, because the query changed.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## Your turn
 #
-# Play with the same weights. The slider sets how *sharp* the match is: the scores are multiplied
-# by that number before they become weights.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Point at a cell to read its number, or move from cell to cell with the arrow keys. **Show lines**
-# draws the weights as links between words.
-
-# %% [markdown] slideshow={"slide_type": "-"}
+# The slider sets how *sharp* the match is: the scores are multiplied by that number before they
+# become weights.
+#
 # **Question.** At which sharpness does every word get the same attention? And at which does the
 # winner take more than 99%?
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **Show lines** draws the weights as links between words.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Shows the weights at six degrees of sharpness
@@ -162,9 +212,11 @@ view
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# The view is alive: ask for a vote on the first question, then pull the slider to 0. Go up one step
-# at a time and let the room call 'stop' at 99%. **Show lines** draws the weights as links: for many
-# that is the picture that stays.
+# Five minutes. The view is alive: ask for a vote on the first question, then pull the slider to 0
+# (every weight is 1/7). Go up one step at a time, and let the room call 'stop' at 99%: only 3 does
+# it. **Show lines** draws the weights as links, and for many that is the picture that stays. Say
+# before you go on that we wrote these keys and queries by hand, but that the operation is the one
+# inside the Transformer.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the two answers
@@ -173,32 +225,59 @@ assert torch.allclose(equal, torch.full((2, 7), 1 / 7))
 assert [factor for factor, w in zip(sharpness, frames, strict=True) if w.max() > 0.99] == [3.0]
 print("checked: at sharpness 0 every weight is 1/7, and only at 3 the winner passes 99%")
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # At sharpness 0 every word gets $1/7$. Of the six settings, only sharpness 3 lifts the winner above
 # 99%.
 #
 # We wrote the keys and queries by hand, but the operation is the real one. Scores that become
-# weights are the core of the Transformer, the network behind most large language models. Where do
-# queries and keys come from? What is a good score? Which words must *not* be seen? The chapters
-# answer these questions one by one.
+# weights are the core of the Transformer, the network behind most large language models. The
+# chapters say where queries and keys come from, and what a good score is.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Two intuitions
 #
-# **A party.** Forty people talk at once, and you want to know who will drive you home. You hear
-# everybody, a few people clearly and most of them as a murmur. How well you hear a person depends
-# on how much that person matters *to your question*. When you ask another question, you listen to
-# other people, although the room has not changed.
+# **A party.** Many people talk at once, and you want to know who will drive you home. You hear
+# everybody, but each person only as well as that person matters *to your question*. Ask another
+# question in the same room, and you listen to other people.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the same party for two questions
+said = ["I came by car", "the film is too long", "more cake?", "one seat is free in my car"]
+said += ["I loved the film", "it rains again"]
+asked_for = {
+    "Who drives me home?": [0.34, 0.02, 0.02, 0.58, 0.02, 0.02],
+    "How was the film?": [0.02, 0.46, 0.02, 0.02, 0.46, 0.02],
+}
+figure, axes = plt.subplots(1, 2, figsize=(11, 3.6))
+for ax, (question, heard) in zip(axes, asked_for.items(), strict=True):
+    for row, (sentence, share) in enumerate(zip(said, heard, strict=True)):
+        colour = str(0.55 * (1 - min(1.0, 2 * share)))  # a grey: the more attention, the darker
+        ax.plot([0, 1], [-2.5, -row], color="#08519c", linewidth=14 * share + 0.5)
+        ax.text(1.05, -row, sentence, va="center", fontsize=15, color=colour)
+    ax.plot(0, -2.5, "o", markersize=44, color="#08519c")
+    ax.text(0, -2.5, "you", ha="center", va="center", color="white", fontsize=15)
+    ax.set(xlim=(-0.25, 2.6), ylim=(-5.6, 0.6), title=f"'{question}'")
+    ax.axis("off")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: twice the same party, six people who each say a sentence, with a line from you to each.
+# Where you ask 'Who drives me home?', two lines are thick: to 'I came by car' and to 'one seat is
+# free in my car'. Where you ask 'How was the film?', the thick lines lead to the two people who
+# talk about the film. All other lines are thin, and none is missing.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Ask what in the party is the query and what are the keys. (The query is the question in your
-# head; a key is what makes a voice worth your ear; a value is what that voice says.)
+# Two minutes. Ask what in the party is the query and what are the keys. (The query is the question
+# in your head; a key is what makes a voice worth your ear; a value is what that voice says.) The
+# thickness of the lines is drawn by hand.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# **A generous dictionary.** An ordinary dictionary answers only if your key is in it. A generous
-# dictionary always answers. It looks at every entry, gives each a weight by how similar its key is
-# to yours, and returns the weighted average of the values.
+# ### A generous dictionary
+#
+# An ordinary dictionary answers only if your key is in it. A generous dictionary always answers.
+# It gives each entry a weight by how similar its key is to yours, and returns the weighted average
+# of the values.
 
 # %% slideshow={"slide_type": "-"}
 prices = {20.0: 6.0, 30.0: 9.0, 40.0: 14.0}  # diameter of a pizza in cm -> price
@@ -207,30 +286,71 @@ print("strict dictionary, 30 cm:", prices.get(30.0), "  25 cm:", prices.get(25.0
 # %% [markdown] slideshow={"slide_type": "-"}
 # **Predict.** What does a generous dictionary say for 25 cm? And for 30 cm, still exactly 9?
 
-# %% slideshow={"slide_type": "fragment"}
-sizes, costs = torch.tensor(list(prices.keys())), torch.tensor(list(prices.values()))
-for asked in (30.0, 25.0):
-    scores = -(((asked - sizes) / 4.0) ** 2) / 2  # 0 for the same size, lower for others
-    shares = scores.exp()
-    price = (shares / shares.sum()) @ costs  # the weighted average of the prices
-    print(f"generous dictionary, {asked:.0f} cm: {price:.2f}")
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. Ask for a number for 25 cm: most say 7.5. Then vote on 30 cm: many say 9, because the
+# entry is there.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# For 25 cm the strict dictionary returns `None`. The generous one says 7.51, about half-way between
-# the prices of the two neighbours. For 30 cm it says 9.08 and not 9, because the other two sizes
-# have a small weight as well.
+# ### It asks every entry
+
+# %% slideshow={"slide_type": "-"}
+sizes, costs = torch.tensor(list(prices.keys())), torch.tensor(list(prices.values()))
+
+
+def generous(asked):
+    scores = -(((asked - sizes) / 4.0) ** 2) / 2  # 0 for the same size, lower for others
+    shares = scores.exp()
+    return (shares / shares.sum()) @ costs  # the weighted average of the prices
+
+
+print(f"25 cm: {generous(25.0):.2f}   30 cm: {generous(30.0):.2f}")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. These are the lines of the cat again: a score for each entry, shares that sum to one.
+# New is the last step, the weighted average. The 4.0 says how far a size may differ and still count
+# (chapter 2).
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Keys, query, values
 #
 # The diameters are the keys, the diameter that you ask for is the query, and the prices are the
-# **values**. The query is compared with the keys, and the answer is made of the values. (The number
-# 4.0 says how far a size may differ and still count. Chapter 2 studies it.)
+# **values**. The query is compared with the keys, and the answer is made of the values.
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the three entries and the two answers
+figure, ax = plt.subplots(figsize=(9, 3.6))
+ax.plot(sizes, costs, "o", markersize=11, color="#08519c", label="entries")
+for asked in (25.0, 30.0):
+    answer = generous(asked)
+    label = "answers" if asked == 25.0 else None
+    ax.plot(asked, answer, "D", markersize=11, mfc="none", mec="#d55e00", mew=2.5, label=label)
+    ax.text(asked + 0.6, answer - 1.1, f"{answer:.2f}", color="#a63c00")
+ax.set(xlim=(18, 42), ylim=(4, 16), xlabel="diameter in cm (keys, query)", ylabel="price (values)")
+ax.set_xticks([20, 25, 30, 35, 40])
+ax.set_title("An answer is a blend of all prices")
+ax.legend(loc="upper left")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: price against diameter. Three dots are the entries: 6 at 20 cm, 9 at 30 cm, 14 at 40 cm.
+# Two diamonds are the answers: 7.51 at 25 cm, and 9.08 at 30 cm, a little above the dot.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# For 25 cm the generous dictionary says 7.51, about half-way between the prices of the two
+# neighbours. For 30 cm it says 9.08 and not 9, because the other two sizes have a small weight as
+# well. (The number 4.0 says how far a size may differ and still count. Chapter 2 studies it.)
+# The example of the cat had no values: it stopped at the weights.
+#
 # **Try it.** What does the generous dictionary say for 60 cm? Can it ever say more than 14?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Change 25 to 60 in the notebook, live. Many expect more than 20, as a straight line would give. It
-# says 14.00: a blend is never outside what it blends. Chapter 1 makes a theorem of it.
+# Two minutes. What were the values of the cat and the street? (There were none: we stopped at the
+# weights.) Then ask for 60 cm, and run `generous(60.0)` in the notebook that you opened
+# beforehand. Many expect about 24, as a straight line would give. It says 14.00: a blend is never
+# outside what it blends. Chapter 1 shows why.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The way through
@@ -259,38 +379,40 @@ for asked in (30.0, 25.0):
 # [9]: 09_attention_in_all_its_forms.ipynb
 # [10]: 10_attention_at_scale.ipynb
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. Read the middle column only: each question comes up where the chapter before it ends.
+# Say which chapters your course takes.
+
 # %% [markdown] slideshow={"slide_type": "skip"}
 # 'The book' is *Dive into Deep Learning*, free at <https://d2l.ai>. You do not need it for this
-# course. If you read it alongside, you will find the book's names in our code. Where we differ from
-# the book, the text says so and shows why.
+# course. If you read it alongside, you will find its names in our code. Where we differ, the text
+# says so and shows why.
 
-# %% [markdown] slideshow={"slide_type": "slide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ## How these notebooks work
 #
 # - **Run** a cell with <kbd>Shift</kbd> + <kbd>Enter</kbd>. Change a number and run it again.
-#   `make lab` gave you a copy, so nothing can break. *Kernel → Restart* forgets all variables. To
-#   get a chapter back as it was, delete your copy and start `make lab` again.
-# - **Predict** means: stop, and say your answer aloud before you run the next cell. A wrong
+#   `make lab` gave you a copy, so nothing can break. To get a chapter back as it was, delete your
+#   copy and start `make lab` again.
+# - Where it says *Predict*, stop, and say your answer aloud before you run the next cell. A wrong
 #   prediction is worth more than none.
-# - A **folded** cell shows one line and three dots. It only imports, draws or checks, and a click
-#   opens it. You miss nothing if you leave it closed.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# - The **core path** of a chapter takes at most 45 minutes (an hour in chapters 9 and 10). What
-#   comes under *Going further* can be read in any order, or not at all.
+# - A **folded** cell shows one line and three dots. It imports, draws, checks or shows a view, and
+#   a click opens it. You miss nothing if you leave it closed.
+# - The **core path** takes 45 minutes in most chapters, and never more than an hour. What comes
+#   under *Going further* can be read in any order, or not at all.
 # - Each chapter **builds** its mechanism in plain code, and then shows that the package
 #   `d2l_attention` computes the same. Retype these cells: it is the best way to learn them.
-# - A **view** answers your hand with sliders, heat maps and lines.
-# - **Exercises** come last, the easiest first. Each has a check that tells you what is wrong, up to
-#   three hints, and a solution.
+# - **Exercises** come last, the easiest first. Each has a check that tells you what is wrong, up
+#   to three hints, and a solution.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "slide"}
 # ## A first exercise
 #
 # Look at the heat map of *tired* and *wide* again. What do the seven weights of one row sum to?
 # Write your number in place of `None` and run the cell.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "-"}
 from d2l_attention.exercises import check, hint, progress, solution
 
 answer = None
@@ -301,22 +423,21 @@ check("0.1", answer)
 # `solution("0.1")` shows the way.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# `progress()` lists what you have solved, today and on earlier days, and says where to go on.
+# `progress()` lists what you have solved so far, and says where to go on.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 progress()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Do it live and give a wrong answer first, 7 say, so that the room sees what a check tells. Then
-# call `hint("0.1")` once. Whoever has a laptop open solves it now.
+# Two minutes, in the notebook that you opened beforehand. Give a wrong answer first, 7 say, so that
+# the room sees what a check tells. Then call `hint("0.1")` once. Show a folded cell on the way.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Your machine
 #
-# Everything here runs on an ordinary laptop without a graphics card. Chapters 5 and 8 train their
-# translators in a minute or two, the other chapters run in seconds. This is what was found on your
-# machine:
+# Everything here runs on an ordinary laptop without a graphics card. Chapters 5 and 8 train for a
+# minute or two. This was found on your machine:
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
 # Finds out what this machine has
@@ -336,16 +457,27 @@ print(f"PyTorch {torch.__version__}, device '{try_gpu()}': {names[try_gpu().type
 # - The answer is the weighted average of the values.
 # - Another query gives another answer from the same keys and values.
 
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the heat map once more
+figure, ax = plt.subplots(figsize=(9, 2.6))
+heatmap(ax, both, ["it was too tired", "it was too wide"], words, numbers=True, vmax=1.0)
+ax.set_title("The whole course is about tables like this one")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the heat map from above once more, two queries by seven keys, with one dark cell in each
+# row.*
+
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Symbols and words
 #
-# All chapters use these letters, in formulas, in code and in the comments that give shapes. Come
-# back here when one is unclear.
+# The chapters use these letters, in formulas, in code and in the comments that give shapes. Other
+# letters are explained where they are used. Come back here when one is unclear.
 #
 # | symbol | shape or range | meaning |
 # |---|---|---|
 # | `B` | number | sentences in a batch |
-# | `Q`, `K` | numbers | how many queries, how many keys ($m$ in the formulas of chapters 1, 2) |
+# | `Q`, `K` | numbers | how many queries, how many keys |
 # | `D` | number | width: how many numbers a query, a key or a token has (`num_hiddens`) |
 # | `V` | number | how many numbers a value has |
 # | `H` | number | heads; each has width `D / H` |
@@ -353,12 +485,13 @@ print(f"PyTorch {torch.__version__}, device '{try_gpu()}': {names[try_gpu().type
 # | $d$ | number | in formulas: the size of the query that meets the key (with heads `D / H`) |
 # | $q$, $k_j$, $v_j$ | vectors | a query; key and value of pair $j$ |
 # | $\mathbf{Q}$, $\mathbf{K}$, $\mathbf{V}$ | matrices | all queries, keys, values as rows |
-# | $a_{ij}$ | any number | score of query $i$ and key $j$ |
-# | $\alpha_{ij}$ | 0 to 1 | attention weight: the softmax of the scores over the keys $j$ |
+# | $a_j$, $a_{ij}$ | any number | score of key $j$, for one query or for query $i$ |
+# | $\alpha_j$, $\alpha_{ij}$ | 0 to 1 | attention weight: the softmax of the scores over the keys |
 # | $W_q, W_k, W_v, W_o$ | matrices | parameters ('weights' are always attention weights) |
 # | $i$, $j$ | counted from 0 in code | index of a query, index of a key |
+# | $h$ | 1 to $H$ | chapters 6 and 7: index of a head |
 # | position | 0, 1, 2, ... | where a token is in its sequence, counted from 0 |
-# | $h_t$, $s_t$ | vectors | chapter 5: state of the encoder at $t$; of the decoder after step $t$ |
+# | $h_t$, $s_{t'}$ | vectors | chapter 5: states of encoder and decoder, at times $t$ and $t'$ |
 # | `valid_lens` | (B,) or (B, Q) | how many keys from the left may be seen |
 # | `mask` | bool, (*, Q, K) | True = may attend |
 #
@@ -375,8 +508,8 @@ print(f"PyTorch {torch.__version__}, device '{try_gpu()}': {names[try_gpu().type
 # ## Sources
 #
 # - Zhang, Lipton, Li and Smola, *Dive into Deep Learning*, version 1.0.3, chapter 11.
-# - The pair *tired* / *wide* follows the example made popular by Jakob Uszkoreit (2017),
-#   *Transformer: A Novel Neural Network Architecture for Language Understanding*, Google
-#   Research blog. Such pairs go back to Winograd (1972), *Understanding Natural Language*.
+# - The pair *tired* / *wide* follows an example (with an animal for the cat) in Jakob Uszkoreit
+#   (2017), *Transformer: A Novel Neural Network Architecture for Language Understanding*, Google
+#   Research blog.
 # - The party is Cherry's (1953) 'cocktail party' of hearing research: *Some Experiments on the
 #   Recognition of Speech, with One and with Two Ears*, JASA 25(5).
