@@ -2,22 +2,24 @@
 # # 10 · Attention at scale
 #
 # **You will**
-# - compute a softmax from pieces, by hand, and with it attention without its matrix;
-# - place attention on the roofline of your own machine, and see what reading and writing cost;
-# - share one layer between two real processes in three ways, get the same numbers as from one, and
-#   work out when the network is the limit.
+# - compute a softmax in one pass, and build attention that never holds its matrix of weights;
+# - read from a roofline whether arithmetic or memory is the limit, for a prompt and for an answer;
+# - count what a key-value cache takes, and how many readers fit on one GPU;
+# - share one layer between two real processes in three ways, and get the numbers of one process.
 #
-# Core path: 75 minutes. Exercises: 72.
+# Core path: 60 minutes. Going further: 10. Exercises: 72.
 #
-# Builds on chapters 6, 8 and 9. The book is *Dive into Deep Learning* (D2L): its attention chapter,
-# 11, ends before this; its chapter 13 has data parallel training and the ring. The operation is
-# that of section 11.3.
+# Builds on chapters 6, 8 and 9. *Dive into Deep Learning* (D2L) has the operation in section 11.3
+# and data parallel training in sections 13.5 and 13.7.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The core fills two lectures of 45 minutes, or one of 75. Stop the first after the cache; *Past one
+# machine* begins the second. The slides of *Going further* come after the summary.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
 import math
-import multiprocessing
-import os
 import re
 import time
 from functools import partial
@@ -27,27 +29,24 @@ import matplotlib.pyplot as plt
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from matplotlib.patches import FancyBboxPatch, Polygon, Rectangle
 
 from d2l_attention import (
     MultiHeadAttention,
     PositionWiseFFN,
     TransformerEncoderBlock,
     causal_mask,
-    check_shape,
     dot_product_attention,
     show_source,
 )
-from d2l_attention.scale.cache_size import PUBLISHED, cache_bytes
+from d2l_attention.scale.cache_size import PUBLISHED
 from d2l_attention.scale.online_softmax import (
     merge_partial,
     online_softmax,
     partial_attention,
-    row_of_tiles,
-    running_sums,
     tiled_attention,
 )
 from d2l_attention.scale.parallel import (
-    Check,
     LayerShape,
     all_reduce,
     bytes_per_layer,
@@ -60,53 +59,76 @@ from d2l_attention.scale.parallel import (
     split_heads_over,
     squared_error,
 )
-from d2l_attention.scale.roofline import attention_work, fastest, measure_roofline
+from d2l_attention.scale.parallel.context import Ring
+from d2l_attention.scale.roofline import Roofline, attention_work
 from d2l_attention.views.plots import set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
 set_style()
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ## What you need
+#
+# - **Scores and weights** (chapter 3). With scores $a_j$ and values $v_j$ a query gets
+#   $\sum_j \alpha_j v_j$, where the weights $\alpha$ are the softmax of the scores. Scores of
+#   $\ln 1$ and $\ln 3$ and values 8 and 4 give $\frac14 \cdot 8 + \frac34 \cdot 4 = 5$.
+# - **Pairs.** In self-attention $n$ tokens ask $n$ tokens. Ten tokens make 100 scores.
+# - **Heads** (chapter 6). A layer of width $D$ has $H$ heads of size $d = D / H$. The heads work
+#   side by side, and $W_o$ mixes their answers.
+# - **Cache** (chapters 8 and 9). A model that writes keeps the keys and values of all tokens so
+#   far. Llama 2 7B keeps half a MiB for each token. Llama 3.1 8B shares keys and values among
+#   groups of four heads, so it keeps a quarter of that.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute. Let the room compute the 5. MiB is $2^{20}$ bytes, MB is $10^6$.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A novel at once
 #
 # You paste a whole novel into a chat and ask who the murderer is. A novel is about 100,000 tokens.
-# In each head of each layer every token asks every token. Chapter 9 counted 40 GB of weights for
-# *one* head.
+# In every head, every token has a weight of 4 bytes for every token.
 #
-# **Predict.** Llama 3.1 8B has 32 heads in each of 32 layers. How much would all of them take?
+# **Predict.** Llama 3.1 8B has 32 layers with 32 heads each. How much memory do the weights of one
+# head take, and how much those of all heads together?
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Computes the bytes of all weights for a novel
+# %% slideshow={"slide_type": "fragment"}
 tokens = 100_000
-one_head = tokens**2 * 4
-print(f"one head: {tokens:,}² weights of 4 bytes, {one_head / 1e9:.0f} GB")
-print(f"32 · 32 heads: {32 * 32 * one_head / 1e12:.0f} TB")
-assert one_head == 40e9 and round(32 * 32 * one_head / 1e12) == 41
+one_head = tokens**2 * 4  # bytes
+layer = 32 * one_head
+print(f"head {one_head / 1e9:.0f} GB, layer {layer / 1e12:.1f} TB, all {32 * layer / 1e12:.0f} TB")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Training keeps all of them, and no machine holds that. One layer at a time is 1.3 TB, and one head
-# is more than most laptops hold. Yet this model reads 128,000 tokens (Llama Team, 2024). It
-# computes the softmax that you computed in chapter 3, and leaves nothing out. How?
+# Training would need all of them at once. Reading the novel needs one layer at a time, and that is
+# still more than any GPU holds. Yet this model reads 128,000 tokens (Llama Team, 2024).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Fifteen seconds. Do the product on the board: $10^5 \cdot 10^5 \cdot 4$ for a head, times 1,024.
-# Chapter 9 changed the question and let tokens see less. This chapter leaves the result as it is
-# and changes how it is computed. In the hall the chapter takes about 115 minutes. For two lectures
-# stop after *The cache, for each token* (an hour); *Past one machine* is the second.
+# Two minutes. Do the product on the board: $10^5 \cdot 10^5 \cdot 4$ for a head, times 1,024.
+# Chapter 9 let tokens see less. This chapter leaves the result as it is and changes how it is
+# computed.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# (Training needs all layers because the backward pass uses the weights.) The model leaves nothing
+# out, and it computes the softmax of chapter 3. This code is chapter 3's formula. We call it
+# **plain** attention, because it writes the matrix of all scores down:
+
+
+# %% slideshow={"slide_type": "skip"} tags=["build"]
+def plain_attention(queries, keys, values):  # (*, Q, d), (*, K, d), (*, K, V) -> (*, Q, V)
+    scores = queries @ keys.mT / math.sqrt(queries.shape[-1])  # (*, Q, K): the matrix
+    return scores.softmax(dim=-1) @ values
+
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Measure the memory
 #
-# `run_processes(f, 1)` starts one new Python and calls `f` there: a process remembers the most
-# memory that it ever held, so each measurement takes a fresh one.
+# **Plain** attention writes the matrix of scores down. **Fused** attention is PyTorch's
+# `scaled_dot_product_attention`, which our layers have called since chapter 3. We measure one head
+# with $d = 64$: its queries, keys and values have 64 numbers a token.
 #
-# We measure one head, whose queries, keys and values have $d = 64$ numbers each. **Plain**
-# attention writes scores and weights down. **Fused** is what our layers have called since chapter
-# 3.
-#
-# **Predict.** Twice the tokens: how much more memory for each?
+# **Predict.** With twice as many tokens, how many times the memory does each of them take?
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -121,19 +143,11 @@ def peak_mib():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS counts bytes
 
 
-def costs(kind, steps):
-    """Rows (tokens, MiB above the start, ms of CPU time), one for each (tokens, backward)."""
+def costs(steps):
+    """A row (tokens, MiB above the start, ms of CPU time) for each (attend, tokens, backward)."""
+    torch.set_num_threads(1)
 
-    def attend(*qkv):
-        if kind == "plain":
-            return dot_product_attention(*qkv, need_weights=True)[0]
-        if kind == "tiles":
-            return tiled_attention(*qkv, block_size=256)
-        if kind == "mask":
-            return dot_product_attention(*qkv, mask=causal_mask(qkv[0].shape[-2]))
-        return dot_product_attention(*qkv)
-
-    def milliseconds(n, backward):
+    def milliseconds(attend, n, backward):
         qkv = torch.randn(3, 1, 1, n, 64, requires_grad=backward)
         started = time.process_time()
         output = attend(*qkv)
@@ -141,155 +155,182 @@ def costs(kind, steps):
             output.sum().backward()
         return 1000 * (time.process_time() - started)
 
-    milliseconds(64, backward=True)  # wakes what sleeps
+    milliseconds(steps[0][0], 64, backward=True)  # wakes what sleeps
     start, rows = peak_mib(), []
     # Each takes more memory than the one before, so the peak is always that of the last one.
-    for n, backward in steps:
-        took = min(milliseconds(n, backward) for _ in range(1 if backward else 2))
+    for attend, n, backward in steps:
+        took = min(milliseconds(attend, n, backward) for _ in range(1 if backward else 2))
         rows.append((n, peak_mib() - start, took))
     return rows
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
-# Measures the memory of plain and fused attention at four lengths
-sizes = [1024, 2048, 4096, 8192]
-forward, both_ways = [(n, False) for n in sizes], (sizes[-1], True)
-measured = {
-    kind: run_processes(costs, 1, kind=kind, steps=[*forward, both_ways])[0]
-    for kind in ("plain", "fused")
-}
-both_ways = {kind: rows.pop() for kind, rows in measured.items()}
-print(f"{'tokens':>6}{'plain':>13}{'(n, n) matrices':>18}{'fused':>12}")
-for (n, plain, _), (_, fused, _) in zip(*measured.values(), strict=True):
-    print(f"{n:6,}{plain:9.1f} MiB{plain / (n * n * 4 / 2**20):18.1f}{fused:8.1f} MiB")
+# Measures the memory of plain and fused attention at four lengths, each in a new process
+def all_steps(attend):
+    """Four lengths forward, and the last one forward and backward."""
+    return [*((attend, n, False) for n in sizes), (attend, sizes[-1], True)]
 
-plain, fused = ([mib for _, mib, _ in rows] for rows in measured.values())
+
+def with_mask(queries, keys, values):
+    return dot_product_attention(queries, keys, values, mask=causal_mask(keys.shape[-2]))
+
+
+sizes = [1024, 2048, 4096, 8192]
+measured = {"plain": run_processes(costs, 1, steps=all_steps(plain_attention))[0]}
+# The last one is for a section of 'Going further': it spares the start of one more process.
+steps = [*all_steps(F.scaled_dot_product_attention), (with_mask, 4096, False)]
+*measured["fused"], mask_costs = run_processes(costs, 1, steps=steps)[0]
+print(f"{'tokens':>6}{'plain':>14}{'fused':>14}")
+for (n, plain, _), (_, fused, _) in zip(*(rows[:4] for rows in measured.values()), strict=True):
+    print(f"{n:6,}{plain:10.1f} MiB{fused:10.1f} MiB")
+
+plain, fused = ([mib for _, mib, _ in rows[:4]] for rows in measured.values())
 assert fused[3] / fused[1] < 8 < plain[3] / plain[1]  # four times the tokens
 assert plain[3] > 10 * fused[3]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Plain: about four times, for two to three $(n, n)$ matrices exist at once (middle column). Fused:
-# about twice, give or take a MiB or two. It never has a matrix.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Half a minute. 'Four times' comes at once for plain attention. For the fused one the room says
-# 'four times, but less'. The middle column divides by one $(n, n)$ matrix of floats: scores, what
-# the softmax makes of them, weights. Run it live if there is time: two seconds a process.
+# From 4,096 tokens to 8,192 there are four times as many pairs, and plain attention takes three to
+# four times as much memory. Fused attention takes about twice as much. It never has the matrix,
+# and yet it gives the same answer.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that plain and fused attention give the same output
 torch.manual_seed(0)
 qkv = torch.randn(3, 1, 1, 500, 64)
-by_matrix, weights = dot_product_attention(*qkv, need_weights=True)
-check_shape(weights, (1, 1, 500, 500))
-torch.testing.assert_close(dot_product_attention(*qkv), by_matrix)
-print("checked: the same output with and without a matrix, 500 tokens")
+torch.testing.assert_close(F.scaled_dot_product_attention(*qkv), plain_attention(*qkv))
+print("checked: the same output with and without the matrix, 500 tokens")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. 'Four times' comes at once for plain attention. For the fused one the room says 'four
+# times, but less'. A process remembers the most memory that it ever held, so each measurement runs
+# in a new one. Ask how a softmax can be computed without its row: that is the next section.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## The softmax wants the whole row
+# ## A softmax in one pass
 #
-# $$\alpha_i = \frac{e^{s_i - m}}{\sum_j e^{s_j - m}}, \qquad m = \max_j s_j$$
+# $$\alpha_j = \frac{e^{a_j - m}}{\sum_k e^{a_k - m}}, \qquad m = \max_k a_k$$
 #
-# Both $m$ and the sum need *all* scores of a row. So a row has to be written down, and read three
-# times: for the maximum, for the sum, for the weights.
-#
-# **Predict.** Could you leave $m$ out, since it cancels? Scores 100, 101 and 103.
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Computes the softmax of large scores without and with the maximum
-scores = torch.tensor([100.0, 101.0, 103.0])
-print("e to the scores", scores.exp().tolist())
-print("divided by their sum", (scores.exp() / scores.exp().sum()).tolist())
-print("softmax", [round(x, 3) for x in scores.softmax(dim=0).tolist()])
-assert scores.exp().isinf().all() and scores.softmax(dim=0).isfinite().all()
+# The maximum $m$ and the sum need *all* scores of a row. So a row is written down and read three
+# times: for the maximum, for the sum and for the weights.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# On paper it cancels. In 32 bits $e^{100}$ is infinite, and infinity over infinity is no number.
-#
-# If only we could begin before we know $m$.
+# On paper $m$ cancels. In 32 bits it cannot be left out, because $e^{100}$ is infinite there:
+
+# %% slideshow={"slide_type": "fragment"}
+scores = torch.tensor([100.0, 101.0, 103.0])
+print("without m:", scores.exp() / scores.exp().sum())
+print("softmax:  ", scores.softmax(dim=0))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute. Ask first whether $m$ may be left out, since it cancels. Infinity divided by infinity
+# is not a number. So the question is: can one begin before one knows the maximum?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One score at a time
 #
-# Scores $\ln 1$, $\ln 2$ and $\ln 4$, so that $e^{s}$ is 1, 2 and 4. The weights must come out as
-# $\frac17$, $\frac27$, $\frac47$.
+# Take the scores $\ln 1$, $\ln 2$ and $\ln 4$, so that $e^{a}$ is 1, 2 and 4. The weights must come
+# out as $\frac17$, $\frac27$ and $\frac47$.
 #
-# Read one score after the other. Keep two numbers: the largest so far, $m$, and the sum
-# **relative to it**, $\ell = \sum e^{s_j - m}$.
+# We read one score after the other and keep two numbers: the largest score so far, $m$, and the sum
+# relative to it, $\ell = \sum_j e^{a_j - m}$. After $\ln 1$ we have $m = \ln 1$ and $\ell = 1$.
 #
-# After $\ln 1$: $\;m = \ln 1$, $\ell = 1$. Now comes $\ln 2$, and it is larger.
-#
-# **Predict.** What is the old 1 worth, relative to the new maximum?
+# **Predict.** What are $m$ and $\ell$ after $\ln 2$, and what are they after $\ln 4$?
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Half: $\;e^{\ln 1 - \ln 2} = \frac12$. So $\ell = 1 \cdot \frac12 + 1 = \frac32$, and
-# $m = \ln 2$.
-#
-# **Predict.** Now $\ln 4$. What are $m$ and $\ell$?
+# %% slideshow={"slide_type": "fragment"}
+scores = torch.tensor([1.0, 2.0, 4.0]).log()
+m, total = scores[0], torch.tensor(1.0)
+for score in scores[1:]:
+    larger = torch.maximum(m, score)
+    total = total * (m - larger).exp() + (score - larger).exp()
+    m = larger
+    print(f"m = ln {m.exp():.0f}, ℓ = {total:.2f}")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# $m = \ln 4$. All that was summed halves again: $\ell = \frac32 \cdot \frac12 + 1 = \frac74$.
-# Check: $(1 + 2 + 4) / 4 = \frac74$.
+# %% [markdown] slideshow={"slide_type": "skip"}
+# When $\ln 2$ comes, the old 1 is worth only $e^{\ln 1 - \ln 2} = \frac12$ relative to the new
+# maximum. So $\ell = 1 \cdot \frac12 + 1 = \frac32$. With $\ln 4$ the old sum is halved again:
+# $\ell = \frac32 \cdot \frac12 + 1 = \frac74$. And indeed $(1 + 2 + 4) / 4 = \frac74$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# On the board, one column for $m$, one for $\ell$. Half a minute for each question. The mistake to
-# wait for: somebody halves the new 1, too. Ask what $e^{s - m}$ is for the maximum itself: always
-# 1. The third key has weight $1 / \ell = \frac47$.
+# Three minutes, on the board, one column for $m$ and one for $\ell$. The mistake to wait for is
+# that somebody halves the new 1 as well. Ask what $e^{a - m}$ is for the maximum itself: always 1.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Why may one factor mend a whole sum? Because every term was measured from the same $m$:
+# ### Why may one factor mend a whole sum?
 #
-# $$\sum_j e^{s_j - m'} = \sum_j e^{s_j - m} \, e^{m - m'} = \ell \cdot e^{m - m'}$$
+# Every term of the sum was measured from the same maximum $m$. So the same factor moves all of them
+# to the new maximum $m'$:
 #
-# That is all. A new score $s$ makes
+# $$\sum_j e^{a_j - m'} = \sum_j e^{a_j - m} \, e^{m - m'} = \ell \cdot e^{m - m'}$$
 #
-# $$m' = \max(m, s), \qquad \ell' = \ell \cdot e^{m - m'} + e^{s - m'} .$$
+# A new score $a$ therefore makes
 #
-# **Predict.** What happens if $s$ is smaller than $m$?
+# $$m' = \max(m, a), \qquad \ell' = \ell \cdot e^{m - m'} + e^{a - m'} .$$
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The factor is $e^0 = 1$: nothing is rescaled, a little is added. Milakov and Gimelshein (2018)
-# call it the **online** softmax. Instead of one score it may read a block at a time.
+# If the new score is not larger, the factor is $e^0 = 1$, and nothing is rescaled. This is the
+# **online softmax** (Milakov and Gimelshein, 2018, algorithm 3).
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Runs the package's online sums on the three scores, and compares with the board
-scores = torch.tensor([1.0, 2.0, 4.0]).log()
-expected = [(1, 1.0), (2, 1.5), (4, 1.75)]
-steps = zip(running_sums(scores, block_size=1), expected, strict=True)
-for read, ((maximum, total), (by_hand_m, by_hand_l)) in enumerate(steps, 1):
-    print(f"{read} read: m = ln {maximum.exp().item():.0f}, ℓ = {total.item():.2f}")
-    torch.testing.assert_close(maximum, torch.tensor([math.log(by_hand_m)]))
-    torch.testing.assert_close(total, torch.tensor([by_hand_l]))
 
-# %% slideshow={"slide_type": "skip"}
-show_source(running_sums)
+# %% slideshow={"slide_type": "subslide"} tags=["build"]
+def plain_online_softmax(scores):  # (*, K) -> (*, K)
+    maximum = torch.full_like(scores[..., :1], torch.finfo(scores.dtype).min)  # (*, 1)
+    total = torch.zeros_like(maximum)  # (*, 1)
+    for score in scores.split(1, dim=-1):  # (*, 1): one score of each row
+        larger = torch.maximum(maximum, score)
+        total = total * (maximum - larger).exp() + (score - larger).exp()
+        maximum = larger
+    # The largest score counts 1 in the total, so only a row without any visible score has less.
+    return (scores - maximum).exp() / total.clamp(min=1.0)
+
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Equal to the softmax? On many sizes, in blocks that do and do not divide them, with scores of
-# $\pm 10{,}000$ and with hidden keys:
+# The loop reads the scores once, for $m$ and $\ell$, and the last line reads them once more. The
+# maximum begins at the lowest finite number. If it began at $-\infty$, a hidden first score would
+# make $-\infty - (-\infty)$, which is not a number.
+#
+# Below, the page's function, PyTorch's and the package's give the same weights. One score is
+# hidden.
+
+# %% slideshow={"slide_type": "fragment"}
+scores = torch.tensor([[1.0, 2.0, 4.0], [1.0, 0.0, 3.0]]).log()  # ln 0 = -inf: a hidden score
+for found in (plain_online_softmax(scores), scores.softmax(dim=-1), online_softmax(scores, 2)):
+    print([[f"{weight:.3f}" for weight in row] for row in found])
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The package's `online_softmax` reads a block of scores at a time, here of two. It sums half
+# precision in 32 bits, and it refuses rows without any score.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the online softmax against PyTorch's softmax
+# Checks the page's and the package's online softmax against PyTorch's softmax
 torch.manual_seed(0)
 compared = 0
 for n in (1, 2, 7, 64, 101):
-    for block_size in (1, 3, 8, 200):
-        for size in (1, 100, 10_000):
-            scores = size * torch.randn(5, n, dtype=torch.float64)
-            scores[:, 1::3] = -math.inf
-            torch.testing.assert_close(online_softmax(scores, block_size), scores.softmax(dim=-1))
+    for size in (1, 100, 10_000):
+        scores = size * torch.randn(5, n, dtype=torch.float64)
+        scores[:, 1::3] = -math.inf
+        expected = scores.softmax(dim=-1)
+        torch.testing.assert_close(plain_online_softmax(scores), expected)
+        for block_size in (1, 3, 8, 200):
+            torch.testing.assert_close(online_softmax(scores, block_size), expected)
             compared += 1
 print(f"checked: {compared} of {compared} shapes, blocks and sizes of scores equal the softmax")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. Let them find the formula's two terms in the line with `total`. The loop reads the
+# row once, and the last line a second time. The next slide gets rid of that second reading, too.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The output goes along
 #
-# A weight is not final until the last score is read. So the average cannot be formed yet? It can:
-# keep the **undivided** output $o = \sum_j e^{s_j - m} v_j$, and rescale it by the same factor.
+# A weight is final only when the last score has been read. The average of the values need not wait
+# for that. Keep the **undivided** output $o = \sum_j e^{a_j - m} v_j$, and rescale it by the same
+# factor as the sum.
 #
-# Values 7, 14 and 0.
+# The values are 7, 14 and 0:
 #
 # | read | $m$ | factor | $\ell$ | $o$ |
 # |---|---|---|---|---|
@@ -297,297 +338,339 @@ print(f"checked: {compared} of {compared} shapes, blocks and sizes of scores equ
 # | 2 | $\ln 2$ | $\frac12$ | $\frac32$ | $\frac72 + 14 = \frac{35}2$ |
 # | 3 | $\ln 4$ | $\frac12$ | $\frac74$ | ? |
 #
-# **Predict.** The last $o$? And the answer, $o / \ell$?
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Computes the answer in tiles of one key, and at once
-query, values = torch.tensor([[1.0]]), torch.tensor([[7.0], [14.0], [0.0]])
-keys = torch.tensor([[1.0], [2.0], [4.0]]).log()  # query . key = score
-answer = tiled_attention(query, keys, values, block_size=1)
-print(f"o = 35/4 + 0 = 35/4,   o / ℓ = 35/4 : 7/4 = {answer.item():.1f}")
-print(f"at once: (1 · 7 + 2 · 14 + 4 · 0) / 7 = {(7 + 28) / 7:.1f}")
-torch.testing.assert_close(answer, torch.tensor([[5.0]]))
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# A minute in pairs. Some divide after each step, and then have to undo it: let them say why one
-# division at the end is enough. Two numbers and one output a query were kept, $m$, $\ell$ and $o$,
-# and no row.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Read it yourself
-#
-# **Question.** One query reads twelve keys, a block at a time. In which order of the keys does no
-# old number ever shrink? Take `rescale` away: in which orders is the last output wrong?
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Left: the scores, those of the newest block dark, those not read yet hollow; a line at the running
-# maximum. Middle: what each key that was read counts now, $e^{s - m}$. Right: the output
-# $o / \ell$ after each block, and the true one.
+# **Predict.** What is the last $o$, and what is the answer $o / \ell$?
 
 # %% slideshow={"slide_type": "skip"}
-view_scores = torch.tensor([0.5, -0.4, 1.3, 0.1, 2.0, 0.8, -1.0, 2.6, 1.6, 3.1, 0.3, 2.2])
-view_values = torch.tensor([3.0, 9.0, 1.0, 6.0, 8.0, 2.0, 7.0, 4.0, 9.0, 5.0, 1.0, 8.0])
-ORDERS = {
-    "mixed": torch.arange(12),
-    "rising": view_scores.argsort(),
-    "falling": view_scores.argsort(descending=True),
-}
+scores, values = torch.tensor([1.0, 2.0, 4.0]).log(), torch.tensor([7.0, 14.0, 0.0])
+m, total, output = scores[0], torch.tensor(1.0), values[0]
+for score, value in zip(scores[1:], values[1:], strict=True):
+    larger = torch.maximum(m, score)
+    rescale, weight = (m - larger).exp(), (score - larger).exp()
+    total, output, m = total * rescale + weight, output * rescale + weight * value, larger
+print(f"o = {output:.2f} = 35/4, answer {output / total:.1f}")
+print(f"at once: (1 · 7 + 2 · 14 + 4 · 0) / 7 = {(7 + 28) / 7:.1f}")
 
-
-def read_in_blocks(scores, values, block, rescale=True):
-    """After each block: keys read, m, what each key read counts, and the output o / l."""
-    counts, maximum, steps = torch.zeros(0), torch.tensor(-math.inf), []
-    for start in range(0, len(scores), block):
-        new = scores[start : start + block]
-        larger = torch.maximum(maximum, new.max())
-        factor = (maximum - larger).exp() if rescale else 1.0
-        counts, maximum = torch.cat([counts * factor, (new - larger).exp()]), larger
-        output = counts @ values[: len(counts)] / counts.sum()
-        steps.append((len(counts), maximum, counts, output.item()))
-    return steps
-
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Defines how the reading is drawn: scores, what each key counts, and the output
-def show_reading(figure, order="mixed", block=2, keys_read=6, rescale=True):
-    row, share, out = figure.subplots(1, 3, width_ratios=[1, 1, 1])
-    scores, values = view_scores[ORDERS[order]], view_values[ORDERS[order]]
-    steps = read_in_blocks(scores[:keys_read], values, block, rescale)
-    read, maximum, counts, output = steps[-1]
-    newest = steps[-2][0] if len(steps) > 1 else 0
-    orange, places = "#D55E00", range(1, 13)
-    colors = ["tab:blue" if i < newest else "#08306b" for i in range(read)]
-    row.bar(places, scores, color=colors + ["white"] * (12 - read), edgecolor="0.5")
-    row.axhline(maximum, color=orange)
-    row.set(xlabel="key", ylim=(-1.3, 3.6), xticks=[1, 6, 12], title=f"scores, m = {maximum:.1f}")
-    share.bar(places[:read], counts, color=colors)
-    share.set(xlabel="key", xlim=(0.2, 12.8), ylim=(0, 1.1), xticks=[1, 6, 12], yticks=[0, 1])
-    share.set_title(f"counts now, ℓ = {counts.sum():.2f}")
-    truth = (scores.softmax(dim=0) @ values).item()
-    out.axhline(truth, color="0.5", linestyle="--")
-    out.plot([s[0] for s in steps], [s[3] for s in steps], "o-", color=orange)
-    out.set(xlabel="keys read", xlim=(0, 12.8), ylim=(0, 10), xticks=[1, 6, 12])
-    out.set_title(f"output {output:.2f}, true {truth:.2f}")
-
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Shows the view: one query reads twelve keys, block by block
-from d2l_attention.views import explore
-
-explore(
-    show_reading,
-    figsize=(11.5, 4),
-    alt="Twelve scores with the running maximum, what each key counts, and the output so far.",
-    order=list(ORDERS),
-    block=[1, 2, 3, 6],
-    keys_read=(1, 12),
-    rescale=True,
-)
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view of three panels. Left, bars for twelve scores and a line at the
-# largest that was read. Middle, bars for what each key read so far counts. Right, the output after
-# each block as a curve, with a dashed line at the true output.*
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The last $o$ is $\frac{35}2 \cdot \frac12 + 1 \cdot 0 = \frac{35}4$, and the answer is
+# $\frac{35}4 : \frac74 = 5$. For each query we keep $m$, $\ell$ and $o$, and divide once at the
+# end. No row is kept.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Begin with 'rising', block 1, and step: the bars in the middle shrink with each step and their
-# last one is always 1. Then 'falling'. Then untick 'rescale' and let the room say which orders go
-# wrong before you show them.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### When the maximum stays
-#
-# Falling: the first score is the largest, so $m$ never moves, and nothing is lost without
-# rescaling. The same goes for every order with the largest score in its first block. In the other
-# two orders here $m$ moves, and old keys then count too much.
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Computes the last output in three orders, with and without rescaling
-for name, order in ORDERS.items():
-    scores, values = view_scores[order], view_values[order]
-    truth = (scores.softmax(dim=0) @ values).item()
-    ends = [read_in_blocks(scores, values, 1, rescale)[-1][3] for rescale in (True, False)]
-    print(f"{name:8} true {truth:.2f}   rescaled {ends[0]:.2f}   never rescaled {ends[1]:.2f}")
-    assert abs(ends[0] - truth) < 1e-5 and (abs(ends[1] - truth) < 1e-5) == (name == "falling")
+# Three minutes, in pairs. Some divide after each step and then have to undo it: let them say why
+# one division at the end is enough.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Tiles
 #
-# Many queries, many keys: cut both into blocks. A **tile** is a block of queries against a block of
-# keys. One tile of scores exists at a time; each query keeps its $m$, $\ell$ and $o$ from tile to
-# tile.
-#
-# **Predict.** A causal sequence, cut into 8 blocks: of the 64 tiles, how many are never computed?
+# Now take many queries and many keys, and cut both into blocks. A **tile** is a block of queries
+# against a block of keys. Only one tile of scores exists at a time.
 
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Half a minute. $8 \cdot 7 / 2 = 28$. Ask then what the eight tiles on the diagonal need: a mask.
-# All others need none. With more blocks the share never computed goes to one half, which is what
-# causal attention saves.
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws the 64 tiles of a causal sequence in eight blocks
-figure, ax = plt.subplots(figsize=(9, 5.6))
-looks = {
-    "done and forgotten": {"facecolor": "#6baed6"},
-    "in memory now": {"facecolor": "#08306b"},
-    "to come": {"facecolor": "white"},
-    "future: never computed": {"facecolor": "0.93", "hatch": "//"},
-}
-state, counted = "done and forgotten", dict.fromkeys(looks, 0)
-for row in range(8):
-    for column in range(8):
-        if (row, column) == (5, 3):
-            state = "in memory now"
-        name = "future: never computed" if column > row else state
-        counted[name] += 1
-        ax.add_patch(plt.Rectangle((column, row), 0.94, 0.94, edgecolor="0.5", **looks[name]))
-        if column == row:  # half of it is future
-            ax.plot([column, column + 0.94], [row, row + 0.94], color="0.3", linewidth=1)
-        state = "to come" if state == "in memory now" else state
-numbers = [i + 0.47 for i in range(8)]
-ax.set(xlim=(0, 8), ylim=(8, 0), xlabel="block of keys", ylabel="block of queries", aspect="equal")
-ax.set_xticks(numbers, range(1, 9))
-ax.set_yticks(numbers, range(1, 9))
-legend = [plt.Rectangle((0, 0), 1, 1, edgecolor="0.5", label=n, **looks[n]) for n in looks]
-ax.legend(handles=legend, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
-ax.set_title("One tile exists, 28 of 64 never will")
-plt.show()
-assert counted == dict(zip(looks, (18, 1, 17, 28), strict=True))
+# %% slideshow={"slide_type": "skip"} tags=["build"]
+def plain_tiled_attention(queries, keys, values, size):  # (*, Q, d), (*, K, d), (*, K, V)
+    outputs = []
+    for q in queries.split(size, dim=-2):  # (*, s, d): a block of queries
+        maximum = torch.full_like(q[..., :1], torch.finfo(q.dtype).min)  # (*, s, 1)
+        total = torch.zeros_like(maximum)  # (*, s, 1)
+        output = torch.zeros_like(q[..., :1])  # grows to (*, s, V)
+        for k, v in zip(keys.split(size, dim=-2), values.split(size, dim=-2), strict=True):
+            scores = q @ k.mT / math.sqrt(q.shape[-1])  # (*, s, s): the tile
+            larger = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
+            rescale, weights = (maximum - larger).exp(), (scores - larger).exp()
+            output = output * rescale + weights @ v  # (*, s, V), undivided
+            total = total * rescale + weights.sum(dim=-1, keepdim=True)
+            maximum = larger
+        outputs.append(output / total)  # divided once
+    return torch.cat(outputs, dim=-2)  # (*, Q, V)
 
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a grid of eight by eight tiles. The 28 above the diagonal are hatched: future. Those of
-# the first five rows and three of the sixth are light blue: done and forgotten. The next one is
-# dark: it is in memory now. The others are white: to come. A line halves those on the diagonal.*
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A row of tiles
-#
-# As the package runs it: the derivation line by line, with a block for a score.
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The inner lines are the derivation, with a block in place of a score. The undivided output is
+# rescaled in the same way.
 #
 # ```python
 # larger = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
 # rescale, weights = (maximum - larger).exp(), (scores - larger).exp()
-# output = output * rescale + weights @ values[..., tile, :].to(wide)
 # total = total * rescale + weights.sum(dim=-1, keepdim=True)
 # maximum = larger
 # ```
-#
-# (`.to(wide)`: the package sums half precision in 32 bits.)
 
-# %% slideshow={"slide_type": "skip"}
-show_source(row_of_tiles)
+# %% slideshow={"slide_type": "fragment"}
+torch.manual_seed(0)
+queries, keys, values = torch.randn(3, 2, 11, 8)  # three times (heads, n, d)
+expected = plain_attention(queries, keys, values)
+page = plain_tiled_attention(queries, keys, values, size=4)
+package = tiled_attention(queries, keys, values, block_size=4)
+print(f"largest difference in tiles of 4: page {(page - expected).abs().max():.0e},", end=" ")
+print(f"package {(package - expected).abs().max():.0e}")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Equal to the fused kernel, and in the gradients, too? In tiles of 5, 64 and 200, causal and not:
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The package's `tiled_attention` does the same and four things more. With `is_causal=True` it skips
+# tiles of the future. It sums half precision in 32 bits. It refuses shapes that do not fit. And in
+# training it computes a row of tiles again instead of keeping it.
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Checks tiles against the fused kernel, outputs and gradients
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks both against the fused kernel, outputs and gradients
 torch.manual_seed(0)
 compared = 0
 for is_causal in (False, True):
-    for block_size in (5, 64, 200):
+    for size in (5, 64, 200):
         qkv = torch.randn(3, 2, 3, 101, 8, dtype=torch.float64).unbind()
+        ways = [
+            partial(dot_product_attention, is_causal=is_causal),
+            partial(tiled_attention, block_size=size, is_causal=is_causal),
+        ] + [partial(plain_tiled_attention, size=size)] * (not is_causal)
         results = []
-        for attend in (dot_product_attention, tiled_attention):
+        for attend in ways:
             inputs = [X.clone().requires_grad_() for X in qkv]
-            options = {"block_size": block_size} if attend is tiled_attention else {}
-            output = attend(*inputs, is_causal=is_causal, **options)
-            check_shape(output, (2, 3, 101, 8))
+            output = attend(*inputs)
             output.square().sum().backward()
             results.append([output, *(X.grad for X in inputs)])
-        for fused, tiled in zip(*results, strict=True):
-            torch.testing.assert_close(tiled, fused, atol=1e-10, rtol=1e-10)
-            compared += 1
-print(f"checked: {compared} of {compared} equal, outputs and gradients of queries, keys and values")
+        for tiled in results[1:]:
+            for expected_one, one in zip(results[0], tiled, strict=True):
+                torch.testing.assert_close(one, expected_one, atol=1e-10, rtol=1e-10)
+                compared += 1
+print(f"checked: {compared} of {compared} equal, outputs and gradients, tiles of 5, 64 and 200")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Three minutes. The whole function is in the notebook, seventeen lines; show it there. Ask which
+# line would be missing if one forgot to rescale the output, and which tests would still pass: those
+# in which the first block has the largest score (exercise 10.4).
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Two orders of the loops
+#
+# Our code has the **queries outside**: it finishes one block of queries before it begins the next.
+# One can also put the **keys outside**. Both orders give the same sums. They differ in what has to
+# be kept on the way.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws which tiles are done and which sums are unfinished in both orders of the loops
+LOOKS = {
+    "done": {"facecolor": "#9ecae1"},
+    "the tile in memory now": {"facecolor": "#08306b"},
+    "to come": {"facecolor": "white"},
+    "future: never computed": {"facecolor": "0.93", "hatch": "//"},
+    "sums begun, not finished": {"facecolor": "#fdae6b"},
+}
+figure, axes = plt.subplots(1, 2, figsize=(11, 5.6))
+now = (5, 3)  # block of queries, block of keys
+orders = {"Keys outside: FlashAttention": True, "Queries outside: FlashAttention-2": False}
+counted = dict.fromkeys(LOOKS, 0)
+for ax, (title, keys_outside) in zip(axes, orders.items(), strict=True):
+    turn = (lambda tile: tile[::-1]) if keys_outside else (lambda tile: tile)
+    for row in range(8):
+        for column in range(8):
+            when = (turn((row, column)) > turn(now)) - (turn((row, column)) < turn(now))
+            name = list(LOOKS)[1 + when] if column <= row else "future: never computed"
+            counted[name] += not keys_outside
+            ax.add_patch(Rectangle((column, row), 0.92, 0.92, edgecolor="0.5", **LOOKS[name]))
+        first, last = turn((row, 0)) <= turn(now), turn((row, row)) < turn(now)
+        name = "done" if last else "sums begun, not finished" if first else "to come"
+        ax.add_patch(Rectangle((8.4, row), 0.92, 0.92, edgecolor="0.5", **LOOKS[name]))
+    ax.text(8.86, -0.2, "m, ℓ, o", ha="center", fontsize=12)
+    ax.set(xlim=(0, 9.5), ylim=(8, -0.8), xlabel="block of keys", aspect="equal")
+    ax.set_title(title, fontsize=14)
+    ticks = [i + 0.46 for i in range(8)]
+    ax.set_xticks(ticks, range(1, 9))
+    ax.set_yticks(ticks, range(1, 9))
+axes[0].set_ylabel("block of queries")
+patches = [Rectangle((0, 0), 1, 1, edgecolor="0.5", label=n, **LOOKS[n]) for n in LOOKS]
+figure.legend(handles=patches, loc="outside lower center", ncols=3, frameon=False, fontsize=12)
+figure.suptitle("With the queries outside, one block of sums is unfinished at a time", fontsize=16)
+plt.show()
+assert list(counted.values())[:4] == [18, 1, 17, 28]
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two grids of eight by eight tiles of a causal sequence. The 28 tiles above the diagonal
+# are hatched, the future. Left, keys outside: the first three columns are done, and the fourth down
+# to row 5. Beside the grid, the sums of blocks 5 to 8 are begun and not finished. Right, queries
+# outside: the first five rows are done, and three tiles of the sixth. Only the sums of block 6 are
+# unfinished.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# FlashAttention (Dao et al., 2022, figure 1) has the keys outside, so unfinished sums and outputs
+# go to memory and come back for each block of keys. FlashAttention-2 (Dao, 2023) puts the queries
+# outside and divides once, as our tiles do. A causal kernel skips the 28 tiles of the future.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Attention in pieces is older than both. Rabe and Staats (2021) published it with the same running
+# sums, to save memory rather than time. Dao (2023, section 3.2) credits the swapped loops to Phil
+# Tillet.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Three minutes. Ask what the orange boxes cost on the left: a trip to memory and back for each. Ask
+# then what the eight tiles on the diagonal need: a mask. All others need none. With more blocks the
+# share that is never computed goes to one half.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## One kernel does it all
 #
-# Our tiles are Python: each line is a call, and each result goes to memory and comes back.
-# **FlashAttention** (Dao et al., 2022) runs the whole loop in *one* kernel, a program that the
-# processor runs without returning to Python. A tile is made, used and forgotten in the small fast
-# memory beside the arithmetic. (Rabe and Staats, 2021, had attention in pieces before. The loop of
-# 2022 has the keys outside. Ours has the queries outside and divides once, as FlashAttention-2
-# does: Dao, 2023.)
-#
-# PyTorch's `F.scaled_dot_product_attention` chooses among kernels, and has such a one for this CPU,
-# too. It is what our layers call. (With dropout it builds the weights; our layers then take a few
-# queries at a time, chapter 3.)
-#
-# **Predict.** Memory grows like $n$. Does the time, too?
+# A machine has little fast memory beside its arithmetic, and much slow memory further away. These
+# are the memories of an A100 GPU (Dao et al., 2022, figure 1):
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the pyramid of memories and the route of a tile
+def arrow(ax, start, end, text="", color="0.15", at=(0, 0), **style):
+    """An arrow from start to end, and a text at its middle."""
+    ax.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "lw": 2, "color": color} | style)
+    if text:
+        x, y = (start[0] + end[0]) / 2 + at[0], (start[1] + end[1]) / 2 + at[1]
+        ax.text(x, y, text, ha="center", va="center", fontsize=12, color=color)
+
+
+figure, ax = plt.subplots(figsize=(11, 4.6))
+levels = [
+    ("beside the arithmetic (SRAM)", "20 MB, 19 TB/s", "#fdae6b"),
+    ("the GPU's memory (HBM)", "40 GB, 1.5 TB/s", "#9ecae1"),
+    ("the computer's memory (DRAM)", "over 1 TB, 0.013 TB/s", "0.9"),
+]
+for i, (name, numbers, color) in enumerate(levels):
+    top, bottom = 2.7 - i, 1.8 - i
+    widths = [1.35 + 1.15 * i, 2.3 + 1.15 * i]
+    corners = [(-widths[0], top), (widths[0], top), (widths[1], bottom), (-widths[1], bottom)]
+    ax.add_patch(Polygon(corners, facecolor=color, edgecolor="0.3"))
+    ax.text(0, (top + bottom) / 2, f"{name}\n{numbers}", ha="center", va="center", fontsize=12)
+arrow(ax, (-3.45, 1.3), (-2.1, 2.3), "1. blocks of q, k, v", at=(-1.35, 0.25))
+arrow(ax, (2.1, 2.3), (3.45, 1.3), "3. the output, once", at=(1.4, 0.25))
+ax.text(0, 2.95, "2. the tile is made, used and forgotten here", ha="center", fontsize=13)
+ax.set(xlim=(-6, 6), ylim=(-0.4, 3.2))
+ax.axis("off")
+ax.set_title("The tile never leaves the small fast memory", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a pyramid of three memories of an A100 GPU. Top, beside the arithmetic: 20 MB, 19 TB/s.
+# Middle, the GPU's memory: 40 GB, 1.5 TB/s. Bottom, the computer's memory: over 1 TB, 0.013 TB/s.
+# Arrows: blocks of queries, keys and values go up from the middle to the top. There the tile is
+# made, used and forgotten. The output goes down once.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# The sentence 'FlashAttention makes attention linear' is in many heads. Let them vote on the time
-# before the picture: linear or quadratic? Whoever says linear shall say which multiplication was
-# left out. Then: why is it faster than plain attention at all, with the same multiplications? That
-# is the section after next. The small memory: 192 KB for each of the 108 multiprocessors of an
-# A100, some ten times as fast as the large one (Dao et al., 2022, section 2.1).
+# Two minutes. The 20 MB are 192 KB for each of the 108 multiprocessors (section 2.1 of the paper).
+# Follow a tile with a finger: up, used, forgotten, and only the output comes down.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Four trips, or none
+#
+# Our tiles are Python: each line is a call of its own, and its result may go to memory and back.
+# **FlashAttention** runs the whole loop in one **kernel**, a program that the processor runs
+# without returning to Python. PyTorch has such kernels for GPUs and for this CPU. Our layers call
+# them.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the trips to memory of plain and of fused attention
+figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), width_ratios=[1.6, 1])
+trips = {
+    "plain: four trips, 1,024 MiB": [
+        ("q · k", "v", "scores, n²"),
+        ("softmax", "^", "scores, n²"),
+        ("", "v", "weights, n²"),
+        ("average", "^", "weights, n²"),
+    ],
+    "fused: 8 MiB at least": [("all of it", "^", "q, k, v"), ("", "v", "output")],
+}
+for ax, (title, steps) in zip(axes, trips.items(), strict=True):
+    width = len(steps)
+    for y, name, color in ((2.2, "arithmetic", "#fdae6b"), (0, "memory", "#9ecae1")):
+        box = FancyBboxPatch((-0.45, y), width + 0.3, 0.6, boxstyle="round,pad=0.05", fc=color)
+        ax.add_patch(box)
+        if name == "memory":
+            ax.text(width / 2 - 0.3, 0.3, name, ha="center", va="center", fontsize=13)
+    for x, (name, way, what) in enumerate(steps):
+        ends = ((x, 0.65), (x, 2.15)) if way == "^" else ((x, 2.15), (x, 0.65))
+        matrix = "n²" in what
+        arrow(ax, *ends, color="#b03a00" if matrix else "0.3", lw=6 if matrix else 2)
+        ax.text(x + 0.09, 1.4, what, va="center", fontsize=12)
+        shift = {"softmax": 0.5, "all of it": 0.7}.get(name, 0)
+        ax.text(x + shift, 2.5, name, ha="center", va="center", fontsize=13)
+    ax.set(xlim=(-0.6, width + 0.05), ylim=(-0.2, 3.0))
+    ax.axis("off")
+    ax.set_title(title, fontsize=14)
+figure.suptitle("Plain attention carries the matrix four times, fused never", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two pictures of arithmetic above and memory below. Left, plain: the scores go down to
+# memory and come up for the softmax, the weights go down and come up for the average, four thick
+# arrows that carry 1,024 MiB. Right, fused: queries, keys and values go up and the output comes
+# down, two thin arrows that carry 8 MiB at least.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# With $n = 8192$ tokens the matrix has $n^2 \cdot 4$ bytes, that is 256 MiB, and plain attention
+# carries it four times. Queries, keys, values and output of a head with $d = 64$ have 2 MiB each.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### No matrix, but all pairs
+#
+# **Predict.** The memory of fused attention grows like $n$. Does its time grow like $n$, too?
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 # Draws the memory and the time of plain, tiled and fused attention
-measured["tiles"] = run_processes(costs, 1, kind="tiles", steps=forward)[0]
+in_tiles = partial(plain_tiled_attention, size=256)
+measured["tiles"] = run_processes(costs, 1, steps=all_steps(in_tiles))[0]
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2))
 styles = {"plain": ("s--", "#D55E00"), "tiles": ("^-.", "0.4"), "fused": ("o-", "tab:blue")}
 for kind, (style, color) in styles.items():
-    n, mib, ms = zip(*measured[kind], strict=True)
+    n, mib, ms = zip(*measured[kind][:4], strict=True)
     left.loglog(n, mib, style, color=color, label=kind)
     right.loglog(n, ms, style, color=color, label=kind)
-left.set(ylabel="MiB above the start", title="Memory: from n² to n")
-right.set(ylabel="ms of CPU time", title="Time: still n², but less of it")
-left.set_yticks([1, 10, 100, 1000], [1, 10, 100, 1000])
-right.set_yticks([1, 10, 100, 1000], [1, 10, 100, 1000])
+left.set(ylabel="MiB above the start", title="Memory grows like n")
+right.set(ylabel="ms of CPU time", title="Time still grows like n²")
 for ax in (left, right):
     ax.set(xlabel="tokens")
+    ax.set_yticks([1, 10, 100, 1000], [1, 10, 100, 1000])
     ax.set_xticks(sizes, [f"{n:,}" for n in sizes])
     ax.minorticks_off()
     ax.legend()
 plt.show()
 
-mib = {kind: [row[1] for row in rows] for kind, rows in measured.items()}
-ms = {kind: [row[2] for row in rows] for kind, rows in measured.items()}
-print(f"8,192 tokens against 2,048: memory {mib['fused'][3] / mib['fused'][1]:.1f} times,", end=" ")
-print(f"time {ms['fused'][3] / ms['fused'][1]:.1f} times (fused)")
-assert mib["fused"][3] < mib["plain"][3] / 10 and mib["tiles"][3] < mib["plain"][3] / 10
-assert mib["fused"][3] / mib["fused"][1] < 8 and ms["fused"][3] / ms["fused"][1] > 8
-assert ms["fused"][3] < ms["plain"][3]
+fused = measured["fused"]
+print("fused, 8,192 tokens against 2,048:", end=" ")
+print(f"memory {fused[3][1] / fused[1][1]:.1f} times, time {fused[3][2] / fused[1][2]:.1f} times")
+assert all(measured[kind][3][1] < measured["plain"][3][1] / 10 for kind in ("fused", "tiles"))
+assert fused[3][1] / fused[1][1] < 8 < fused[3][2] / fused[1][2]
+assert fused[3][2] < measured["plain"][3][2]
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two panels with logarithmic axes, 1,024 to 8,192 tokens. In the run shown: the memory of
-# plain attention rises steeply to more than 500 MiB, tiles and fused stay together and end near 12
-# MiB. Time: three nearly parallel lines, all steep; the fused kernel is the lowest, then the tiles
-# in Python, then plain attention.*
+# *Figure: two panels with logarithmic axes, 1,024 to 8,192 tokens, in the run shown. Memory: plain
+# attention rises steeply to more than 500 MiB; tiles and fused stay far below it. Time: three steep
+# lines, nearly parallel, the fused kernel lowest.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# No. Every pair still takes its multiplications: four times the tokens, about sixteen times the
-# time. A fused kernel makes the novel *possible*. It does not make it cheap. (Chapter 9's windows
-# do.)
+# It does not. Every pair still takes its multiplications, so four times the tokens take about
+# sixteen times as long. A fused kernel makes the novel *possible*. It does not make it cheap.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. The sentence 'FlashAttention makes attention linear' is in many heads. Ask those who
+# say it which multiplication was left out. Chapter 9's windows do leave some out.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The way back
+# ### The backward pass
 #
-# **Predict.** The gradient needs the weights again. Where does a kernel that never kept them get
-# them from?
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# It computes them again, tile by tile. For that it keeps one number for each query (Dao, 2023; the
-# first version kept both $m$ and $\ell$): $\ln \sum_j e^{s_j} = m + \ln \ell$. Then
-# $e^{s - (m + \ln \ell)}$ *is* the weight, and no maximum has to be found. That is more arithmetic
-# and less memory than in plain attention, and it takes less time, too:
+# The gradient needs the weights again, and a kernel that never kept them computes them again, tile
+# by tile. For that it keeps one number for each query, $L = m + \ln \ell$. Since
+# $e^L = \sum_j e^{a_j}$, each weight is $e^{a - L}$, and no maximum has to be found.
+#
+# (FlashAttention kept $m$ and $\ell$. FlashAttention-2 keeps $L$: Dao, 2023, section 3.1.)
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
-# Prints memory and time of both ways
-print("8,192 tokens, forward and backward")
-for kind, (_, peak, took) in both_ways.items():
+# Prints memory and time of the forward and the backward pass together
+print("forward and backward, 8,192 tokens:")
+for kind in ("plain", "tiles", "fused"):
+    _, peak, took = measured[kind][4]
     print(f"{kind}: {peak:4.0f} MiB, {took:5.0f} ms")
-assert both_ways["plain"][1] > 5 * both_ways["fused"][1]
-assert both_ways["plain"][2] > both_ways["fused"][2]
+assert min(measured[kind][4][1] for kind in ("plain", "tiles")) > 3 * measured["fused"][4][1]
+assert measured["plain"][4][2] > measured["fused"][4][2]
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The kernel does more arithmetic than plain attention, and here it still took less time. Our tiles
+# on the page save memory only in the forward pass: for the backward pass autograd keeps every tile.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that one number for each query gives all weights again
@@ -598,258 +681,286 @@ _, log_sum = partial_attention(queries, keys, values)
 torch.testing.assert_close((queries @ keys.T / 2 - log_sum[:, None]).exp(), weights)
 print("checked: scores and one number for each query give all weights again, 7 queries by 7 keys")
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### How to lose it again
-#
-# **Predict.** The same kernel, causal: once with `is_causal=True`, once with a boolean mask of
-# shape $(n, n)$. What does the mask weigh for the novel? And which is faster?
-
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
-# Measures what a causal mask costs, in memory and in time
-mask = causal_mask(2048)
-weight = mask.nbytes / 2048**2 * tokens**2  # a byte a pair
-print(f"the mask of {tokens:,} tokens: {weight / 1e9:.0f} GB")
-qkv = torch.randn(3, 1, 1, 2048, 64)
-took = {
-    name: fastest(partial(dot_product_attention, *qkv, **options), seconds=0.4)
-    for name, options in {"is_causal": {"is_causal": True}, "mask": {"mask": mask}}.items()
-}
-print("2,048 tokens:", *(f"{name} {1000 * seconds:.1f} ms" for name, seconds in took.items()))
-with_mask = run_processes(costs, 1, kind="mask", steps=[(4096, False)])[0][0][1]
-floats = 4096**2 * 4 / 2**20
-print(f"4,096 tokens, memory: mask {with_mask:.0f} MiB (a 4-byte matrix: {floats:.0f} MiB)")
-assert weight == 10e9 and took["mask"] > 1.2 * took["is_causal"]
-assert with_mask > floats and 4 * weight == 40e9
-torch.testing.assert_close(
-    dot_product_attention(*qkv, mask=mask), dot_product_attention(*qkv, is_causal=True)
-)
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# A mask is a matrix, too, and PyTorch makes 4-byte numbers of its booleans first: 40 GB more. For
-# the future the kernel needs none: it knows which tiles those are, and skips them. Asking for
-# `attention_weights` builds a matrix as well: ask on a sentence, not on a novel.
-
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Fifteen seconds for the weight: a byte a pair, so a quarter of one head's 40 GB. For the
-# time expect 'the same, the mask says the same'. The result is the same; but the mask is read for
-# every pair, and no tile is skipped.
+# Two minutes. Ask before the slide where a kernel gets the weights from that it never kept. The
+# numbers are those of the run shown; read them from the slide.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Where the time goes
 #
 # A machine does two things: it calculates, and it carries numbers between memory and arithmetic.
-# Whichever takes longer is the limit.
+# The one that takes longer is the limit.
 #
-# **Intensity** is operations (multiplications and additions) for each byte carried. By hand, with 4
-# bytes a number:
+# **Intensity** is the number of operations (multiplications and additions) for each byte carried.
+# With 4 bytes a number:
 #
 # | | operations | bytes | intensity |
 # |---|---|---|---|
-# | sum of two vectors of size $n$ | $n$ | $12\,n$ | $\frac1{12}$ |
+# | sum of two vectors of $n$ numbers | $n$ | $12\,n$ | $\frac1{12}$ |
 # | product of two $(n, n)$ matrices | $2n^3$ | $12\,n^2$ | $\frac n6$ |
 #
 # The sum uses each number once. The product uses each number $n$ times.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. Two vectors are read and one is written, so three numbers of 4 bytes for one
+# addition.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Reading and writing
+# ### Prefill and decoding
 #
-# A prompt of $n$ tokens is **read** with the fused kernel: each key is used by $n$ queries. Then a
-# word is **written**: one query against $n$ cached keys. (The field says *prefill* and *decoding*.)
+# First the model reads the prompt: $n$ queries meet $n$ keys at once. This is **prefill**. Then it
+# writes its answer word by word: in each step one query meets the $n$ keys in the cache. This is
+# **decoding**.
 #
-# **Predict.** What is the intensity of each? Does it grow with $n$?
+# A pair of query and key takes $4d$ operations: a product and a sum for each of the $d$ numbers of
+# the key, and the same for the value. In one head, with 4 bytes a number:
+#
+# | | operations | bytes | intensity |
+# |---|---|---|---|
+# | prefill, fused | $4\,n^2 d$ | $16\,n d$: queries, keys, values, output | $n / 4$ at most |
+# | prefill, plain | $4\,n^2 d$ | $16\,n^2$: four trips of the matrix | about $d / 4$ |
+# | decoding | $4\,n d$ | $8\,n d$: keys and values | $1 / 2$ |
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Computes the intensity of reading and of writing at three lengths
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The first row says 'at most' because a kernel may carry keys more than once. In decoding each
+# number of the cache is carried in for one multiplication and one addition, whatever $n$ is.
+#
+# Do several sentences at once help? The parameters of the layer are carried once for all $B$
+# sentences, so their intensity is $B / 2$. But each sentence has a cache of its own, so attention
+# stays at $1 / 2$.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the three intensities, and decoding for 32 sentences at once, against the package's count
 for n in (1024, 4096, 16_384):
-    reading = attention_work(n, n, 64).intensity
-    writing = attention_work(1, n, 64).intensity
-    print(f"{n:6,} tokens: reading {reading:5.0f} operations a byte, writing {writing:.1f}")
-    assert reading == n / 4 and abs(writing - 0.5) < 1e-3
-    assert 0.5 < attention_work(n, n, 64, is_causal=True).intensity / reading < 0.501
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Reading: at most $n/4$, reached if each number is carried only once. (Causal: about half of that.)
-# Writing: one half, whatever $n$ is. Each number of the cache is carried in for one multiplication
-# and one addition, and is not needed again until the next word.
+    assert attention_work(n, n, 64).intensity == n / 4
+    assert abs(attention_work(1, n, 64).intensity - 0.5) < 1e-3
+    assert 14 < attention_work(n, n, 64, fused=False).intensity < 16
+one, many = (attention_work(1, 4096, 64, batch_size=size).intensity for size in (1, 32))
+assert one == many
+print("checked: n/4, about d/4 and 1/2, at three lengths; decoding also for 32 sentences at once")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# A minute in pairs for the second question; the first is hard to count in the head, so take
-# 'grows with $n$' as right. $4n^2d$ operations, $4nd$ numbers of 4 bytes. For writing: $4nd$
-# operations, $2nd$ numbers. A question that may come: do several sentences at once help? Not here:
-# each has a cache of its own. They help the weights of the layer, which are shared.
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks that writing for 32 sentences at once has the same intensity
-one, many = (attention_work(1, 4096, 64, batch_size=size).intensity for size in (1, 32))
-assert one == many
-print(f"checked: writing, attention only: {one:.2f} for one sentence, {many:.2f} for 32 at once")
-print("(the weights of the layer, which the 32 share, are not counted)")
+# Four minutes. Let pairs derive the last row: $nd$ numbers in the keys, $nd$ in the values, 4 bytes
+# each. A causal mask halves the operations of the first two rows, and about halves their
+# intensity. 'Do several sentences help?' is the question that always comes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The roofline
 #
-# Two speeds describe a machine: operations a second, $\pi$, and bytes a second, $\beta$. At an
-# intensity $I$ it reaches at most
+# At an intensity of $I$ a machine reaches at most
 #
-# $$\min(\pi,\; \beta \cdot I).$$
+# $$\min(\text{operations a second},\ \; \text{bytes a second} \cdot I).$$
 #
-# Drawn against $I$ that is a roof, with a slope and a flat top: the **roofline** (Williams et al.,
-# 2009). The ridge is at $I = \pi / \beta$. Measure both speeds, here, now, on one core:
+# Drawn against $I$ this is a roof with a slope and a flat top (Williams et al., 2009). The two meet
+# at the **ridge**. Left of it memory is the limit, and right of it arithmetic.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Two machines
+#
+# An H100 is the GPU on which Llama 3 was trained. Its two speeds are published (NVIDIA). Those of
+# one core of this machine are measured here, with a product of matrices and a copy of 64 MiB.
+
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
-# Measures the two speeds of this machine
-roof = measure_roofline(seconds=0.6)
-print(f"{roof.flops_per_second / 1e9:4.0f} billion operations a second (product of matrices)")
-print(f"{roof.bytes_per_second / 1e9:4.0f} billion bytes a second (copy of 64 MiB)")
-print(f"ridge: {roof.ridge:.0f} operations a byte")
-assert roof.ridge > 1
+# Measures the two speeds of this core
+def quickest(function, seconds=0.2):
+    """Seconds of the quickest call, in CPU time: what else runs on the machine does not count."""
+    function()  # wakes what sleeps
+    times, end = [], time.perf_counter() + seconds
+    while len(times) < 3 or time.perf_counter() < end:
+        started = time.thread_time()
+        function()
+        times.append(time.thread_time() - started)
+    return min(times)
+
+
+square, source = torch.ones(1024, 1024), torch.ones(2**24)  # the second has 64 MiB
+target = torch.empty_like(source)
+product = quickest(partial(torch.mm, square, square), seconds=1)
+copy = quickest(partial(target.copy_, source), seconds=1)  # each number is read and written
+core = Roofline(2 * 1024**3 / product, 2 * source.nbytes / copy)
+h100 = Roofline(989e12, 3.35e12)  # published, 16-bit numbers
+for name, machine in (("this core", core), ("H100", h100)):
+    print(f"{name:9}  {machine.flops_per_second / 1e9:9,.0f} billion operations a second,", end=" ")
+    print(f"{machine.bytes_per_second / 1e9:5,.0f} GB a second, ridge {machine.ridge:.0f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# **Predict.** On which side of the ridge is reading? And writing?
+# **Predict.** Arithmetic becomes twice as fast, and memory stays as it is. Which of these can
+# become faster on this core, and which on an H100: fused prefill of 2,048 tokens, plain prefill,
+# decoding?
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
-# Measures reading and writing, and draws them under the roof
+# Measures prefill and decoding on this core, and draws them under its roof and an H100's
 points = {}  # name -> [(intensity, operations a second)]
 with torch.no_grad():
-    for name, fused in (("reading, fused", True), ("reading, plain", False)):
+    for name, is_fused in (("prefill, fused", True), ("prefill, plain", False)):
         for n in (512, 1024, 2048):
             qkv = torch.randn(3, 1, 8, n, 64)
-            work = attention_work(n, n, 64, num_heads=8, fused=fused)
-            options = {} if fused else {"need_weights": True}
-            seconds = fastest(partial(dot_product_attention, *qkv, **options), seconds=0.1)
+            work = attention_work(n, n, 64, num_heads=8, fused=is_fused)
+            attend = F.scaled_dot_product_attention if is_fused else plain_attention
+            seconds = quickest(partial(attend, *qkv))
             points.setdefault(name, []).append((work.intensity, work.flops / seconds))
-    writing = {}
+    decoding = {}
     for groups in (32, 8, 1):
         query, (keys, values) = torch.randn(1, 32, 1, 64), torch.randn(2, 1, groups, 8192, 64)
         work = attention_work(1, 8192, 64, num_heads=32, num_kv_heads=groups)
         decode = partial(F.scaled_dot_product_attention, query, keys, values, enable_gqa=True)
-        writing[groups] = fastest(decode, seconds=0.1)
-        points.setdefault("writing, 32 heads", []).append(
-            (work.intensity, work.flops / writing[groups])
-        )
+        decoding[groups] = quickest(decode)
+        points.setdefault("decoding", []).append((work.intensity, work.flops / decoding[groups]))
 
-figure, ax = plt.subplots(figsize=(9.5, 4.8))
-line = torch.logspace(-1, 3.2, 200)
-ax.loglog(line, [roof.attainable(x) / 1e9 for x in line.tolist()], color="black")
-marks = {"reading, fused": "o", "reading, plain": "s", "writing, 32 heads": "^"}
-for (name, spots), color in zip(points.items(), ("tab:blue", "#D55E00", "0.35"), strict=True):
+again = quickest(partial(torch.mm, square, square), seconds=1)  # a busy machine has better moments
+core = Roofline(max(core.flops_per_second, 2 * 1024**3 / again), core.bytes_per_second)
+figure, ax = plt.subplots(figsize=(10.5, 5.4))
+line = torch.logspace(-1, 3.6, 200).tolist()
+ax.loglog(line, [core.attainable(x) / 1e9 for x in line], color="black")
+ax.loglog(line, [h100.attainable(x) / 1e9 for x in line], color="0.5")
+ax.text(0.11, core.bytes_per_second * 0.17 / 1e9, "this core, measured", rotation=25, fontsize=12)
+ax.text(
+    0.11,
+    h100.bytes_per_second * 0.17 / 1e9,
+    "H100, published",
+    rotation=25,
+    fontsize=12,
+    color="0.35",
+)
+marks = {"prefill, fused": "o", "prefill, plain": "s", "decoding": "^"}
+colors = dict(zip(marks, ("tab:blue", "#D55E00", "0.35"), strict=True))
+for name, spots in points.items():
     intensity, speed = zip(*spots, strict=True)
-    ax.loglog(
-        intensity, [s / 1e9 for s in speed], marks[name], color=color, markersize=10, label=name
-    )
-for groups, (intensity, speed) in zip(writing, points["writing, 32 heads"], strict=True):
+    speed = [s / 1e9 for s in speed]
+    ax.loglog(intensity, speed, marks[name], color=colors[name], markersize=10, label=name)
+for groups, (intensity, speed) in zip(decoding, points["decoding"], strict=True):
     text = f"{groups} group{'s' * (groups > 1)}"
-    ax.annotate(text, (intensity, speed / 1e9), (4, -20), textcoords="offset points")
+    ax.annotate(text, (intensity, speed / 1e9), (4, -18), textcoords="offset points", fontsize=12)
+at_most = {"prefill, fused": 2048 / 2, "prefill, plain": 64 / 2, "decoding": 1}  # 2 bytes a number
+for name, intensity in at_most.items():
+    speed = h100.attainable(intensity) / 1e9
+    style = {"mfc": "white", "mew": 2, "color": colors[name], "markersize": 10}
+    ax.loglog([intensity], [speed], marks[name], **style)
+ax.loglog([], [], "o", mfc="white", color="0.35", mew=2, label="at most, on the H100")
 ax.set(xlabel="intensity: operations a byte", ylabel="billion operations a second")
-ax.set_title("Fused reading is near the flat top, writing far below it")
-ax.legend(loc="lower right")
+ax.set_title("Decoding is far left: it waits for memory on both machines", fontsize=16)
+ax.legend(loc="center right", bbox_to_anchor=(1.0, 0.52), fontsize=12)
 plt.show()
 
-best = max(speed for _, speed in points["reading, fused"])
-slowest = points["writing, 32 heads"][0][1]
-print(f"reading, fused: {best / roof.flops_per_second:.0%} of this core's best,", end=" ")
-print(f"writing: {slowest / roof.flops_per_second:.0%}")
-assert best > 0.3 * roof.flops_per_second and slowest < best / 4
-assert writing[32] > 1.2 * writing[1]
-assert points["writing, 32 heads"][-1][1] < best / 2
-assert all(14 < intensity < 16 for intensity, _ in points["reading, plain"])
+best = max(speed for _, speed in points["prefill, fused"]) / core.flops_per_second
+slowest = points["decoding"][0][1] / core.flops_per_second
+print(f"of what this core reaches in a product of matrices: fused prefill {best:.0%},", end=" ")
+print(f"plain {max(s for _, s in points['prefill, plain']) / core.flops_per_second:.0%},", end=" ")
+print(f"decoding {slowest:.0%}")
+print(f"plain prefill on an H100, at most: {32 / h100.ridge:.0%} of its best")
+assert core.ridge > 0.5 and slowest < best / 2
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a roofline with logarithmic axes: a slope on the left, a flat top on the right. Reading
-# with the fused kernel lies far right, near the top. In the run shown, reading with plain attention
-# lies right of the ridge and well below the roof. Writing lies far left under the slope; with
-# 8 groups and with 1 it moves right and up.*
+# *Figure: two rooflines with logarithmic axes, this core's and far above it an H100's, whose ridge
+# lies further right. Filled marks are measured on this core. Fused prefill lies far right near the
+# flat top. Plain prefill has an intensity near 16 and lies well below the roof. Decoding lies far
+# left on the slope; with 8 groups and with 1 it moves right. Hollow marks are what an H100 reaches
+# at most: fused prefill on the flat top, plain prefill and decoding on the slope.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Ask for each cloud: would a processor with twice the operations a second help? Memory twice as
-# fast? The vote for writing surprises: more arithmetic changes nothing. That is why a chat answers
-# word by word at the pace of its memory. Plain attention lies below the roof, too: the softmax
-# costs time that the formula does not count.
+# Four minutes. Point at each cloud and take the vote: twice the operations, or twice the memory
+# speed? The vote for decoding surprises: a chat answers word by word at the pace of its memory.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What the roof says
+# ### What the roofs say
 #
-# - **Reading, fused**: near the flat top. On this core there is little left to gain but fewer
-#   multiplications.
-# - **Reading, plain**: the matrix passes through memory four times, $16\,n^2$ bytes for $4\,n^2 d$
-#   operations. So the intensity is about $d/4 = 16$, whatever $n$ is. In the run shown that is
-#   right of the ridge. On an H100 the ridge is at $989 / 3.35 \approx 295$, and plain attention
-#   waits for memory.
-# - **Writing**: far left, in the run shown at a few per cent of what the core can do. It waits for
-#   its cache.
-# - **Fewer groups** (chapter 9) carry less for the same work, so they move right, and up while
-#   memory is the limit. In the run shown, 1 group is past the ridge and yet far below the roof:
-#   something that the roof does not count is the limit there.
-#
-# A roof says what is impossible. It does not promise: exponentials, for one, are not counted.
+# - **Fused prefill** is far right under both roofs. Faster arithmetic helps it.
+# - **Plain prefill** waits for memory on an H100, where it is far left of the ridge. On this core
+#   it is right of the ridge and yet below the roof. The roof does not count exponentials, for one.
+# - **Decoding** waits for memory on both. Faster arithmetic does not help it. Fewer groups do:
+#   they carry less for the same work, so they move it to the right.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# (On other machines there is more to gain: of the flat top of an H100 FlashAttention-2 reaches 35%,
-# FlashAttention-3 75%; Shah et al., 2024.)
+# The hollow marks are computed for numbers of 2 bytes, so their intensities are twice those of the
+# table. A roof says what is impossible, and promises nothing. On an H100 FlashAttention-2 reached
+# 35% of the flat top, and FlashAttention-3 up to 75% (Shah et al., 2024). On the next generation of
+# GPUs, Blackwell, the exponentials are the limit of the forward pass (Zadouri et al., 2026). And
+# with 1 group decoding is right of this core's ridge but far below its roof, so that something else
+# is its limit there.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The cache, for each token
 #
-# The matrix is gone. What still grows with the novel is the key-value cache. Chapter 9 counted it
-# for Llama 2 7B: half a MiB a token, so 52 GB for a novel. Groups and a window made it smaller.
+# The matrix is gone. What still grows with the novel is the key-value cache. Llama 2 7B has 7
+# billion parameters and Llama 3.1 8B has 8 billion, of 2 bytes each. A GPU has 80 GB.
 #
-# **Predict.** The model itself is 7 billion numbers of 2 bytes. Which is heavier, the model or the
-# novel? A GPU has 80 GB: for how many readers of novels at once? And with Llama 3.1 8B, 8 billion
-# numbers and a quarter of the groups?
+# **Predict.** Which is heavier in Llama 2 7B, the parameters or the cache of one novel? And how
+# many readers with a novel each fit on one GPU, for both models?
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Computes how many readers of novels fit beside the model
-shapes, readers = {shape.name: shape for shape in PUBLISHED}, []
-for name, billions in (("Llama 2 7B", 7), ("Llama 3.1 8B", 8)):
-    model, novel = 2 * billions, shapes[name].bytes(tokens) / 1e9
-    readers.append(int((80 - model) / novel))
-    print(f"{name:12}  model {model} GB, novel {novel:2.0f} GB:", end=" ")
-    print(f"({80} - {model}) / {novel:.0f}, so {readers[-1]} at once")
-assert readers == [1, 4] and shapes["Llama 2 7B"].bytes(1) == 2**19
+# %% slideshow={"slide_type": "fragment"}
+layers, size, carried = 32, 128, {}  # both models have 32 layers and heads of size 128
+for name, billions, kv_heads in (("Llama 2 7B", 7, 32), ("Llama 3.1 8B", 8, 8)):
+    parameters = 2 * billions  # GB
+    novel = 2 * layers * kv_heads * size * 2 * tokens / 1e9  # keys and values, 2 bytes a number
+    readers = int((80 - parameters) / novel)
+    carried[name] = parameters + novel
+    print(f"{name:12}  parameters {parameters} GB, cache {novel:4.1f} GB, readers {readers}")
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws how the 80 GB are filled
+figure, ax = plt.subplots(figsize=(10.5, 3.2))
+shapes = {shape.name: shape for shape in PUBLISHED}
+rows = [("Llama 3.1 8B", 16), ("Llama 2 7B", 14)]
+for row, (name, parameters) in enumerate(rows):
+    novel = shapes[name].bytes(tokens) / 1e9
+    ax.barh(row, parameters, color="#9ecae1", edgecolor="0.3")
+    ax.text(parameters / 2, row, f"parameters\n{parameters}", ha="center", va="center", fontsize=12)
+    for reader in range(int((80 - parameters) / novel)):
+        left = parameters + reader * novel
+        ax.barh(row, novel, left=left, color="#fdae6b", edgecolor="0.3")
+        text = f"reader {reader + 1}\n{novel:.0f}"
+        ax.text(left + novel / 2, row, text, ha="center", va="center", fontsize=12)
+ax.axvline(80, color="black")
+ax.set(xlim=(0, 84), xlabel="GB of one GPU with 80 GB")
+ax.set_yticks(range(2), [f"{name}\n{shapes[name].num_kv_heads} groups" for name, _ in rows])
+ax.set_title("A quarter of the groups, four times the readers", fontsize=16)
+plt.show()
+assert shapes["Llama 2 7B"].bytes(1) == 2**19
 assert shapes["Llama 2 7B"].num_kv_heads == 4 * shapes["Llama 3.1 8B"].num_kv_heads
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The novel: 52 GB against 14 GB. Each reader brings a cache; the model is there once for all.
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two bars that fill 80 GB. Llama 2 7B: parameters 14, one reader's cache 52, the rest is
+# empty. Llama 3.1 8B: parameters 16, four readers' caches of 13 each, the rest is too small for a
+# fifth.*
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# (Shapes as published; where from stands in `d2l_attention/cache_size.py`. Llama 2 was not made to
-# read 100,000 tokens. The count says what it would take.)
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The cache is heavier: 52 GB against 14. The parameters are there once for all readers, and each
+# reader brings a cache.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# A minute with paper. Two vectors a token, 32 layers, 32 heads of 128, 2 bytes: half a mebibyte for
-# a token that was a few letters. The factor that is forgotten is the first 2: keys and values. Most
-# vote for the model.
+# Four minutes with paper. Two vectors a token, 32 layers, 32 heads of 128, 2 bytes: half a MiB for
+# a token of a few letters. The factor that is forgotten is the first 2, keys and values. Most vote
+# for the parameters.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# (The shapes are as published; `d2l_attention/scale/cache_size.py` says where. Llama 2 was trained
+# on 4,096 tokens, so this is what a novel would take, not what it can read.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The next word
 #
-# **Predict.** Llama 2 7B has read the novel. Its GPU carries 3.35 terabytes a second (NVIDIA, H100
-# data sheet). How long does each further word take *at least*?
+# How long does each further word take at least? The memory of an H100 carries 3.35 TB a second, and
+# decoding has to carry the cache and the parameters once for each word:
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Computes how long the cache takes to be carried, without and with the model
-cache = cache_bytes(num_layers=32, num_kv_heads=32, head_size=128, num_tokens=tokens)
-for carried in (cache, cache + 14e9):
-    print(f"{carried / 1e9:.0f} GB / 3,350 GB a second = {1000 * carried / 3.35e12:.0f} ms a word")
-assert round(1000 * cache / 3.35e12) == 16 and round(1000 * (cache + 14e9) / 3.35e12) == 20
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The first line is the cache alone. The 14 GB of the model have to be carried as well: 66 GB, 20
-# ms.
+# %% slideshow={"slide_type": "fragment"}
+for name, gigabytes in carried.items():
+    print(f"{name:12}  {gigabytes:.0f} GB / 3,350 GB a second = {gigabytes / 3.35:.0f} ms a word")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# They need the roofline: one half operation a byte, so only the bytes count. Whoever forgets the
-# model says 16 ms. Ask what groups would do to the first line: a quarter.
+# One minute. With the cache alone it would be 16 ms. Ask what would make the word come sooner:
+# faster memory, fewer groups, a smaller number format. Here a first lecture ends.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Past one machine
 #
-# Some day it does not fit, or takes too long. Then several machines share.
+# Some day the model does not fit, or training takes too long. Then several machines share.
 #
 # **Question.** You have two machines and one Transformer. What could each of them do?
 
@@ -859,76 +970,72 @@ assert round(1000 * cache / 3.35e12) == 16 and round(1000 * (cache + 14e9) / 3.3
 # | sentences | the batch | **data parallel** | the whole model, some sentences |
 # | parameters | heads, hidden units | **tensor parallel** | a part of each layer, all tokens |
 # | tokens | the sequence | **context parallel** | the whole model, a stretch of each sentence |
-#
-# All three run below, for real: two processes on this machine, which share no memory and talk
-# through `torch.distributed`. The numbers must be those of one process.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Half a minute in pairs, before the table. 'Half of the sentences each' comes first. 'Half of the
-# layers each' comes, too: that is pipeline parallel, which this chapter leaves out; the second
-# machine waits for the first unless several batches are under way.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Everyone leaves with the sum
-#
-# A group of processes counts off: **rank** 0, rank 1. Each runs the *same* program. Now and then
-# all meet in a **collective**. The commonest is the **all-reduce**: everyone brings a tensor, and
-# everyone leaves with the sum.
-#
-# **Predict.** Rank 0 brings 1, rank 1 brings 2. What does each have afterwards?
-
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Runs an all-reduce on two processes
-def bring():
-    number = torch.tensor([dist.get_rank() + 1.0])
-    dist.all_reduce(number)
-    return f"rank {dist.get_rank()} of {dist.get_world_size()} has {number.item():.0f}"
-
-
-answers = run_processes(bring, 2)
-print(*answers, sep="\n")
-assert answers == ["rank 0 of 2 has 3", "rank 1 of 2 has 3"]
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Both have 3. `run_processes` starts the group, calls the function in each process, and returns
-# their results. **Gloo** is the library with which PyTorch carries numbers between CPUs.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## Data parallel: cut the batch
-#
-# Each process has the whole model and half of the sentences. It computes the gradients of its own
-# loss; an all-reduce adds them up and each divides by the number of processes; all take the same
-# step.
+# Two minutes. Half a minute in pairs, before the table. 'Half of the sentences each' comes first.
+# 'Half of the layers each' comes, too: that is pipeline parallel, which this chapter leaves out.
+# There the second machine waits for the first unless several batches are under way.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Defines how the pictures of who holds what are drawn
 COLORS = {"0": "#9ecae1", "1": "#fdae6b", "0 1": "white"}
 
 
-def draw_holdings(title, finding, data, model):
+def draw_holdings(finding, data, model):
     """Who holds what: two grids of cells, each labelled with the ranks that have it."""
-    figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.6), width_ratios=[1.5, 1])
+    figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.4), width_ratios=[1.5, 1])
     labels = [("tokens", "sentences", "the batch"), ("heads, hidden units", "layers", "the model")]
     for ax, owners, (xlabel, ylabel, name) in zip(axes, (data, model), labels, strict=True):
         for row, line in enumerate(owners):
             for column, owner in enumerate(line):
                 style = {"facecolor": COLORS[owner], "edgecolor": "0.4"}
-                ax.add_patch(plt.Rectangle((column, row), 1, 1, **style))
+                ax.add_patch(Rectangle((column, row), 1, 1, **style))
                 ax.text(column + 0.5, row + 0.5, owner, ha="center", va="center", fontsize=13)
         ax.set(xlim=(0, len(owners[0])), ylim=(len(owners), 0), xticks=[], yticks=[])
         ax.set(xlabel=xlabel, ylabel=ylabel, title=name)
         ax.spines[:].set_visible(False)
-    figure.suptitle(f"{title}: {finding}", fontsize=16)
+    figure.suptitle(finding, fontsize=16)
     plt.show()
 
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Everyone leaves with the sum
+#
+# All three run below with two processes on this machine. They share no memory and talk through
+# `torch.distributed`. Each process has a number, its **rank**, and runs the same program. Now and
+# then all meet in an **all-reduce**: everyone brings a tensor, and everyone leaves with the sum.
+
+
+# %% slideshow={"slide_type": "-"}
+def bring():
+    number = torch.tensor([dist.get_rank() + 1.0])
+    dist.all_reduce(number)
+    return f"rank {dist.get_rank()} of {dist.get_world_size()} has {number.item():.0f}"
+
+
+print(*run_processes(bring, 2), sep="\n")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Rank 0 brought 1 and rank 1 brought 2. `run_processes` starts new processes, calls the function in
+# each, and returns their results.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. Ask what each has afterwards: both have 3. Gloo is the library that carries the
+# numbers between CPUs; on GPUs it is NCCL.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Data parallel: cut the batch
+#
+# Each process has the whole model and half of the sentences. It computes the gradients of its own
+# loss. An all-reduce adds the gradients up, each process divides by the number of processes, and
+# all take the same step.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws who holds what in data parallel
 draw_holdings(
-    "Data parallel",
-    "sentences are cut, the model is there twice",
+    "Sentences are cut, and the model is there twice",
     [["0"] * 6, ["1"] * 6, ["0"] * 6, ["1"] * 6],
     [["0 1"] * 4] * 4,
 )
@@ -940,43 +1047,40 @@ draw_holdings(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A mean of means
 #
-# Rank 0 has three real tokens with losses 1, 1, 1. Rank 1 has one, with loss 5; the rest
-# is padding.
+# Rank 0 has three real tokens with losses 1, 1, 1. Rank 1 has one, with loss 5, and the rest is
+# padding.
 #
-# **Predict.** Each takes the mean of its own, then the two are averaged. Is that the mean over all
-# four tokens?
+# **Predict.** Each takes the mean of its own losses, then the two means are averaged. Is that the
+# mean over all four tokens?
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Computes the mean of the means and the mean of all
+# %% slideshow={"slide_type": "fragment"}
 first, second = torch.tensor([1.0, 1.0, 1.0]), torch.tensor([5.0])
-of_means, of_all = (first.mean() + second.mean()) / 2, torch.cat([first, second]).mean()
-print(f"mean of the means {of_means:.0f}, mean of all {of_all:.0f}")
-shared = [2 * part.sum() / 4 for part in (first, second)]  # P times the sum, over all tokens
-print("each divides by the tokens of all:")
-print(f"2 · 3/4 = {shared[0]:.1f} and 2 · 5/4 = {shared[1]:.1f}, their mean: {sum(shared) / 2:.0f}")
-assert (of_means, of_all, sum(shared) / 2) == (3, 2, 2)
+print("mean of the means", ((first.mean() + second.mean()) / 2).item())
+print("mean of all      ", torch.cat([first, second]).mean().item())
+shares = [2 * losses.sum() / 4 for losses in (first, second)]  # 2 processes, 4 tokens in all
+print("2 · sum / 4      ", shares[0].item(), "and", shares[1].item(), "with the mean", end=" ")
+print((sum(shares) / 2).item())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# No: 3 against 2. The lonely token would count three times as much. So all count their tokens
-# together first (one more all-reduce). Each divides its sum by that count, and multiplies by 2, the
-# number of processes, since the average will divide by it.
+# In the mean of the means the lonely token counts three times as much as each other one. So the
+# processes first count their tokens together. Each divides its sum by that count, and multiplies
+# by 2, because the average will divide by 2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Half a minute. Most say yes. It is a bug that no error message reports: the training is only a
-# little different with two machines than with one.
+# Three minutes. Most say yes. It is a bug that no error message reports: training is only a little
+# different with two machines than with one.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Data parallel, for real
 #
-# A Transformer block, five sentences of unequal lengths. Three go to rank 0, two to rank 1. Hugging
-# Face's library **Accelerate** wraps the model, so that `backward` also averages the gradients over
-# the processes.
-#
-# **Predict.** By how much may loss and gradients differ from one process?
+# The task is a Transformer block with five sentences of unequal lengths. Three go to rank 0 and two
+# to rank 1. The library **Accelerate** wraps the model, so that `backward` also averages the
+# gradients over the processes.
 
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
+# Compares loss and gradients of two processes with those of one
 def small_task():
     """The same on every process: a block, five sentences, their targets and lengths."""
     torch.manual_seed(0)
@@ -994,38 +1098,35 @@ def largest_difference(actual, expected):
     return max((actual[name] - expected[name]).abs().max().item() for name in expected)
 
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
-# Compares loss and gradients of two processes with those of one
 block, X, targets, lens = small_task()
 real = torch.arange(7) < lens[:, None]
 loss = squared_error(block(X, lens), targets)[real].mean()  # one process, all sentences
 loss.backward()
 gradients = {name: parameter.grad for name, parameter in block.named_parameters()}
 
+print(f"one process: loss {loss:.4f}, {len(gradients)} gradients")
 for rank, (shared_loss, shared_gradients) in enumerate(run_processes(in_two, 2)):
     apart = largest_difference(shared_gradients, gradients)
-    print(f"rank {rank}: loss {shared_loss:.4f}, one process {loss:.4f};", end=" ")
-    print(f"{len(gradients)} gradients, apart by {apart:.0e}")
+    print(f"rank {rank}: loss {shared_loss:.4f}, gradients differ by {apart:.0e}")
     assert abs(shared_loss - loss) < 1e-5 and apart < 1e-5
-checks = [Check("data parallel, Transformer block", abs(shared_loss - loss).item(), apart)]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# By rounding alone: sums in another order.
+# The small differences are rounding, because the sums are taken in another order.
 
-# %% slideshow={"slide_type": "skip"}
-show_source(data_parallel_gradients)
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute. Ask beforehand how much loss and gradients may differ.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Tensor parallel: cut the heads
 #
-# Heads do not talk to each other until $W_o$. So give rank 0 some of the heads and rank 1 the rest
-# (Shoeybi et al., 2019). All tokens go to both.
+# Heads do not talk to each other until $W_o$. So rank 0 takes some of the heads and rank 1 the
+# rest, and all tokens go to both (Shoeybi et al., 2019).
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws who holds what in tensor parallel
 draw_holdings(
-    "Tensor parallel",
-    "each layer is cut, the batch is there twice",
+    "Each layer is cut, and the batch is there twice",
     [["0 1"] * 6] * 4,
     [["0", "0", "1", "1"]] * 4,
 )
@@ -1038,41 +1139,94 @@ draw_holdings(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### And $W_o$?
 #
-# It mixes the heads. By hand: two heads of one number each answer $h = (2, 3)$ for a
-# token, and $W_o = (10, 100)^\top$. One process says $2 \cdot 10 + 3 \cdot 100$.
+# $W_o$ mixes the heads. By hand: for one token, two heads of one number each answer $h = (2, 3)$,
+# and $W_o = (10, 100)^\top$. One process computes $2 \cdot 10 + 3 \cdot 100 = 320$.
 #
-# **Predict.** Rank 0 has the head that says 2, rank 1 the one that says 3. Which part of $W_o$ does
-# each need, what can each compute alone, and what is sent?
+# **Question.** Rank 0 has the head that says 2, and rank 1 the one that says 3. Which part of $W_o$
+# does each of them need, and what is sent?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The row of its own head: 20 on rank 0, 300 on rank 1. The sum is 320: one all-reduce.
+# Each needs the row of its own head. Rank 0 computes 20 and rank 1 computes 300, and one all-reduce
+# makes 320. For any heads and matrices:
 #
 # $$\text{concat}(h_1, h_2)\, W_o = h_1 W_o^{(1)} + h_2 W_o^{(2)}$$
-#
-# $W_q$, $W_k$ and $W_v$ are cut by their outputs, $W_o$ by its inputs. In between nothing is sent.
 
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks that the shares of the heads add up
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
 h, W_o = torch.randn(3, 4), torch.randn(4, 2)  # three tokens, two heads of two numbers
-torch.testing.assert_close(h @ W_o, h[:, :2] @ W_o[:2] + h[:, 2:] @ W_o[2:])
-assert 2 * 10 + 3 * 100 == 20 + 300 == 320
-print("checked: heads side by side times W_o is the sum of the shares of the heads, 3 tokens")
+shares = h[:, :2] @ W_o[:2], h[:, 2:] @ W_o[2:]
+print(f"largest difference {(h @ W_o - sum(shares)).abs().max():.0e}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# A minute in pairs. Somebody sends the heads' answers and multiplies afterwards: right, but then
-# everyone needs all of $W_o$. The FFN (chapter 8) works alike: hidden units for heads, and the ReLU
-# between is unit by unit.
+# Three minutes, one of them in pairs. Somebody sends the heads' answers and multiplies afterwards:
+# that is right, but then everyone needs all of the output matrix.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws a Transformer block that is cut by columns and rows, with its two all-reduces
+figure, ax = plt.subplots(figsize=(11, 4.8))
+
+
+def cut_matrix(x, y, name, half, by):
+    """A matrix of which this process has the dark half, cut by its columns or by its rows."""
+    ax.add_patch(Rectangle((x, y), 0.9, 0.9, facecolor="white", edgecolor="0.4", ls="--"))
+    color = "#9ecae1" if half == 0 else "#fdae6b"
+    corner = (x + 0.45 * half, y) if by == "columns" else (x, y + 0.45 * (1 - half))
+    size = (0.45, 0.9) if by == "columns" else (0.9, 0.45)
+    ax.add_patch(Rectangle(corner, *size, facecolor=color, edgecolor="0.2"))
+    ax.text(x + 0.45, y - 0.17, name, ha="center", va="center", fontsize=13)
+
+
+for half, y in ((0, 2.3), (1, 0.35)):
+    ax.text(-0.75, y + 0.45, f"rank {half}", ha="center", va="center", fontsize=14)
+    ax.text(0.15, y + 0.45, "X", ha="center", va="center", fontsize=14)
+    cut_matrix(0.75, y, "$W_q, W_k, W_v$", half, "columns")
+    cut_matrix(3.1, y, "$W_o$", half, "rows")
+    cut_matrix(5.55, y, "$W_1$", half, "columns")
+    cut_matrix(7.85, y, "$W_2$", half, "rows")
+    for x, name in ((2.38, "its heads\nattend"), (7.12, "ReLU")):
+        ax.text(x, y + 0.45, name, ha="center", va="center", fontsize=12)
+    for x, width in ((0.35, 0.36), (1.68, 0.22), (2.86, 0.2), (5.15, 0.36), (6.5, 0.26)):
+        arrow(ax, (x, y + 0.45), (x + width, y + 0.45))
+    for x, width in ((4.05, 0.35), (7.5, 0.3), (8.8, 0.35), (9.9, 0.35)):
+        arrow(ax, (x, y + 0.45), (x + width, y + 0.45))
+for x in (4.42, 9.17):
+    ax.add_patch(FancyBboxPatch((x + 0.08, 0.3), 0.5, 2.95, boxstyle="round,pad=0.04", fc="0.85"))
+    ax.text(x + 0.33, 1.78, "all-reduce", rotation=90, ha="center", va="center", fontsize=14)
+ax.text(2.4, 3.55, "attention", ha="center", fontsize=14)
+ax.text(7.15, 3.55, "network for each token (FFN)", ha="center", fontsize=14)
+ax.set(xlim=(-1.3, 10.4), ylim=(-0.1, 3.9))
+ax.axis("off")
+ax.set_title("Columns first, then rows: one all-reduce for two matrices", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two rows, rank 0 and rank 1. In both, X goes to the rank's half of the columns of W_q,
+# W_k and W_v; its heads attend; then comes its half of the rows of W_o. An all-reduce joins both
+# rows. The FFN follows: half of the columns of W_1, the ReLU, half of the rows of W_2, and a second
+# all-reduce.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# $W_q$, $W_k$ and $W_v$ are cut by their outputs, the columns, and $W_o$ by its inputs, the rows.
+# In between nothing is sent. The two matrices $W_1$ and $W_2$ of the FFN are cut in the same way,
+# with hidden units for heads, because the ReLU works unit by unit. So a layer needs two
+# all-reduces in the forward pass. In Megatron it needs two more in the backward pass, for the
+# gradients of the inputs (Shoeybi et al., 2019, section 3).
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. Ask why not rows first: then the ReLU, or the softmax, would need the sum, and that
+# is one all-reduce more.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Tensor parallel, for real
 #
-# Four heads on two processes, and the FFN (chapter 8) with them. The cutting and the all-reduces
+# The task is a layer with four heads and an FFN, on two processes. The cutting and the all-reduces
 # are PyTorch's, `torch.distributed.tensor.parallel`.
 
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
+# Compares outputs and gradients of two processes with those of one
 def layers_and_tokens():
     torch.manual_seed(0)
     attention, ffn = MultiHeadAttention(16, 4, 0.0), PositionWiseFFN(32, 16)
@@ -1106,8 +1260,6 @@ def half_of_the_heads():
     }
 
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
-# Compares outputs and gradients of two processes with those of one
 attention, ffn, X = layers_and_tokens()
 whole = run_through(attention, ffn, X)
 gradients = dict([*attention.named_parameters(), *ffn.named_parameters()])
@@ -1118,31 +1270,31 @@ print(f"W_o {tuple(attention.W_o.weight.shape)} (outputs, inputs)")
 for rank, half in enumerate(run_processes(half_of_the_heads, 2)):
     apart = (half["output"] - whole).abs().max().item()
     apart_back = largest_difference(half["gradients"], gradients)
-    print(f"rank {rank}: {half['heads']} heads, W_q {half['W_q']}, W_o {half['W_o']};", end=" ")
-    print(f"output apart by {apart:.0e}, gradients by {apart_back:.0e}")
+    print(f"rank {rank}: {half['heads']} heads, W_q {half['W_q']}, W_o {half['W_o']}")
+    print(f"        output differs by {apart:.0e}, gradients by {apart_back:.0e}")
     assert (half["heads"], half["W_q"], half["W_o"]) == (2, (8, 16), (16, 8))
     assert apart < 1e-5 and apart_back < 1e-5
-checks.append(Check("tensor parallel, heads and FFN", apart, apart_back))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Half of the parameters on each, and none of them is sent. Forward there are two all-reduces, one
-# after the heads and one after the FFN; back, more: the gradient of the inputs.
+# Each process holds half of the parameters and sends none of them. It sends the outputs of all
+# tokens.
 
-# %% slideshow={"slide_type": "skip"}
-show_source(split_heads_over)
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute. PyTorch stores a matrix as (outputs, inputs), so half of the columns of the formula is
+# half of the rows here.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Context parallel: cut the sequence
 #
-# One novel: there is no second sentence to give away. So rank 0 gets the first half of the tokens
-# and rank 1 the second. FFNs, norms and projections work token by token; only attention must see it
-# all.
+# With one novel there is no second sentence to give away. So rank 0 gets the first half of the
+# tokens and rank 1 the second. FFNs, norms and projections work token by token. Only attention must
+# see all keys.
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws who holds what in context parallel
 draw_holdings(
-    "Context parallel",
-    "each sentence is cut, the model is there twice",
+    "Each sentence is cut, and the model is there twice",
     [["0", "0", "0", "1", "1", "1"]],
     [["0 1"] * 4] * 4,
 )
@@ -1155,99 +1307,86 @@ draw_holdings(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The other half's keys
 #
-# A query must hear them, too. The three numbers again: scores $\ln 1, \ln 2, \ln 4$,
-# values $7, 14, 0$. Rank 0 has the first two keys, rank 1 the third. Each attends to its own:
+# Take the three numbers again: scores $\ln 1, \ln 2, \ln 4$ and values $7, 14, 0$. Rank 0 has the
+# first two keys and rank 1 the third. Each attends to its own:
 #
-# | | sum of $e^s$ | output |
+# | | sum of $e^a$ | output |
 # |---|---|---|
 # | keys 1 and 2 | $3$ | $(1 \cdot 7 + 2 \cdot 14) / 3 = \frac{35}3$ |
 # | key 3 | $4$ | $0$ |
 #
-# **Predict.** How do you get 5 from these four numbers?
+# **Predict.** How do you get the answer 5 from these four numbers?
+
+# %% slideshow={"slide_type": "fragment"}
+sums, outputs = torch.tensor([3.0, 4.0]), torch.tensor([35 / 3, 0.0])
+print(f"mean of the outputs        {outputs.mean():.2f}")
+print(f"mean, weighted by the sums {(sums * outputs).sum() / sums.sum():.2f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# An average of the outputs, weighted by the sums: $(3 \cdot \frac{35}3 + 4 \cdot 0) / (3 + 4) = 5$.
-# It is the online softmax with a whole process for a block.
+# The outputs are averaged, and each counts as much as its sum of $e^a$. This is the online softmax
+# once more, with a whole process for a block.
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that the package's partial results merge to the same answer
 query, values = torch.tensor([[1.0]]), torch.tensor([[7.0], [14.0], [0.0]])
 keys = torch.tensor([[1.0], [2.0], [4.0]]).log()
 parts = [partial_attention(query, keys[some], values[some]) for some in (slice(0, 2), slice(2, 3))]
-for output, log_sum in parts:
-    print(f"sum {log_sum.exp().item():.0f}, output {output.item():.2f}")
 merged, log_sum = merge_partial(*zip(*parts, strict=True))
-print(f"together: sum {log_sum.exp().item():.0f}, output {merged.item():.2f}")
 torch.testing.assert_close(merged, torch.tensor([[5.0]]))
+torch.testing.assert_close(log_sum.exp(), torch.tensor([7.0]))
+print("checked: merge_partial gives 5 with the sum 7; it keeps sums as logarithms")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# A minute. The plain mean of $\frac{35}3$ and 0 is the answer to wait for; ask which part has the
-# heavier keys. In the package the sums are kept as logarithms, since $e^s$ may be infinite.
+# Three minutes. The plain mean is the answer to wait for. Ask which part has the heavier keys. In
+# the package the sums are kept as logarithms, because the exponentials may be infinite.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The ring
-#
-# With many processes the keys and values go round a **ring** (Liu et al., 2023): attend to the
-# stretch that is here, hand it to the next, take the one that comes. After $P - 1$ hand-overs, so
-# at step $P$, everyone has heard everyone, and nobody ever held more than a stretch or two.
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the four steps of the ring
 figure, axes = plt.subplots(1, 4, figsize=(11, 3.3))
 corners = {0: (0, 1), 1: (1, 1), 2: (1, 0), 3: (0, 0)}
 for step, ax in enumerate(axes):
     for rank, (x, y) in corners.items():
         owner = (rank - step) % 4
-        color = ("#9ecae1", "#fdae6b", "#a1d99b", "#dadaeb")[owner]  # the keys', not the place's
+        color = ("#9ecae1", "#fdae6b", "#a1d99b", "#dadaeb")[owner]  # the keys', not the rank's
         ax.add_patch(plt.Circle((x, y), 0.3, facecolor=color, edgecolor="0.3"))
         ax.text(x, y, f"Q{rank}\nK{owner}", ha="center", va="center", fontsize=13)
         if step < 3:
             following = corners[(rank + 1) % 4]
             dx, dy = following[0] - x, following[1] - y
-            start, end = (x + 0.33 * dx, y + 0.33 * dy), (x + 0.67 * dx, y + 0.67 * dy)
-            ax.annotate("", end, start, arrowprops={"arrowstyle": "->", "linewidth": 2})
+            arrow(ax, (x + 0.33 * dx, y + 0.33 * dy), (x + 0.67 * dx, y + 0.67 * dy))
     ax.set(xlim=(-0.4, 1.4), ylim=(-0.4, 1.4), aspect="equal", title=f"step {step + 1}")
     ax.axis("off")
-figure.suptitle("Queries stay, keys and values go round", fontsize=16)
+figure.suptitle("The queries stay, and the keys and values go round", fontsize=16)
 plt.show()
+assert all({(rank - step) % 4 for step in range(4)} == {0, 1, 2, 3} for rank in range(4))
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: four processes in a square, four times, each in the colour of the keys that it has. In
 # step 1 these are its own, Q0 K0 to Q3 K3. Arrows hand the keys on, clockwise, and the colours go
 # with them. In step 4 each has met the keys of all four; the queries have not moved.*
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# With many processes the keys and values go round a **ring** (Liu et al., 2023): attend to the
+# stretch that is here, hand it on, take the one that comes. With $P$ processes, $P - 1$ hand-overs
+# are enough. No process ever holds more than a stretch or two.
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Four students stand in a square and hand a sheet on. How many hand-overs until each has seen all
-# four? Three.
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks that in the ring all meet the keys of all
-met = {rank: {(rank - step) % 4 for step in range(4)} for rank in range(4)}
-assert all(owners == {0, 1, 2, 3} for owners in met.values())
-print("checked: after 4 steps each of the 4 processes has met the keys of all 4")
+# Two minutes. Four students stand in a square and hand a sheet on. How many hand-overs until each
+# has seen all four? Three. The ring can also hide the sending behind the computing; ours waits.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Context parallel, for real
 #
-# 13 tokens, causal, on two processes, 7 and 6.
+# Here 13 tokens with a causal mask are on two processes, seven and six.
 
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
+# Compares output and gradients of two processes with those of one
 def one_novel():
     torch.manual_seed(0)
     return torch.randn(4, 2, 3, 13, 5).unbind()  # queries, keys, values, gradient of the output
-
-
-def send():
-    """Bytes a second in an all-reduce of 16 MiB: of two, each sends as many as it has."""
-    numbers, seconds = torch.ones(4 * 2**20), []
-    for _ in range(5):
-        dist.barrier()
-        started = time.perf_counter()
-        dist.all_reduce(numbers)
-        seconds.append(time.perf_counter() - started)
-    return numbers.nbytes / min(seconds)
 
 
 def my_stretch():
@@ -1255,421 +1394,81 @@ def my_stretch():
     mine = [share_sequence(X).clone().requires_grad_() for X in qkv]
     output = ring_attention(*mine, is_causal=True)
     output.backward(share_sequence(grad))
-    return [output.detach(), *(X.grad for X in mine)], send()  # the speed is for later
+    return [output.detach(), *(X.grad for X in mine)]
 
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
-# Compares output and gradients of two processes with those of one
 *qkv, grad = one_novel()
 qkv = [X.clone().requires_grad_() for X in qkv]
 output = dot_product_attention(*qkv, is_causal=True)
 output.backward(grad)
 whole = [output, *(X.grad for X in qkv)]
-
-stretches, sent_a_second = zip(*run_processes(my_stretch, 2), strict=True)
-apart = []
-print("tokens:", *(f"rank {rank} has {s[0].shape[-2]}" for rank, s in enumerate(stretches)))
-for name, parts, expected in zip(
-    ("output", "gradient of queries", "gradient of keys", "gradient of values"),
-    zip(*stretches, strict=True),
-    whole,
-    strict=True,
-):
-    apart.append((torch.cat(parts, dim=-2) - expected).abs().max().item())
-    print(f"{name:20} apart by {apart[-1]:.0e}")
-assert max(apart) < 1e-5
-checks.append(Check("context parallel, causal", apart[0], max(apart[1:])))
+stretches = run_processes(my_stretch, 2)
+names = ("output", "gradient of queries", "gradient of keys", "gradient of values")
+for name, parts, expected in zip(names, zip(*stretches, strict=True), whole, strict=True):
+    apart = (torch.cat(parts, dim=-2) - expected).abs().max().item()
+    print(f"{name:20} differs by {apart:.0e}")
+    assert apart < 1e-5
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# **Predict.** Causal: who has more to do, rank 0 or rank 1? How much more, in a long sequence?
+# **Predict.** With a causal mask, which of the two ranks has more to do? How many times as much, in
+# a long sequence?
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Counts the pairs of query and key of both processes
-pairs = torch.arange(1, 4097)  # query i sees i keys
-halves = pairs.tensor_split(2)
-quarters = pairs.tensor_split(4)
-fair = [(quarters[0].sum() + quarters[3].sum()), (quarters[1].sum() + quarters[2].sum())]
-print(f"rank 1 has {halves[1].sum() / halves[0].sum():.2f} times the pairs of rank 0")
-print(f"with quarters 1 and 4 for rank 0, 2 and 3 for rank 1: {fair[1] / fair[0]:.2f} times")
-assert 2.9 < halves[1].sum() / halves[0].sum() < 3 and fair[0] == fair[1]
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Three times, so rank 0 waits. An early and a late stretch for each are fair. Llama 3 was trained
-# with such pairs. Instead of a ring it gathers all keys and values first, which grouped keys make
-# cheap (Llama Team, 2024, section 3.3.2).
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Half a minute; let them draw the triangle and cut it in the middle. $\frac18$ against $\frac38$ of
-# the square. Ours keeps the plain halves, for it is meant to be read.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## What goes over the wire
-#
-# First the all-reduce of $N$ numbers over $P$ processes, in a ring. $P - 1$ steps, each with $1/P$
-# of the numbers, until each process has one part of the sum; as many again until all have all parts
-# (Patarasuk and Yuan, 2009):
-#
-# $$2\,\frac{P - 1}P\,N \quad\text{sent by each}$$
-#
-# **Predict.** From 8 processes to 800: how much more does each have to send?
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Computes what each process sends in an all-reduce
-for size in (2, 8, 800):
-    print(f"{size:3} processes: each sends {all_reduce(1, size):.3f} times its numbers")
-assert all_reduce(1, 2) == 1 and all_reduce(1, 8) == 1.75 and all_reduce(1, 800) < 2
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# From 1.75 times to just under twice. (But it takes more steps, and each step has a delay.)
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### One layer, one training step
-#
-# The shape is Llama 2 7B's: $D = 4096$, sentences of 4,096 tokens. 8 processes, 8 sentences, 2
-# bytes a number. A layer has about $12 D^2$ parameters: 4 in attention, 8 in the FFN. $T$ counts
-# the tokens of all sentences; here $T = 8 D$.
-#
-# | | what is sent | sent by each, $P = 8$ |
-# |---|---|---|
-# | data | all-reduce of the $12 D^2$ gradients | $\frac74 \cdot 12 D^2 = 21 D^2$ |
-# | tensor | outputs of attention and FFN, forward and back | $4 \cdot \frac74\, T D = 7\, T D$ |
-# | context | keys and values round the ring; back: again, and their gradients | $5.5\, T D$ |
-# | | **and** data's all-reduce | $21 D^2$ |
-#
-# **Predict.** Which sends most?
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Half a minute: with $T = 8D$ all rows can be compared in the head, 21, 56, 44 and 21. Tensor
-# parallel sends activations, for all tokens, four times.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Sent by each of eight
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Computes what each of eight processes sends for one layer
-llama = LayerShape(num_hiddens=4096, num_tokens=4096, batch_size=8)
-sent = bytes_per_layer(llama, num_processes=8)
-for way, count in sent.items():
-    print(f"{way:27} {count / 2**20:6,.0f} MiB from each process")
-both = sent["context"] + sent["data"]
-print(f"{'context with its gradients':27} {both / 2**20:6,.0f} MiB")
-assert sent["data"] < sent["context"] < sent["tensor"] < both == 2080 * 2**20
-T, D = 8 * 4096, 4096
-assert sent == {"data": 2 * 21 * D**2, "tensor": 2 * 7 * T * D, "context": 2 * 5.5 * T * D}
-assert T == 8 * D
-
-parameters = 4 * 4096**2 + 3 * 4096 * 11_008  # as published: attention, and three matrices
-print(f"(12 D² = {12 * 4096**2 / 1e6:.0f} million; Llama 2 7B has {parameters / 1e6:.0f})")
-assert abs(12 * 4096**2 / parameters - 1) < 0.01
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Tensor parallel sends no parameters. It sends the outputs of every token, four times a layer, and
-# with 32,768 tokens that outweighs the gradients. But context parallel has the whole model on each
-# process, so it has to average the gradients as well: 1,408 + 672 = 2,080 MiB in all. (That is
-# multi-head attention. With 8 groups for 32 heads the ring sends a quarter, 352 MiB.) Below,
-# 'context' is the ring without the gradients.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### When is the network the limit?
-#
-# When it takes longer to send than to compute. Eight GPUs, connected in one of three ways. At its
-# published best, 989 trillion operations a second (NVIDIA, H100 data sheet: 16-bit, dense), each
-# computes 5.8 ms for this layer. In 5.8 ms, 450 GB/s carries 2.6 GB and 400 Gbit/s 0.29 GB.
-#
-# **Predict.** Each sends 672, 1,792 or 1,408 MiB: which of the nine cells are above 1?
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Computes the time to send against the time to compute for three networks
-networks = {
-    "office cable, 1 Gbit/s": 0.125e9,
-    "between servers, 400 Gbit/s": 50e9,
-    "within a server, 450 GB/s": 450e9,
-}
-ratios = {}
-print(f"{'time to send / to compute':30}{'data':>8}{'tensor':>9}{'context':>9}")
-for name, speed in networks.items():
-    times = layer_times(llama, 8, flops_per_second=989e12, bytes_per_second=speed)
-    ratios[name] = [t.moving / t.computing for t in times.values()]
-    print(f"{name:30}{ratios[name][0]:8.1f}{ratios[name][1]:9.1f}{ratios[name][2]:9.1f}")
-office, servers, server = ratios.values()
-assert min(office) > 500 and min(servers) > 1 and max(server) < 1
-computing = times["data"].computing
-assert round(1000 * computing, 1) == 5.8 and round(450 * computing, 1) == 2.6
-assert round(50 * computing, 2) == 0.29 and round(server[1], 1) == 0.7
-assert [round(row[0] + row[2], 1) for row in (server, servers)] == [0.8, 7.5]
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Within a server all three are below 1. (Context with its gradients: 0.8, between servers 7.5.)
-# Below 1 the sending *may* hide behind the computing. Gradients can travel while earlier layers are
-# still at work, and keys while a stretch is attended to (ours wait). Tensor parallel is worse off:
-# the next step needs the sum, so most of its 0.7 comes on top. Between servers none is below 1,
-# with one sentence for each GPU. Over the cable in your office the GPUs would wait.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# (Within a server: NVLink of an H100, 900 GB/s in both directions together, so 450 each way;
-# NVIDIA, H100 data sheet. Between servers: 400 Gbit/s for each GPU, as in the cluster on which
-# Llama 3 was trained; Llama Team, 2024, section 3.3.1. All are upper limits. Nothing in this table
-# was measured here, and no real step reaches them. For tensor parallel the count is Megatron's.
-# Ours, through `torch.distributed`, sends more on the way back: the gradient of the inputs once for
-# each of $W_q$, $W_k$ and $W_v$.)
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Take votes for the row of 400 Gbit/s; 'tensor is slow, data is fine' is what most have read. It is
-# right for larger batches: that is the next question.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### More tokens for each GPU
-#
-# **Predict.** Between servers. Give each GPU more tokens. Which of the three gets better? Does it
-# matter whether you take longer sentences, or more of them?
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# A minute in pairs: what does each formula contain, $T$ or $D^2$? The rule of thumb follows: tensor
-# parallel within a server, data parallel between servers, context parallel for long sequences.
+# %% slideshow={"slide_type": "fragment"}
+keys_seen = torch.arange(1, 4097)  # query i sees i + 1 keys
+early, late = keys_seen.tensor_split(2)
+print(f"halves: rank 1 has {late.sum() / early.sum():.2f} times the pairs of rank 0")
+a, b, c, d = keys_seen.tensor_split(4)
+print(f"quarters 2 and 3 against 1 and 4: {(b.sum() + c.sum()) / (a.sum() + d.sum()):.2f} times")
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws how more or longer sentences change the time to send against the time to compute
-figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.2), sharey=True)
-more = [1, 2, 4, 8, 16, 32]
-cases = {
-    "more sentences": [LayerShape(4096, 4096, 8 * k) for k in more],
-    "longer sentences": [LayerShape(4096, 4096 * k, 8) for k in more],
-}
-curves = {}
-for ax, (case, shapes) in zip(axes, cases.items(), strict=True):
-    speeds = {"flops_per_second": 989e12, "bytes_per_second": 50e9}
-    rows = [layer_times(shape, 8, **speeds) for shape in shapes]
-    styles = {"data": ("o-", "tab:blue"), "tensor": ("s--", "#D55E00"), "context": ("^-.", "0.4")}
-    for way, (style, color) in styles.items():
-        curves[case, way] = [row[way].moving / row[way].computing for row in rows]
-        label = "context, without gradients" if way == "context" else way
-        ax.loglog([4 * k for k in more], curves[case, way], style, color=color, label=label)
-    ax.axhline(1, color="black", linewidth=1)
-    ax.set(xlabel="thousand tokens for each GPU", title=case)
-    ax.set_xticks([4 * k for k in more], [4 * k for k in more])
-    ax.minorticks_off()
-axes[0].set_ylabel("time to send / to compute")
-axes[0].legend(loc="lower left")
-axes[0].text(128, 1.15, "above 1 the network is the limit", ha="right", fontsize=12)
-figure.suptitle("More sentences help data parallel, longer ones help all", fontsize=16)
+# Draws the causal triangle shared out in halves and in pairs of quarters
+figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.0))
+for ax, (title, owners) in zip(
+    axes, {"halves: 1 to 3": "0011", "pairs: equal": "0110"}.items(), strict=True
+):
+    for i, owner in enumerate(owners):  # the strip of the triangle between i/4 and (i + 1)/4
+        corners = [(0, i), (i, i), (i + 1, i + 1), (0, i + 1)]
+        ax.add_patch(Polygon(corners, facecolor=COLORS[owner], edgecolor="0.3"))
+        ax.text(i + 0.85, i + 0.45, f"rank {owner}", va="center", fontsize=12)
+    ax.set(xlim=(0, 4.8), ylim=(4, 0), aspect="equal", xlabel="keys", ylabel="queries")
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
+    ax.set_title(title, fontsize=14)
+figure.suptitle("An early and a late quarter for each rank are fair", fontsize=16)
 plt.show()
 
-first, last = 0, -1
-assert curves["more sentences", "data"][last] < 0.1 < 1 < curves["more sentences", "data"][first]
-for way in ("tensor", "context"):
-    same = curves["more sentences", way]
-    assert abs(same[first] - same[last]) < 1e-9 and same[first] > 1
-    assert curves["longer sentences", way][last] < same[last] / 3
-
-# Causal: in the mean each token sees half of the keys.
-longest, D = 32 * 4096, 4096
-seen = {"all": longest, "half": longest / 2}
-work = {name: 24 * D**2 + 4 * D * keys for name, keys in seen.items()}  # a token, forward
-causal = [
-    curves["longer sentences", way][last] * work["all"] / work["half"]
-    for way in ("tensor", "context")
-]
-assert [round(x, 1) for x in causal] == [2.0, 1.6]
-
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two panels with logarithmic axes, sending over computing against thousand tokens for each
-# GPU, 4 to 128, and a line at 1. More sentences: data parallel falls from 2.4 to below 0.1; tensor
-# and context parallel stay level near 6 and 5. Longer sentences: all three fall, data parallel the
-# fastest, tensor and context to near 1.*
+# *Figure: the causal triangle, queries by keys, twice, in four strips of queries. Left, in halves:
+# the upper two strips, a quarter of the area, belong to rank 0 and the lower two to rank 1. Right,
+# in pairs: the first and the last strip belong to rank 0, the two between to rank 1. Both areas are
+# equal.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# More sentences: data parallel sends the same gradients for more work. The other two send for every
-# token. Longer sentences: attention itself grows like $n^2$, and what is sent like $n$. (Counted
-# with every token seeing every token. In a causal model attention is half of that, and at 128
-# thousand tokens tensor and context would still be at 2.0 and 1.6.)
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## One command checks all three
-#
-# This command starts two processes itself, shares the work in the three ways above, and compares
-# with one process:
-#
-#     python -m d2l_attention.scale.parallel
-#
-# The table below has its form, filled with your results:
-
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
-# Prints the results of all three ways as the command prints them
-from d2l_attention.scale.parallel.__main__ import report
-
-assert report(checks, 2) == 0  # the command's own; 0: all are equal
-print("checked: two processes give what one gives, in all three ways")
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Is the network the limit here?
-#
-# While the two processes were up, an all-reduce of 16 MiB was timed. Take the same layer, one
-# sentence for each process, 4 bytes a number.
-
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
-# Computes the same for two processes on this machine
-bytes_here = min(sent_a_second)
-print(f"{bytes_here / 1e9:.1f} billion bytes a second between the processes")
-here = layer_times(
-    LayerShape(4096, 4096, batch_size=2),
-    2,
-    flops_per_second=roof.flops_per_second,
-    bytes_per_second=bytes_here,
-    bytes_per_number=4,
-)
-for way, seconds in here.items():
-    print(f"{way:8} to send {seconds.moving:4.1f} s, to compute {seconds.computing:4.0f} s")
-    assert not seconds.network_is_the_limit
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# No. Two slow processors are easy to keep busy. The faster the processor, the more it asks of the
-# network.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The same program on a cluster
-#
-# `torchrun` starts the processes, here, and on four machines, eight processes on each. The second
-# line is entered on each of the four; HOST is one of them.
-#
-#     torchrun --nproc-per-node 2 -m d2l_attention.scale.parallel
-#
-#     torchrun --nnodes 4 --nproc-per-node 8 \
-#         --rdzv-backend c10d --rdzv-endpoint HOST:29500 \
-#         -m d2l_attention.scale.parallel
-#
-# The program stays the same: it asks for its rank and the number of ranks (on GPUs also for its
-# number within the machine), and for no addresses.
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The package's tests run the first line. Nobody has run the second: there was one machine.
+# Rank 1 has three times as much to do, so rank 0 waits. Llama 3 used such pairs when it was
+# trained on long texts. Instead of a ring it first gathers all keys and values. Other masks are
+# easier that way, and with grouped queries the keys and values are small (Llama Team, 2024,
+# section 3.3.2).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Open a terminal and enter the first line: it takes some ten seconds. Ask what the four machines
-# of the second line have to know of each other: one name and port, where they meet.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What would change
-#
-# A **mesh** is the ranks laid out in a grid; LOCAL_RANK counts within one machine. NCCL is NVIDIA's
-# counterpart of gloo.
-#
-# | | here | on GPUs |
-# |---|---|---|
-# | carries the numbers | gloo | `nccl` in `init_process_group` |
-# | a process has | one core | one GPU, `cuda:LOCAL_RANK` |
-# | the mesh | one axis, `(2,)` | two, `(4, 8)`: data over servers, heads within |
-# | ring attention | ours, to be read | `context_parallel` (by default it gathers all keys) |
-# | each reads | the same seed | its own part of the data |
-# | a checkpoint | one file | parts, by `torch.distributed.checkpoint` |
-#
-# (`context_parallel` is PyTorch's, and experimental.) What stays: heads are cut as above, their
-# shares are added up, and stretches are merged by their sums.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Ask why the mesh has its 8 inside: the row 'within a server' of the table before. If somebody asks
-# what 'rdzv' is: rendezvous, the place where the processes meet and are given their ranks.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## When one dies
-#
-# Rank 1 runs out of memory in its third step and is gone. Rank 0 waits for it in the all-reduce.
-#
-# **Predict.** How long does rank 0 wait if the process ends? And if the whole machine loses power?
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# It depends on how rank 1 went. A process that ends closes its connections, and gloo notices. A
-# machine without power closes nothing. Then rank 0 waits for PyTorch's own limit: by default 30
-# minutes with gloo, 10 with NCCL (documentation of `init_process_group`). On 32 GPUs 31 would stand
-# idle, and be paid for.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Vote: a second, a minute, for ever. On a long run over thousands of GPUs something fails every
-# three hours: Llama 3 had 419 unexpected interruptions in 54 days, on up to 16,000 GPUs (Llama
-# Team, 2024, section 3.3.4). What helps is to notice quickly and to go on from a checkpoint.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Somebody listens
-#
-# Somebody has to listen to all processes at once and end the others: `torchrun` does, and so
-# does `run_processes`.
-
-
-# %% slideshow={"slide_type": "-"}
-def dies():
-    for step in range(5):
-        if dist.get_rank() == 1 and step == 2:
-            os._exit(3)  # at once, without a word
-        dist.all_reduce(torch.ones(1))
-
-
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
-# Lets one of two processes die, and prints what the other one is told
-started = time.perf_counter()
-try:
-    run_processes(dies, 2)
-except RuntimeError as error:
-    seconds, said = time.perf_counter() - started, str(error).partition(" (")[0]
-print(f"after {seconds:.1f} s:", said)
-assert said.startswith("process 1 of 2 ended with exit code 3") and seconds < 20
-assert multiprocessing.active_children() == []  # nobody is left behind
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# You get the rank and the cause, and no process is left behind. (Much of the time was the start of
-# two Pythons.)
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## What other libraries add
-#
-# The first three need NVIDIA's GPUs, and none ran here.
-#
-# - **cuDNN** is NVIDIA's library of kernels. Its attention is FlashAttention-2's algorithm (Dao,
-#   2023); on Hopper and Blackwell it also takes 8-bit floats. PyTorch can call it:
-#   `CUDNN_ATTENTION` is one of the kernels behind the function that our layers call.
-# - **Transformer Engine** has the layers of a Transformer for 8-bit floats and keeps the scaling
-#   factors that so few bits need.
-# - **Megatron-LM** cuts heads as above. Today it combines that with context parallel, with
-#   *pipeline* parallel (whole layers to each), and with cutting the tokens for the layer norms
-#   (Korthikanti et al., 2022).
-# - **Sharded data parallel** (PyTorch's FSDP2, DeepSpeed's ZeRO) cuts the batch and also spreads
-#   parameters, gradients and the optimiser's state over the processes (Rajbhandari et al., 2020).
-#   Each layer is gathered when it is needed.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What to take from them
-#
-# The mathematics is what you did by hand. The gain lies in how well a kernel fits its processor,
-# and in sending while computing.
-#
-# **When do you need them?** When a layer does not fit, or when you pay for the hours. A model that
-# fits on one GPU wants PyTorch's fused kernel, and then perhaps data parallel. When the model does
-# not fit: first sharded data parallel, then tensor or context parallel.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# No figures on purpose: their makers measure on hardware that nobody in the room has. Whoever has a
-# GPU can switch PyTorch's kernels on and off with `torch.nn.attention.sdpa_kernel` and time them.
+# Three minutes. Let them draw the triangle and cut it in the middle: $\frac18$ against $\frac38$ of
+# the square. The course's ring keeps the plain halves, because it is meant to be read.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - A softmax can be read in pieces: a new maximum rescales sum and output by $e^{m - m'}$.
-# - Tiles make attention exact without a matrix: memory like $n$ (with our tiles in Python: only
-#   forward), time still like $n^2$. The kernel's way back computes the weights again, from one
-#   number a query.
-# - Reading a prompt with the fused kernel uses much of the core's arithmetic (well over half of it
-#   in the run shown); writing words waits for memory. Groups and windows shrink what writing has to
-#   carry.
-# - Data parallel cuts the batch and sends gradients; tensor parallel cuts heads and sends outputs;
-#   context parallel cuts the sequence and sends keys, values and gradients. All equal one process.
-# - The network is the limit when sending takes longer than computing: count both before you rent.
-# - A process that dies must be heard by the others.
+# - A softmax can be read in pieces. A new maximum rescales the sum and the undivided output by the
+#   same factor $e^{m - m'}$.
+# - Tiles make attention exact without its matrix. The memory grows like $n$ and the time still
+#   like $n^2$. The tiles on the page save memory only in the forward pass. The kernel saves it in
+#   the backward pass, too, where it computes the weights again from one number a query.
+# - Fused prefill is limited by arithmetic: on this core, in the run shown, it reached well over
+#   half of the flat top. By the published roof, plain prefill waits for memory on an H100.
+#   Decoding waits for memory on both.
+# - A cache of a novel can be heavier than the model. Groups make it smaller.
+# - Data parallel cuts the batch and sends gradients. Tensor parallel cuts heads and sends outputs.
+#   Context parallel cuts the sequence and sends keys and values, and all gradients. In the three
+#   runs here, two processes gave the numbers of one, up to rounding.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
@@ -1691,32 +1490,6 @@ from d2l_attention.exercises import check, hint, solution
 answer = None
 
 check("10.1", answer)
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# **10.2** What is sent, what is read · *easy, 8 minutes* · predict, then compare
-#
-# Four processes add up their gradients, 100 MB each, by a ring all-reduce.
-#
-# - How many MB does each of them send? How many if they are eight?
-#
-# One step of decoding: each head's one query reads 4,096 keys and values of 128 numbers from a
-# cache, 2 bytes a number. How many operations, multiplications and additions, does it do for each
-# byte of the cache (not counted: the softmax, the query, the output),
-#
-# - if each head has a cache of its own?
-# - if eight heads share one?
-# - if 16 sequences decode at once, each head of each with its own?
-#
-# Predict; then compare with `all_reduce(100, 4)` of `d2l_attention.scale.parallel`, which adds
-# nothing but counts what each sends, and with
-# `attention_work(1, 4096, 128, bytes_per_number=2, ...)` of `d2l_attention.scale.roofline`. The
-# latter counts the query and the output as well: expect 7.98 where you have 8. Give five numbers,
-# such as `(1, 1, 1, 1, 1)`.
-
-# %% slideshow={"slide_type": "skip"}
-answer = None
-
-check("10.2", answer)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **10.3** In one pass · *medium, 10 minutes* · complete a function
@@ -1842,6 +1615,419 @@ def share_of_output(X, W_q, W_k, W_v, W_o, b_o, num_heads, rank, num_processes):
 
 check("10.7", share_of_output)
 
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Going further
+#
+# These sections can be read in any order, except that the fourth needs the third. Exercise 10.2
+# follows behind them.
+#
+# - *Read it yourself*, 2 minutes: a view of the online softmax.
+# - *How to lose it again*, 1 minute: what a mask costs the fused kernel.
+# - *What goes over the wire*, 3 minutes: how much each way of sharing sends.
+# - *When is the network the limit?*, 3 minutes: time to send against time to compute.
+# - *The same program on a cluster*, 1 minute: one command.
+# - *What the processes run*, 6 minutes: the package's code.
+# - *What other libraries add*, 1 minute.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Read it yourself
+#
+# *2 minutes.* One query reads twelve keys, a block at a time.
+#
+# **Question.** In which order of the keys does no old number ever shrink? Take `rescale` away: in
+# which orders is the last output wrong?
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The left panel has the scores: those of the newest block are dark, those not read yet are hollow,
+# and a line marks the running maximum. The middle panel shows what each key counts now,
+# $e^{a - m}$. The right panel shows the output $o / \ell$ after each block, and the true one.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Defines the twelve keys, their three orders, and how the reading is drawn
+view_scores = torch.tensor([0.5, -0.4, 1.3, 0.1, 2.0, 0.8, -1.0, 2.6, 1.6, 3.1, 0.3, 2.2])
+view_values = torch.tensor([3.0, 9.0, 1.0, 6.0, 8.0, 2.0, 7.0, 4.0, 9.0, 5.0, 1.0, 8.0])
+ORDERS = {
+    "mixed": torch.arange(12),
+    "rising": view_scores.argsort(),
+    "falling": view_scores.argsort(descending=True),
+}
+
+
+def read_in_blocks(scores, values, block, rescale=True):
+    """After each block: keys read, m, what each key read counts, and the output o / l."""
+    counts, maximum, steps = torch.zeros(0), torch.tensor(-math.inf), []
+    for start in range(0, len(scores), block):
+        new = scores[start : start + block]
+        larger = torch.maximum(maximum, new.max())
+        factor = (maximum - larger).exp() if rescale else 1.0
+        counts, maximum = torch.cat([counts * factor, (new - larger).exp()]), larger
+        output = counts @ values[: len(counts)] / counts.sum()
+        steps.append((len(counts), maximum, counts, output.item()))
+    return steps
+
+
+def show_reading(figure, order="mixed", block=2, keys_read=6, rescale=True):
+    row, share, out = figure.subplots(1, 3, width_ratios=[1, 1, 1])
+    scores, values = view_scores[ORDERS[order]], view_values[ORDERS[order]]
+    steps = read_in_blocks(scores[:keys_read], values, block, rescale)
+    read, maximum, counts, output = steps[-1]
+    newest = steps[-2][0] if len(steps) > 1 else 0
+    orange, numbers = "#D55E00", range(1, 13)
+    colors = ["tab:blue" if i < newest else "#08306b" for i in range(read)]
+    row.bar(numbers, scores, color=colors + ["white"] * (12 - read), edgecolor="0.5")
+    row.axhline(maximum, color=orange)
+    row.set(xlabel="key", ylim=(-1.3, 3.6), xticks=[1, 6, 12], title=f"scores, m = {maximum:.1f}")
+    share.bar(numbers[:read], counts, color=colors)
+    share.set(xlabel="key", xlim=(0.2, 12.8), ylim=(0, 1.1), xticks=[1, 6, 12], yticks=[0, 1])
+    share.set_title(f"counts now, ℓ = {counts.sum():.2f}")
+    truth = (scores.softmax(dim=0) @ values).item()
+    out.axhline(truth, color="0.5", linestyle="--")
+    out.plot([s[0] for s in steps], [s[3] for s in steps], "o-", color=orange)
+    out.set(xlabel="keys read", xlim=(0, 12.8), ylim=(0, 10), xticks=[1, 6, 12])
+    out.set_title(f"output {output:.2f}, true {truth:.2f}")
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the view: one query reads twelve keys, block by block
+from d2l_attention.views import explore
+
+explore(
+    show_reading,
+    figsize=(11.5, 4),
+    alt="Twelve scores with the running maximum, what each key counts, and the output so far.",
+    order=list(ORDERS),
+    block=[1, 2, 3, 6],
+    keys_read=(1, 12),
+    rescale=True,
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view of three panels. Left, bars for twelve scores and a line at the
+# largest that was read. Middle, bars for what each key read so far counts. Right, the output after
+# each block as a curve, with a dashed line at the true output.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Begin with 'rising', block 1, and step: the bars in the middle shrink with each step and the last
+# one is always 1. Then 'falling'. Then untick 'rescale' and let the room say which orders go wrong
+# before you show them.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Computes the last output in three orders, with and without rescaling
+for name, order in ORDERS.items():
+    scores, values = view_scores[order], view_values[order]
+    truth = (scores.softmax(dim=0) @ values).item()
+    ends = [read_in_blocks(scores, values, 1, rescale)[-1][3] for rescale in (True, False)]
+    print(f"{name:8} true {truth:.2f}   rescaled {ends[0]:.2f}   never rescaled {ends[1]:.2f}")
+    assert abs(ends[0] - truth) < 1e-5 and (abs(ends[1] - truth) < 1e-5) == (name == "falling")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# When the scores fall, the first one is the largest, so $m$ never moves and rescaling changes
+# nothing. The same holds for every order with the largest score in the first block. In the other
+# two orders here $m$ moves, and without rescaling old keys count too much.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### How to lose it again
+#
+# *1 minute.* The same kernel runs with a causal mask, once as `is_causal=True` and once as a
+# boolean mask of shape $(n, n)$.
+#
+# **Question.** What does the mask weigh for the novel? And which of the two is faster?
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# Measures what a causal mask costs, in memory and in time
+mask = causal_mask(2048)
+weight = mask.nbytes / 2048**2 * tokens**2  # a byte a pair
+print(f"the mask of {tokens:,} tokens: {weight / 1e9:.0f} GB")
+qkv = torch.randn(3, 1, 1, 2048, 64)
+took = {
+    name: quickest(partial(dot_product_attention, *qkv, **options))
+    for name, options in {"is_causal": {"is_causal": True}, "mask": {"mask": mask}}.items()
+}
+print("2,048 tokens:", *(f"{name} {1000 * seconds:.1f} ms" for name, seconds in took.items()))
+
+peak = mask_costs[1]
+floats = 4096**2 * 4 / 2**20
+print(f"4,096 tokens: {peak:.0f} MiB with the mask; one (n, n) matrix of floats: {floats:.0f} MiB")
+assert weight == 10e9 and took["mask"] > took["is_causal"] and peak > floats
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# A mask is a matrix, too. It weighs 10 GB for the novel, a byte for each pair, and for the CPU's
+# kernel PyTorch makes 4-byte numbers of it first, 40 GB more. With `is_causal` no matrix is needed:
+# the kernel knows which tiles belong to the future, and skips them. Reading `attention_weights`
+# builds a matrix as well, so read it for a sentence and not for a novel.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Fifteen seconds for the weight: a byte a pair, so a quarter of one head's 40 GB. For the time
+# expect 'the same, the mask says the same'. The result is the same; but the mask is read for every
+# pair, and no tile is skipped.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What goes over the wire
+#
+# *3 minutes.* How much does each of $P$ processes send? First the all-reduce of $N$ numbers, in a
+# ring. The numbers are cut into $P$ parts. In each step every process hands one part to the next.
+# After $P - 1$ steps each has one part of the whole sum, and after as many again all have all parts
+# (Patarasuk and Yuan, 2009). So each sends
+#
+# $$2\,\frac{P - 1}P\,N .$$
+#
+# **Question.** How much more does each have to send with 800 processes than with 8?
+
+# %% slideshow={"slide_type": "fragment"}
+for size in (2, 8, 800):
+    print(f"{size:3} processes: each sends {2 * (size - 1) / size:.3f} times its numbers")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# No process ever sends more than twice its numbers. But there are more steps, each with a delay.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Now one layer of Llama 2 7B and one step of training. Its width is $D = 4096$, and it has about
+# $12 D^2$ parameters: $4 D^2$ in attention and $8 D^2$ in the FFN. There are $B = 8$ sentences of
+# $n = 8192$ tokens on $P = 8$ processes, and a number has 2 bytes.
+#
+# | | what is sent | numbers from each process |
+# |---|---|---|
+# | data | all-reduce of the gradients | $\frac74 \cdot 12 D^2 = 21 D^2$ |
+# | tensor | four all-reduces of the outputs of all tokens | $4 \cdot \frac74\, B n D = 7\, B n D$ |
+# | context | keys and values forward, and again back | $2 \cdot 2 \cdot \frac78\, B n D$ |
+# | | the gradients of keys and values, all the way home | $2 \cdot \frac88\, B n D$ |
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The rows of context parallel come from the ring. A stretch of keys has $B n D / 8$ numbers, and a
+# stretch of values as many. In the forward pass both make $P - 1 = 7$ hand-overs. In the backward
+# pass they make 7 again, and their gradients make 8, until each is back at its owner. The sum is
+# $5.5\, B n D$.
+
+# %% slideshow={"slide_type": "subslide"}
+B, n, D, MIB = 8, 8192, 4096, 2**20
+print(f"data    {2 * 21 * D**2 / MIB:6,.0f} MiB")
+print(f"tensor  {2 * 7 * B * n * D / MIB:6,.0f} MiB")
+print(f"context {2 * 5.5 * B * n * D / MIB:6,.0f} MiB, with 8 groups for 32 heads", end=" ")
+print(f"{2 * 5.5 * B * n * D / 4 / MIB:,.0f} MiB")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Tensor parallel sends no parameters. It sends the outputs of every token, four times a layer, and
+# with 65,536 tokens that outweighs the gradients. Context parallel has the whole model on each
+# process, so it has to average the gradients as well: 672 MiB more.
+#
+# The ring's 2,816 MiB are for multi-head attention. With 8 groups for 32 heads, as in Llama 3.1 8B,
+# keys and values are a quarter, and so is the ring: 704 MiB, hardly more than data parallel's 672.
+# With sentences of half the length it would be 352.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the counts against the package's, and 12 D² against the published layer
+layer = LayerShape(num_hiddens=D, num_tokens=n, batch_size=B)
+sent = bytes_per_layer(layer, num_processes=8)
+expected = {"data": 21 * D**2, "tensor": 7 * B * n * D, "context": 5.5 * B * n * D}
+assert sent == {way: 2 * numbers for way, numbers in expected.items()}
+short = bytes_per_layer(LayerShape(D, n // 2, B), 8)
+assert (sent["data"] / MIB, sent["context"] / 4 / MIB) == (672, 704)
+assert short["context"] / 4 / MIB == 352
+published = 4 * D**2 + 3 * D * 11_008  # attention, and the three matrices of its FFN
+assert abs(12 * D**2 / published - 1) < 0.01 and all_reduce(1, 8) == 1.75
+print("checked: the package counts the same bytes; 12 D² is within 1% of the published layer")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Five minutes. With $B n = 16 D$ all rows can be compared in the head: 21, 112 and 88 times the
+# square of the width. Let the room derive the ring's two rows on the four students who stand in a
+# square.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### When is the network the limit?
+#
+# *3 minutes.* The network is the limit when it takes longer to send than to compute. Take the layer
+# above on eight GPUs that reach their published 989 trillion operations a second. Within a server
+# they are connected with 450 GB a second each way, and between servers with 400 Gbit, or 50 GB.
+#
+# **Question.** Each GPU sends 672, 3,584 or 2,816 MiB. For which of the three is sending between
+# servers slower than computing, which takes 13 ms?
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Computes the time to send against the time to compute for two networks
+networks = {"within a server, 450 GB/s": 450e9, "between servers, 50 GB/s": 50e9}
+ratios = {}
+print(f"{'time to send / to compute':28}{'data':>7}{'tensor':>9}{'context':>9}")
+for name, speed in networks.items():
+    times = layer_times(layer, 8, flops_per_second=989e12, bytes_per_second=speed)
+    ratios[name] = [t.moving / t.computing for t in times.values()]
+    print(f"{name:28}{ratios[name][0]:7.1f}{ratios[name][1]:9.1f}{ratios[name][2]:9.1f}")
+within, between = ratios.values()
+assert max(within) < 1 < min(between) and round(1000 * times["data"].computing) == 13
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# For all three, and data parallel is just at the border. Within a server all are below 1. Below 1
+# the sending *may* hide behind the computing: gradients can travel while earlier layers are still
+# at work. Tensor parallel can hide little of it, because the next step needs the sum.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# (NVLink has 900 GB/s in both directions together: NVIDIA, H100 data sheet. 400 Gbit/s for each
+# GPU are those of Llama 3's clusters: Llama Team, 2024, section 3.3.1. All are upper limits, and
+# nothing in this table was measured here. For tensor parallel the count is Megatron's. The
+# package's layer sends more in the backward pass: the gradient of the inputs once for each of
+# $W_q$, $W_k$ and $W_v$.)
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws how more or longer sentences change the time to send against the time to compute
+figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.2), sharey=True)
+more = [1, 2, 4, 8, 16]
+cases = {
+    "more sentences": [LayerShape(4096, 8192, 8 * k) for k in more],
+    "longer sentences": [LayerShape(4096, 8192 * k, 8) for k in more],
+}
+curves = {}
+for ax, (case, shapes_of) in zip(axes, cases.items(), strict=True):
+    speeds = {"flops_per_second": 989e12, "bytes_per_second": 50e9}
+    rows = [layer_times(shape, 8, **speeds) for shape in shapes_of]
+    styles = {"data": ("o-", "tab:blue"), "tensor": ("s--", "#D55E00"), "context": ("^-.", "0.4")}
+    for way, (style, color) in styles.items():
+        curves[case, way] = [row[way].moving / row[way].computing for row in rows]
+        label = "context, without gradients" if way == "context" else way
+        ax.loglog([8 * k for k in more], curves[case, way], style, color=color, label=label)
+    ax.axhline(1, color="black", linewidth=1)
+    ax.set(xlabel="thousand tokens for each GPU", title=case)
+    ax.set_xticks([8 * k for k in more], [8 * k for k in more])
+    ax.set_yticks([0.01, 0.1, 1, 10], [0.01, 0.1, 1, 10])
+    ax.minorticks_off()
+axes[0].set_ylabel("time to send / to compute")
+axes[0].legend(loc="lower left", fontsize=12)
+axes[0].text(128, 1.15, "above 1 the network is the limit", ha="right", fontsize=12)
+figure.suptitle("More sentences help data parallel, longer ones help all", fontsize=16)
+plt.show()
+
+assert curves["more sentences", "data"][-1] < 0.1 < 1 < curves["more sentences", "data"][0]
+for way in ("tensor", "context"):
+    same = curves["more sentences", way]
+    assert abs(same[0] - same[-1]) < 1e-9 and same[0] > 1
+    assert curves["longer sentences", way][-1] < same[-1] / 3
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two panels with logarithmic axes, sending over computing against thousand tokens for each
+# GPU, 8 to 128, and a line at 1. More sentences: data parallel falls from 1.1 to below 0.1; tensor
+# and context parallel stay level near 6 and 4. Longer sentences: all three fall, data parallel the
+# fastest, tensor and context to near 1.*
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# With more sentences data parallel sends the same gradients for more work, while the other two send
+# for every token. With longer sentences attention itself grows like $n^2$, and what is sent grows
+# like $n$. (Here every token sees every token. A causal mask halves the work of attention.)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Five minutes. Take votes for the row between servers; 'tensor is slow, data is fine' is what most
+# have read. It is right for larger batches, as the figure shows. The rule of thumb follows: tensor
+# parallel within a server, data parallel between servers, context parallel for long sequences.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The same program on a cluster
+#
+# *1 minute.* One command starts two processes, shares the work in the three ways, and compares
+# with one process:
+#
+#     python -m d2l_attention.scale.parallel
+#
+# `torchrun` starts the processes too, here or on four machines with eight processes each. The last
+# command is entered on each of the four; HOST is one of them.
+#
+#     torchrun --nproc-per-node 2 -m d2l_attention.scale.parallel
+#
+#     torchrun --nnodes 4 --nproc-per-node 8 \
+#         --rdzv-backend c10d --rdzv-endpoint HOST:29500 \
+#         -m d2l_attention.scale.parallel
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The package's tests run the first two commands. Nobody has run the third, because there was one
+# machine.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# On GPUs some things change. A mesh is the ranks laid out in a grid.
+#
+# | | here | on GPUs |
+# |---|---|---|
+# | carries the numbers | gloo | NCCL, `nccl` in `init_process_group` |
+# | a process has | one core | one GPU, `cuda:LOCAL_RANK` |
+# | the mesh | one axis, `(2,)` | two, `(4, 8)`: data over servers, heads within |
+# | context parallel | our ring, to be read | PyTorch's `context_parallel`, or a library's |
+#
+# PyTorch calls its `context_parallel` a prototype whose interface may change. By default it gathers
+# all keys. The function that chooses a ring instead, `set_rotate_method`, is in a private module,
+# `torch.distributed.tensor.experimental._attention`.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Open a terminal and enter the first line: it takes some ten seconds. Ask what the four machines
+# have to know of each other: one name and port, where they meet.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### What the processes run
+#
+# *6 minutes.* These are the package's functions behind the three runs. In data parallel, the line
+# with `accelerator.backward` is where the processes talk. In tensor parallel the plan says which
+# matrices are cut by outputs (`ColwiseParallel`) and which by inputs (`RowwiseParallel`). The ring
+# keeps each part's output and the logarithm of its sum, and merges them at the end.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Shows the source of data_parallel_gradients
+show_source(data_parallel_gradients)
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Shows the source of split_heads_over
+show_source(split_heads_over)
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Shows the source of the ring, forward
+show_source(Ring.forward)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What other libraries add
+#
+# *1 minute.* The mathematics is what you did by hand. Their gain lies in how well a kernel fits
+# its processor, and in sending while computing. The first three need NVIDIA's GPUs, and none of
+# them ran here.
+#
+# - **cuDNN** is NVIDIA's library of kernels, FlashAttention-2's algorithm among them. PyTorch can
+#   call it.
+# - **Transformer Engine** has the layers of a Transformer for 8-bit numbers.
+# - **Megatron-LM** cuts heads as above, and combines that with the other ways.
+# - **Sharded data parallel** (PyTorch's FSDP2, DeepSpeed's ZeRO) also spreads parameters, gradients
+#   and the optimiser's state over the processes (Rajbhandari et al., 2020).
+#
+# **When do you need them?** When a layer does not fit, or when you pay for the hours. A model that
+# fits on one GPU wants PyTorch's fused kernel, and then perhaps data parallel. When it does not
+# fit, take sharded data parallel first, and then tensor or context parallel.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# No figures on purpose: their makers measure on hardware that nobody in the room has. On a GPU one
+# can switch PyTorch's kernels on and off with `torch.nn.attention.sdpa_kernel` and time them.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Exercises
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **10.2** What is sent, what is read · *easy, 8 minutes* · predict, then compare
+#
+# Five processes add up their gradients, 100 MB each, by a ring all-reduce.
+#
+# - How many MB does each of them send? How many if they are ten?
+#
+# One step of decoding: each head's one query reads 4,096 keys and values of 128 numbers from a
+# cache of 8-bit numbers, 1 byte each. How many operations, multiplications and additions, does it
+# do for each byte of the cache (not counted: the softmax, the query, the output),
+#
+# - if each head has a cache of its own?
+# - if eight heads share one?
+# - if 16 sequences decode at once, each head of each with its own?
+#
+# Predict first; `check` compares. Give five numbers, such as `(1, 1, 1, 1, 1)`.
+
+# %% slideshow={"slide_type": "skip"}
+answer = None
+
+check("10.2", answer)
+
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 from d2l_attention.exercises import progress
 
@@ -1851,43 +2037,38 @@ progress()
 # ## Sources
 #
 # - M. Milakov, N. Gimelshein, *Online normalizer calculation for softmax*, 2018, arXiv:1805.02867.
-#   Section 3, algorithm 3.
-# - T. Dao, D. Y. Fu, S. Ermon, A. Rudra, C. Ré, *FlashAttention: Fast and Memory-Efficient Exact
-#   Attention with IO-Awareness*, NeurIPS 2022, arXiv:2205.14135. Algorithms 1 and 4, appendix B.
+#   Algorithm 3.
 # - M. N. Rabe, C. Staats, *Self-attention Does Not Need O(n²) Memory*, 2021, arXiv:2112.05682.
+# - T. Dao, D. Y. Fu, S. Ermon, A. Rudra, C. Ré, *FlashAttention: Fast and Memory-Efficient Exact
+#   Attention with IO-Awareness*, NeurIPS 2022, arXiv:2205.14135. Figure 1 (order of the loops,
+#   pyramid of memories) and section 2.1.
 # - T. Dao, *FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning*, ICLR
-#   2024, arXiv:2307.08691.
+#   2024, arXiv:2307.08691. Section 3.1 (one division, one number for the backward pass), section
+#   3.2 (order of the loops).
 # - J. Shah et al., *FlashAttention-3: Fast and Accurate Attention with Asynchrony and
-#   Low-precision*, 2024, arXiv:2407.08608. The shares of an H100 that both kernels reach.
+#   Low-precision*, 2024, arXiv:2407.08608. Abstract: 35% and 75% of an H100.
+# - T. Zadouri et al., *FlashAttention-4: Algorithm and Kernel Pipelining Co-Design for Asymmetric
+#   Hardware Scaling*, 2026. The authors' article at together.ai.
 # - S. Williams, A. Waterman, D. Patterson, *Roofline: An Insightful Visual Performance Model for
 #   Multicore Architectures*, Communications of the ACM 52(4), 2009, doi:10.1145/1498765.1498785.
-# - S. Li et al., *PyTorch Distributed: Experiences on Accelerating Data Parallel Training*, VLDB
-#   2020, arXiv:2006.15704.
+# - NVIDIA, *H100 Tensor Core GPU*, data sheet, SXM: 1,979 teraFLOPS in BFLOAT16 with sparsity, half
+#   of it without; 3.35 TB/s of memory bandwidth; NVLink 900 GB/s.
 # - M. Shoeybi et al., *Megatron-LM: Training Multi-Billion Parameter Language Models Using Model
-#   Parallelism*, 2019, arXiv:1909.08053. Section 3.
+#   Parallelism*, 2019, arXiv:1909.08053. Section 3, figure 4.
 # - S. Rajbhandari, J. Rasley, O. Ruwase, Y. He, *ZeRO: Memory Optimizations Toward Training
 #   Trillion Parameter Models*, SC 2020, arXiv:1910.02054.
-# - V. Korthikanti et al., *Reducing Activation Recomputation in Large Transformer Models*, 2022,
-#   arXiv:2205.05198.
 # - H. Liu, M. Zaharia, P. Abbeel, *Ring Attention with Blockwise Transformers for Near-Infinite
 #   Context*, 2023, arXiv:2310.01889.
 # - P. Patarasuk, X. Yuan, *Bandwidth optimal all-reduce algorithms for clusters of workstations*,
 #   Journal of Parallel and Distributed Computing 69(2), 2009, doi:10.1016/j.jpdc.2008.09.002.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# - H. Touvron et al., *LLaMA*, 2023, arXiv:2302.13971, table 2 and section 2.2; *Llama 2*, 2023,
-#   arXiv:2307.09288, section 2.2.
+# - H. Touvron et al., *LLaMA*, 2023, arXiv:2302.13971, table 2; *Llama 2*, 2023, arXiv:2307.09288,
+#   section 2.2.
 # - Llama Team, *The Llama 3 Herd of Models*, 2024, arXiv:2407.21783. Table 3; sections 3.3.1
-#   (network), 3.3.2 (context parallel) and 3.3.4 (interruptions).
-# - NVIDIA, *H100 Tensor Core GPU*, data sheet, SXM: 1,979 teraFLOPS in BFLOAT16 with sparsity, half
-#   of it without; 3.35 TB/s of memory bandwidth; NVLink 900 GB/s.
-# - PyTorch's documentation: `torch.distributed.init_process_group` (time limits), `torchrun`,
-#   `torch.distributed.tensor.parallel`, `torch.nn.attention.SDPBackend`; `context_parallel` and
-#   `set_rotate_method` (it gathers unless told otherwise); `torch.distributed.fsdp.fully_shard`.
-# - Hugging Face's documentation: Accelerate, `Accelerator.prepare`. DeepSpeed's: *Zero Redundancy
-#   Optimizer*.
-# - NVIDIA's documentation: cuDNN Frontend, *Attention* (algorithm, data types by architecture);
-#   Transformer Engine, *README* (8-bit floats, scaling factors); Megatron Core,
-#   `ModelParallelConfig` (which sizes of parallelism it combines).
+#   (network) and 3.3.2 (context parallel).
+# - PyTorch's documentation: `torchrun`, `torch.distributed.tensor.parallel`,
+#   `torch.nn.attention.SDPBackend`, `torch.distributed.fsdp.fully_shard`; in version 2.13 the texts
+#   of `context_parallel` and `set_rotate_method`.
+# - Documentation of Hugging Face's Accelerate (`Accelerator.prepare`), DeepSpeed (ZeRO), NVIDIA's
+#   cuDNN Frontend (*Attention*), Transformer Engine and Megatron Core.
 # - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, sections 11.3, 13.5
 #   (data parallel) and 13.7 (the ring). [d2l.ai](https://d2l.ai)

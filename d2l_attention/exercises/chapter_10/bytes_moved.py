@@ -8,47 +8,48 @@ HALF_WAY = "that is half of it: each process has one part of the sum, and all ne
 ALL_TOGETHER = "that is what all processes send together. The task asks for each."
 ONCE = "sending everything once is not enough: nobody would have the whole sum everywhere."
 ONE_STEP = "that is one step. How many are there?"
-PER_NUMBER = "that is for each number. A number has 2 bytes."
+PER_NUMBER = "a number takes a multiplication and an addition. How many bytes has it here?"
+FOUR_BYTES = "you count 4 bytes a number. Here a number has 1."
 LONGER = "each key is read once and used once. A longer cache has more of both."
 OWN_CACHE = "each sequence has a cache of its own, which no other one can use."
 
-FOUR = {
-    300: TO_ALL,
+FIVE = {
+    400: TO_ALL,
     200: LIMIT,
-    75: HALF_WAY,
-    600: ALL_TOGETHER,
+    80: HALF_WAY,
+    800: ALL_TOGETHER,
     100: ONCE,
-    25: ONE_STEP,
-    175: "that is eight processes.",
+    20: ONE_STEP,
+    180: "how many processes are there, and into how many parts are the 100 MB cut?",
 }
-EIGHT = {
-    700: TO_ALL,
+TEN = {
+    900: TO_ALL,
     200: LIMIT,
-    87.5: HALF_WAY,
-    1400: ALL_TOGETHER,
-    300: "twice the processes, but not twice the bytes: the parts are half as large.",
-    150: "that is four processes. With eight there are more steps, each with a smaller part.",
-    12.5: ONE_STEP,
+    90: HALF_WAY,
+    1800: ALL_TOGETHER,
+    320: "twice the processes, but not twice the bytes: the parts are half as large.",
+    160: "with ten processes there are more steps than with five, each with a smaller part.",
+    10: ONE_STEP,
     100: ONCE,
 }
 OWN = {
-    2: PER_NUMBER,
-    0.5: "you count half of the operations. A key takes a multiplication and an addition for each "
-    "of its numbers, and so does its value.",
+    1: PER_NUMBER,
+    0.5: FOUR_BYTES,
     4096: LONGER,
     128: "a wider head has more operations, and more bytes.",
     32: "how many heads there are changes operations and bytes alike.",
 }
 SHARED = {
-    1: "eight queries use what was read once.",
-    0.125: "the other way round: fewer bytes for the same operations.",
-    16: PER_NUMBER,
-    4: "you count half of the operations: a multiplication and an addition for each number.",
+    2: "eight queries use what was read once.",
+    0.25: "fewer bytes for the same operations: does the number grow or shrink?",
+    8: PER_NUMBER,
+    4: FOUR_BYTES,
 }
 BATCH = {
-    16: OWN_CACHE,
-    1 / 16: "16 times the bytes, and 16 times the operations as well.",
-    2: PER_NUMBER,
+    32: OWN_CACHE,
+    1 / 8: "16 times the bytes, and 16 times the operations as well.",
+    1: PER_NUMBER,
+    0.5: FOUR_BYTES,
 }
 
 predict_bytes = Exercise(
@@ -60,23 +61,23 @@ predict_bytes = Exercise(
         "In a ring of P processes the 100 MB are cut into P parts. In each step every process "
         "sends one part to its neighbour. After P - 1 steps each holds one part of the whole sum.",
         "And then? Every process needs every part. How many more steps, of how many MB?",
-        "One number of a key meets one number of a query: a multiplication and an addition, for 2 "
-        "bytes. The same goes for a value and its weight. Who else can use what has been read?",
+        "One number of a key meets one number of a query: a multiplication and an addition, for 1 "
+        "byte. The same goes for a value and its weight. Who else can use what has been read?",
     ],
     stub=None,
-    solution=(150, 175, 1, 8, 1),
-    explanation="A ring takes 2 (P - 1) steps with 1/P of the numbers each: 6 · 25 and 14 · 12.5 "
-    "MB, never twice the gradients, however many processes there are. Decoding does 2 operations "
-    "for 2 bytes, and no length, width or batch changes that: far left on the roofline, where "
+    solution=(160, 180, 2, 16, 2),
+    explanation="A ring takes 2 (P - 1) steps with 1/P of the numbers each: 8 · 20 and 18 · 10 MB, "
+    "never twice the gradients, however many processes there are. Decoding does 2 operations "
+    "for 1 byte, and no length, width or batch changes that: far left on the roofline, where "
     "memory is the limit. Heads that share keys move it to the right: one read, eight queries.",
     steps=[
         parts(
-            Part("MB sent by each of four", 150, FOUR, tolerance=0.5),
-            Part("MB sent by each of eight", 175, EIGHT, tolerance=0.5),
-            # `attention_work` also counts the query and the output: 0.9998 and 7.98.
-            Part("Operations a byte, keys of one's own", 1, OWN, tolerance=0.01),
-            Part("Operations a byte, shared by eight", 8, SHARED, tolerance=0.03),
-            Part("Operations a byte, 16 sequences", 1, BATCH, tolerance=0.01),
+            Part("MB sent by each of five", 160, FIVE, tolerance=0.5),
+            Part("MB sent by each of ten", 180, TEN, tolerance=0.5),
+            # `attention_work` also counts the query and the output: 1.9995 and 15.97.
+            Part("Operations a byte, keys of one's own", 2, OWN, tolerance=0.01),
+            Part("Operations a byte, shared by eight", 16, SHARED, tolerance=0.05),
+            Part("Operations a byte, 16 sequences", 2, BATCH, tolerance=0.01),
             give="five numbers, such as `(1, 1, 1, 1, 1)`",
             otherwise="play it through with two processes, or with one key of one number.",
         )

@@ -385,9 +385,9 @@ RIGHT = {
         ([np.float64(16), np.int64(64)], [Fraction(1, 2), 1]),
     ],
     "10.2": [
-        [150, 175, 1, 7.98, 1],
-        [torch.tensor(150.0), torch.tensor(175.0), np.float64(0.9998), np.float32(7.98), 1],
-        np.array([150, 175, 1, 8, 1]),
+        [160, 180, 2, 15.97, 2],
+        [torch.tensor(160.0), torch.tensor(180.0), np.float64(1.9995), np.float32(15.97), 2],
+        np.array([160, 180, 2, 16, 2]),
     ],
     "10.3": [sums_row_by_row, sums_by_logarithms, sums_in_numpy],
     "10.4": [tiles_in_double, key_by_key, padded_to_whole_tiles],
@@ -403,10 +403,10 @@ WRONG = {
         (torch.tensor([16.0, 64.0]), "Give two pairs"),
     ],
     "10.2": [
-        ((300, 700, 1, 8, 1), "you send everything to every other"),
-        ((150, 175, 1, 8, 16), "which no other one can use"),
-        ((150, 175, 1, 1, 1), "use what was read once"),
-        ("150, 175, 1, 8, 1", "Give five numbers"),
+        ((400, 900, 2, 16, 2), "you send everything to every other"),
+        ((160, 180, 2, 16, 32), "which no other one can use"),
+        ((160, 180, 2, 2, 2), "use what was read once"),
+        ("160, 180, 2, 16, 2", "Give five numbers"),
     ],
     "10.3": [
         (rounded_sums, "it should be"),
