@@ -12,11 +12,11 @@
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# The core in 45 minutes: 5 to the end of 'Five keys', 8 for the size of a dot product, 5 for the
-# softmax and the division, 6 for the layer, 6 for what the division does, 6 for distance and
-# product, 6 for the two other scores, 3 for price and summary. If time is short, skip 'What the
-# factor assumes' first, then 'Query and key of different size'. The slides after the summary are
-# for questions. Homework: exercises 3.1 to 3.5.
+# The core in 45 minutes: 5 to the end of 'Five keys', 8 for random vectors, 5 for the softmax and
+# the division, 6 for what the division does, 6 for the layer, 6 for distance and product, 6 for
+# the two other scores, 3 for price and summary. If time is short, skip 'What the factor assumes'
+# first, then 'Query and key of different size'. The slides after the summary are for questions.
+# Homework: exercises 3.1 to 3.5.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -51,8 +51,8 @@ set_style()
 #   **weights** $\alpha_j$ that sum to one, and the output is the weighted sum of the values. Scores
 #   (0, 1, 2) give the weights (0.09, 0.24, 0.67). With the values 10, 20, 30 the output is 25.8.
 # - A softmax sees only differences: (100, 101, 102) gives the same three weights.
-# - The **slope** of a weight says how fast it grows with its own score. It is
-#   $\alpha_j\,(1 - \alpha_j)$: a quarter where the weight is ½.
+# - In this chapter, the **slope** of a weight is one number: how fast the weight grows with its own
+#   score. It is $\alpha_j\,(1 - \alpha_j)$, a quarter where the weight is ½.
 # - Chapter 2's Gaussian score $-\tfrac12\lvert q - k\rvert^2$ prefers the nearest key.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -68,21 +68,26 @@ set_style()
 
 
 # %% slideshow={"slide_type": "-"}
-def five_keys(d, divide_by=1):
+def five_keys(d):
     torch.manual_seed(3)
     queries, keys = torch.randn(1000, 1, d), torch.randn(1000, 5, d)
-    scores = (queries @ keys.mT).squeeze(1)  # (1000, 5); .mT exchanges the last two axes
-    weights = (scores / divide_by).softmax(dim=-1)
+    return (queries @ keys.mT).squeeze(1)  # (1000, 5); .mT exchanges the last two axes
+
+
+# %% slideshow={"slide_type": "skip"}
+def show(scores):
+    weights = scores.softmax(dim=-1)
     first = (100 * weights[0]).round().int().tolist()
     share = (weights.amax(dim=-1) > 0.9).float().mean()
-    print(f"first query, in percent: {first}   one key above 90%: {share:.0%} of the queries")
+    print(f"first query, rounded percent: {first}   one key above 90%: {share:.0%} of the queries")
 
 
 # %% slideshow={"slide_type": "-"}
-five_keys(4)
+show(five_keys(4))
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# **Predict.** With 1,024 numbers in a vector, are the weights more or less equal?
+# **Predict.** With 1,024 numbers in a vector, are the weights closer to equal than with 4 numbers,
+# or further from it?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -91,11 +96,11 @@ five_keys(4)
 # is d'. Do not explain yet.
 
 # %% slideshow={"slide_type": "fragment"}
-five_keys(1024)
+show(five_keys(1024))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Now one key nearly always takes almost everything, although nothing has been learned. The next
-# three sections explain this, repair it, and build a layer from the repaired score.
+# two sections explain this, and the two after them repair it. Then we build a layer.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## How large is a dot product?
@@ -103,9 +108,8 @@ five_keys(1024)
 # $$q\cdot k = \sum_i q_i k_i = \lvert q\rvert\,\lvert k\rvert\cos\theta$$
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Two entries of the same sign contribute a positive product, two entries of different signs a
-# negative one. The cosine compares the directions only: it is positive where the angle $\theta$
-# is below 90 degrees. For a fixed angle, the size of the product is proportional to both norms,
+# The cosine compares the directions only: it is positive where the angle $\theta$ is below 90
+# degrees. For a fixed angle, the product is proportional to both norms,
 # $\lvert q\rvert$ and $\lvert k\rvert$.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
@@ -124,7 +128,7 @@ for ax, (name, key) in zip(axes, arrow_to.items(), strict=True):
     ax.axvline(0, color="0.85", linewidth=1, zorder=0)
 figure.supxlabel("first coordinate", fontsize=13)
 axes[0].set_ylabel("second coordinate")
-figure.suptitle("The sign tells the direction, and the size grows with the norms", fontsize=18)
+figure.suptitle("The sign tells the direction, and twice the norm doubles the product", fontsize=18)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -141,27 +145,10 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Random vectors
 #
-# In the simplest case a coin decides whether an entry is +1 or −1, so that it has mean 0 and
-# variance 1. For $d = 2$ there are four queries and four keys. What are the 16 products?
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# | product | −2 | 0 | 2 |
-# |---|---|---|---|
-# | how often | 4 | 8 | 4 |
+# The entries have mean 0 and variance 1, as in the five keys.
 #
-# Their mean is 0. Their variance is the mean of the squares:
-# $(4\cdot4 + 8\cdot0 + 4\cdot4)/16 = 2$.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Two minutes. Do one row of the 16 on the board: the query (1, 1) with its four keys gives 2, 0, 0
-# and -2. Every other query gives the same four numbers. Then show the table.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The typical size
-#
-# **Predict.** What is the typical size (the standard deviation) of $q\cdot k$ for $d = 1024$: about
-# 1, about 32, or about 1,024?
+# **Predict.** What is the standard deviation of $q\cdot k$ for $d = 1024$: about 1, about 32, or
+# about 1,024?
 
 # %% slideshow={"slide_type": "fragment"}
 sizes = [2**power for power in range(1, 13)]  # 2, 4, 8, ..., 4096
@@ -194,6 +181,25 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # *Figure: the measured variance of dot products against $d$ from 2 to 4,096, both axes logarithmic.
 # Twelve dots lie on the grey line 'variance equals d'.*
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Two numbers in a vector
+#
+# Let a coin decide whether an entry is +1 or −1, so that it has mean 0 and variance 1. For $d = 2$
+# there are four queries and four keys. What are the 16 products?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# | product | −2 | 0 | 2 |
+# |---|---|---|---|
+# | how often | 4 | 8 | 4 |
+#
+# Their mean is 0. Their variance is the mean of the squares:
+# $(4\cdot4 + 8\cdot0 + 4\cdot4)/16 = 2$.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. Do one row of the 16 on the board: the query (1, 1) with its four keys gives 2, 0, 0
+# and -2. Every other query gives the same four numbers. Then show the table.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why it is $d$
@@ -235,8 +241,8 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The scores of two random keys differ by $q\cdot(k_0 - k_1)$. The entries of $k_0 - k_1$ have
-# variance 2, so this gap has variance $2d$. Its typical size is $\sqrt{2d}$: 2 for $d = 2$, 8 for
-# $d = 32$, and 32 for $d = 512$.
+# variance 2, so this gap has variance $2d$. Its standard deviation is $\sqrt{2d}$: 2 for $d = 2$,
+# 8 for $d = 32$, and 32 for $d = 512$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -279,10 +285,10 @@ for gap in (0.0, 2.0, 8.0, 32.0):
 # Here are the five keys with 1,024 numbers again, divided by $\sqrt{1024} = 32$:
 
 # %% slideshow={"slide_type": "fragment"}
-five_keys(1024, divide_by=32)
+show(five_keys(1024) / 32)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In chapter 1's words, $\sqrt d$ is a **temperature**. It is chosen by the number of entries only.
+# In chapter 1's words, $\sqrt d$ is a **temperature**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -292,114 +298,10 @@ five_keys(1024, divide_by=32)
 # is a temperature.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## Scaled dot-product attention
-#
-# Write all queries of a sentence as the rows of a matrix $\mathbf Q$, its keys as the rows of
-# $\mathbf K$ and its values as the rows of $\mathbf V$. One formula gives all outputs:
-#
-# $$\operatorname{softmax}\!\left(\frac{\mathbf Q\,\mathbf K^\top}{\sqrt d}\right)\mathbf V$$
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Draws who feeds what in scaled dot-product attention
-schematic("scaled dot-product")
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: boxes and arrows from left to right. Queries (B, Q, D) times the transpose of the keys
-# (B, K, D), divided by the root of D, give scores (B, Q, K). A softmax over the keys makes weights
-# (B, Q, K). Weights times values (B, K, V) give the output (B, Q, V).*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Three minutes. Before you show the boxes, ask for the shape of each product in the formula, with
-# Q queries and K keys of D numbers and values of V numbers. Which axis does the softmax take? 'The
-# last' is right, and 'the keys' is the better answer. Ask where D goes.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# By hand, with the query (1, 1), three keys and $\sqrt 2 \approx 1.414$:
-#
-# | key | $q\cdot k$ | divided by $\sqrt2$ | exp | weight | value |
-# |---|---|---|---|---|---|
-# | (1, 0) | 1 | 0.707 | 2.03 | 0.248 | 0 |
-# | (0, 1) | 1 | 0.707 | 2.03 | 0.248 | 10 |
-# | (1, 1) | 2 | 1.414 | 4.11 | 0.503 | 20 |
-#
-# The output is $0.248\cdot 0 + 0.248\cdot 10 + 0.503\cdot 20 = 12.54$ (12.55 with unrounded
-# weights).
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### A batch at once
-#
-# A batch holds $B$ sentences, and a query may meet only the keys of its own sentence. `@` does one
-# matrix product for each sentence: it multiplies the last two axes, and treats the axes before them
-# as a list of matrices. (D2L calls this an elementwise product. Its elements are whole matrices;
-# PyTorch's `*` does something else.)
-
-# %% slideshow={"slide_type": "skip"}
-B, Q, K, D, V = 2, 3, 5, 7, 11  # five different sizes, so that a swapped axis cannot hide
-torch.manual_seed(0)
-queries, keys, values = torch.randn(B, Q, D), torch.randn(B, K, D), torch.randn(B, K, V)
-scores = queries @ keys.mT  # (2, 3, 7) @ (2, 7, 5)
-by_sentence = torch.stack([queries[b] @ keys[b].T for b in range(B)])
-print(tuple(scores.shape), "the same, one by one:", torch.allclose(scores, by_sentence))
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Dot-product attention, built
-#
-# Shorter sentences of a batch are filled up with padding. `valid_lens` says how many keys of each
-# sentence are words. The others must get the weight 0.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# So `plain_masked_softmax` replaces their scores by the lowest number before the softmax, and their
-# weights by 0 after it. Chapter 4 explains why it does both.
-
-
-# %% slideshow={"slide_type": "-"} tags=["build"]
-def plain_masked_softmax(scores, valid_lens=None):  # (B, Q, K) -> (B, Q, K)
-    if valid_lens is None:
-        return scores.softmax(dim=-1)
-    padding = torch.arange(scores.shape[-1]) >= valid_lens.reshape(len(scores), -1, 1)
-    scores = scores.masked_fill(padding, torch.finfo(scores.dtype).min)  # the lowest number
-    return scores.softmax(dim=-1).masked_fill(padding, 0)
-
-
-class PlainDotProductAttention(nn.Module):
-    def __init__(self, dropout):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, queries, keys, values, valid_lens=None):
-        scores = queries @ keys.mT / math.sqrt(queries.shape[-1])  # (B, Q, D) @ (B, D, K)
-        self.attention_weights = plain_masked_softmax(scores, valid_lens)  # (B, Q, K)
-        return self.dropout(self.attention_weights) @ values  # (B, Q, K) @ (B, K, V)
-
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Three minutes. Read the three lines of `forward` beside the formula, and say the shapes. Do not
-# read the six lines above: they are a softmax over the keys that gives padding the weight 0, and
-# chapter 4 takes them apart. Dropout sets random weights to 0 in training and is switched off by
-# `eval()`. On the page the layer is compared with PyTorch's function and the package's layer.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Dropout sets random weights to 0 in training, and `eval()` switches it off. We compare the layer
-# with PyTorch's own function and with the package's layer:
-
-# %% slideshow={"slide_type": "skip"}
-ours, package = PlainDotProductAttention(0.1).eval(), DotProductAttention(0.1).eval()
-qkv, valid_lens = (queries, keys, values), torch.tensor([2, 4])  # sentence 0 has 2 words
-torch.testing.assert_close(ours(*qkv), F.scaled_dot_product_attention(*qkv))
-torch.testing.assert_close(ours(*qkv, valid_lens), package(*qkv, valid_lens))
-print("sentence 0, query 0:", [round(w, 2) for w in ours.attention_weights[0, 0].tolist()])
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The package's layer gives the same output. It also checks shapes, takes further masks (chapter 4),
-# and calls PyTorch's **fused kernel**, which need not hold all weights at once (chapter 10).
-
-# %% [markdown] slideshow={"slide_type": "slide"}
 # ## What the division does
 #
-# Not every gap is typical. So we measure 400 queries with ten keys each. The slope of a query is
-# the largest of its ten slopes $\alpha_j\,(1 - \alpha_j)$.
+# Not every gap is typical. So 400 queries meet ten keys each, and we look at the largest of each
+# query's ten slopes.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -412,9 +314,12 @@ torch.manual_seed(0)
 queries, keys = torch.randn(400, 1, 4096), torch.randn(400, 10, 4096)
 scores_for = {d: (queries[..., :d] @ keys[..., :d].mT).squeeze(1) for d in sizes}  # (400, 10)
 for d in (4, 64, 1024):
-    slopes = largest_slope(scores_for[d])  # (400,)
-    large = (slopes > 0.1).float().mean()
-    print(f"d = {d:4d}   median slope {slopes.median():.0e}   above 0.1: {large:.0%} of queries")
+    for divisor in (1, math.sqrt(d)):
+        scores = scores_for[d] / divisor
+        slopes, top = largest_slope(scores), scores.softmax(dim=-1).amax(dim=-1)  # (400,) each
+        large, taken = (slopes > 0.1).float().mean(), (top > 0.9).float().mean()
+        print(f"d = {d:4d} divided by {divisor:2.0f}   largest slope: median", end=" ")
+        print(f"{slopes.median():.0e}, above 0.1: {large:4.0%}   one key above 90%: {taken:3.0%}")
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws the slope with and without the division
@@ -425,31 +330,40 @@ ax.loglog(sizes, scaled, "o-", color="tab:blue", label=r"divided by $\sqrt{d}$")
 ax.loglog(sizes, plain, "s--", color="black", label="plain dot product")
 ax.set_xticks(sizes[1::2], sizes[1::2])
 ax.minorticks_off()
-ax.set(xlabel="d, numbers in a vector", ylabel="median slope of 400 queries")
+ax.set(xlabel="d, numbers in a vector", ylabel="median of the largest slopes")
 ax.set_title(r"Divided by $\sqrt{d}$, the slope no longer depends on $d$")
 ax.legend(frameon=False, loc="lower left")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the median slope of 400 queries against $d$, both axes logarithmic. The dashed line of
-# the plain dot product is level up to about 16, then falls to about $10^{-11}$ at 4,096. The solid
-# line, divided by the root of $d$, stays level at about 0.2.*
+# *Figure: the median of the largest slopes of 400 queries against $d$, both axes logarithmic. The
+# dashed line of the plain dot product is level up to about 16, then falls to about $10^{-11}$ at
+# 4,096. The solid line, divided by the root of $d$, stays level at about 0.2.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Without the division and at $d = 1024$, half of the queries have a slope below a millionth. A few
-# keep a large one, because their best two scores happen to be close.
+# Without the division and at $d = 1024$, half of the queries have a largest slope below a
+# millionth. A few, 9%, keep one above 0.1, because their best two scores happen to be close.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks why some queries keep a large slope at d = 1024
+best, second = scores_for[1024].topk(2).values.T  # (400,) each
+gaps, large = best - second, largest_slope(scores_for[1024]) > 0.1
+assert gaps[large].max() < 2.5 and gaps[~large].min() > 2 and gaps.median() > 10
+print(f"checked: the best two scores of these {large.sum()} queries differ by less than 2.5,")
+print(f"of the others by more than 2, the median of all by {gaps.median():.0f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # One minute. Ask before the picture: from which d on will it hurt? It begins at 32. The picture
 # shows medians. Without the division 35% of the queries keep a slope above 0.1 at d = 64, and 9% at
-# d = 1024, by luck.
+# d = 1024, by luck: their best two scores are close.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Turn $d$ yourself
 #
-# **Question.** Double $d$ step by step. From which $d$ on does one key hold more than 90%, and is
-# it always the same key? Then divide by $\sqrt d$, and by $d$, which turns the sum into a mean.
+# **Question.** The view shows one of the 400 queries. Double $d$ step by step. From which $d$ on
+# does one key hold more than 90%, and is it always the same key? Then divide by $\sqrt d$, and by
+# $d$, which turns the sum into a mean.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Shows scores, weights and slopes for a chosen d
@@ -495,9 +409,10 @@ explore(
 # if all keys get the same.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# From $d = 64$ on one key holds more than 90%, and four different keys win between 64 and 4,096.
-# Divided by $\sqrt d$, none does. Divided by $d$, all ten weights approach 10%, which a plain
-# average would give: the query has almost no influence.
+# For the query shown, one key holds more than 90% from $d = 64$ on, and four different keys win
+# between 64 and 4,096. Of the 400 queries the same is true for 64% at 64 and 90% at 1,024 (printed
+# above). Divided by $\sqrt d$, it is true for none. Divided by $d$, all ten weights approach 10%,
+# which a plain average would give: the query has almost no influence.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks what the view shows, for every d
@@ -521,10 +436,10 @@ print("checked: divided by d = 1024, no key of any of the 400 queries passes 11%
 torch.manual_seed(0)
 q, k = torch.randn(4000, 64), torch.randn(4000, 64)
 to_q, to_k = nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False)  # as PyTorch starts them
-pairs = {"variance 9": (3 * q, 3 * k), "after two linear layers": (to_q(q), to_k(k))}
+pairs = {"variance 9": (3 * q, 3 * k), "a linear layer on each side": (to_q(q), to_k(k))}
 for name, (left, right) in (pairs | {"key = query": (q, q)}).items():
     scores = (left * right).sum(dim=-1) / 64**0.5
-    print(f"{name:23} mean {scores.mean():3.1f}   standard deviation {scores.std():3.1f}")
+    print(f"{name:27} mean {scores.mean():3.1f}   standard deviation {scores.std():3.1f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # So $1/\sqrt d$ removes the effect of $d$ and nothing else. It fits neither the norms of the
@@ -535,6 +450,111 @@ for name, (left, right) in (pairs | {"key = query": (q, q)}).items():
 # Two minutes. Wait for someone to name the assumption that breaks in each row. A third is the
 # standard deviation after PyTorch's default start, because each matrix multiplies the variance by a
 # third. 'Is the variance still 1 after training?' Nothing here says so.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Scaled dot-product attention
+#
+# Write all queries of a sentence as the rows of a matrix $\mathbf Q$, its keys as the rows of
+# $\mathbf K$ and its values as the rows of $\mathbf V$. (Bold letters are matrices, plain ones are
+# sizes. In shapes $d$ is `D`.) One formula gives all outputs:
+#
+# $$\operatorname{softmax}\!\left(\frac{\mathbf Q\,\mathbf K^\top}{\sqrt d}\right)\mathbf V$$
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws who feeds what in scaled dot-product attention
+schematic("scaled dot-product")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: boxes and arrows from left to right. Queries (B, Q, D) times the transpose of the keys
+# (B, K, D), divided by the root of D, give scores (B, Q, K). A softmax over the keys makes weights
+# (B, Q, K). Weights times values (B, K, V) give the output (B, Q, V).*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Three minutes. Before you show the boxes, ask for the shape of each product in the formula, with
+# Q queries and K keys of D numbers and values of V numbers. Which axis does the softmax take? 'The
+# last' is right, and 'the keys' is the better answer. Ask where D goes.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# By hand, with the query (1, 1), three keys and $\sqrt 2 \approx 1.414$:
+#
+# | key | $q\cdot k$ | divided by $\sqrt2$ | exp | weight | value |
+# |---|---|---|---|---|---|
+# | (1, 0) | 1 | 0.707 | 2.03 | 0.248 | 0 |
+# | (0, 1) | 1 | 0.707 | 2.03 | 0.248 | 10 |
+# | (1, 1) | 2 | 1.414 | 4.11 | 0.503 | 20 |
+#
+# The output is $0.248\cdot 0 + 0.248\cdot 10 + 0.503\cdot 20 = 12.54$.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### A batch at once
+#
+# A batch holds $B$ sentences, and a query may meet only the keys of its own sentence. `@` does one
+# matrix product for each sentence: it multiplies the last two axes, and treats the axes before them
+# as a list of matrices.
+
+# %% slideshow={"slide_type": "skip"}
+B, Q, K, D, V = 2, 3, 5, 7, 11  # five different sizes, so that a swapped axis cannot hide
+torch.manual_seed(0)
+queries, keys, values = torch.randn(B, Q, D), torch.randn(B, K, D), torch.randn(B, K, V)
+scores = queries @ keys.mT  # (2, 3, 7) @ (2, 7, 5)
+by_sentence = torch.stack([queries[b] @ keys[b].T for b in range(B)])
+print(tuple(scores.shape), "the same, one by one:", torch.allclose(scores, by_sentence))
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Dot-product attention, built
+#
+# Shorter sentences of a batch are filled up with padding. `valid_lens` says how many keys of each
+# sentence are words. The others must get the weight 0.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# So `plain_masked_softmax` replaces their scores by the lowest number before the softmax, and their
+# weights by 0 after it. Chapter 4 explains why it does both.
+
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
+def plain_masked_softmax(scores, valid_lens=None):  # (B, Q, K) -> (B, Q, K)
+    if valid_lens is None:
+        return scores.softmax(dim=-1)
+    visible = torch.arange(scores.shape[-1]) < valid_lens.reshape(len(scores), -1, 1)
+    scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)  # the lowest number
+    return scores.softmax(dim=-1).masked_fill(~visible, 0)
+
+
+class PlainDotProductAttention(nn.Module):
+    def __init__(self, dropout):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, queries, keys, values, valid_lens=None):
+        scores = queries @ keys.mT / math.sqrt(queries.shape[-1])  # (B, Q, D) @ (B, D, K)
+        self.attention_weights = plain_masked_softmax(scores, valid_lens)  # (B, Q, K)
+        return self.dropout(self.attention_weights) @ values  # (B, Q, K) @ (B, K, V)
+
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Three minutes. Read the three lines of `forward` beside the formula, and say the shapes. Do not
+# read the six lines above: they are a softmax over the keys that gives padding the weight 0, and
+# chapter 4 takes them apart. Dropout sets random weights to 0 in training and is switched off by
+# `eval()`. On the page the layer is compared with PyTorch's function and the package's layer.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# In training, dropout sets random weights to 0, so that no output learns to rely on one key.
+# `eval()` switches it off. We compare the layer with PyTorch's own function and with the package's
+# layer:
+
+# %% slideshow={"slide_type": "skip"}
+ours, package = PlainDotProductAttention(0.1).eval(), DotProductAttention(0.1).eval()
+qkv, valid_lens = (queries, keys, values), torch.tensor([2, 4])  # sentence 0 has 2 words
+torch.testing.assert_close(ours(*qkv), F.scaled_dot_product_attention(*qkv))
+torch.testing.assert_close(ours(*qkv, valid_lens), package(*qkv, valid_lens))
+print("sentence 0, query 0:", [round(w, 2) for w in ours.attention_weights[0, 0].tolist()])
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The package's layer gives the same output. It also checks shapes, takes further masks (chapter 4),
+# and calls a function of PyTorch, a **fused kernel**, that does all three steps in one and need not
+# hold all weights at once (chapter 10).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From distance to dot product
@@ -607,23 +627,25 @@ plt.show()
 #
 # A thousand random queries meet ten keys of 64 numbers: as drawn; after **layer norm** (Ba et al.,
 # 2016), which subtracts the mean of a vector's entries and divides by their standard deviation; and
-# after layer norm and a linear layer, as in a Transformer (chapter 8).
+# after layer norm and a linear layer, as in a Transformer (the translator of chapter 8).
 #
-# **Predict.** For how many queries has the nearest key also the largest dot product, in each case?
+# **Predict.** In one of the three cases the nearest key has the largest dot product for all
+# queries. In which?
 
 # %% slideshow={"slide_type": "fragment"}
 torch.manual_seed(0)
 queries, drawn = torch.randn(1000, 64), torch.randn(10, 64)
-normed = F.layer_norm(drawn, (64,))
-linear = nn.Linear(64, 64, bias=False)
+normed, linear = F.layer_norm(drawn, (64,)), nn.Linear(64, 64, bias=False)
 for name, keys in {"drawn": drawn, "layer norm": normed, "then linear": linear(normed)}.items():
-    nearest, largest = gaussian_score(queries, keys).argmax(-1), (queries @ keys.T).argmax(-1)
+    nearest = gaussian_score(queries, keys).argmax(dim=-1)  # scores (1000, 10): query, key
+    largest = (queries @ keys.T).argmax(dim=-1)
     low, high = keys.norm(dim=-1).aminmax()
     agree = (nearest == largest).float().mean()
     print(f"{name:11} agree {agree:4.0%}   norms {low:.1f} to {high:.1f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# After layer norm all keys pay the same fee. By hand, $(1, 2, 3)$ becomes $(-1, 0, 1)$ and then
+# After layer norm all keys pay the same fee. (The book names batch norm as well, but after it the
+# keys' norms still differ.) By hand, $(1, 2, 3)$ becomes $(-1, 0, 1)$ and then
 # $(-1.22, 0, 1.22)$, whose squared norm is 3, the number of entries. The linear layer makes the
 # norms differ again. So for the keys of a Transformer, leaving out the fee is a **choice**: a key
 # of large norm gets a higher score from queries on its side, and a lower one from the others.
@@ -663,9 +685,9 @@ print(f"checked: after batch norm the squared norms differ, {low:.0f} to {high:.
 # $(1, 2, 4)\cdot(1, 0, 1) = 5$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The Transformer learns the two matrices. They bring query and key to one size, and their product
-# $W_q^\top W_k$ has the role of $M$. They are of use for equal sizes, too: a query can then look
-# for something unlike itself ('Going further' has an example).
+# The Transformer learns the two matrices. They bring query and key to one size, and
+# $W_q^\top W_k$ has the role of $M$. For equal sizes they let a
+# query look for something unlike itself ('Going further').
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the example by hand and the two halves of M
@@ -709,8 +731,7 @@ print("checked: M and its two halves give the same scores, queries of 20 and key
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What is the tanh for?
 #
-# **Predict.** Leave the tanh out: $w_v^\top(W_q\, q + W_k\, k)$. Three different queries meet five
-# keys. What do their three rows of weights look like?
+# Leave the tanh out: $w_v^\top(W_q\, q + W_k\, k)$. Three different queries meet five keys:
 
 # %% slideshow={"slide_type": "fragment"}
 torch.manual_seed(5)
@@ -718,7 +739,7 @@ q, k, w_v = torch.randn(3, 4), torch.randn(5, 4), torch.randn(4)  # already proj
 sums = q[:, None] + k  # (3, 5, 4)
 for name, units in (("with tanh", torch.tanh(sums)), ("without tanh", sums)):
     rows = (100 * (units @ w_v).softmax(dim=-1)).round().int().tolist()
-    print(f"{name:12} in percent: {rows}")
+    print(f"{name:12} percent, rounded: {rows}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Without the tanh, $w_v^\top W_q\, q$ is one number that all keys share. The softmax does not see
@@ -726,7 +747,8 @@ for name, units in (("with tanh", torch.tanh(sums)), ("without tanh", sums)):
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes; let them expand the bracket on the board. The usual vote is 'a bit weaker'. It is not
+# Two minutes. Ask before you run it what the query still does; the usual vote is 'a bit weaker'.
+# Let them expand the bracket on the board. It is not
 # a bit: the query vanishes. Compare with the expanded square, where the same cancellation was
 # welcome. The layer is on the page: the same last two lines, with this score.
 
@@ -781,7 +803,7 @@ print("checked: an MLP on the 15 joined pairs of 3 queries and 5 keys gives the 
 # ## Which score, at what price?
 #
 # Take a batch of 8 sentence pairs with 128 words on each side, and $h = 256$, in float32. The
-# scores $(B, Q, K)$ need half a MiB.
+# scores need half a MiB.
 #
 # **Predict.** How large is the tensor inside the tanh: ½ MiB, 2 MiB or 128 MiB?
 
@@ -798,33 +820,32 @@ for layer in (PlainDotProductAttention(0.0), PlainAdditiveAttention(256, 0.0)):
 # The tanh needs $h$ numbers **for each pair** of query and key. The dot product needs one.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Each time is of one run on the machine that made this page. The second includes the two
-# projections.
+# Each time is processor time of one run on one thread, with $D = V = h = 256$. The second includes
+# the two projections.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # A minute and a half. Most choose 2 MiB: they project 128 queries and 128 keys and forget the
 # pairs. Draw the grid of pairs, with a vector of h numbers in each cell. The times are of one run
-# each.
+# each, on one thread.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Four scores
 #
 # For queries of size $D$ and keys of size $D'$, with the formulas as they are written:
 #
-# | score | formula | sizes | parameters | numbers for each pair |
-# |---|---|---|---|---|
-# | Gaussian | $-\lvert q-k\rvert^2/2$ | equal | 0 | $D$ |
-# | scaled dot product | $q\cdot k/\sqrt d$ | equal | 0 | 1 |
-# | bilinear | $q^\top M k$ | any | $D D'$ | 1 |
-# | additive | $w_v^\top\tanh(W_q q + W_k k)$ | any | $h\,(D + D' + 1)$ | $h$ |
+# | score | formula | sizes | parameters | multiplications for a pair | numbers for a pair |
+# |---|---|---|---|---|---|
+# | Gaussian | $-\lvert q-k\rvert^2/2$ | equal | 0 | $D$ | $D$ |
+# | scaled dot product | $q\cdot k/\sqrt d$ | equal | 0 | $D$ | 1 |
+# | bilinear | $q^\top M k$ | any | $D D'$ | $D'$ | 1 |
+# | additive | $w_v^\top\tanh(W_q q + W_k k)$ | any | $h\,(D + D' + 1)$ | $h$, and $h$ tanh | $h$ |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# - The **scaled dot product** is the usual choice, because it is one matrix product. With $W_q$ and
-#   $W_k$ before it, it is the **bilinear** score, and the Transformer uses it in this form.
+# - The **scaled dot product** with $W_q$ and $W_k$ before it is the **bilinear** score. The
+#   Transformer uses it in this form.
 # - The **additive** score is used in chapter 5. In a large comparison it did better than the
-#   *unscaled* dot product (Britz et al., 2017). Vaswani et al. (2017) suspected saturation as the
-#   reason, and divided by $\sqrt d$.
+#   *unscaled* dot product (Britz et al., 2017). Vaswani et al. (2017) suspected saturation.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -835,10 +856,10 @@ for layer in (PlainDotProductAttention(0.0), PlainAdditiveAttention(256, 0.0)):
 # ## Summary
 #
 # - For independent entries with mean 0 and variance 1, $q\cdot k$ has variance $d$. For large $d$
-#   the softmax saturates: at $d = 1024$ half of our queries had a slope below a millionth.
+#   the softmax saturates: at $d = 1024$ half of our queries had no slope above a millionth.
 # - Division by $\sqrt d$ removes this effect of $d$, and no other.
-# - $\operatorname{softmax}(\mathbf Q\mathbf K^\top/\sqrt d)\,\mathbf V$: $(B, Q, D)$ becomes
-#   $(B, Q, K)$ and then $(B, Q, V)$.
+# - $\operatorname{softmax}(\mathbf Q\mathbf K^\top/\sqrt d)\,\mathbf V$ gives each query a weighted
+#   average of the values. Scores and weights have the shape $(B, Q, K)$.
 # - The dot product is the Gaussian score without a fee on the key's norm.
 # - For unequal sizes there are the bilinear and the additive score. Written out, the additive score
 #   holds $h$ numbers for each pair.
@@ -1094,9 +1115,10 @@ print("checked: the same weights to 0.0001, 5 queries and 7 keys after layer nor
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Divide before the product
 #
-# *1 minute.* On paper it does not matter whether we divide the queries or the product. In float16
-# the largest number is 65,504, and a product that overflows cannot be divided any more. Here
-# $q\cdot k = 256\cdot17\cdot17 = 73{,}984$.
+# *1 minute.* `PlainDotProductAttention` divides after the product, as the formula does. On paper
+# the order does not matter. In float16 the largest number is 65,504, and a product that overflows
+# cannot be divided any more. Here $q\cdot k = 256\cdot17\cdot17 = 73{,}984$. So the package
+# divides the queries, before the product.
 
 # %% slideshow={"slide_type": "skip"}
 big = torch.full((1, 256), 17.0, dtype=torch.float16)
@@ -1108,7 +1130,7 @@ print("first the division", scaled_dot_score(big, big).item())
 #
 # *2 minutes.* A tanh lies between −1 and 1, so $\lvert a(q,k)\rvert \le \sum_i\lvert w_{v,i}\rvert$
 # however large query and key become. This does not spare it from saturation. For large inputs the
-# tanh itself is flat, and its slope vanishes instead of the softmax's.
+# tanh itself is flat, and its derivative vanishes instead of the softmax's.
 #
 # Without biases, as in the book, the score is odd: if query and key both change their sign, the
 # score changes its sign. Exercise 3.7 asks what this rules out.
@@ -1121,27 +1143,17 @@ torch.manual_seed(0)
 q, k, w_v = torch.randn(3, 8), torch.randn(5, 8), torch.randn(8)
 for factor in (1, 10, 100):
     sums = factor * (q[:, None] + k)  # (3, 5, 8)
-    slope, score = (1 - torch.tanh(sums) ** 2).median(), additive_score(factor * q, factor * k, w_v)
+    flat, score = (1 - torch.tanh(sums) ** 2).median(), additive_score(factor * q, factor * k, w_v)
     bound = f"largest score {score.abs().max():.1f} of at most {w_v.abs().sum():.1f}"
-    print(f"inputs times {factor:3d}: {bound}   median slope of the tanh {slope:.0e}")
+    print(f"inputs times {factor:3d}: {bound}   median derivative of the tanh {flat:.0e}")
 print("odd:", torch.allclose(additive_score(-q, -k, w_v), -additive_score(q, k, w_v)))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### What each score costs
+# ### How much memory a score needs
 #
-# *3 minutes.* Query size $D$, key size $D'$. For the formulas as they are written:
-#
-# | score | multiplications for the pairs | before that | largest tensor for the pairs |
-# |---|---|---|---|
-# | dot | $BQK\,D$ | | $BQK$ |
-# | scaled dot | $BQK\,D$ | $BQ\,D$ | $BQK$ |
-# | bilinear | $BQK\,D'$ | $BQ\,DD'$ | $BQK$ |
-# | Gaussian | $BQK\,D$ | | $BQK\,D$ |
-# | additive | $BQK\,h$, and as many tanh | $B(QD + KD')\,h$ | $BQK\,h$ |
-#
-# All five grow with $Q\cdot K$, the number of pairs (chapter 10). The book speaks of 'minor
-# computational savings' of the additive score. Where $h < D$ it saves multiplications for the
-# pairs. In memory, and in calls of the tanh, it needs more than the dot product.
+# *2 minutes.* All numbers of pairs grow with $Q\cdot K$ (chapter 10). The book speaks of 'minor
+# computational savings' of the additive score. Where $h < D$ it saves multiplications, but it
+# needs more memory than the dot product, and calls of the tanh.
 #
 # The largest tensors can be made smaller. Exercise 3.4 does it for the Gaussian score. The
 # package's `additive_score` writes out all tanh while they are at most $2^{18}$ numbers. Beyond
@@ -1171,7 +1183,7 @@ for n in (16, 128):  # n queries and n keys of 64 numbers, h = 64
     print(f"{n:3d} x {n} pairs:", kept)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the table's multiplications with PyTorch's counter
+# Checks the multiplications in the table 'Four scores' with PyTorch's counter
 from torch.utils.flop_counter import FlopCounterMode
 
 

@@ -21,7 +21,6 @@
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
 import math
-from functools import partial
 
 import matplotlib.pyplot as plt
 import torch
@@ -42,8 +41,8 @@ set_style()
 #   of a batch have the shape (B, Q, K): a row for each query, a column for each key.
 # - The softmax takes the exponentials of a row and divides them by their sum. The scores $\ln 2$
 #   and $0$ have the exponentials 2 and 1, so the **weights** are $\frac23$ and $\frac13$.
-# - The answer is the weighted sum of the values. With the values $(6, 0)$ and $(0, 6)$ it is
-#   $\frac23 (6, 0) + \frac13 (0, 6) = (4, 2)$.
+# - The answer to a query, chapter 3's output, is the weighted sum of the values. With the values
+#   $(6, 0)$ and $(0, 6)$ it is $\frac23 (6, 0) + \frac13 (0, 6) = (4, 2)$.
 #
 # Up to now every query could see every key. In this chapter some keys must not be seen.
 
@@ -73,12 +72,11 @@ for length, words in zip(valid_lens.tolist(), tokens, strict=True):
 # own code: the loader of the data.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A score of 0
+# ### 'Hello' asks
 #
-# The softmax does not know that `<pad>` means nothing. It is a token like the others: it has a key
-# and a value, and every query has a score for it.
+# `<pad>` has a key and a value like every token, and every query has a score for it.
 #
-# **Predict.** 'Hello' asks. Its scores for the keys 'Hello', 'world' and `<pad>` are $\ln 2$, $0$
+# **Predict.** The scores of 'Hello' for the keys 'Hello', 'world' and `<pad>` are $\ln 2$, $0$
 # and $0$. How much of its attention does the padding get: nothing, one quarter or one third?
 
 # %% slideshow={"slide_type": "fragment"}
@@ -96,8 +94,10 @@ print("weights", torch.tensor([math.log(2), 0.0, 0.0]).softmax(dim=-1))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### More and more padding
 #
-# If another sentence of the batch is long, 'Hello world' gets many paddings. Here it is padded to
-# 2, 3, 10 and 100 tokens. Each padding has the score 0 and the value $(-6, 0)$.
+# If another sentence of the batch is long, 'Hello world' gets many paddings. Each has the score 0
+# and the value $(-6, 0)$. Without padding the answer to 'Hello' is $(4, 2)$.
+#
+# **Predict.** What does the answer come close to with 100 tokens: $(4, 2)$, $(-6, 0)$ or $(0, 0)$?
 
 # %% slideshow={"slide_type": "fragment"}
 hello_scores = torch.tensor([math.log(2)] + [0.0] * 99)
@@ -106,14 +106,13 @@ for n in (2, 3, 10, 100):
     print(f"{n:3d} tokens: answer", hello_scores[:n].softmax(dim=-1) @ hello_values[:n])
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The question and the two words are the same, but there are four answers. With 100 tokens the
-# answer is close to the padding's own value. PyTorch raised no error and printed no warning.
+# There are four answers to one question, and the last is close to the padding's own value. PyTorch
+# gave no warning.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Before you show the numbers, ask for the first answer, (4, 2), and for the limit: with ever more
-# padding it is the padding's value. Then ask who would notice it in training. There is no error to
-# notice. Two minutes.
+# Vote before you show the numbers. After them ask who would notice it in training. There is no
+# error to notice. Two minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Where the mask acts
@@ -133,8 +132,7 @@ for n in (2, 3, 10, 100):
     print(f"{n:3d} tokens: answer", filled.softmax(dim=-1) @ hello_values[:n])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The answer is $(4, 2)$ each time. These three lines are the whole idea. What is left are masks for
-# a batch and for the future, and the query that may see nothing.
+# The answer is $(4, 2)$ each time. These three lines are the whole idea.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -146,23 +144,23 @@ for n in (2, 3, 10, 100):
 # ### A mask that acts later
 #
 # **Predict.** A friend takes the plain softmax, multiplies the padding's weight by 0, and divides
-# the weights by their sum. On paper this gives the same $\frac23, \frac13, 0$. What does her way
-# give if the padding has the score 200 instead of 0?
+# the weights by their sum. On paper this gives the same $\frac23, \frac13, 0$. Float32 has no
+# positive number below about $e^{-103}$. What does her way give for a padding with the score 105?
 
 # %% slideshow={"slide_type": "fragment"}
-for pad_score in (0.0, 80.0, 100.0, 200.0):
+for pad_score in (0.0, 80.0, 100.0, 105.0):
     row = torch.tensor([math.log(2), 0.0, pad_score])
     late = row.softmax(dim=-1) * torch.tensor([1.0, 1.0, 0.0])
     print(f"padding {pad_score:3.0f}: sum {late.sum():7.2g}   divided by it", late / late.sum())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Up to a padding score of about 80 the division repairs the sum. At 100 the words' weights are so
-# small that float32 rounds them, and the third digit is wrong. From 105 on they are 0, and 0
-# divided by 0 is NaN, 'not a number'. So the mask acts **on the scores, before the softmax**.
+# small that float32 rounds them, and the third digit is wrong. At 105 they are 0, and 0 divided by
+# 0 is NaN, 'not a number'. So the mask acts **on the scores, before the softmax**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Most say 'the same, since the padding is multiplied by 0'. If someone asks where a score of 200
+# Most say 'the same, since the padding is multiplied by 0'. If someone asks where a score of 105
 # should come from: an unscaled dot product of two vectors of 4,096 unit-variance entries has a
 # standard deviation of 64 (chapter 3). The safe order costs nothing. Three minutes.
 
@@ -188,8 +186,7 @@ print(tuple(one_more_each.shape), one_more_each.int().tolist())
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Lengths of shape (B,) give one row for each sentence, and broadcasting repeats it for every query.
-# Lengths of shape (B, Q) give each query a row of its own. With 1, 2, 3, 4 each query sees one key
-# more than the query before it.
+# Lengths of shape (B, Q) give each query a row of its own.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -200,7 +197,7 @@ print(tuple(one_more_each.shape), one_more_each.int().tolist())
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A whole batch
 #
-# Every token asks every token of its own sentence. What will the mask change?
+# Every token asks every token of its own sentence: **self-attention**. What will the mask change?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Each word has a random vector. The queries, the keys and the values are all the same tensor:
@@ -215,7 +212,7 @@ scores = batch @ batch.mT / math.sqrt(8)  # (B, n, n); .mT exchanges the last tw
 unmasked_weights = scores.softmax(dim=-1)
 masked_weights = scores.masked_fill(~is_word, -math.inf).softmax(dim=-1)
 share = unmasked_weights[2, 0, 2:].sum()
-print(f"without a mask 'Hello' gives {share:.0%} of its attention to padding")
+print(f"without a mask, with these vectors, 'Hello' gives {share:.0%} of its attention to padding")
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws the weights of the three sentences without a mask and with one
@@ -269,8 +266,8 @@ print(causal.int())
 print("the same as the lengths 1, 2, 3, 4:", torch.equal(causal, one_more_each[0]))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A query may see its own position. The word there has been read already; the word to guess is the
-# next one. D2L's Transformer trains its decoder with such lengths.
+# A query may see its own position: the word there has been read, and the word to guess is the next
+# one. D2L's Transformer trains its **decoder**, the part that writes, with such lengths.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -310,13 +307,14 @@ plt.show()
 # fourth map are equal: 'code' and the padding see the same three words. Two minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## Which number hides a score?
+# ## A query that sees nothing
 #
-# We hid scores with $-\infty$, as *Attention Is All You Need* does. D2L's code uses $-10^6$. The
-# choice matters for a query that may see *nothing*.
+# We hid scores with $-\infty$, as *Attention Is All You Need* does. D2L's code uses $-10^6$. Is one
+# of them right for a query that may see *nothing*?
 #
 # Such queries occur (pytorch #110213) where a model writes several texts at once, padded on the
-# *left*. Under a causal mask, the first two rows of '`<pad> <pad>` Hello world' see no key:
+# *left*. (`valid_lens` counts from the left and cannot say this; a boolean mask can.) Under a
+# causal mask, the first two rows of '`<pad> <pad>` Hello world' see no key:
 
 # %% slideshow={"slide_type": "-"}
 left_padded = plain_causal_mask(4) & torch.tensor([False, False, True, True])
@@ -328,7 +326,7 @@ print(left_padded.int())
 # all texts must end at the same position.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A query that sees nothing
+# ### Minus infinity or minus a million
 #
 # **Predict.** All scores are 0. Which weights do the rows 0 and 3 get if hidden scores become
 # $-\infty$, and which if they become $-10^6$?
@@ -394,22 +392,24 @@ def plain_softmax_where(scores, mask):
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # - The first fill takes the hidden keys out of the sum.
-# - The second fill clears the rows in which every key is hidden.
+# - The **second fill repairs the row** that sees nothing, whatever number the first one takes.
 
 # %% slideshow={"slide_type": "fragment"}
 print(plain_softmax_where(torch.zeros(4, 4), left_padded))
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
-def plain_masked_softmax(X, valid_lens):  # X: scores (B, Q, K); lengths (B,), (B, Q), or None
+def plain_masked_softmax(scores, valid_lens):  # (B, Q, K); lengths (B,), (B, Q), or None
     if valid_lens is None:
-        return X.softmax(dim=-1)  # (B, Q, K)
-    return plain_softmax_where(X, plain_length_mask(valid_lens, X.shape[-1]))  # (B, Q, K)
+        return scores.softmax(dim=-1)  # (B, Q, K)
+    return plain_softmax_where(scores, plain_length_mask(valid_lens, scores.shape[-1]))
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# `lowest` is the lowest *finite* number of the scores' type, so that no NaN arises on the way. With
-# $-\infty$ the result would be the same, but tools that stop at the first NaN would stop here.
+# With the second fill, $-\infty$, $-10^6$ and `lowest` give equal weights and gradients (in
+# float32). The number matters in float16, which cannot hold $-10^6$, and for real scores
+# below $-10^6$. `lowest`, the lowest *finite* number of the scores' type, is right there, too,
+# without a NaN on the way.
 #
 # Chapter 3 used `plain_masked_softmax`. The package has it under D2L's name, `masked_softmax`. It
 # also refuses lengths that are negative, too large or not integers, and takes `mask=` and
@@ -417,10 +417,30 @@ def plain_masked_softmax(X, valid_lens):  # X: scores (B, Q, K); lengths (B,), (
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that the page's function equals the package's
-X = torch.randn(3, 2, 5)
+some_scores = torch.randn(3, 2, 5)
 for lens in (torch.tensor([5, 2, 0]), torch.tensor([[1, 4], [0, 5], [3, 3]]), None):
-    torch.testing.assert_close(plain_masked_softmax(X, lens), masked_softmax(X, lens))
+    expected = masked_softmax(some_scores, lens)
+    torch.testing.assert_close(plain_masked_softmax(some_scores, lens), expected)
 print("checked: plain_masked_softmax equals masked_softmax, for both kinds of lengths, 0 included")
+
+
+def filled_twice(first, scores):
+    """Weights, and the gradient of a loss for the scores, where the first fill takes `first`."""
+    scores = scores.clone().requires_grad_()
+    hidden = ~plain_length_mask(torch.tensor([5, 2, 0]), 5)
+    weights = scores.masked_fill(hidden, first).softmax(dim=-1).masked_fill(hidden, 0.0)
+    (weights * torch.arange(5)).square().sum().backward()
+    return weights.detach(), scores.grad
+
+
+lowest = torch.finfo(torch.float32).min
+for number in (-math.inf, -1e6):
+    torch.testing.assert_close(filled_twice(number, some_scores), filled_twice(lowest, some_scores))
+far_below = some_scores - 2e6
+assert filled_twice(-1e6, far_below)[0][1].sum() == 0  # the words of sentence 1 are lost
+assert filled_twice(lowest, far_below)[0][1].sum() == 2  # two queries, each row sums to one
+print("checked: with the second fill all three numbers give equal weights and gradients in float32")
+print("checked: scores near -2,000,000 lose their words to a first fill with -1,000,000")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -451,8 +471,9 @@ plt.show()
 # padding columns. Right: weight only in the upper left square.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The usual choice is to hide columns, to let the padding's queries answer, and to **leave those
-# answers out of the loss**.
+# The columns must be hidden, because a word's own row reads every visible column. The padding's
+# rows may stay: nobody reads their answers where the next layer hides the same columns and the
+# **loss leaves them out**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -463,13 +484,14 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Two tests for a mask
 #
-# A picture of the weights can look right while something leaks. Two experiments look for leaks,
-# also in a function whose code you cannot read.
+# Two experiments look for leaks, also in a function whose code you cannot read.
 #
 # ### Test 1: dye in the padding
 #
-# A plumber who looks for a leak pours dye into one pipe. Our dye is a number in the padding. No
-# answer may change, not even in its last digit.
+# A plumber who looks for a leak pours dye into one pipe. Our dye is a number in the **keys and
+# values** of the padding; the queries stay. No answer may change, not even in its last digit. (If
+# you dye whole tokens in self-attention, the padding's queries change, too: compare the words'
+# rows only.)
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the two batches of the test, the second with dye in the padding
@@ -486,15 +508,15 @@ for ax, dye, color in zip(axes, ("0", "dye"), ("white", "#E69F00"), strict=True)
     ax.spines[:].set_visible(False)
     ax.set_yticks([0.5, 1.5, 2.5, 3.5], [f"length {length}" for length in (5, 3, 1, 0)])
     ax.tick_params(length=0)
-axes[0].set_title("run 1: 0 in the padding")
-axes[1].set_title("run 2: dye in the padding")
+axes[0].set_title("run 1: 0 in keys and values")
+axes[1].set_title("run 2: dye in keys and values")
 figure.suptitle("Are all answers of the two runs equal, bit by bit?", fontsize=17)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the same batch twice, as a grid of four sentences with five positions. The sentences have
-# the lengths 5, 3, 1 and 0. The words are equal in both runs. The padding holds 0 on the left, and
-# the dye on the right.*
+# *Figure: the same batch twice, as a grid of four sentences with five positions. The sentences
+# have the lengths 5, 3, 1 and 0. The words are equal in both runs. The padding's keys and values
+# hold 0 on the left, and the dye on the right.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -504,22 +526,22 @@ plt.show()
 
 
 # %% slideshow={"slide_type": "skip"}
-def padding_leaks(attend, dye):
-    """Whether an answer of `attend` changes when the padding holds `dye` instead of 0."""
+def padding_leaks(attend, dye, *more):
+    """Whether an answer of `attend` changes when padding's keys and values are `dye`, not 0."""
     torch.manual_seed(0)
     lens = torch.tensor([5, 3, 1, 0])  # one of the four sentences is empty
     queries, keys, values = torch.randn(3, 4, 5, 8)  # three times (B, n, D)
-    is_word = plain_length_mask(lens, 5).mT  # (B, n, 1)
+    real = plain_length_mask(lens, 5).mT  # (B, K, 1)
     clean, dyed = (
-        attend(queries, torch.where(is_word, keys, x), torch.where(is_word, values, x), lens)
+        attend(queries, torch.where(real, keys, x), torch.where(real, values, x), lens, *more)
         for x in (0.0, dye)
     )
     return not torch.equal(clean, dyed)
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A test that cannot fail shows nothing. So the softmax of the function under test is an argument,
-# and we put wrong ones in. (`partial` below fixes this argument.)
+# A test that cannot fail shows nothing. So the softmax of the function under test is its last
+# argument, `*more` passes it on, and we put wrong ones in.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -529,32 +551,33 @@ def plain_attention(queries, keys, values, valid_lens, softmax=plain_masked_soft
 
 
 # %% slideshow={"slide_type": "skip"}
-def no_mask(X, valid_lens):
-    return X.softmax(dim=-1)
+def no_mask(scores, valid_lens):
+    return scores.softmax(dim=-1)
 
 
-def mask_after_softmax(X, valid_lens):
-    return X.softmax(dim=-1) * plain_length_mask(valid_lens, X.shape[-1])
+def mask_after_softmax(scores, valid_lens):
+    return scores.softmax(dim=-1) * plain_length_mask(valid_lens, scores.shape[-1])
 
 
-def minus_a_million(X, valid_lens):
-    return X.masked_fill(~plain_length_mask(valid_lens, X.shape[-1]), -1e6).softmax(dim=-1)
+def minus_a_million(scores, valid_lens):
+    visible = plain_length_mask(valid_lens, scores.shape[-1])
+    return scores.masked_fill(~visible, -1e6).softmax(dim=-1)
 
 
-def one_key_too_few(X, valid_lens):
-    return plain_masked_softmax(X, (valid_lens - 1).clamp(min=0))
+def one_key_too_few(scores, valid_lens):
+    return plain_masked_softmax(scores, (valid_lens - 1).clamp(min=0))
 
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Four suspects
 #
-# **Predict.** Four softmaxes are wrong: `no_mask`, `mask_after_softmax`, `minus_a_million` (which
-# fills with $-10^6$) and `one_key_too_few`. Which of them passes the test?
+# **Predict.** `no_mask` must leak. Which of three other wrong softmaxes passes the test:
+# `mask_after_softmax`, `minus_a_million` (one fill, with $-10^6$) or `one_key_too_few`?
 
 # %% slideshow={"slide_type": "fragment"}
 wrong = [no_mask, mask_after_softmax, minus_a_million, one_key_too_few]
 for softmax in wrong + [plain_masked_softmax]:
-    leaks = padding_leaks(partial(plain_attention, softmax=softmax), dye=7.0)
+    leaks = padding_leaks(plain_attention, 7.0, softmax)
     print(f"{softmax.__name__:20}", "leaks" if leaks else "clean")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -565,9 +588,8 @@ for softmax in wrong + [plain_masked_softmax]:
 print(one_key_too_few(torch.zeros(1, 1, 5), torch.tensor([3])))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# `minus_a_million` is found only because of the empty sentence. In a sentence with a word,
-# $e^{-1000000}$ is exactly 0, so the padding is hidden well. In the empty sentence all scores are
-# $-10^6$, and the padding gets equal weights.
+# `minus_a_million` is found only because of the empty sentence: all its scores are $-10^6$, and the
+# padding gets equal weights.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -578,29 +600,29 @@ print(one_key_too_few(torch.zeros(1, 1, 5), torch.tensor([3])))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Another dye
 #
-# **Predict.** Now the dye is NaN, which may be in memory that was never filled. `plain_attention`
-# gives the padding the weight 0. Does the test find a leak?
+# Now the dye is NaN, which may be in memory that was never filled:
 
 # %% slideshow={"slide_type": "fragment"}
-print("plain_attention leaks NaN:", padding_leaks(plain_attention, dye=math.nan))
+print("plain_attention leaks NaN:", padding_leaks(plain_attention, math.nan))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A weight of 0 is not enough, because $0 \cdot \text{NaN} = \text{NaN}$, and every sum with a NaN
+# The weight 0 is not enough, because $0 \cdot \text{NaN} = \text{NaN}$, and every sum with a NaN
 # in it is NaN. The remedy is to put zeros into the padding before anything is multiplied:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
 def plain_safe_attention(queries, keys, values, valid_lens):  # lengths (B,)
-    is_word = plain_length_mask(valid_lens, keys.shape[1]).mT  # (B, K, 1)
-    keys, values = keys.masked_fill(~is_word, 0.0), values.masked_fill(~is_word, 0.0)
+    real = plain_length_mask(valid_lens, keys.shape[1]).mT  # (B, K, 1)
+    keys, values = keys.masked_fill(~real, 0.0), values.masked_fill(~real, 0.0)
     return plain_attention(queries, keys, values, valid_lens)
 
 
 # %% slideshow={"slide_type": "skip"}
-print("plain_safe_attention leaks NaN:", padding_leaks(plain_safe_attention, dye=math.nan))
+print("plain_safe_attention leaks NaN:", padding_leaks(plain_safe_attention, math.nan))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The package does the same. PyTorch's own attention function leaks NaN (pytorch #101967).
+# The package does the same. `F.scaled_dot_product_attention` leaks NaN (pytorch #101967), as the
+# next cell prints.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -611,6 +633,9 @@ def pytorch(q, k, v, lens):
 
 
 assert [padding_leaks(pytorch, dye) for dye in (7.0, math.nan)] == [False, True]
+whole = (batch, torch.where(is_word.mT, batch, 7.0))  # self-attention: dye in the queries, too
+clean, dyed = (plain_attention(x, x, x, valid_lens) for x in whole)
+assert torch.equal(clean[is_word[:, 0]], dyed[is_word[:, 0]]) and not torch.equal(clean, dyed)
 assert not padding_leaks(dot_product_attention, math.nan)
 assert not padding_leaks(lambda q, k, v, lens: torch.zeros(4, 5, 8), math.nan)
 generator = torch.Generator().manual_seed(1)
@@ -634,12 +659,15 @@ for _ in range(100):
         for dye in (0.0, 7.0)
     )
     assert torch.equal(a, b)
+print("checked: F.scaled_dot_product_attention leaks NaN, but not 7")
+print("checked: with whole tokens dyed, only the answers of the padding change")
 print("checked: plain_safe_attention and the package leak in none of 100 random batches")
 print("checked: minus_a_million leaks in none of 100 random batches without an empty sentence")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes. The tempting answer is no. Point at the product: weight 0 times NaN is NaN. In real
+# Two minutes. Ask what the test will say; the tempting answer is 'clean'. Point at the product:
+# weight 0 times NaN is NaN. In real
 # life the NaN comes from an uninitialised buffer (torch.empty), a division by a length of 0, or an
 # empty row's softmax in the layer before.
 
@@ -651,28 +679,21 @@ print("checked: minus_a_million leaks in none of 100 random batches without an e
 
 
 # %% slideshow={"slide_type": "skip"}
-def changed(attend):
-    """Which answers of `attend(tokens)` differ between two futures: a list of 0 and 1."""
+def changed(attend, lens):
+    """Which answers of `attend` differ between two futures: a list of 0 and 1."""
     torch.manual_seed(0)
     now = torch.randn(1, 5, 8)  # (B, n, D)
     then = now.clone()
     then[:, 2:] = torch.randn(1, 3, 8)  # other tokens from position 2 on
-    return (attend(now) != attend(then)).any(dim=-1)[0].int().tolist()
+    before, after = (attend(tokens, tokens, tokens, lens) for tokens in (now, then))
+    return (before != after).any(dim=-1)[0].int().tolist()
 
-
-# %% slideshow={"slide_type": "-"}
-print("no mask             ", changed(lambda X: plain_attention(X, X, X, None)))
 
 # %% slideshow={"slide_type": "fragment"}
-lens = torch.tensor([[2, 3, 4, 5, 5]])  # (1, Q)
-print("one position too far", changed(lambda X: plain_attention(X, X, X, lens)))
-
-# %% slideshow={"slide_type": "fragment"}
-lens = torch.tensor([[1, 2, 3, 4, 5]])
-print("causal              ", changed(lambda X: plain_attention(X, X, X, lens)))
-
-# %% slideshow={"slide_type": "skip"}
-print("the package's       ", changed(lambda X: dot_product_attention(X, X, X, is_causal=True)))
+too_far, exact = torch.tensor([[[2, 3, 4, 5, 5]], [[1, 2, 3, 4, 5]]])  # (1, Q) each
+print("no mask             ", changed(plain_attention, None))
+print("one position too far", changed(plain_attention, too_far))
+print("causal              ", changed(plain_attention, exact))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # There is a 1 where an answer has changed. If the mask reaches one position too far, answer 1
@@ -681,7 +702,7 @@ print("the package's       ", changed(lambda X: dot_product_attention(X, X, X, i
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Ask first what must stay and what must change. Most forget the second: a function that always
-# answers 0 keeps the past, too. Before you show the second line ask where it will betray itself.
+# answers 0 keeps the past, too. Before you run it ask where the second line will betray itself.
 # Two minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -694,6 +715,8 @@ print("the package's       ", changed(lambda X: dot_product_attention(X, X, X, i
 # | this course, `mask` | may attend |
 # | `F.scaled_dot_product_attention`, `attn_mask` | may attend |
 # | `nn.MultiheadAttention`, `key_padding_mask` and `attn_mask` | **ignore** |
+#
+# ('Going further' runs the last two rows.)
 #
 # **Predict.** You are used to `nn.MultiheadAttention`, and you give a mask in which `True` means
 # ignore to `F.scaled_dot_product_attention`. What is the answer to 'Hello' in 'Hello world
@@ -727,8 +750,7 @@ print("the answer to 'Hello' is the vector of <pad>:", torch.allclose(answers[2,
 # A **dot** is the result of an experiment: the answer of that row changes if that key and its value
 # change.
 #
-# **Question.** Tick *causal*. Which step of one slider now removes exactly one dot, and why only
-# one?
+# **Question.** Tick *causal*. Which step of a slider now removes exactly one dot, and why only one?
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Shows the weights of the three sentences under sliders for their lengths
@@ -779,8 +801,8 @@ explore(
 # length and a box for the causal mask. Hidden cells are hatched and have no dots.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Only the step of 'dive' from 4 to 3 removes exactly one dot, because under the causal mask only
-# the last row sees the last column.
+# The step from 4 to 3 of any slider does, because under the causal mask only the last row sees the
+# last column. At the start only 'dive' is at 4.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -798,10 +820,10 @@ explore(
 # - The mask acts on the scores, before the softmax, and hides keys, which are columns. The answers
 #   of the padding are left out of the loss.
 # - A causal mask shows query $i$ the keys $j \le i$. Masks combine by `&`.
-# - Where nothing is visible, $-\infty$ gives NaN and $-10^6$ gives equal weights. Fill with the
-#   lowest finite number, then clear the hidden weights to 0.
-# - Dye the padding, change the future, compare every bit. Such tests see leaks only on the inputs
-#   that they try, and do not see a mask that hides too much.
+# - Where nothing is visible, $-\infty$ gives NaN and $-10^6$ gives equal weights. A second fill,
+#   with 0 after the softmax, repairs the row. Before it take the lowest finite number.
+# - Dye the padding's keys and values, change the future, compare every bit. Such tests see leaks
+#   only on the inputs that they try, and do not see a mask that hides too much.
 # - `True` may mean attend or ignore. The wrong mask raises no error.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
