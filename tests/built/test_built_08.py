@@ -65,31 +65,38 @@ def test_the_translator_equals_the_packages(lens):
     torch.testing.assert_close(plain(source, target, lens), package(source, target, lens))
 
 
-@pytest.mark.parametrize("step", ["read_all", "read_newest"])
-def test_the_loop_writes_what_the_packages_greedy_search_writes(step):
+@pytest.mark.parametrize("kept", [False, True], ids=["reads-all", "with-a-cache"])
+def test_the_loop_writes_what_the_packages_greedy_search_writes(kept):
     plain, package = translators()
     source, bos, eos = torch.randint(SOURCE_WORDS, (B, S)), 1, 2
     expected = greedy_decode(package, source, LENS[0], bos=bos, eos=eos, max_len=11)
-    said = page["write"](plain, source, LENS[0], bos, eos, 11, page[step])
-    assert said.shape == expected.tokens.shape
-    for row, tokens, length in zip(said, expected.tokens, expected.lens, strict=True):
-        assert torch.equal(row[:length], tokens[:length])
+    if kept:
+        plain = page["PlainTranslator"](plain.encoder, page["CachedDecoder"](plain.decoder))
+    for _ in range(2):  # a second sentence finds nothing of the first one's in the cache
+        said = page["write"](plain, source, LENS[0], bos, eos, 11)
+        assert said.shape == expected.tokens.shape
+        for row, tokens, length in zip(said, expected.tokens, expected.lens, strict=True):
+            assert torch.equal(row[:length], tokens[:length])
 
 
 def test_a_step_with_the_cache_gives_the_scores_of_the_whole_beginning():
     plain, _ = translators()
     source, said = torch.randint(SOURCE_WORDS, (B, S)), torch.randint(TARGET_WORDS, (B, T))
-    encoded, caches = plain.encoder(source, LENS[0]), None
+    encoded, cached = plain.encoder(source, LENS[0]), page["CachedDecoder"](plain.decoder)
     whole = plain.decoder(said, encoded, LENS[0])
     for t in range(T):
-        before = caches
-        kept = None if before is None else [keys.clone() for keys, _ in before]
-        newest = said[:, : t + 1]
-        scores, caches = page["read_newest"](plain.decoder, newest, encoded, LENS[0], before)
+        scores = cached(said[:, : t + 1], encoded, LENS[0])
         torch.testing.assert_close(scores[:, 0], whole[:, t])
-        assert [keys.shape[2] for keys, _ in caches] == [t + 1] * 2
-        if kept is not None:  # the caches that a step is given stay as they were
-            assert all(torch.equal(keys, old) for (keys, _), old in zip(before, kept, strict=True))
+        assert [keys.shape[2] for keys, _ in cached.caches] == [t + 1] * 2
+
+
+def test_attention_with_a_cache_leaves_the_cache_as_it_was():
+    layer = page["PlainMultiHeadAttention"](D, H, 0.0)
+    cache = torch.randn(2, B, H, T, D // H).unbind()
+    before = [each.clone() for each in cache]
+    _, grown = page["attend_with_cache"](layer, torch.randn(B, 1, D), cache)
+    assert [each.shape[2] for each in grown] == [T + 1] * 2
+    assert all(torch.equal(each, old) for each, old in zip(cache, before, strict=True))
 
 
 def test_dropout_acts_while_training():
