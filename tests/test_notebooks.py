@@ -26,6 +26,7 @@ CHAPTERS = [
     "08_the_transformer",
     "09_attention_in_all_its_forms",
     "10_attention_at_scale",
+    "11_attention_in_todays_models",
 ]
 BANNED = {
     "a star import": r"^\s*from\s+\S+\s+import\s+\*",

@@ -367,6 +367,7 @@ plt.show()
 # | [8 · The Transformer][8] | What if attention is all there is? | 11.7 |
 # | [9 · Attention in all its forms][9] | What if there are too many words to look at? | |
 # | [10 · Attention at scale][10] | What if one machine is too small? | |
+# | [11 · Attention in today's models][11] | What do the models of today do differently? | |
 #
 # [1]: 01_queries_keys_values.ipynb
 # [2]: 02_attention_pooling.ipynb
@@ -378,6 +379,7 @@ plt.show()
 # [8]: 08_the_transformer.ipynb
 # [9]: 09_attention_in_all_its_forms.ipynb
 # [10]: 10_attention_at_scale.ipynb
+# [11]: 11_attention_in_todays_models.ipynb
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**

@@ -5,7 +5,7 @@ from builds import ALLOWED, MOST_LINES, build_cells, imported_by
 
 from notebooks.publish.minutes import lines_of
 
-WITH_BUILDS = ["01", "02", "03", "04", "05", "06", "07", "08", "09", "10"]
+WITH_BUILDS = ["01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11"]
 
 
 @pytest.mark.parametrize("number", WITH_BUILDS)

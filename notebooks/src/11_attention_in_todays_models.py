@@ -1,0 +1,1619 @@
+# %% [markdown] slideshow={"slide_type": "slide"}
+# # 11 · Attention in today's models
+#
+# **You will**
+# - build latent attention and the delta rule, each in two forms with equal numbers;
+# - count the cache of a published model from its shape, whichever way it saves;
+# - write a mask as a rule, and say which blocks a compiler may leave out;
+# - explain why a model breaks when its first token leaves, and repair it;
+# - stretch rotary positions, choose blocks by content, and say what each gives up.
+#
+# Core path: 55 minutes. Going further: 10. Exercises: 87.
+#
+# Builds on chapters 3, 7, 9 and 10. *Dive into Deep Learning* (D2L) ends before these models: the
+# attention that they change is the one of its section 11.5.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Seven ideas of about seven minutes each. For one lecture take latent attention, sinks, the delta
+# rule and *All on one page*. Every section has the same steps: the problem, a picture, the code,
+# the case in which it is what the room knows already, what it saves, what it costs.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Imports and settings
+import copy
+import math
+import time
+
+import matplotlib.pyplot as plt
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.attention.flex_attention import (
+    and_masks,
+    create_block_mask,
+    create_mask,
+    flex_attention,
+)
+
+from d2l_attention import (
+    KeyValueCache,
+    MultiHeadAttention,
+    RotaryEncoding,
+    causal_mask,
+    dot_product_attention,
+)
+from d2l_attention.scale.cache_size import PUBLISHED, RECENT, cache_bytes
+from d2l_attention.variants import (
+    ChosenBlocksAttention,
+    MultiHeadLatentAttention,
+    SinkAttention,
+    SlidingWindowAttention,
+    causal_rule,
+    chosen_blocks_mask,
+    delta_rule,
+    interpolated_speeds,
+    ntk_speeds,
+    rotary_speeds,
+    why_not_compiled,
+    window_rule,
+    yarn_speeds,
+)
+from d2l_attention.variants.masks import sliding_window_mask
+from d2l_attention.views import explore
+from d2l_attention.views.plots import heatmap, set_style
+from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
+
+torch.set_num_threads(1)
+torch.set_printoptions(precision=3, sci_mode=False)
+set_style()
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ## What you need
+#
+# - **Two bills** (chapter 9). $n$ tokens have $n^2$ links, and a model that writes keeps a key and
+#   a value of every token, in each layer and each head of keys. This is its **cache**. Llama 3.1 8B
+#   keeps $2 \cdot 32 \cdot 8 \cdot 128$ numbers a token: 128 KiB at two bytes a number.
+# - **A window** of $w$ tokens bounds both bills, but news travels only $w$ tokens a layer.
+# - **Linear attention** (chapter 9) keeps one matrix, the state $S$, instead of a cache. It adds
+#   $k^\top v$ for every token and answers a query with $q S$ (vectors are rows).
+# - **Rotary positions** (chapter 7) turn pair $j$ of a query or key by the position times a speed
+#   $\theta_j$. A score then depends on the distance only. Trained on 16 tokens, they break at about
+#   40.
+#
+# Each section below takes up one problem that an earlier chapter measured.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. Do the 128 KiB on the board, it comes back: keys and values, layers, heads of keys,
+# numbers, bytes. Then ask which of the five factors one could still make smaller.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## A mask is a rule
+#
+# **The problem.** A mask of shape $(n, n)$ saves nothing: chapter 9 found that the kernel computes
+# every score and then hides it. A window was fast only in code that was written for windows. Nobody
+# wants to write a kernel for every pattern.
+#
+# **The idea.** Do not hand over a matrix. Hand over the **rule** that makes it, a function of a
+# query's and a key's position:
+
+
+# %% slideshow={"slide_type": "-"}
+def near_past(query, key):
+    return (key <= query) & (query - key <= 128)
+
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# From the rule one can find out, before any score is computed, which **blocks** of 128 queries and
+# 128 keys are empty. A kernel leaves these out. Within a full block it need not ask the rule at
+# all.
+#
+# **Predict.** 1,024 tokens make $8 \cdot 8 = 64$ blocks. How many of them does `near_past` need?
+
+# %% slideshow={"slide_type": "subslide"}
+positions = torch.arange(1024)
+visible = near_past(positions[:, None], positions)  # (n, n): only to look at it
+blocks = visible.unflatten(0, (8, 128)).unflatten(2, (8, 128))  # (8, 128, 8, 128)
+needed = blocks.any(dim=3).any(dim=1)  # (8, 8): True where some query of the block sees some key
+full = blocks.all(dim=3).all(dim=1)  # (8, 8): True where the rule hides nothing
+print(f"needed: {needed.sum()} of {needed.numel()} blocks, {full.sum()} of them full")
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the blocks that a causal rule and the window need
+figure, axes = plt.subplots(1, 2, figsize=(9, 4.3))
+grids = {"causal": causal_mask(1024), "causal, window of 128": visible}
+for ax, (name, grid) in zip(axes, grids.items(), strict=True):
+    parts = grid.unflatten(0, (8, 128)).unflatten(2, (8, 128)).float().mean(dim=(1, 3))
+    kinds = (parts > 0).float() + (parts == 1).float()  # 0 empty, 1 in part, 2 full
+    heatmap(ax, kinds, vmax=2.6)
+    ax.set(title=f"{name}: {int((parts > 0).sum())} of 64", xticks=[], yticks=[], aspect="equal")
+    ax.set(xlabel="block of keys", ylabel="block of queries")
+    for row, column in (parts > 0).nonzero().tolist():
+        text = "full" if parts[row, column] == 1 else "part"
+        color = "white" if text == "full" else "black"
+        ax.text(column, row, text, ha="center", va="center", fontsize=12, color=color)
+figure.suptitle("The rule says which blocks nobody has to compute", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two grids of 8 by 8 blocks. Causal: the lower triangle, 36 of 64 blocks; those on the
+# diagonal are needed in part, those below it in full. With a window of 128 only the diagonal and
+# the blocks just below it are left, 15 of 64, all of them in part.*
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the rules of the package against its masks, and the blocks against PyTorch's
+rule = and_masks(causal_rule, window_rule(128))
+dense = create_mask(rule, 1, 1, 1024, 1024, device="cpu")[0, 0]
+assert torch.equal(dense, visible)
+assert torch.equal(dense, sliding_window_mask(1024, window=128) & causal_mask(1024))
+block_mask = create_block_mask(rule, 1, 1, 1024, 1024, device="cpu")
+counted = block_mask.kv_num_blocks + block_mask.full_kv_num_blocks
+assert counted.sum() == needed.sum()
+print("checked: rule, mask and PyTorch's block mask agree, 1,024 tokens")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# PyTorch calls this **FlexAttention** (Dong et al., 2024). `create_block_mask` finds the blocks,
+# and `torch.compile` writes the rule into a kernel. In its own signature a rule also takes the
+# sentence and the head, `rule(b, h, query, key)`. `and_masks` and `or_masks` put rules together.
+#
+# **What it saves.** One head of 64 numbers, 4,096 tokens, a window of 128 on each side. Forward
+# only, one thread of the authors' two-core CPU; stored figures:
+#
+# | | CPU time |
+# |---|---|
+# | a dense mask $(n, n)$ in the fused kernel | 103 ms |
+# | the fused kernel without a mask: all links | 58 ms |
+# | our sliding window, written for windows | 13 ms |
+# | FlexAttention, compiled from the rule | 9 ms |
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
+# Defines the measurement behind the table: call measure_flex() to repeat it, in half a minute
+
+
+def measure_flex(n=4096, window=128):
+    """CPU milliseconds of four ways to compute a window; the first call compiles."""
+    q, k, v = torch.randn(3, 1, 1, n, 64)
+    rule, layer = window_rule(window), SlidingWindowAttention(window, 0.0)
+    block_mask = create_block_mask(rule, 1, 1, n, n, device="cpu")
+    mask = create_mask(rule, 1, 1, n, n, device="cpu")
+    compiled = torch.compile(flex_attention)
+    ways = {
+        "dense mask": lambda: F.scaled_dot_product_attention(q, k, v, mask),
+        "no mask": lambda: F.scaled_dot_product_attention(q, k, v),
+        "our window": lambda: layer(q, k, v),
+        "FlexAttention": lambda: compiled(q, k, v, block_mask=block_mask),
+    }
+    took = {}
+    with torch.no_grad():
+        torch.testing.assert_close(ways["FlexAttention"](), ways["dense mask"]())
+        for name, way in ways.items():
+            way()
+            times = []
+            for _ in range(7):
+                started = time.process_time()
+                way()
+                times.append(1000 * (time.process_time() - started))
+            took[name] = sorted(times)[3]
+    return took
+
+
+reason = why_not_compiled()
+print(
+    "This machine can compile: measure_flex() makes a table of its own."
+    if reason is None
+    else f"This machine cannot compile: {reason}. The table above was stored."
+)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# **What it costs.** The first call compiles, which took 13 to 19 seconds here and needs a C++
+# compiler on a CPU. In PyTorch 2.13 FlexAttention has no backward pass on the CPU, so training
+# needs a GPU. Without `torch.compile` it makes the whole matrix of scores.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Six minutes. Ask for the blocks before the picture: most count the diagonal only, 8, and forget
+# that a query at the start of a block looks into the block before: 8 + 7. A rule must be
+# computable for every pair by itself: 'the best three keys' is no rule, and comes at the end.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## One latent a token
+#
+# **The problem.** The cache. Grouped queries (chapter 9) let heads share keys, so that fewer are
+# kept, but heads of one group then see the same keys.
+#
+# **The idea.** Keys and values of all heads are computed from the same token. Then keep a short
+# vector of the token, its **latent** $c$, and compute the keys and values from it:
+#
+# $$c = W_{\text{down}}\, x, \qquad k_h = W_{uk,h}\, c, \qquad v_h = W_{uv,h}\, c .$$
+#
+# DeepSeek-V2 (2024) introduced it as multi-head latent attention, **MLA**. Each head has keys of
+# its own again, and the cache holds $c$ only.
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# A rotary position would get lost between $c$ and the keys, as the derivation below shows. So every
+# head has a few more numbers that carry only the position, with one turned key $k^r$ for all heads.
+# It is kept beside $c$.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws who feeds what in latent attention
+title = "Latent and turned key are kept; keys and values are made from the latent"
+picture = Diagram(title, 10, 4.0)
+token = picture.box("token x\n(B, n, D)", 0.75, 2.0, 1.1, 3.1, kind=TENSOR)
+to_q = picture.box("W_q", 2.45, 3.15, 1.0, kind=LEARNED)
+down = picture.box("W_down", 2.45, 2.0, 1.0, kind=LEARNED)
+to_kr = picture.box("W_kr, turn", 2.45, 0.8, 1.3, kind=LEARNED)
+latent = picture.box("latent c\n(B, n, L)", 4.55, 2.0, 1.4, kind=TENSOR)
+turned = picture.box("turned key\n(B, n, R)", 4.55, 0.8, 1.4, kind=TENSOR)
+up = picture.box("W_uk, W_uv", 6.45, 2.0, 1.4, kind=LEARNED)
+attend = picture.box("attend\nin each\nhead", 9.15, 2.0, 1.2, 3.1)
+for start, end in ((token, down), (down, latent), (to_kr, turned), (latent, up)):
+    picture.arrow(start, end)
+picture.arrow(token, to_q)
+picture.arrow(token, to_kr)
+picture.arrow(up, attend, "keys, values")
+picture.arrow(to_q, attend, "queries")
+picture.arrow(turned, attend)
+picture.add_legend()
+picture.figure
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: boxes and arrows from left to right. A token x goes through W_q to the queries, through
+# W_down to the latent c, (B, n, L), and through W_kr and a turn by its position to the turned key,
+# (B, n, R). The latent goes through W_uk and W_uv, which make keys and values of every head. Each
+# head attends with queries, keys, values and the turned key. Latent and turned key are what is
+# kept.*
+
+
+# %% slideshow={"slide_type": "skip"} tags=["build"]
+def rotate(X):  # (..., n, R) -> the same; chapter 7
+    n, R = X.shape[-2:]
+    speeds = 10000 ** (-torch.arange(0, R, 2) / R)  # (R / 2,)
+    angles = torch.arange(n)[:, None] * speeds  # (n, R / 2)
+    a, b = X[..., 0::2], X[..., 1::2]
+    turned = a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()
+    return torch.stack(turned, dim=-1).flatten(-2)
+
+
+# %% slideshow={"slide_type": "subslide"} tags=["build"]
+class PlainLatentAttention(nn.Module):
+    def __init__(self, num_hiddens, num_heads, head_size, latent_size, rotary_size):
+        super().__init__()
+        self.num_heads, self.sizes = num_heads, [head_size, rotary_size]
+        self.W_q = nn.LazyLinear(num_heads * sum(self.sizes), bias=False)
+        self.W_down = nn.LazyLinear(latent_size, bias=False)
+        self.W_kr = nn.LazyLinear(rotary_size, bias=False)
+        self.W_uk = nn.Linear(latent_size, num_heads * head_size, bias=False)
+        self.W_uv = nn.Linear(latent_size, num_heads * head_size, bias=False)
+        self.W_o = nn.Linear(num_heads * head_size, num_hiddens, bias=False)
+
+    def split(self, X):  # (B, n, H * d) -> (B, H, n, d)
+        return X.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def weights(self, scores):  # (B, H, n, n): causal
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        return (scores / sum(self.sizes) ** 0.5).masked_fill(future, -math.inf).softmax(dim=-1)
+
+    def forward(self, X):  # (B, n, any size) -> (B, n, D)
+        q, q_turned = self.split(self.W_q(X)).split(self.sizes, dim=-1)
+        c = self.W_down(X)  # (B, n, L): kept
+        k_turned = rotate(self.W_kr(X))[:, None]  # (B, 1, n, R): kept, the same for all heads
+        k, v = self.split(self.W_uk(c)), self.split(self.W_uv(c))  # (B, H, n, head_size)
+        scores = q @ k.mT + rotate(q_turned) @ k_turned.mT  # (B, H, n, n)
+        return self.W_o((self.weights(scores) @ v).transpose(1, 2).flatten(2))
+
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Never make the keys
+#
+# As written, the keys of all heads are made again from all latents for every new word. That would
+# be a bad bargain. But a score is a product of three, and the brackets may move:
+#
+# $$q_h \cdot (W_{uk,h}\, c) = (W_{uk,h}^\top q_h) \cdot c .$$
+#
+# So bring the *query* to the latents, once, and compare it with every $c$ directly. The values work
+# the same way: average the latents first, and apply $W_{uv,h}$ to the average. The projection is
+# **absorbed**.
+#
+# **Predict.** Suppose that keys were turned as in chapter 7: $q \cdot R_{i-j} W_{uk}\, c_j$, where
+# the turn $R$ depends on the distance. Can $W_{uk}$ still move over to the query, once and for all
+# $j$?
+
+
+# %% slideshow={"slide_type": "skip"} tags=["build"]
+class PlainAbsorbedAttention(PlainLatentAttention):
+    def forward(self, X):  # the same numbers, without keys and values
+        q, q_turned = self.split(self.W_q(X)).split(self.sizes, dim=-1)
+        c = self.W_down(X)[:, None]  # (B, 1, n, L): keys and values of all heads
+        k_turned = rotate(self.W_kr(X))[:, None]  # (B, 1, n, R)
+        W_uk, W_uv = (W.weight.unflatten(0, (self.num_heads, -1)) for W in (self.W_uk, self.W_uv))
+        scores = (q @ W_uk) @ c.mT + rotate(q_turned) @ k_turned.mT  # (B, H, n, n)
+        heads = (self.weights(scores) @ c) @ W_uv.mT  # (B, H, n, L) -> (B, H, n, head_size)
+        return self.W_o(heads.transpose(1, 2).flatten(2))
+
+
+# %% slideshow={"slide_type": "subslide"}
+torch.manual_seed(0)
+sizes = dict(num_hiddens=48, num_heads=4, head_size=12, latent_size=10, rotary_size=6)
+X = torch.randn(2, 7, 48)
+explicit, absorbed, package = (
+    form(**sizes)
+    for form in (PlainLatentAttention, PlainAbsorbedAttention, MultiHeadLatentAttention)
+)
+output = explicit(X)
+for other in (absorbed, package):
+    other(X)  # the first call fixes the sizes
+    other.load_state_dict(explicit.state_dict())
+print("explicit equals absorbed:", torch.allclose(absorbed(X), output, atol=1e-5))
+
+turn, matrix = torch.tensor([[0.0, -1.0], [1.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.0, 2.0]])
+print("turn, then matrix:", (matrix @ turn).tolist())
+print("matrix, then turn:", (turn @ matrix).tolist())
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# It cannot, as the last two lines show: a turn and a matrix do not commute, so each distance would
+# need a matrix of its own. Hence the turned part is kept beside the latent.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the package's layer against the page, word by word too, and against multi-head attention
+for how in (False, True):
+    torch.testing.assert_close(package(X, is_causal=True, absorbed=how), output)
+cache = KeyValueCache()
+parts = [package(X[:, i : i + 1], cache=cache, absorbed=True) for i in range(7)]
+torch.testing.assert_close(torch.cat(parts, dim=1), output)
+assert cache.values.shape[-1] + cache.keys.shape[-1] == 10 + 6
+
+wide = PlainLatentAttention(24, 4, 6, 24, 6)  # a latent as wide as the token: nothing is squeezed
+Y = torch.randn(2, 5, 24)
+wide(Y)
+with torch.no_grad():
+    wide.W_down.weight.copy_(torch.eye(24))
+    wide.W_kr.weight.zero_()  # and no positions
+full_heads = MultiHeadAttention(24, 4, 0.0)
+full_heads(Y, Y, Y)
+# A head has 12 numbers instead of 6, and the scores are divided by the root of that.
+own_q = wide.W_q.weight.unflatten(0, (4, 12))[:, :6].flatten(0, 1) / 2**0.5
+state = {"W_q.weight": own_q, "W_k.weight": wide.W_uk.weight, "W_v.weight": wide.W_uv.weight}
+full_heads.load_state_dict(state | {"W_o.weight": wide.W_o.weight})
+torch.testing.assert_close(full_heads(Y, Y, Y, is_causal=True), wide(Y))
+print("checked: the package's layer, all at once and word by word; with L = D it is multi-head")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **The special case.** If the latent is as wide as the token, $W_{\text{down}}$ is the identity and
+# there is no turned part, this is multi-head attention. The package adds padding, masks, a cache,
+# and the absorbed form in the same class. The paper also squeezes the queries and normalises the
+# latents; the page leaves both out.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **What it saves.** DeepSeek-V3 has 128 heads of 128 numbers in 61 layers. Its latent has 512
+# numbers, the turned key 64. Llama 3.1 8B has 8 heads of keys in 32 layers.
+#
+# **Predict.** DeepSeek-V3 has 671 billion parameters and Llama 3.1 8B has 8. Which of them keeps
+# more for each token?
+
+# %% slideshow={"slide_type": "fragment"}
+for model in (PUBLISHED[4], *RECENT[:3]):
+    numbers = model.latent_size or 2 * model.num_kv_heads * model.head_size
+    layer = f"{model.name:14} {model.num_layers} layers of {numbers:5,} numbers"
+    print(f"{layer}, {model.bytes(1) / 2**10:4.0f} KiB a token")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# DeepSeek-V3 keeps 576 numbers a layer; multi-head attention with its heads would keep 32,768.
+# In all, its cache is about half of the small Llama's.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the figures that the text names
+v3, llama = RECENT[2], PUBLISHED[4]
+assert v3.name == "DeepSeek-V3" and llama.name == "Llama 3.1 8B"
+assert (v3.latent_size, 2 * v3.num_heads * v3.head_size) == (576, 32768)
+assert 0.5 < v3.bytes(1) / llama.bytes(1) < 0.55
+print("checked: 576 against 32,768 numbers a layer; DeepSeek-V3 keeps about half of Llama 3.1 8B")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **What it costs.** A score in the absorbed form multiplies $512 + 64$ numbers, where it was $128 +
+# 64$: three times the arithmetic. That is a good exchange for writing, which waits for memory
+# (chapter 10), and a bad one for reading a prompt, where models use the explicit form.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Twelve minutes, the longest section. On the board: the three-fold product with two ways to put the
+# brackets. For the prediction with the turn, draw a stretched ellipse: turn and stretch in both
+# orders. For the caches nearly all say DeepSeek; 69 KiB against 128.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## A softmax must spend its one
+#
+# **The problem.** The weights of a query sum to one, whether anything is worth looking at or not.
+#
+# **Predict.** A head looks for something that is not there. Its four scores are all $-10$. What are
+# its weights?
+
+# %% slideshow={"slide_type": "fragment"}
+scores = torch.full((4,), -10.0)
+print("weights:       ", scores.softmax(dim=0))
+sink = torch.zeros(1)  # one score more, with a value of 0
+with_sink = torch.cat([scores, sink]).softmax(dim=0)[:-1]
+print("with a sink:   ", with_sink, f"sum {with_sink.sum():.4f}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Only differences count, so 'nothing fits' looks like 'all fit equally well'. Trained models find a
+# way out: they put the weight on a token that tells nothing, mostly the first one, which every
+# query can see. Xiao et al. (2023) called it an **attention sink**.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A head that is idle most of the time
+#
+# A small game makes a sink that one can watch, after Guo et al. (2024). Letters follow each other
+# by chance: which letter comes next depends on the present one only. From time to time a bell `*`
+# rings, and after it the letter before the bell comes again. A text begins with `<bos>`, the mark
+# of its beginning:
+#
+# `<bos> f c c * c a d k k * k e ...`
+#
+# The model has one head. Only at a bell is there something to look up; at letters the head has
+# nothing to do. Training sees texts of 64 tokens. Then the same model reads with a window of 16
+# tokens, as a cache that drops the oldest would make it.
+#
+# **Predict.** What is asked at a letter never lies further back than that letter. Will the
+# predictions at letters suffer from the window?
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input", "nbval-ignore-output"]
+# Trains the model with the bell, twice with a plain softmax and twice with a sink, and measures
+NUM_LETTERS, LENGTH = 16, 64
+BELL, BOS = NUM_LETTERS, NUM_LETTERS + 1
+chances = (2 * torch.randn(16, 16, generator=torch.Generator().manual_seed(1))).softmax(dim=-1)
+
+
+def bell_game(n):
+    """Texts (n, 65): <bos>, letters by chance, and after a bell the letter before it."""
+    text = torch.full((n, LENGTH + 1), BOS)
+    letter = text[:, 1] = torch.randint(NUM_LETTERS, (n,))
+    for t in range(2, LENGTH + 1):
+        after_bell = text[:, t - 1] == BELL
+        rings = (torch.rand(n) < 0.15) & ~after_bell
+        by_chance = torch.multinomial(chances[letter], 1)[:, 0]
+        following = torch.where(after_bell, letter, by_chance)
+        text[:, t] = torch.where(rings, BELL, following)
+        letter = torch.where(rings, letter, following)
+    return text
+
+
+class Writer(nn.Module):
+    """Tokens (B, n) -> scores of the next one (B, n, 17): one network, one head, a readout."""
+
+    def __init__(self, **attention):
+        super().__init__()
+        self.embedding = nn.Embedding(NUM_LETTERS + 2, 32)
+        self.network = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32))
+        self.head = MultiHeadAttention(32, 1, 0.0, positions=RotaryEncoding(32), **attention)
+        self.readout = nn.Linear(32, NUM_LETTERS + 1)
+
+    def forward(self, tokens, mask=None, need_weights=False):
+        X = self.embedding(tokens)
+        X = X + self.network(X)
+        Y = F.rms_norm(X, X.shape[-1:])
+        found, weights = self.head(Y, Y, Y, mask=mask, is_causal=True, need_weights=True)
+        scores = self.readout(X + found)
+        return (scores, weights) if need_weights else scores
+
+
+def loss_of(model, texts, mask=None):
+    scores = model(texts[:, :-1], mask)
+    return F.cross_entropy(scores.flatten(0, 1), texts[:, 1:].flatten(), reduction="none")
+
+
+def train_writer(seed, **attention):
+    torch.manual_seed(seed)
+    model, texts = Writer(**attention), bell_game(1000)
+    model(texts[:1, :-1])
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(350):
+        loss = loss_of(model, texts[torch.randint(1000, (32,))]).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model
+
+
+place = torch.arange(LENGTH)
+in_window = place[:, None] - place < 16
+VISIBLE = {
+    "all 64 tokens": None,
+    "the latest 16": in_window,
+    "the latest 16 and <bos>": in_window | (place == 0),
+}
+torch.manual_seed(99)
+bell_texts = bell_game(300)
+late = torch.zeros(LENGTH, dtype=torch.bool)
+late[20:] = True  # where the window has dropped <bos>
+at_bell = (bell_texts[:, :-1] == BELL) & late
+at_letter = (bell_texts[:, :-1] != BELL) & late
+losses, writers = {}, {}
+for name in ("softmax", "with a sink"):
+    for seed in (0, 2):
+        attention = {"attention": SinkAttention(1, 0.0)} if name == "with a sink" else {}
+        model = writers[name, seed] = train_writer(seed, **attention)
+        for what, mask in VISIBLE.items():
+            with torch.no_grad():
+                loss = loss_of(model, bell_texts, mask).view(-1, LENGTH)
+            losses[name, seed, what] = loss[at_letter].mean().item(), loss[at_bell].mean().item()
+print(f"{'loss at letters (at bells)':34}", *(f"{what:>24}" for what in VISIBLE))
+for name, seed in writers:
+    shown = [losses[name, seed, what] for what in VISIBLE]
+    shown = [f"{letters:16.2f} ({bells:.2f})" for letters, bells in shown]
+    print(f"{name + f', start {seed}':34}", *(f"{text:>24}" for text in shown))
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
+# Draws the weights of both heads on one text
+figure, axes = plt.subplots(1, 2, figsize=(10, 4.9))
+names = [*"abcdefghijklmnop", "*", "bos"]
+labels = [names[token] for token in bell_texts[1, :12].tolist()]
+for ax, name in zip(axes, ("softmax", "with a sink"), strict=True):
+    with torch.no_grad():
+        weights = writers[name, 0](bell_texts[1:2, :12], need_weights=True)[1][0, 0]
+    heatmap(ax, weights, labels, labels, vmax=1)
+    ax.set(title=name, xlabel="key", ylabel="query")
+figure.suptitle("At letters the head looks at <bos>, or with a sink at nothing", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two heat maps of the weights of one head on 12 tokens. With a plain softmax the first
+# column, of the mark of the beginning, is dark in the rows of all letters; in the row of a bell the
+# dark cell is the letter before it. With a sink the rows of letters are almost empty, and those of
+# bells are as before.*
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
+# Checks what the text says of the four models
+for seed in (0, 2):
+    whole, window, with_bos = (losses["softmax", seed, what] for what in VISIBLE)
+    assert window[0] > whole[0] + 0.15 and abs(with_bos[0] - whole[0]) < 0.03
+    assert max(loss[1] for loss in (whole, window, with_bos)) < 0.1
+    assert max(abs(losses["with a sink", seed, what][0] - whole[0]) for what in VISIBLE) < 0.03
+    first = writers["softmax", seed](bell_texts[:, :-1], need_weights=True)[1][:, 0, :, 0]
+    assert first[at_letter].mean() > 0.85
+print("checked: the window hurts the letters, <bos> repairs it, a sink needs no repair; two starts")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# It hurts, although no letter needs an old token. The head had put its weight on `<bos>`, whose
+# value is always the same, so that the rest of the model can allow for it. When `<bos>` leaves, the
+# weight has to go to letters, and their values disturb the prediction. If the cache keeps `<bos>`
+# beside the latest 16, the loss comes back. Xiao et al. (2023) keep four first tokens in language
+# models for this reason.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The game was made so that one head is idle. It shows how a sink comes about, and not how strong
+# sinks are in large models.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A sink of its own
+#
+# **The idea.** Give each head one score $s$ more, learned, which has a value of 0:
+#
+# $$\alpha_j = \frac{e^{a_j}}{e^{s} + \sum_i e^{a_i}} .$$
+#
+# Now the weights may sum to less than one. OpenAI's gpt-oss (2025) does this. In the game the
+# window then costs nothing, as the last two rows show.
+#
+# **The special case:** $s = -\infty$ gives the plain softmax. **What it costs:** one number a head,
+# and a kernel that knows of it.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the package's sink: two lines of the page, and plain attention where it is -inf
+torch.manual_seed(0)
+q, k, v = torch.randn(3, 2, 3, 5, 7)
+layer = SinkAttention(3, 0.0)
+with torch.no_grad():
+    layer.sinks.copy_(torch.tensor([0.5, -1.0, 2.0]))
+sinks = layer.sinks[:, None, None].expand(2, 3, 5, 1)
+by_hand = torch.cat([q @ k.mT / 7**0.5, sinks], dim=-1).softmax(dim=-1)[..., :-1] @ v
+torch.testing.assert_close(layer(q, k, v), by_hand)
+with torch.no_grad():
+    layer.sinks.fill_(-math.inf)
+torch.testing.assert_close(layer(q, k, v), dot_product_attention(q, k, v))
+print("checked: SinkAttention is the formula; with s = -inf it is plain attention")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Another way to be silent is a **gate**: multiply a head's output by $\sigma(W_g x)$, a number
+# between 0 and 1 that the asking token decides on. Qiu et al. (2025) report that such gates make
+# sinks much weaker in language models, and Qwen3-Next uses them.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ten minutes. The vote on the window is worth its time: nearly all say 'no
+# harm', with a good reason. Let them read the table by rows, then the heat map. Ask what a sink
+# would do to a head that always has something to look at: nothing, its score is just small.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Many windows, few global layers
+#
+# **The problem.** A window bounds the cache, but news travels only $w$ tokens a layer.
+#
+# **The idea.** Mix the layers. Most have a short window, some see everything. Gemma 3 (2025) has
+# five layers with windows of 1,024 for each **global** one, gpt-oss alternates windows of 128 with
+# global layers.
+#
+# **Predict.** Six layers, five of them with a window. The global layer may be the first, the middle
+# or the last. For which of the three can the last token hear from the first?
+
+
+# %% slideshow={"slide_type": "subslide"}
+def hears_back(layers, n=256):
+    """How many tokens back the last token hears, through layers with these windows."""
+    heard = torch.eye(n)  # (n, n): before the first layer each token knows itself
+    distance = torch.arange(n)[:, None] - torch.arange(n)
+    for window in layers:
+        visible = (distance >= 0) & (distance <= window)
+        heard = (visible.float() @ heard > 0).float()
+    return n - 1 - int(heard[-1].nonzero().min())
+
+
+print("six windows of 16:", hears_back([16] * 6), "tokens back")
+for position in (0, 3, 5):
+    layers = [16] * 6
+    layers[position] = 256  # this layer is global
+    print(f"layer {position} global:   ", hears_back(layers), "tokens back")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# For all three: one global layer is enough. (That a path exists does not mean that a model uses it
+# well.)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **What it saves.** The picture shows the cache of Gemma 3 27B, which has 62 layers, 10 of them
+# global, and that of gpt-oss-20b, in which every second one of 24 layers is global.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the cache of two mixed models against the length, beside the same models all global
+figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True)
+lengths = [2**i for i in range(10, 18)]
+for ax, model in zip(axes, RECENT[3:], strict=True):
+    heads = model.num_layers, model.num_kv_heads, model.head_size
+    all_global = [cache_bytes(*heads, n) / 2**30 for n in lengths]
+    mixed = [model.bytes(n) / 2**30 for n in lengths]
+    ax.plot(lengths, all_global, color="0.5", linestyle="--", label="all layers global")
+    ax.plot(lengths, mixed, color="tab:blue", linewidth=3, label="as published")
+    ax.set(title=model.name, xlabel="tokens", xscale="log", yscale="log")
+    ax.set_xticks([2**10, 2**13, 2**17], ["1k", "8k", "128k"])
+    ax.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
+    ax.minorticks_off()
+axes[0].set_ylabel("cache, GiB")
+axes[0].legend(frameon=False)
+figure.suptitle("The fewer global layers, the smaller the cache of a long text", fontsize=17)
+plt.show()
+gemma, gpt_oss = RECENT[3:]
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: cache in GiB against the number of tokens, 1k to 128k, both on scales of powers. Gemma 3
+# 27B: both lines begin together at 1k tokens; at 128k it is 62 GiB with all layers global and 10.4
+# GiB as published. gpt-oss-20b: the published line runs at half of the other, 3 against 6 GiB at
+# 128k.*
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the figures of the caption, and that no window means the cache of chapter 9
+whole = cache_bytes(62, 16, 128, 131072) / 2**30
+assert (gemma.num_layers, gemma.num_global, whole) == (62, 10, 62)
+assert round(gemma.bytes(131072) / 2**30, 1) == 10.4
+assert gpt_oss.num_layers == 24 and round(gpt_oss.bytes(131072) / 2**30, 2) == 3.0
+assert cache_bytes(24, 8, 64, 131072) / 2**30 == 6
+assert gemma.bytes(1024) == cache_bytes(62, 16, 128, 1024)  # the window is not yet full
+print("checked: 10.4 of 62 GiB for Gemma 3 27B, 3.0 of 6 GiB for gpt-oss-20b, 131,072 tokens")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# **The special case:** windows longer than the text. **What it costs:** a look-up far back has to
+# go through the few global layers, and the cache still grows with $n$, only more slowly.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Five minutes. 'The last one' is the typical answer: 'there everything comes together'. Let someone
+# draw the path for the first: the last token looks at token 0 itself, then stays where it is.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Longer than trained
+#
+# **The problem.** Chapter 7's reader with rotary positions saw texts of 16 letters. Past about 40
+# it only guessed: a distance of 39 turns the pairs by angles that training never showed.
+#
+# **The idea.** Change the speeds of a trained model so that long distances look like short ones. To
+# read $f$ times as far:
+
+
+# %% slideshow={"slide_type": "subslide"}
+def stretched(d, f, base=10000, trained=16):
+    """Speeds (d / 2,) of the pairs, in five ways; pair 0 turns fastest."""
+    j = torch.arange(0, d, 2, dtype=torch.float64)
+    plain = base ** (-j / d)
+    turns = trained * plain / (2 * math.pi)  # how often a pair turned round in training
+    kept = ((turns - 0.25) / (2.5 - 0.25)).clamp(0, 1)  # 1: often, 0: hardly
+    return {
+        "plain": plain,
+        "larger base": 1_000_000 ** (-j / d),
+        "interpolation": plain / f,
+        "NTK-aware": (base * f ** (d / (d - 2))) ** (-j / d),
+        "YaRN": kept * plain + (1 - kept) * plain / f,
+    }
+
+
+for name, speeds in stretched(8, 4).items():
+    print(f"{name:14}", " ".join(f"{speed:.4f}" for speed in speeds.tolist()))
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# - A **larger base** slows all pairs but the first (Xiong et al., 2023).
+# - **Interpolation** slows all pairs: position $4n$ is where $n$ was (Chen et al., 2023).
+# - **NTK-aware** scaling chooses the base so that the slowest pair is $f$ times slower.
+# - **YaRN** interpolates the pairs that did not turn round in training and keeps the fast ones,
+#   which have shown all their angles (Peng et al., 2023).
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the five ways against the package, and that a factor of 1 is plain rotary
+for f in (1.0, 4.0):
+    ours = {
+        "plain": rotary_speeds(8),
+        "larger base": rotary_speeds(8, 1_000_000),
+        "interpolation": interpolated_speeds(8, f),
+        "NTK-aware": ntk_speeds(8, f),
+        "YaRN": yarn_speeds(8, f, 16, few_turns=0.25, many_turns=2.5),
+    }
+    for name, speeds in stretched(8, f).items():
+        torch.testing.assert_close(speeds, ours[name])
+        if f == 1 and name != "larger base":
+            torch.testing.assert_close(speeds, ours["plain"])
+print("checked: the speeds are the package's; with f = 1 all but the base are plain rotary")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Chapter 7's two games: *three back*, name the letter three places before, and *last capital*, name
+# the latest capital. One reader for each game is trained on 16 letters as it was there. Then only
+# its speeds are exchanged. Nothing is trained again.
+#
+# **Predict.** Which of the five still play *three back* on the first 16 letters, where the plain
+# speeds are right each time?
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
+# Trains chapter 7's reader on both games, exchanges its speeds, and measures
+
+
+def three_back(n, length):
+    """Letters (n, length), and the letter three places before each."""
+    letters = torch.randint(8, (n, length))
+    targets = letters.roll(3, dims=1)
+    targets[:, :3] = -100
+    return letters, targets
+
+
+def last_capital(n, length):
+    """Small letters 0 to 7, capitals 8 to 15, and the latest capital at each place."""
+    letters, capital = torch.randint(8, (n, length)), torch.rand(n, length) < 0.2
+    capital[:, 0] = True
+    latest = torch.where(capital, torch.arange(length), 0).cummax(dim=1).values
+    return letters + 8 * capital, letters.gather(1, latest)
+
+
+class Reader(nn.Module):
+    """Letters (B, n) -> scores of the 8 answers, (B, n, 8): chapter 7's."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(16, 32)
+        self.attention = MultiHeadAttention(32, 4, 0.0, positions=RotaryEncoding(8))
+        self.readout = nn.Linear(32, 8)
+
+    def forward(self, letters):
+        X = self.embedding(letters)
+        return self.readout(X + self.attention(X, X, X, is_causal=True))
+
+
+def train_reader(model, game, length, steps, lr=0.01):
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    for _ in range(steps):
+        letters, targets = game(32, length)
+        loss = F.cross_entropy(model(letters).flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@torch.no_grad()
+def right_answers(model, game):
+    torch.manual_seed(99)
+    letters, targets = game(500, 64)
+    return (model(letters).argmax(dim=-1) == targets).float().mean(dim=0)
+
+
+curves, tuned = {}, {}
+for game in (three_back, last_capital):
+    torch.manual_seed(0)
+    reader = Reader()
+    reader(game(1, 16)[0])
+    train_reader(reader, game, 16, 200)
+    for name, speeds in stretched(8, 4).items():
+        other = copy.deepcopy(reader)
+        other.attention.positions.speeds = speeds
+        curves[game.__name__, name] = right_answers(other, game)
+        train_reader(other, game, 64, 20, lr=0.003)
+        tuned[game.__name__, name] = right_answers(other, game)[32:].mean().item()
+ranges = {"4-16": slice(3, 16), "17-32": slice(16, 32), "33-64": slice(32, 64)}
+print(f"{'places':28}", *(f"{part:>8}" for part in ranges), "   33-64 after 20 steps")
+for key, curve in curves.items():
+    shares = [f"{curve[part].mean():8.0%}" for part in ranges.values()]
+    print(f"{key[0]:13} {key[1]:14}", *shares, f"{tuned[key]:16.0%}")
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
+# Draws the right answers against the place
+figure, axes = plt.subplots(1, 2, figsize=(10.2, 4.9), sharey=True)
+looks = {
+    "plain": ("0.5", "-"),
+    "larger base": ("tab:green", ":"),
+    "interpolation": ("tab:red", "--"),
+    "NTK-aware": ("black", "-"),
+    "YaRN": ("tab:blue", "-."),
+}
+for ax, game in zip(axes, ("three_back", "last_capital"), strict=True):
+    for name, (color, style) in looks.items():
+        ax.plot(range(4, 65), curves[game, name][3:], color=color, linestyle=style, label=name)
+    ax.axvspan(1, 16, color="0.92", zorder=0)
+    ax.text(8.5, 1.04, "trained", ha="center")
+    ax.set(title=game.replace("_", " "), xlabel="place", xticks=[1, 16, 32, 48, 64], ylim=(0, 1.12))
+axes[0].set(ylabel="right answers", yticks=[0, 0.5, 1], yticklabels=["0%", "50%", "100%"])
+handles = axes[0].get_legend_handles_labels()
+figure.legend(*handles, ncols=5, frameon=False, loc="outside lower center", fontsize=12)
+figure.suptitle("Slower speeds reach further; slowing the fast pair loses near places", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: right answers against the place, 4 to 64, for two games and five ways; places up to 16
+# are shaded as trained. Three back: plain is right up to about 35 and then falls to guessing; the
+# larger base stays near 96% and YaRN near 92%; NTK-aware falls in steps after 47; interpolation
+# guesses everywhere. Last capital: plain falls after about 40, the others stay above 90%.*
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
+# Checks what the text says of the five ways
+mean = {}
+for key, curve in curves.items():
+    mean |= {(*key, part): curve[where].mean() for part, where in ranges.items()}
+assert mean["three_back", "plain", "4-16"] > 0.95 and mean["three_back", "plain", "33-64"] < 0.5
+assert max(mean["three_back", "interpolation", part] for part in ranges) < 0.35
+assert min(mean["three_back", "NTK-aware", part] for part in ("4-16", "17-32")) > 0.95
+for name in ("larger base", "YaRN"):
+    assert 0.8 < mean["three_back", name, "33-64"]
+for name in ("larger base", "interpolation", "NTK-aware", "YaRN"):
+    assert mean["last_capital", name, "33-64"] > mean["last_capital", "plain", "33-64"] + 0.1
+print("checked: four ways help at last capital; interpolation loses three back, the others keep it")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# All but interpolation. Three places back is now where three quarters of a place was, and
+# neighbours can no longer be told apart. For *last capital*, which asks roughly how recent
+# something is, interpolation does well. The other ways leave the fastest pair as it was.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Published models are trained a little more at the new length; the last column shows 20 steps of
+# it. Our numbers for YaRN, 0.25 and 2.5 turns, suit 16 letters. The paper takes 1 and 32 for texts
+# of thousands of tokens, and also makes the softmax a little sharper. One toy with four pairs a
+# head does not say which way is best for a large model.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Eight minutes. Read the table of speeds by columns: which way touches pair
+# 0? Only interpolation. From that the room can answer the prediction. gpt-oss uses YaRN, Gemma 3 a
+# base of a million in its global layers (both 2025).
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Erase before you write
+#
+# **The problem.** Linear attention only ever adds to its state. Chapter 9's look-up game filled it
+# until answers blurred. Worse, if a key comes *again* with a new value, both values stay in.
+#
+# **The idea.** Ask the state first. What it answers to the new key, $k S$, is taken out, and the
+# new value is put in its place:
+#
+# $$S \leftarrow S + \beta\, k^\top (v - k S) .$$
+#
+# This is the **delta rule** (Schlag et al., 2021). If $k$ has length 1 and $\beta = 1$, the state
+# answers exactly $v$ to $k$ afterwards. **Gated DeltaNet** (Yang et al., 2025) lets the state also
+# fade by a factor $a$ before each step. Token by token:
+
+
+# %% slideshow={"slide_type": "subslide"} tags=["build"]
+def plain_delta_rule(queries, keys, values, beta, decay):
+    """queries, keys (n, D), values (n, V), beta and decay (n,) -> output (n, V), state (D, V)."""
+    state, outputs = torch.zeros(keys.shape[1], values.shape[1]), []
+    for q, k, v, b, a in zip(queries, keys, values, beta, decay, strict=True):
+        state = a * state  # fade
+        known = k @ state  # (V,): what the state says of this key
+        state = state + b * torch.outer(k, v - known)  # erase it, write v
+        outputs.append(q @ state)
+    return torch.stack(outputs), state
+
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# By hand: the keys are $(1, 0)$ both times, the values 5 and then 7, $\beta = 1$, no fading. The
+# state answers 5 after the first and 7 after the second. A plain sum would answer 12.
+
+# %% slideshow={"slide_type": "fragment"}
+same_key = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+answers, _ = plain_delta_rule(
+    same_key, same_key, torch.tensor([[5.0], [7.0]]), torch.ones(2), torch.ones(2)
+)
+print("answers:", answers[:, 0].tolist())
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### All tokens at once
+#
+# A loop over tokens is slow to train. Call what token $t$ writes $u_t = \beta_t (v_t - k_t S)$. The
+# state is the sum of all earlier $k_i^\top u_i$, so
+#
+# $$u_t + \beta_t \sum_{i < t} (k_t \cdot k_i)\, u_i = \beta_t v_t .$$
+#
+# That is a triangular system of $n$ equations (Yang et al., 2024). Models solve it for a chunk of
+# tokens and carry the state from chunk to chunk.
+
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
+def plain_delta_at_once(queries, keys, values, beta):
+    """The outputs (n, V) of `plain_delta_rule` without fading, by matrix products."""
+    overlaps = (beta[:, None] * (keys @ keys.T)).tril(-1)  # (n, n)
+    system = torch.eye(len(keys)) + overlaps
+    written = torch.linalg.solve_triangular(system, beta[:, None] * values, upper=False)  # (n, V)
+    return (queries @ keys.T).tril() @ written  # (n, V)
+
+
+# %% slideshow={"slide_type": "skip"}
+torch.manual_seed(0)
+queries, keys, values = torch.randn(3, 100, 16)
+keys = F.normalize(keys, dim=-1)
+beta, decay = torch.rand(2, 100)
+one_by_one, state = plain_delta_rule(queries, keys, values, beta, torch.ones(100))
+at_once = plain_delta_at_once(queries, keys, values, beta)
+print("one by one equals at once:", torch.allclose(one_by_one, at_once, atol=1e-4))
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the package's delta rule in chunks against the loop, and the case of linear attention
+for fading in (torch.ones(100), decay):
+    expected = plain_delta_rule(queries, keys, values, beta, fading)
+    together = delta_rule(queries, keys, values, beta, fading)
+    for ours, plain in zip(together, expected, strict=True):
+        torch.testing.assert_close(ours, plain, atol=1e-5, rtol=1e-4)
+orthogonal = torch.linalg.qr(torch.randn(16, 16)).Q  # keys that do not overlap: nothing to erase
+short = values[:16]
+expected = (queries[:16] @ orthogonal.T).tril() @ short
+torch.testing.assert_close(
+    plain_delta_rule(queries[:16], orthogonal, short, torch.ones(16), torch.ones(16))[0],
+    expected,
+    atol=1e-5,
+    rtol=1e-4,
+)
+print("checked: chunks equal the loop, with and without decay; orthogonal keys give plain sums")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **The special case.** If no two keys overlap, there is nothing to erase, and the rule gives the
+# plain sums of linear attention without features and division.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The look-up game again
+#
+# Chapter 9's game: $n$ pairs of random keys (16 numbers, length 1) and values; then each key is
+# asked for, and the nearest value is the answer. Plain sums, in a state of 16 by 16,
+# found all of 4 pairs, and ever fewer of more.
+#
+# **Predict.** Does the delta rule find more of 8 pairs, fewer, or the same?
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Counts the right answers with plain sums and with the delta rule
+
+
+def found(answers, values):  # (B, n, V), (B, n, V) -> share of answers nearest to their own value
+    nearest = torch.cdist(answers, values).argmin(dim=-1)
+    return (nearest == torch.arange(nearest.shape[-1])).float().mean().item()
+
+
+print("pairs, each key once     plain sums   delta rule")
+for n in (4, 8, 16, 64):
+    torch.manual_seed(0)
+    keys, values = torch.randn(2, 200, n, 16)
+    keys = F.normalize(keys, dim=-1)
+    state = delta_rule(keys, keys, values, torch.ones(200, n))[1]
+    sums = keys @ (keys.mT @ values)
+    print(f"{n:5}{found(sums, values):29.0%}{found(keys @ state, values):13.0%}")
+
+print("8 keys, each written r times; the latest value counts")
+for r in (1, 2, 4, 8):
+    torch.manual_seed(0)
+    keys = F.normalize(torch.randn(200, 8, 16), dim=-1)
+    values = torch.randn(200, r, 8, 16)
+    all_keys, all_values = keys.repeat(1, r, 1), values.flatten(1, 2)  # (200, 8 r, 16)
+    state = delta_rule(all_keys, all_keys, all_values, torch.ones(200, 8 * r))[1]
+    sums = keys @ (all_keys.mT @ all_values)
+    print(f"{r:5}{found(sums, values[:, -1]):29.0%}{found(keys @ state, values[:, -1]):13.0%}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Fewer. Random keys overlap a little, so each write also changes what older keys get. The newest
+# pair is exact and the oldest are worn. The second table shows what the rule is for: where a key
+# gets a *new* value, plain sums mix all of them, and the delta rule stays where it was.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks both findings with other draws
+shares = []
+for seed in (1, 2, 3):
+    torch.manual_seed(seed)
+    keys = F.normalize(torch.randn(200, 8, 16), dim=-1)
+    values = torch.randn(200, 8, 8, 16)
+    for r in (1, 8):
+        all_keys, all_values = keys.repeat(1, r, 1), values[:, -r:].flatten(1, 2)
+        state = delta_rule(all_keys, all_keys, all_values, torch.ones(200, 8 * r))[1]
+        sums = keys @ (all_keys.mT @ all_values)
+        shares.append((found(sums, values[:, -1]), found(keys @ state, values[:, -1])))
+assert all(sums > delta + 0.03 for sums, delta in shares[0::2])
+assert all(sums + 0.3 < delta for sums, delta in shares[1::2])
+print("checked: once each, sums find more; eight times each, the delta rule does; three draws")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# **What it saves.** With $D = V = 128$ a head keeps 16,384 numbers for ever, as many as a cache of
+# 64 tokens. **What it costs.** A state of fixed size forgets, whatever the rule. So models mix:
+# Kimi Linear and Qwen3-Next (2025) have three layers of this kind for each one of attention.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ten minutes. The vote splits the room, and 'more' wins. Let them explain the
+# 'fewer': which pair is always right? The last one. In a model keys and beta are learned, so the
+# random keys are a hard case. Ask for what the decay is good: when the subject changes, everything
+# old may go.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Let the content choose
+#
+# **The problem.** Windows and global tokens fix in advance who sees whom. What matters may be
+# anywhere.
+#
+# **The idea.** Cut the keys into blocks. Give each block a cheap score, here the product of the
+# query with the *mean* of the block's keys. Attend to the best few blocks and to one's own. This is
+# the mixture of block attention, MoBA (Lu et al., 2025):
+
+
+# %% slideshow={"slide_type": "-"}
+def choose_blocks(query, keys, block_size, num_chosen):
+    """Which blocks one query reads: query (D,), keys (n, D) -> their numbers (num_chosen,)."""
+    means = keys.unflatten(0, (-1, block_size)).mean(dim=1)  # (blocks, D)
+    return (means @ query).topk(num_chosen).indices
+
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# **Predict.** The query is $(1, 0)$. Block 0 has the keys $(1, 0)$ and three times $(-1, 0)$. Block
+# 1 has four times $(0.1, 0)$. The best key is in block 0. Which block is chosen?
+
+# %% slideshow={"slide_type": "fragment"}
+needle = torch.tensor([[1.0, 0]] + [[-1.0, 0]] * 3 + [[0.1, 0]] * 4)  # (8, 2)
+print("chosen block:", choose_blocks(torch.tensor([1.0, 0.0]), needle, 4, 1).tolist())
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Block 1: the mean of block 0 is $(-0.5, 0)$. The choice misses a good key among others that point
+# elsewhere. How often? Each of 256 keys is asked for once, from a place far away. Its block is one
+# of 16. The keys are random, or those of a block share a direction, as in a text that stays with
+# its subject.
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Counts how often the right block is chosen
+print("blocks read       ", *(f"{chosen:5}" for chosen in (1, 2, 4, 16)))
+for shared in (0.0, 0.5, 0.8):
+    torch.manual_seed(0)
+    subjects = torch.randn(50, 16, 1, 16).expand(50, 16, 16, 16).flatten(1, 2)
+    keys = shared * subjects + (1 - shared**2) ** 0.5 * torch.randn(50, 256, 16)
+    shares = []
+    for chosen in (1, 2, 4, 16):
+        moved = keys.roll(128, dims=1)  # query i asks for key i - 128, eight blocks away
+        mask = chosen_blocks_mask(moved, keys, block_size=16, num_chosen=chosen)  # (50, 256, 256)
+        asked = torch.arange(256).roll(128)
+        shares.append(mask[:, torch.arange(256), asked].float().mean().item())
+    print(f"shared part {shared:.1f}   ", *(f"{share:5.0%}" for share in shares))
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws what queries see with a window, and with chosen blocks
+torch.manual_seed(1)
+subject = torch.randn(4, 16)[torch.tensor([0, 1, 2, 0, 3, 1, 2, 3])]  # 8 blocks of 4 subjects
+tokens = 0.85 * subject.repeat_interleave(8, dim=0) + 0.5 * torch.randn(64, 16)
+figure, axes = plt.subplots(1, 2, figsize=(9.2, 4.6))
+grids = {
+    "a window": sliding_window_mask(64, window=16) & causal_mask(64),
+    "own block and the best one": chosen_blocks_mask(
+        tokens, tokens, block_size=8, num_chosen=1, is_causal=True
+    ),
+}
+for ax, (name, grid) in zip(axes, grids.items(), strict=True):
+    heatmap(ax, grid.float(), vmax=1.4)
+    ax.set(title=name, xticks=[], yticks=[], aspect="equal", xlabel="key", ylabel="query")
+figure.suptitle("A window is the same for all texts; chosen blocks follow the subject", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two grids of 64 queries by 64 keys, 8 blocks of 8 tokens. Left, a causal window: a band
+# along the diagonal. Right, chosen blocks: triangles on the diagonal, each query's own block, and
+# further squares of eight keys to the left of them, at other places for other blocks.*
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that all blocks chosen is plain attention, and that the future stays hidden
+torch.manual_seed(0)
+q, k, v = torch.randn(3, 2, 3, 40, 8)
+for causal in (False, True):
+    every = ChosenBlocksAttention(block_size=8, num_chosen=5, dropout=0.0)
+    expected = dot_product_attention(q, k, v, is_causal=causal)
+    torch.testing.assert_close(every(q, k, v, is_causal=causal), expected)
+few = ChosenBlocksAttention(block_size=8, num_chosen=1, dropout=0.0)
+later = [X.clone() for X in (q, k, v)]
+for X in later:
+    X[..., 21:, :] = torch.randn(19, 8)
+before, after = few(q, k, v, is_causal=True), few(*later, is_causal=True)
+torch.testing.assert_close(before[..., :21, :], after[..., :21, :])
+print("checked: all blocks chosen is plain attention; another future changes no earlier output")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# With random keys one block in 16 is right for a quarter of the queries. With a shared direction
+# the mean tells what is in a block. Training can give keys such a form, because the model learns
+# them while blocks are chosen.
+#
+# **The special case:** all blocks chosen is plain attention. **What it saves:** with 4 of 16 blocks
+# a query compares 16 means and reads 80 keys of 256. Only a kernel that skips blocks saves time;
+# our mask shows what is seen. **What it costs:** misses, and a cache as large as before.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Native sparse attention (Yuan et al., 2025) learns what stands for a block, adds a window, and
+# weighs the parts by gates. DeepSeek-V3.2 (2025) scores single tokens with a small extra attention
+# and reads the best 2,048.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Seven minutes. The needle on the board, with means. Then ask why a FlexAttention rule cannot say
+# 'the best four blocks': it sees one query and one key, and the choice needs all blocks.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## All on one page
+#
+# | form | cache for a token and layer | links a query | is plain attention if |
+# |---|---|---|---|
+# | grouped queries (chapter 9) | $2 G d$ | $n$ | each head has its own keys |
+# | latent | $L + R$ | $n$ | the latent is the token |
+# | windows and global layers | $2 G d$, old ones only in global layers | $w$ or $n$ | $w \ge n$ |
+# | a learned sink | as before | as before | $s = -\infty$ |
+# | stretched positions | as before | as before | $f = 1$ |
+# | delta rule | none; a state | 0 | never: linear attention if keys do not overlap |
+# | chosen blocks | $2 G d$ | blocks, and their keys | all are chosen |
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Here $G$ heads of keys have $d$ numbers each, the latent $L$ and the turned key $R$. The forms can
+# be combined: gpt-oss has grouped queries, windows, sinks and YaRN at once.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Choose a model
+#
+# A published shape and a length: its cache beside the others', the links of each layer, and how far
+# the last token may hear after each layer.
+#
+# **Question.** From which length on does Gemma 3 27B keep less than Llama 3.1 8B? Which model's
+# links fall most behind $n^2$?
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Defines the view: cache, links and reach of a published shape
+MODELS = {model.name: model for model in (*PUBLISHED, *RECENT)}
+SIZES = [2**i for i in range(10, 18)]
+
+
+def windows_of(model):
+    """The window of each layer, or None for a global one: the last of each group."""
+    layers = [model.window] * model.num_layers
+    if model.num_global:
+        step = model.num_layers // model.num_global
+        for i in range(step - 1, step * model.num_global, step):
+            layers[i] = None
+    return layers
+
+
+def links_of(window, n):
+    """Causal links of a layer whose queries see the latest ``window`` keys, or all."""
+    short = n if window is None else min(n, window)
+    return short * (short + 1) / 2 + (n - short) * short
+
+
+def draw_model(figure, model="Gemma 3 27B", tokens=32768):
+    chosen, layers = MODELS[model], windows_of(MODELS[model])
+    left, middle, right = figure.subplots(1, 3, width_ratios=[1.2, 1, 1])
+    for name, other in MODELS.items():
+        own = name == model
+        values = [other.bytes(n) / 2**30 for n in SIZES]
+        style = {"color": "tab:blue", "linewidth": 4} if own else {"color": "0.75", "linewidth": 1}
+        left.plot(SIZES, values, **style, zorder=3 if own else 1)
+    gib = chosen.bytes(tokens) / 2**30
+    left.plot(tokens, gib, "o", color="black", markersize=9, zorder=4)
+    left.set(xscale="log", yscale="log", xlabel="tokens", ylabel="cache, GiB")
+    left.set_xticks([2**10, 2**13, 2**17], ["1k", "8k", "128k"])
+    left.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
+    left.minorticks_off()
+    left.set_title(f"cache: {gib:.2f} GiB")
+    links = [links_of(window, tokens) for window in layers]
+    middle.bar(range(len(links)), links, width=1.0, color="tab:blue")
+    middle.set(xlabel="layer", title=f"links: {sum(links) / len(links) / tokens**2:.0%} of n²")
+    middle.set(ylim=(0, 0.55 * tokens**2), yticks=[0, 0.5 * tokens**2], yticklabels=["0", "n²/2"])
+    reach, now = [], 0
+    for window in layers:
+        now = tokens - 1 if window is None else min(tokens - 1, now + window - 1)
+        reach.append(now)
+    right.step(range(1, len(reach) + 1), reach, where="post", color="tab:blue", linewidth=3)
+    right.set(xlabel="layers", title="tokens back", ylim=(0, 1.08 * tokens))
+    right.set(yticks=[0, tokens], yticklabels=["0", "all"])
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the view: choose a model and a length
+from ipywidgets import SelectionSlider
+
+explore(
+    draw_model,
+    figsize=(11, 4.4),
+    alt="A published model: its cache, the links of its layers, and how far its last token hears.",
+    model=list(reversed(MODELS)),
+    tokens=SelectionSlider(options=SIZES, value=32768),
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view of three panels. Left, the cache of all models against the length,
+# the chosen one in bold with a dot at the chosen length. Middle, a bar for each layer, its links;
+# windows make short bars, global layers reach half of n squared. Right, how many tokens back the
+# last token hears after each layer: steps of a window, and all from the first global layer on.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# From about 8,900 tokens on: before, its many heads weigh more than its windows save. Mistral 7B,
+# in its first version with windows in all layers, has the fewest links for a long text; Gemma 3 is
+# next.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks both answers with the shapes
+gemma, llama = MODELS["Gemma 3 27B"], MODELS["Llama 3.1 8B"]
+assert gemma.bytes(8800) > llama.bytes(8800) and gemma.bytes(8900) < llama.bytes(8900)
+shares = {
+    name: sum(links_of(window, 131072) for window in windows_of(model)) / model.num_layers
+    for name, model in MODELS.items()
+}
+assert sorted(shares, key=shares.get)[:2] == ["Mistral 7B", "Gemma 3 27B"]
+print("checked: less than Llama 3.1 8B from 8,900 tokens on; fewest links: Mistral 7B, Gemma 3 27B")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Three minutes. Let the room name a model and a length. Shapes: the sources
+# are in the package, file cache_size.py. The reach is a bound: it says which paths exist, not what
+# a model learned to send.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Summary
+#
+# - A mask as a rule lets a compiler leave out empty blocks; a mask as a matrix saves nothing.
+# - A latent a token replaces keys and values of all heads. Explicit and absorbed forms give the
+#   same numbers; one suits reading, the other writing.
+# - A softmax must spend its one. In our game the idle head spent it on the first token, and a
+#   window that dropped this token hurt. A learned sink took its place.
+# - One global layer anywhere gives full reach; few of them make the cache small.
+# - Slower rotary speeds reach further. In our toy, slowing the fastest pair lost what is near.
+# - The delta rule replaces what a key said before. With random keys, each written once, plain sums
+#   found more; with keys written again the delta rule did.
+# - Chosen blocks follow the content, and miss a key whose block points elsewhere.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ## Exercises
+#
+# Write your answer into the cell and run it: `check` says what is right or what went wrong.
+# `hint("11.1")` gives one more hint each time, `solution("11.1")` the whole way.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **11.1** What a latent weighs · *easy, 8 minutes* · by hand
+#
+# A decoder has 48 layers with 32 heads of 128 numbers each, and a number takes 2 bytes.
+#
+# - How many KiB does one token add to the cache in multi-head attention?
+# - How many with a latent of 448 numbers and a turned key of 64?
+# - Now another decoder with 48 layers, and 8 heads of keys of 128 numbers in each. 8 layers are
+#   global, the other 40 keep the latest 1,024 tokens. How many MiB is its cache after 16,384
+#   tokens?
+#
+# Give three numbers, such as `(1, 2, 3)`. 1 KiB is 1,024 bytes, 1 MiB is 1,024 KiB.
+
+# %% slideshow={"slide_type": "skip"}
+from d2l_attention.exercises import check, hint, solution
+
+answer = None
+
+check("11.1", answer)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **11.2** The latest and the first · *easy, 8 minutes* · complete a function
+#
+# A rule in the sense of *A mask is a rule*, for a cache that keeps the latest and the first
+# tokens. A query sees a key that is not later than itself and is one of the latest `window`, its
+# own included, or one of the first `num_first`. `query` and `key` are tensors of positions, of any
+# shapes that broadcast.
+
+
+# %% slideshow={"slide_type": "skip"}
+def near_or_first(query, key, window, num_first):
+    """True where a query may see a key: positions, tensors of shapes that broadcast -> bool.
+
+    A query at position 5 with a window of 2 and 1 first token sees the keys 0, 4 and 5.
+    """
+    ...
+
+
+check("11.2", near_or_first)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **11.3** Absorb the projection · *medium, 10 minutes* · derive, then complete a function
+#
+# The score of a token $x$ and a latent $c$ is $(W_q x) \cdot (W_{uk}\, c)$. Find on paper the
+# matrix $M$ with the same score $x^\top M c$. Then write it for all heads: `W_q` (H, d, D) and
+# `W_uk` (H, d, L) give `M` (H, D, L). Nothing is divided by a root.
+
+
+# %% slideshow={"slide_type": "skip"}
+def absorb(W_q, W_uk):
+    """One matrix for each head: W_q (H, d, D), W_uk (H, d, L) -> M (H, D, L).
+
+    The score of a token x (D,) and a latent c (L,) is (W_q x) . (W_uk c) = x M c. With
+    W_q = [[[2, 0]]] and W_uk = [[[3, 5]]] (one head, d = 1) M is [[[6, 10], [0, 0]]].
+    """
+    ...
+
+
+check("11.3", absorb)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **11.4** A leaking sink · *medium, 12 minutes* · find the bug
+#
+# `attend_with_sink` should give $\sum_j \alpha_j v_j$ with the weights of *A sink of its own*:
+# scores (H, Q, K), values (H, K, V), one learned sink a head, (H,), output (H, Q, V). Hidden
+# scores are -inf. A query whose scores are all -inf gets 0. Scores and sinks may be as large as
+# 1,000. The function has three bugs. Repair them.
+
+
+# %% slideshow={"slide_type": "skip"}
+def attend_with_sink(scores, values, sinks):
+    sinks = sinks[:, None]
+    maximum = scores.amax(-1, keepdim=True)
+    weights = (scores - maximum).exp()
+    total = weights.sum(dim=-1, keepdim=True) + sinks.exp()
+    return weights / total @ values
+
+
+check("11.4", attend_with_sink)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **11.5** Erase, then write · *medium, 12 minutes* · complete a function
+#
+# One token of the gated delta rule, for all heads: fade the state by `decay`, ask it for the key,
+# write `beta` times the difference to the value under the key, and answer the query. Query and key
+# are (H, D), the value is (H, V), `beta` and `decay` are (H,), the state is (H, D, V). Return the
+# output (H, V) and the new state. Gradients reach all six inputs, and the state that came in does
+# not change.
+
+
+# %% slideshow={"slide_type": "skip"}
+def delta_step(query, key, value, beta, decay, state):
+    """One token: query, key (H, D), value (H, V), beta, decay (H,) -> output (H, V), new state.
+
+    The state is (H, D, V). One head, key [[1, 0]], value [[7]], beta [0.5], decay [1], state
+    [[[3], [4]]]: the new state is [[[5], [4]]]; the query [[1, 1]] gets [[9]].
+    """
+    ...
+
+
+check("11.5", delta_step)
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Going further
+#
+# Each section can be read by itself.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Scores that cannot grow
+#
+# *3 minutes.* Chapter 3 divided by $\sqrt d$, so that scores of vectors with unit variance have
+# unit variance. In training the vectors may grow, and the softmax saturates again. **QK-norm**
+# (Henry et al., 2020) divides every query and key by its root mean square first. A score can then
+# be at most $\sqrt d$. **Soft-capping** (Gemma 2, 2024) bends large scores: $c \tanh(a / c)$ with
+# $c = 50$ lies between $-50$ and 50. Gemma 3 (2025) uses QK-norm instead.
+
+# %% slideshow={"slide_type": "subslide"}
+print("vectors times        1     3    10    30")
+torch.manual_seed(0)
+q, k = torch.randn(1000, 1, 64), torch.randn(1000, 32, 64)
+ways = {
+    "plain": lambda q, k: q @ k.mT / 8,
+    "soft-capped": lambda q, k: 50 * torch.tanh(q @ k.mT / 8 / 50),
+    "QK-norm": lambda q, k: F.rms_norm(q, [64]) @ F.rms_norm(k, [64]).mT / 8,
+}
+for name, score in ways.items():
+    largest = [score(s * q, s * k).softmax(dim=-1).amax(dim=-1).mean() for s in (1, 3, 10, 30)]
+    print(f"{name:16}", *(f"{weight:5.0%}" for weight in largest))
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The table shows the largest of 32 weights, on average. With QK-norm it does not depend on the
+# vectors' length. Soft-capping bounds the scores. Where many of them reach the cap they become
+# equal, and the softmax no longer tells them apart.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Ask what a model loses by QK-norm: it cannot sharpen by longer vectors, so a learned factor is
+# added.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### RMSNorm
+#
+# *1 minute.* Layer norm (chapter 8) subtracts the mean and divides by the standard deviation.
+# **RMSNorm** (Zhang and Sennrich, 2019) only divides by the root mean square: $x / \sqrt{\tfrac1d
+# \sum_i x_i^2}$, times a learned vector. Where the mean is 0 both give the same. Llama, Gemma,
+# DeepSeek and gpt-oss use it.
+
+# %% slideshow={"slide_type": "-"}
+x = torch.randn(4, 64)
+centred = x - x.mean(dim=-1, keepdim=True)
+print("equal without a mean:", torch.allclose(F.rms_norm(centred, [64]), F.layer_norm(x, [64])))
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Keys and values for several layers
+#
+# *1 minute.* The factor in the cache that nobody has touched so far is the number of layers.
+# Cross-layer attention (Brandon et al., 2024) computes keys and values in every second layer only,
+# and the next layer reads the same ones. That halves the cache, on top of what groups save. The
+# authors report nearly the same accuracy for models of one and three billion parameters. If a layer
+# shares with nobody, it is plain attention.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Serving many readers at once
+#
+# *3 minutes.* A server holds the caches of many texts. Four ideas make them fit; none changes what
+# a model computes but the last.
+#
+# - **Pages** (Kwon et al., 2023). Nobody knows how long a text will be. So its cache is cut into
+#   pages of, say, 16 tokens, taken when they are needed, with a table of where they are. At most 15
+#   places of a text are empty.
+# - **Shared prefixes.** If texts begin alike, with the same instructions, their first pages are
+#   the same and are kept once.
+# - **Split keys.** One long text has too few queries to keep a GPU busy. Its keys are shared out,
+#   and the partial results are merged: exercise 10.5, *One softmax from two*.
+# - **A quantised cache.** Keys and values are rounded to 8, 4 or 2 bits, with a scale for each row
+#   or column (KIVI: Liu et al., 2024).
+
+# %% slideshow={"slide_type": "subslide"}
+torch.manual_seed(0)
+q, k, v = torch.randn(3, 200, 64)
+exact = dot_product_attention(q[None], k[None], v[None])[0]
+for bits in (8, 4, 2):
+    steps = 2 ** (bits - 1) - 1  # whole numbers from -steps to steps
+    rounded = []
+    for X in (k, v):
+        scale = X.abs().amax(dim=-1, keepdim=True) / steps  # one for each token
+        rounded.append((X / scale).round() * scale)
+    output = dot_product_attention(q[None], *(X[None] for X in rounded))[0]
+    error = (output - exact).norm() / exact.norm()
+    print(f"{bits} bits: a cache of {bits / 16:.0%} of 16 bits, error {error:.1%} of the output")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# On random vectors 8 bits cost hardly anything, and 2 bits in this simple form spoil the output.
+# Published methods choose scales with more care.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# The words to compare with: virtual memory of an operating system. A table of
+# pages is all there is.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### FlashAttention-3 and -4
+#
+# *1 minute.* Chapter 10's tiles are the same in all versions; what changes is how they use a
+# processor. FlashAttention-3 (Shah et al., 2024), for NVIDIA's Hopper, computes the softmax of one
+# tile while the products of another are under way, and can take 8-bit floats. FlashAttention-4, for
+# Blackwell, meets a processor whose matrix products have become faster while its exponentials have
+# not. Its authors (2026) therefore compute part of the exponentials by polynomials on other units.
+# Neither ran here.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Exercises
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **11.6** Differential attention · *medium, 12 minutes* · complete a function
+#
+# The *Differential Transformer* (Ye et al., 2024) computes two softmaxes and takes a share of the
+# second away from the first, so that what both do cancels. The first half of the columns of
+# queries and keys makes the first weights, the second half the second ones. There is no mask.
+# Gradients reach all four inputs.
+
+
+# %% slideshow={"slide_type": "skip"}
+def differential(queries, keys, values, share):
+    """queries, keys (B, n, 2 d), values (B, n, V), share a tensor () -> output (B, n, V).
+
+    The first d columns of queries and keys make the first weights, the last d the second. Each
+    is a softmax of q . k / root of d; the weights are the first minus `share` times the second.
+    With all scores 0, two values [[4], [8]] and a share of 0.5 every output is 3.
+    """
+    ...
+
+
+check("11.6", differential)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **11.7** A choice that knows the future · *hard, 25 minutes* · write the test
+#
+# Your test takes a function `choose(queries, keys)` as in *Let the content choose*: n tokens, a
+# multiple of 4, in blocks of 4. Each query sees the tokens of its own block up to itself, and some
+# earlier blocks. The test returns without a word where neither the mask nor the choice knows the
+# future. It raises an `AssertionError` for each of four broken ones:
+#
+# - all of the own block is visible;
+# - the own block competes with the others, by a mean that holds later keys;
+# - blocks are compared after a softmax over the queries;
+# - one choice is made for all queries of a block, by their mean.
+
+
+# %% slideshow={"slide_type": "skip"}
+def test_choice_is_causal(choose):
+    """Pass where the choice is causal, and fail by an `AssertionError` where it is not.
+
+    `choose(queries, keys)` takes two tensors (n, D), n a multiple of 4, and returns a boolean mask
+    (n, n), True = may attend. A test that looks only at the shape would be
+    `assert choose(torch.randn(12, 8), torch.randn(12, 8)).shape == (12, 12)`.
+    """
+    ...
+
+
+check("11.7", test_choice_is_causal)
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+from d2l_attention.exercises import progress
+
+progress()
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ## Sources
+#
+# - J. Dong, B. Feng, D. Guessous, Y. Liang, H. He, *Flex Attention: A Programming Model for
+#   Generating Optimized Attention Kernels*, 2024, arXiv:2412.05496.
+# - DeepSeek-AI, *DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts Language
+#   Model*, 2024, arXiv:2405.04434. Section 2.1 and appendix C. *DeepSeek-V3 Technical Report*,
+#   2024, arXiv:2412.19437. *DeepSeek-V3.2: Pushing the Frontier of Open Large Language Models*,
+#   2025.
+# - G. Xiao, Y. Tian, B. Chen, S. Han, M. Lewis, *Efficient Streaming Language Models with Attention
+#   Sinks*, 2023, arXiv:2309.17453.
+# - T. Guo, D. Pai, Y. Bai, J. Jiao, M. I. Jordan, S. Mei, *Active-Dormant Attention Heads:
+#   Mechanistically Demystifying Extreme-Token Phenomena in LLMs*, 2024, arXiv:2410.13835. The game
+#   with the bell is a small form of their bigram-backcopy task.
+# - OpenAI, *gpt-oss-120b & gpt-oss-20b Model Card*, 2025, arXiv:2508.10925.
+# - Z. Qiu et al., *Gated Attention for Large Language Models: Non-linearity, Sparsity, and
+#   Attention-Sink-Free*, NeurIPS 2025, arXiv:2505.06708.
+# - Gemma Team, *Gemma 3 Technical Report*, 2025, arXiv:2503.19786. *Gemma 2: Improving Open
+#   Language Models at a Practical Size*, 2024, arXiv:2408.00118.
+# - W. Xiong et al., *Effective Long-Context Scaling of Foundation Models*, 2023, arXiv:2309.16039.
+# - S. Chen, S. Wong, L. Chen, Y. Tian, *Extending Context Window of Large Language Models via
+#   Positional Interpolation*, 2023, arXiv:2306.15595.
+# - B. Peng, J. Quesnelle, H. Fan, E. Shippole, *YaRN: Efficient Context Window Extension of Large
+#   Language Models*, 2023, arXiv:2309.00071. Sections 3.1 to 3.3; also for NTK-aware scaling.
+# - I. Schlag, K. Irie, J. Schmidhuber, *Linear Transformers Are Secretly Fast Weight Programmers*,
+#   ICML 2021, arXiv:2102.11174.
+# - S. Yang, B. Wang, Y. Zhang, Y. Shen, Y. Kim, *Parallelizing Linear Transformers with the Delta
+#   Rule over Sequence Length*, 2024, arXiv:2406.06484.
+# - S. Yang, J. Kautz, A. Hatamizadeh, *Gated Delta Networks: Improving Mamba2 with Delta Rule*,
+#   ICLR 2025, arXiv:2412.06464.
+# - Kimi Team, *Kimi Linear: An Expressive, Efficient Attention Architecture*, 2025,
+#   arXiv:2510.26692.
+# - E. Lu et al., *MoBA: Mixture of Block Attention for Long-Context LLMs*, 2025, arXiv:2502.13189.
+# - J. Yuan et al., *Native Sparse Attention: Hardware-Aligned and Natively Trainable Sparse
+#   Attention*, 2025, arXiv:2502.11089.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Of *Going further*:
+#
+# - A. Henry, P. R. Dachapally, S. Pawar, Y. Chen, *Query-Key Normalization for Transformers*, 2020,
+#   arXiv:2010.04245.
+# - B. Zhang, R. Sennrich, *Root Mean Square Layer Normalization*, NeurIPS 2019, arXiv:1910.07467.
+# - W. Brandon et al., *Reducing Transformer Key-Value Cache Size with Cross-Layer Attention*, 2024,
+#   arXiv:2405.12981.
+# - W. Kwon et al., *Efficient Memory Management for Large Language Model Serving with
+#   PagedAttention*, SOSP 2023, arXiv:2309.06180.
+# - Z. Liu et al., *KIVI: A Tuning-Free Asymmetric 2bit Quantization for KV Cache*, ICML 2024,
+#   arXiv:2402.02750.
+# - J. Shah et al., *FlashAttention-3: Fast and Accurate Attention with Asynchrony and
+#   Low-precision*, 2024, arXiv:2407.08608.
+# - T. Zadouri et al., *FlashAttention-4*, 2026, on together.ai: algorithm and kernel for Blackwell.
+# - T. Ye et al., *Differential Transformer*, 2024, arXiv:2410.05258.
+# - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, section 11.5.
+#   [d2l.ai](https://d2l.ai)
