@@ -4,7 +4,7 @@
 # **You will**
 # - find what self-attention cannot see, and show it with two headlines;
 # - build four encodings of positions: sinusoidal, learned, rotary and ALiBi;
-# - derive why rotary positions enter a score only through the signed distance $j - i$;
+# - derive why rotary positions enter a score only as the signed distance $j - i$;
 # - measure which of them work beyond the training length, and test why with a control.
 #
 # Core path: 45 minutes. Going further: 25. Exercises: 68.
