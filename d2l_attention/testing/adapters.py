@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from d2l_attention.attention.masks import attention_mask
-
 
 @dataclass
 class Attention:
@@ -22,6 +20,7 @@ class Attention:
     takes_lengths: bool
     takes_causal: bool
     module: nn.Module | None
+    dtype: torch.dtype = torch.float32
 
     def __call__(
         self,
@@ -33,7 +32,20 @@ class Attention:
     ) -> Tensor:
         # Dropout draws the same numbers in every call: two calls can be compared while training.
         torch.manual_seed(0)
-        return self.call(queries, keys, values, valid_lens, is_causal)
+        inputs = (X.to(self.dtype) for X in (queries, keys, values))
+        return self.call(*inputs, valid_lens, is_causal).float()
+
+    def differs(self, name: str, mine: Tensor, expected: Tensor) -> str | None:
+        """What to say where two results are not the same up to rounding."""
+        if mine.shape != expected.shape:
+            return f"{name}: the shape is {tuple(mine.shape)} instead of {tuple(expected.shape)}"
+        if not torch.isfinite(mine).all():
+            return f"{name}: there is NaN or infinity in the output"
+        gap = (mine - expected).abs().max().item() if mine.numel() else 0.0
+        rounding = max(1e-4, 10 * torch.finfo(self.dtype).eps)
+        if gap > rounding * (1 + expected.abs().max().item()):
+            return f"{name}: the largest difference is {gap:.3g}"
+        return None
 
 
 def adapted(attention: Callable[..., object]) -> Attention:
@@ -51,7 +63,8 @@ def adapted(attention: Callable[..., object]) -> Attention:
     if isinstance(attention, nn.MultiheadAttention):
         return Attention(_of_pytorch(attention), True, True, module)
     function = attention.forward if isinstance(attention, nn.Module) else attention
-    names = list(inspect.signature(function).parameters)
+    parameters = inspect.signature(function).parameters
+    names = list(parameters)
     if len(names) < 3:
         raise TypeError(f"attention must take queries, keys and values, got parameters {names}")
     mask = next((name for name in ("mask", "attn_mask") if name in names), None)
@@ -64,12 +77,11 @@ def adapted(attention: Callable[..., object]) -> Attention:
         if causal:
             options["is_causal"] = is_causal
         if mask is not None:
-            options[mask] = attention_mask(
-                (*queries.shape[:-1], keys.shape[-2]),
-                None if lengths else valid_lens,
-                is_causal=is_causal and not causal,
-                device=queries.device,
-            )
+            shape = (*queries.shape[:-1], keys.shape[-2])
+            hidden_by = None if lengths else valid_lens
+            options[mask] = visible(shape, hidden_by, is_causal=is_causal and not causal)
+            if options[mask] is None and parameters[mask].default is inspect.Parameter.empty:
+                options[mask] = torch.ones(shape, dtype=torch.bool)
         return _output(attention(queries, keys, values, **options))
 
     return Attention(call, lengths or mask is not None, causal or mask is not None, module)
@@ -78,8 +90,8 @@ def adapted(attention: Callable[..., object]) -> Attention:
 def _of_pytorch(layer: nn.MultiheadAttention) -> Callable[..., Tensor]:
     def call(queries, keys, values, valid_lens, is_causal):
         shape = (*queries.shape[:-1], keys.shape[-2])
-        causal = attention_mask(shape[1:], is_causal=is_causal)
-        padding = attention_mask(shape, valid_lens)
+        causal = visible(shape[1:], is_causal=is_causal)
+        padding = visible(shape, valid_lens)
         ignored = dict(
             attn_mask=None if causal is None else ~causal,
             key_padding_mask=None if padding is None else ~padding[:, 0],
@@ -90,6 +102,20 @@ def _of_pytorch(layer: nn.MultiheadAttention) -> Callable[..., Tensor]:
         return output if layer.batch_first else output.transpose(0, 1)
 
     return call
+
+
+def visible(
+    shape: tuple[int, ...], valid_lens: Tensor | None = None, *, is_causal: bool = False
+) -> Tensor | None:
+    """Who may attend to whom, (B, Q, K) or (Q, K), True = may; None where all may.
+
+    Plain on purpose: what tests a layer uses none of the layer's code.
+    """
+    past = torch.ones(shape[-2:], dtype=torch.bool).tril() if is_causal else None
+    if valid_lens is None:
+        return past
+    words = (torch.arange(shape[-1]) < valid_lens[:, None, None]).expand(shape)
+    return words if past is None else words & past
 
 
 def _output(result: object) -> Tensor:

@@ -36,13 +36,16 @@ class Report:
         return "\n".join(lines)
 
 
-def check_attention(attention: Callable[..., object], size: int = 12) -> Report:
+def check_attention(
+    attention: Callable[..., object], size: int = 12, dtype: torch.dtype = torch.float32
+) -> Report:
     """Try ten properties of attention on a layer or a function; print the report to read it.
 
     ``attention`` takes queries (B, Q, size), keys (B, K, size) and values (B, K, size), and, where
     it hides anything, ``valid_lens`` (B,), ``is_causal``, or a boolean ``mask`` (True = may
     attend); ``torch.nn.MultiheadAttention`` is known. A property that needs what the attention
     does not take is not tried. A layer is put in eval mode, because dropout is random, and back.
+    ``dtype`` is that of the inputs: a layer in half precision takes half precision.
 
     Nothing is raised where a property fails, and an exception of the attention is a failure with
     its words.
@@ -50,11 +53,12 @@ def check_attention(attention: Callable[..., object], size: int = 12) -> Report:
     Errors: ``TypeError`` unless ``attention`` takes queries, keys and values.
     """
     called, report = adapted(attention), Report()
+    called.dtype = dtype
     training = called.module is not None and called.module.training
     if called.module is not None:
         called.module.eval()
     try:
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
             for known in PROPERTIES:
                 _try(known, called, size, report)
     finally:
@@ -64,11 +68,8 @@ def check_attention(attention: Callable[..., object], size: int = 12) -> Report:
 
 
 def _try(known: Property, attention, size: int, report: Report) -> None:
-    if known.needs == "lengths" and not attention.takes_lengths:
-        report.not_tried[known.name] = "it takes neither valid_lens nor a mask"
-        return
-    if known.needs == "causal" and not attention.takes_causal:
-        report.not_tried[known.name] = "it takes neither is_causal nor a mask"
+    if why := known.not_tried(attention):
+        report.not_tried[known.name] = why
         return
     try:
         wrong = known.find(attention, size)

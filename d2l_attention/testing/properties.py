@@ -22,17 +22,13 @@ class Property:
     find: Callable[[Attention, int], str | None]
     needs: str = ""  # "lengths" or "causal"
 
-
-def differs(name: str, mine: Tensor, expected: Tensor) -> str | None:
-    """What to say where two results are not the same up to rounding."""
-    if mine.shape != expected.shape:
-        return f"{name}: the shape is {tuple(mine.shape)} instead of {tuple(expected.shape)}"
-    if not torch.isfinite(mine).all():
-        return f"{name}: there is NaN or infinity in the output"
-    gap = (mine - expected).abs().max().item() if mine.numel() else 0.0
-    if gap > 1e-4 * (1 + expected.abs().max().item()):
-        return f"{name}: the largest difference is {gap:.3g}"
-    return None
+    def not_tried(self, attention: Attention) -> str:
+        """Why this cannot be tried on ``attention``, or nothing."""
+        if self.needs == "lengths" and not attention.takes_lengths:
+            return "it takes neither valid_lens nor a mask"
+        if self.needs == "causal" and not attention.takes_causal:
+            return "it takes neither is_causal nor a mask"
+        return ""
 
 
 def an_answer_for_each_query(attention: Attention, size: int) -> str | None:
@@ -40,14 +36,16 @@ def an_answer_for_each_query(attention: Attention, size: int) -> str | None:
     output = attention(queries, keys, values)
     if output.ndim != 3 or output.shape[:2] != queries.shape[:2]:
         return f"queries {tuple(queries.shape)} got an output of shape {tuple(output.shape)}"
-    return differs("random numbers", output, output)
+    return attention.differs("random numbers", output, output)
 
 
 def keys_in_any_order(attention: Attention, size: int) -> str | None:
     queries, keys, values = batch(size, Q, K)
     order = torch.tensor([3, 6, 0, 5, 1, 4, 2])
     shuffled = attention(queries, keys[:, order], values[:, order])
-    return differs("keys and values in another order", shuffled, attention(queries, keys, values))
+    return attention.differs(
+        "keys and values in another order", shuffled, attention(queries, keys, values)
+    )
 
 
 def queries_by_themselves(attention: Attention, size: int) -> str | None:
@@ -55,7 +53,7 @@ def queries_by_themselves(attention: Attention, size: int) -> str | None:
     whole = attention(queries, keys, values)
     for query in (0, Q - 1):
         alone = attention(queries[:, query : query + 1], keys, values)
-        if wrong := differs(f"query {query} asked alone", alone[:, 0], whole[:, query]):
+        if wrong := attention.differs(f"query {query} asked alone", alone[:, 0], whole[:, query]):
             return wrong
     return None
 
@@ -68,7 +66,7 @@ def sentences_by_themselves(attention: Attention, size: int) -> str | None:
         one = slice(sentence, sentence + 1)
         length = None if lens is None else lens[one]
         alone = attention(queries[one], keys[one], values[one], length)
-        if wrong := differs(f"sentence {sentence} without the others", alone, whole[one]):
+        if wrong := attention.differs(f"sentence {sentence} without the others", alone, whole[one]):
             return wrong
     return None
 
@@ -77,7 +75,7 @@ def weights_sum_to_one(attention: Attention, size: int) -> str | None:
     queries, keys, values = batch(size, Q, K)
     same = values[:, :1].expand_as(values)  # every key has the same value: any average is it
     first = attention(queries[:, :1], keys[:, :1], same[:, :1])
-    return differs(
+    return attention.differs(
         "all values equal, so every average of them is the same",
         attention(queries, keys, same),
         first.expand(-1, Q, -1),
@@ -95,6 +93,19 @@ def every_key_can_matter(attention: Attention, size: int) -> str | None:
             part[:, key] = before
             if not (change > 1e-7).all():
                 return f"{name} {key} was changed, and some queries gave the same answer as before"
+    return no_gradient(attention, queries, keys, values)
+
+
+def no_gradient(attention: Attention, *inputs: Tensor) -> str | None:
+    """What matters can be learned: the square of the output has a gradient in each input."""
+    inputs = [X.clone().requires_grad_() for X in inputs]
+    output = attention(*inputs)
+    if not output.requires_grad:
+        return "the output has no gradient at all"
+    gradients = torch.autograd.grad(output.square().sum(), inputs, allow_unused=True)
+    for name, gradient in zip(("queries", "keys", "values"), gradients, strict=True):
+        if gradient is None or not gradient.any():
+            return f"{name} matter, and no gradient reaches them: they cannot learn"
     return None
 
 
@@ -106,12 +117,14 @@ def padding_changes_nothing(attention: Attention, size: int) -> str | None:
             *(X[sentence : sentence + 1, :n] for X, n in _cut(queries, keys, values, length)),
         )
         name = f"a sentence of length {length} padded to {K}, beside the same one cut to {length}"
-        if wrong := differs(name, output[sentence : sentence + 1], cut):
+        if wrong := attention.differs(name, output[sentence : sentence + 1], cut):
             return wrong
     for sentence, length in enumerate(LENS.tolist()):
         keys[sentence, length:] = 100.0
         values[sentence, length:] = -100.0
-    return differs("other numbers in the padding", attention(queries, keys, values, LENS), output)
+    return attention.differs(
+        "other numbers in the padding", attention(queries, keys, values, LENS), output
+    )
 
 
 def _cut(queries: Tensor, keys: Tensor, values: Tensor, length: int):
@@ -130,7 +143,9 @@ def nothing_to_see_is_zero(attention: Attention, size: int) -> str | None:
     with torch.no_grad():
         keys[0], values[0] = 5.0, -5.0
         changed = attention(queries, keys, values, lens)
-    return differs("a sentence of length 0 with other padding", changed[:1], output[:1].detach())
+    return attention.differs(
+        "a sentence of length 0 with other padding", changed[:1], output[:1].detach()
+    )
 
 
 def the_future_changes_nothing(attention: Attention, size: int) -> str | None:
@@ -148,7 +163,7 @@ def the_future_changes_nothing(attention: Attention, size: int) -> str | None:
                 changed = attention(later, later, later, None, True)
                 mode = "while training" if training else "in eval mode"
                 name = f"tokens from position {position} on were changed, {mode}"
-                if wrong := differs(name, changed[:, :position], output[:, :position]):
+                if wrong := attention.differs(name, changed[:, :position], output[:, :position]):
                     return wrong
     finally:
         if attention.module is not None:
@@ -202,8 +217,8 @@ PROPERTIES = (
     ),
     Property(
         "every key can matter",
-        "A visible key or value that changes, changes every answer.",
-        "scores of q_i with k_i only, an inverted mask, queries that meet one head only",
+        "A visible key or value that changes, changes every answer; gradients reach all inputs.",
+        "scores of q_i with k_i only, an inverted mask, queries that meet one head only, a detach",
         every_key_can_matter,
     ),
     Property(

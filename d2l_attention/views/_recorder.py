@@ -275,8 +275,7 @@ class Call:
             self.marks[name] = new
             self.alive[name] = value, *(value if type(value) in (list, tuple) else ())
             changed[name] = kept(value)
-            if isinstance(value, Tensor):
-                self.recorder.bytes += value.numel() * value.element_size()
+            self.recorder.bytes += num_bytes(changed[name])
         self.names = {name: changed.get(name, self.names.get(name)) for name in values}
         line = self.listing.first_line.get(line, line) or frame.f_lineno
         shown = line, self.listing.text(line), changed, error, tuple(in_place), self.names
@@ -318,6 +317,18 @@ def kept(value: Any, depth: int = 3) -> Any:
     if type(value) is dict and depth:
         return {key: kept(entry, depth - 1) for key, entry in value.items()}
     return value
+
+
+def num_bytes(copied: Any, depth: int = 3) -> int:
+    """The bytes of the tensors and arrays in what ``kept`` gave."""
+    if isinstance(copied, Tensor):
+        return copied.numel() * copied.element_size()
+    if isinstance(copied, np.ndarray):
+        return copied.nbytes
+    if type(copied) in (list, tuple, dict) and depth:
+        entries = copied.values() if type(copied) is dict else copied
+        return sum(num_bytes(entry, depth - 1) for entry in entries)
+    return 0
 
 
 def told(error: BaseException, traceback: Any, listing: Listing) -> str:

@@ -26,6 +26,7 @@ CHARACTERS = 7  # of a number, with the space behind it
 SIZES = ((16, SIDE), (4, SIDE), (1, SIDE), (1, 12), (1, 6), (0, 0))
 MOST_PANELS = 6  # of a still picture
 WIDEST_LINE = 72
+COLUMN = 26  # letters of a name and its value, side by side
 
 
 def as_numbers(value: Any) -> Tensor | None:
@@ -69,9 +70,13 @@ def told(value: Any, depth: int = 3) -> str:
         return f"{value:.4g}"
     if type(value) in (int, bool, complex, str, type(None), slice, range, torch.Size):
         text = repr(value)
-        return text if len(text) <= 60 else text[:59] + "…"
+        return cut(text, 60)
     name = getattr(value, "__name__", None)
     return f"{type(value).__name__} {name}" if isinstance(name, str) else type(value).__name__
+
+
+def cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def scales(*recordings: Recording) -> dict[str, tuple[float, float]]:
@@ -201,9 +206,9 @@ class Page:
                 band = Rectangle(self.at(0.1, y + 0.125), *self.size(self.left - 0.2, self.LINE))
                 band.set(facecolor="#fde0c5", edgecolor=OUTLINE, zorder=-1)
                 figure.add_artist(band)
-            short = text if len(text) <= WIDEST_LINE else text[: WIDEST_LINE - 1] + "…"
             self.text(0.6, y, str(line), ha="right", color="#767676", **mono)
-            self.text(0.75, y, short, weight="bold" if here else None, **mono)
+            words = cut(text, WIDEST_LINE)
+            self.text(0.75, y, words, weight="bold" if here else None, **mono)
         for i, words in enumerate(self.error, start=len(self.lines)):
             self.text(0.2, 0.75 + self.LINE * i, words, color="#b00020")
         across, down = self.PANEL
@@ -217,12 +222,14 @@ class Page:
             words = shape_words(self.step.names[name].shape, self.axes.get(name, ""))
             weight = "bold" if changed else None
             part = ", in part" if max(tensor.shape[-2:]) > SIDE else ""
-            self.text(x, y, f"{name}  {words}{part}"[:34], weight=weight)
+            words = f"  {words}{part}"  # a long name is cut, never its shape
+            self.text(x, y, cut(name, max(COLUMN - len(words), 6)) + words, weight=weight)
         below = 0.75 + down * math.ceil(len(self.tensors) / 2)
         for i, name in enumerate(self.others):
             x, y = self.left + (across + 0.3) * (i % 2), below + self.LINE * (i // 2)
             weight = "bold" if name in self.step.changed else None
-            self.text(x, y, f"{name} = {told(self.step.names[name])}"[:34], weight=weight)
+            words = cut(f"{name} = {told(self.step.names[name])}", COLUMN)
+            self.text(x, y, words, weight=weight)
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         width, height = self.figure.get_size_inches()

@@ -1,13 +1,16 @@
 """A function's run, line by line: what each name holds, and what each line changed."""
 
+import copy
+import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import anywidget
 import ipywidgets as widgets
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from traitlets import Int, TraitError, Unicode, validate
 
 from d2l_attention.views._picture import add_picture, png, ramp
@@ -199,9 +202,12 @@ def _replayed(exercise_id: str) -> Watch:
 
 def _both(mine: Any, theirs: Any, run: Callable[[Any], Any]):
     """Two runs on the same random numbers, and the first difference."""
-    state = torch.get_rng_state()
+    states = torch.get_rng_state(), np.random.get_state(), random.getstate()
     first = record(lambda: run(mine), [mine])
-    torch.set_rng_state(state)
+    for set_state, state in zip(
+        (torch.set_rng_state, np.random.set_state, random.setstate), states, strict=True
+    ):
+        set_state(state)
     second = record(lambda: run(theirs), [theirs])
     return (first, second), first_difference(first, second)
 
@@ -209,6 +215,8 @@ def _both(mine: Any, theirs: Any, run: Callable[[Any], Any]):
 def _copied(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.clone()
+    if isinstance(value, nn.Module | np.ndarray | np.random.Generator | torch.Generator):
+        return copy.deepcopy(value)
     if type(value) in (list, tuple):
         return type(value)(map(_copied, value))
     return {key: _copied(each) for key, each in value.items()} if type(value) is dict else value

@@ -100,6 +100,8 @@ MISTAKES = {
     ),
     "mean over the batch": ({"return weights": "return weights.mean(0)"}, None),
     "swapped output": ({"weights @ values": "(weights @ values).mT"}, None),
+    "scores that cannot learn": ({"scores.softmax(-1)": "scores.softmax(-1).detach()"}, {EVERY}),
+    "values that cannot learn": ({"weights @ values": "weights @ values.detach()"}, {EVERY}),
     "infinite in a corner": ({"return weights @": "return weights / weights.ne(0) @"}, None),
 }
 MISTAKES_IN_HEADS = {
@@ -209,3 +211,28 @@ def test_what_cannot_be_called():
         check_attention(3)
     with pytest.raises(TypeError, match=r"must take queries, keys and values, got .*\['X'\]"):
         check_attention(lambda X: X)
+
+
+def test_in_half_precision():
+    right = written(PLAIN, {"-1e9": "torch.finfo(scores.dtype).min"})
+    assert check_attention(right, dtype=torch.float16).passed == NAMES
+    fills = {"scores.masked_fill(~visible, -1e9)": "scores.where(visible, scores.new_tensor(-1e9))"}
+    zeros = {".masked_fill(~visible, 0.0)": " * visible"}
+    broken = written(PLAIN, fills | zeros)
+    assert check_attention(broken).ok and check_attention(broken, dtype=torch.bfloat16).ok
+    assert set(check_attention(broken, dtype=torch.float16).failed) == {NOTHING}
+    layer = MultiHeadAttention(12, 3, 0.0)
+    layer(*(torch.zeros(1, 2, 12),) * 3)
+    assert check_attention(layer.half(), dtype=torch.float16).ok
+
+
+def test_where_nobody_asks_for_gradients():
+    with torch.no_grad():
+        assert check_attention(written(PLAIN)).ok
+
+
+def test_a_mask_that_must_be_given():
+    def attend(queries, keys, values, mask):
+        return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+
+    assert check_attention(attend).passed == NAMES

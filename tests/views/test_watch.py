@@ -3,6 +3,7 @@
 import base64
 import functools
 import json
+import random
 import sys
 import threading
 from importlib import import_module
@@ -250,6 +251,23 @@ def test_the_cap_holds_for_copies_too(monkeypatch):
     view = watch(loop_of_tensors, 50)
     assert len(view.steps) < 20 and "fills a gigabyte" in sent(view)["note"]
     assert view.result.sum() == 50 * 100
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [np.zeros(50), [[np.zeros(50)]], {"cache": (torch.zeros(100),)}],
+    ids=["array", "list", "dict"],
+)
+def test_copies_in_arrays_lists_and_dicts_count(kept, monkeypatch):
+    monkeypatch.setattr("d2l_attention.views._recorder.MOST_BYTES", 399)
+    assert "fills a gigabyte" in sent(watch(passes_on, kept))["note"]
+    monkeypatch.setattr("d2l_attention.views._recorder.MOST_BYTES", 1000)
+    assert "fills a gigabyte" not in sent(watch(passes_on, kept))["note"]
+
+
+def passes_on(kept):
+    n = len(kept)
+    return n
 
 
 def loop_of_tensors(n):
@@ -564,6 +582,29 @@ def test_compare_gives_each_run_the_same_inputs_and_random_numbers():
     X = torch.zeros(3)
     assert compare(draws, draws, X).name is None
     assert X.tolist() == [0, 0, 0]
+
+
+def test_compare_gives_each_run_the_same_generators_and_buffers():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(()))
+
+    def draws(generator, rng, counts):
+        counts.seen += 1
+        seen = counts.seen.clone()
+        drawn = torch.rand(3, generator=generator)
+        more = torch.tensor(rng.random(3) + np.random.random(3))  # noqa: NPY002
+        chance = torch.tensor(random.random())
+        return seen, drawn, more, chance
+
+    generator, rng, counts = torch.Generator().manual_seed(0), np.random.default_rng(0), Counts()
+    before = generator.get_state()
+    both = compare(draws, draws, generator, rng, counts)
+    assert both.name is None
+    assert both.mine.result[0] == both.theirs.result[0] == 1
+    # What the caller gave is as it was.
+    assert torch.equal(generator.get_state(), before) and counts.seen == 0
 
 
 def test_compare_sees_an_input_that_is_changed_but_not_a_name_used_again():

@@ -1,0 +1,91 @@
+"""The ten tests as a file of their own: it needs torch and pytest, and nothing of the course."""
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+EXAMPLE = "return torch.nn.MultiheadAttention(SIZE, 3, batch_first=True)"
+FUNCTION = """
+    def attend(queries, keys, values, mask=None):
+        scores = queries @ keys.mT / queries.shape[-1] ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill({hidden}, -1e9)
+        return scores.softmax({axis}) @ values
+
+    return attend
+"""
+D2L = """
+    class Layer(torch.nn.Module):  # as D2L's: lengths, and no mask
+        def forward(self, queries, keys, values, valid_lens):
+            visible = torch.ones(len(keys), 1, keys.shape[1], dtype=torch.bool)
+            if valid_lens is not None:
+                visible = torch.arange(keys.shape[1]) < valid_lens[:, None, None]
+            scores = (queries @ keys.mT).masked_fill(~visible, -1e9)
+            return (scores.softmax(-1) * visible) @ values
+
+    return Layer()
+"""
+
+
+def write(path):
+    command = [sys.executable, "-m", "d2l_attention.testing", str(path)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def outcome(path, attention):
+    """The last lines of pytest on the file with this attention in it."""
+    text = path.read_text()
+    assert EXAMPLE in text
+    path.write_text(text.replace(EXAMPLE, attention.strip()))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:nbval"]
+    run = subprocess.run(
+        [*command, "-rs", str(path)], capture_output=True, text=True, cwd=path.parent
+    )
+    return run.stdout
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "test_mine.py"
+    said = write(path)
+    assert said.returncode == 0 and str(path) in said.stdout, said.stderr
+    return path
+
+
+def test_it_stands_alone_and_passes_on_its_example(file):
+    modules = {
+        name.split(".")[0]
+        for node in ast.walk(ast.parse(file.read_text()))
+        for name in (
+            [node.module] if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        )
+    }  # fmt: skip
+    assert modules == {"collections", "dataclasses", "inspect", "pytest", "torch"}
+    assert "10 passed" in outcome(file, EXAMPLE)
+
+
+@pytest.mark.parametrize(
+    ("attention", "expected"),
+    [
+        (
+            FUNCTION.format(hidden="~mask", axis=-1),
+            "Seen: a sentence of length 0",
+        ),
+        (FUNCTION.format(hidden="~mask", axis=-2), "A softmax over the wrong axis"),
+        (FUNCTION.format(hidden="mask", axis=-1), "an inverted mask"),
+        (D2L, "9 passed, 1 skipped"),
+    ],
+    ids=["function", "wrong axis", "inverted", "d2l"],
+)
+def test_on_an_attention_of_ones_own(file, attention, expected):
+    assert expected.lower() in outcome(file, attention).lower()
+
+
+def test_it_never_writes_over_a_file(file):
+    file.write_text("mine")
+    said = write(file)
+    assert said.returncode != 0 and "exists already" in said.stderr
+    assert file.read_text() == "mine"
