@@ -68,7 +68,7 @@ fill_in_place = exhibit(
     solution=test_fill_in_place_solution,
     explanation="A method that ends in an underscore works on the tensor itself, and so does "
     "`X[hidden] = ...`. The weights are right, and so is every test that looks at them; wrong is "
-    "what comes later: a heat map of the scores, a second mask on the same scores, a gradient. "
+    "what comes later: a heat map of the scores, or another mask on the same scores. "
     "`before = scores` is one more name for the same tensor, and compares it with itself.",
     hints=[
         "The weights are right. What else does the caller still have in hand after the call?",

@@ -43,7 +43,7 @@ def test_finite_fill_solution(masked_softmax):
 
 finite_fill = exhibit(
     id="12.6",
-    title="The padding that nobody may see, evenly seen",
+    title="An empty sentence looks at its padding",
     difficulty="medium",
     minutes=7,
     right=masked_softmax,

@@ -71,7 +71,7 @@ class Noise(nn.Module):
 
 only_while_training = exhibit(
     id="12.17",
-    title="A mask that goes home after work",
+    title="A mask that is not always there",
     difficulty="hard",
     minutes=12,
     right=CausalAttention,

@@ -61,9 +61,10 @@ scale_by_d = exhibit(
     stub=test_scale_by_d,
     solution=test_scale_by_d_solution,
     explanation="Everything that one usually looks at is right: rows sum to one, the best key gets "
-    "the largest weight, hidden keys get none. Only the weights are too even, and training makes "
-    "up for it with larger W_q and W_k. So a test has to know one number: the scores 0 and 2 give "
-    "weights of which one is e² times the other. `torch.eye(K)` as values shows the weights.",
+    "the largest weight, hidden keys get none. Only the weights are too even, and larger W_q and "
+    "W_k make up for that, so training can learn around it. A test has to know a number: the "
+    "scores 0 and 2 give weights of which one is e² times the other. `torch.eye(K)` as values "
+    "shows the weights.",
     hints=[
         "No property will do, such as 'sums to one': both have it. You need a case whose weights "
         "you know.",
