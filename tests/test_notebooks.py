@@ -27,6 +27,7 @@ CHAPTERS = [
     "09_attention_in_all_its_forms",
     "10_attention_at_scale",
     "11_attention_in_todays_models",
+    "12_the_bug_museum",
 ]
 BANNED = {
     "a star import": r"^\s*from\s+\S+\s+import\s+\*",

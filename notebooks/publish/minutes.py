@@ -1,7 +1,7 @@
 """How long a chapter takes: ``python -m notebooks.publish.minutes`` prints it for each.
 
 Words at 150 a minute, code at six lines a minute, a minute for each figure and each prediction.
-Folded cells and the lecturer's notes take no time; the exercises say their own.
+Folded cells and the lecturer's notes take no time; the exercises say their own, wherever they are.
 """
 
 import re
@@ -15,6 +15,7 @@ from notebooks.publish.cells import is_description, is_folded, is_note
 WORDS_A_MINUTE, LINES_A_MINUTE = 150, 6
 FURTHER = "Going further"
 NOT_READ = ("Exercises", "Symbols and words", "Sources")
+EXERCISE = re.compile(r"^\*\*\d+\.\d+\*\* |^check\(\"\d+\.\d+\"", re.MULTILINE)
 
 
 @dataclass
@@ -40,7 +41,7 @@ def parts_of(notebook: NotebookNode) -> list[Part]:
 
 def minutes_of(cell: NotebookNode) -> float:
     """The minutes that a student needs for one cell."""
-    if is_note(cell) or is_folded(cell):
+    if is_note(cell) or is_folded(cell) or EXERCISE.search(cell.source):
         return 0.0
     if is_description(cell):
         return 1.0
@@ -93,7 +94,7 @@ def main() -> None:
     for text in sorted(TEXTS.glob("[0-9]*.py")):
         notebook = read_text(text)
         core = [each.cell for each in parts_of(notebook) if each.part == "core"]
-        read = [cell for cell in core if not is_note(cell) and not is_folded(cell)]
+        read = [cell for cell in core if minutes_of(cell) > 0]
         prose = [c for c in read if c.cell_type == "markdown" and not is_description(c)]
         code = [cell for cell in read if cell.cell_type == "code"]
         print(

@@ -368,6 +368,7 @@ plt.show()
 # | [9 · Attention in all its forms][9] | What if there are too many words to look at? | |
 # | [10 · Attention at scale][10] | What if one machine is too small? | |
 # | [11 · Attention in today's models][11] | What do the models of today do differently? | |
+# | [12 · The bug museum][12] | How do you know that your attention is right? | |
 #
 # [1]: 01_queries_keys_values.ipynb
 # [2]: 02_attention_pooling.ipynb
@@ -380,6 +381,7 @@ plt.show()
 # [9]: 09_attention_in_all_its_forms.ipynb
 # [10]: 10_attention_at_scale.ipynb
 # [11]: 11_attention_in_todays_models.ipynb
+# [12]: 12_the_bug_museum.ipynb
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**

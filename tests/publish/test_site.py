@@ -223,12 +223,18 @@ def test_views_that_draw_themselves_have_what_they_need(page, notebook):
     """Their saved state is on the page; that of views that Python draws is not."""
     outputs = [o for cell in notebook.cells for o in cell.get("outputs", [])]
     texts = [str(o.get("data", {}).get("text/plain", "")) for o in outputs]
-    kinds = ("AttentionView(", "SentenceView(", "watch(")
+    kinds = ("AttentionView(", "SentenceView(", "watch(", "compare(")
     number = sum(text.startswith(kinds) for text in texts)
     places = page.select("article img.live-view")
     models = [name[6:] for p in places for name in p["class"] if name.startswith("model-")]
     saved = page.find_all("script", type=STATE)
     assert len(set(models)) == number and len(saved) == min(number, 1)
     states = json.loads(saved[0].string)["state"] if saved else {}
-    assert set(states) == set(models)
-    assert all(state["state"]["_esm"] for state in states.values())
+    children = [
+        child.removeprefix("IPY_MODEL_")
+        for model in models
+        for child in states[model]["state"].get("children", [])
+    ]
+    assert set(states) == {*models, *children}
+    for state in states.values():
+        assert state["state"].get("_esm") or state["state"]["children"]

@@ -73,9 +73,9 @@ def read(text):
             if "width" in about:  # sharp pictures have more pixels than they take room
                 image["width"] = f"{about['width']}px"
             view = output.data.pop(WIDGET_MIME, None)
-            if view and (model := find_view(view["model_id"], states)):
-                live[model] = states[model]
-                image["classes"] = f"live-view model-{model}"  # what views.js looks for
+            if view and (models := find_view(view["model_id"], states)):
+                live |= {model: states[model] for model in models}
+                image["classes"] = f"live-view model-{models[0]}"  # what views.js looks for
             cell.metadata["mystnb"] = {"image": image}
     if live:
         widgets[STATE_MIME]["state"] = live
@@ -100,14 +100,16 @@ def read_notes(text):
 
 
 def find_view(model, state):
-    """The widget itself, or the first one inside it, that the browser can draw alone."""
-    traits = state[model]["state"]
-    if "_esm" in traits:
-        return model
-    children = (
-        find_view(name.removeprefix(REFERENCE), state) for name in traits.get("children", [])
-    )
-    return next(filter(None, children), None)
+    """The first widget, in this one, that the browser can draw alone, and its children.
+
+    It draws itself, or stands for widgets beside each other that all do.
+    """
+    if "_esm" in state[model]["state"]:
+        return [model]
+    children = [name.removeprefix(REFERENCE) for name in state[model]["state"].get("children", [])]
+    if children and all("_esm" in state[child]["state"] for child in children):
+        return [model, *children]
+    return next(filter(None, (find_view(child, state) for child in children)), [])
 
 
 def link_chapter(app, pagename, templatename, context, doctree):

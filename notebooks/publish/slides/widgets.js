@@ -64,9 +64,12 @@ function openWidgets(states) {
     if (model.name === "AnyModel") return drawItself(model, el);
     if (/^(Int|Float)SliderModel$/.test(model.name) && linked.has(model)) return slider(model, el);
     const children = (model.get("children") ?? []).map(found);
-    if (model.name === "HBoxModel") el.style.display = "flex";
+    const beside = model.name === "HBoxModel";
+    if (beside) el.style.display = "flex";
     for (const child of children) {
-      await draw(child, el.appendChild(document.createElement("div")));
+      const box = el.appendChild(document.createElement("div"));
+      if (beside && child.name === "AnyModel") Object.assign(box.style, { flex: "1 1 0", minWidth: 0 });
+      await draw(child, box);
     }
   }
 

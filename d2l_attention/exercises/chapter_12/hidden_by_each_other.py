@@ -1,0 +1,89 @@
+"""12.12: two mistakes that hide each other."""
+
+import torch
+
+from d2l_attention.exercises.chapter_12._blanks import noise
+from d2l_attention.exercises.chapter_12._exhibit import exhibit
+
+
+def attend(queries, keys, values, mask=None):
+    scores = queries @ keys.mT / queries.shape[-1] ** 0.5  # (B, Q, K)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    weights = scores.softmax(dim=-1)
+    return weights @ values  # (B, Q, V)
+
+
+def by_pytorch(queries, keys, values, mask=None):
+    attention = torch.nn.functional.scaled_dot_product_attention
+    return attention(queries, keys, values, attn_mask=mask)
+
+
+def by_exponentials(queries, keys, values, mask=None):
+    exponentials = (torch.einsum("bqd,bkd->bqk", queries, keys) / queries.shape[-1] ** 0.5).exp()
+    if mask is not None:
+        exponentials = exponentials * mask
+    return exponentials @ values / exponentials.sum(dim=-1, keepdim=True)
+
+
+def test_hidden_by_each_other(attend):
+    """Pass where a mask hides keys from queries, and fail by an `AssertionError` otherwise.
+
+    `attend(queries, keys, values, mask=None)` takes tensors (B, Q, D), (B, K, D), (B, K, V) and a
+    mask (B, Q, K), True where a query may attend (to one key at least). It returns (B, Q, V).
+    Without a mask both implementations are right, whatever the sizes.
+    """
+    ...
+
+
+def test_hidden_by_each_other_solution(attend):
+    queries, keys, values = torch.randn(2, 5, 7), torch.randn(2, 5, 7), torch.randn(2, 5, 11)
+    mask = torch.ones(5, 5, dtype=torch.bool).tril().expand(2, 5, 5)
+    output = attend(queries, keys, values, mask)
+    torch.testing.assert_close(output[:, 0], values[:, 0])  # token 0 sees itself only
+
+
+hidden_by_each_other = exhibit(
+    id="12.12",
+    title="Two mistakes that hide each other",
+    difficulty="hard",
+    minutes=12,
+    right=attend,
+    bug={
+        "queries @ keys.mT": "keys @ queries.mT",
+        "(B, Q, K)": "(B, K, Q)",
+        "dim=-1": "dim=-2",
+        "weights @ values": "weights.mT @ values",
+    },
+    what="has its scores turned over, (B, K, Q), and a softmax over axis -2 that makes up for it "
+    "(a mask is then an error unless Q equals K)",
+    sources=[
+        "https://github.com/hyunwoongko/transformer/pull/40",
+        "https://github.com/lsdefine/attention-is-all-you-need-keras/issues/6",
+    ],
+    also_right=[by_pytorch, by_exponentials],
+    blind={
+        "mask is None or mask.all()": "Without a mask, or with one that hides nothing, the two "
+        "mistakes cancel. What comes between them?",
+        "mask is None or mask.shape[-2] == mask.shape[-1] and (mask == mask.mT).all()": "Your mask "
+        "is the same when it is turned over. Which mask is not?",
+        "(values == values[:, :1]).all()": "All your values are alike, and their average is the "
+        "same whoever sees whom. Let the tokens differ.",
+    },
+    stub=test_hidden_by_each_other,
+    solution=test_hidden_by_each_other_solution,
+    explanation="Scores (K, Q) with a softmax over axis -2 are right: the keys share each query's "
+    "weight. Then somebody adds a mask (Q, K), between the two mistakes. Where Q and K differ, it "
+    "does not fit, and one sees it; where they are equal, it is laid on turned over: a causal mask "
+    "shows the future and hides the past. Tests of the parts would have found each mistake; a test "
+    "of the whole has to use every input that there is.",
+    hints=[
+        "Without a mask the two cancel, whatever the sizes. What is added between scores and "
+        "softmax?",
+        "A mask that is turned over is an error where Q and K differ. So: as many queries as keys, "
+        "and a mask that is not its own mirror image.",
+        "Try a causal mask. What must token 0 get?",
+    ],
+    test_options=noise(attend)
+    | dict(notice="Who sees whom? With a causal mask token 0 sees only itself: what must it get?"),
+)

@@ -1,0 +1,105 @@
+"""12.17: a causal mask that is there only while training."""
+
+import torch
+from torch import nn
+
+from d2l_attention.exercises.authoring import Suspect
+from d2l_attention.exercises.chapter_12._exhibit import exhibit, fails
+from d2l_attention.exercises.chapter_12.causal_leak import BY_LOT
+
+
+class CausalAttention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, X):
+        n, D = X.shape[1:]
+        future = torch.ones(n, n, dtype=torch.bool).triu(1)
+        scores = (X @ X.mT / D**0.5).masked_fill(future, -torch.inf)
+        return self.dropout(scores.softmax(dim=-1)) @ X
+
+
+class WithTheFusedKernel(nn.Module):
+    def forward(self, X):
+        dropout = 0.1 if self.training else 0.0
+        return nn.functional.scaled_dot_product_attention(
+            X, X, X, dropout_p=dropout, is_causal=True
+        )
+
+
+class WithoutDropout(nn.Module):
+    def forward(self, X):
+        scores = X @ X.mT / X.shape[2] ** 0.5
+        weights = scores.exp().tril()
+        return weights / weights.sum(dim=-1, keepdim=True) @ X
+
+
+def test_in_both_modes(attention):
+    """Pass where no token ever sees a later one, and fail by an `AssertionError` otherwise.
+
+    `attention` is a module for causal self-attention, (B, n, D) -> (B, n, D), with dropout: new,
+    and in training mode.
+    """
+    ...
+
+
+def test_in_both_modes_solution(attention):
+    X = torch.randn(2, 5, 7)
+    other = X.clone()
+    other[:, 3:] = 1.0
+    for training in (True, False):
+        attention.train(training)
+        torch.manual_seed(0)  # the same dropout in both runs
+        before = attention(X)
+        torch.manual_seed(0)
+        torch.testing.assert_close(attention(other)[:, :3], before[:, :3])
+
+
+class Fails(nn.Module):
+    def forward(self, X):
+        fails()
+
+
+LOT = torch.Generator()  # not the one that a test sets back
+
+
+class Noise(nn.Module):
+    def forward(self, X):
+        return torch.rand(X.shape, generator=LOT)
+
+
+only_while_training = exhibit(
+    id="12.17",
+    title="A mask that is not always there",
+    difficulty="hard",
+    minutes=12,
+    right=CausalAttention,
+    name="attention",
+    bug={"masked_fill(future, -torch.inf)": "masked_fill(future & self.training, -torch.inf)"},
+    what="hides the future only while training",
+    sources=["d2l 1.0.3, TransformerDecoderBlock.forward: `if self.training`"],
+    also_right=[WithTheFusedKernel, WithoutDropout],
+    blind={"training": "Your test never calls `attention.eval()`, and a new module is training."},
+    stub=test_in_both_modes,
+    solution=test_in_both_modes_solution,
+    explanation="A validation loss is measured in eval mode, on whole sentences: there this "
+    "decoder sees the words that it should predict, and reports a loss that it has not earned. "
+    "While it writes, one token at a time, nothing is wrong. A module has two modes: test both, "
+    "with the same seed, because dropout draws by lot.",
+    hints=[
+        "A module has two modes. Which of them does your test try?",
+        "`attention.eval()` switches dropout off, and whatever else asks for `self.training`.",
+        "In training mode dropout draws by lot: set `torch.manual_seed(0)` before each of two runs "
+        "that you compare.",
+    ],
+    test_options=dict(
+        fresh=True,
+        nothing=Fails,
+        little=Noise,
+        little_why=BY_LOT,
+        beliefs=[Suspect(WithoutDropout, "has no dropout (while training, a right one draws)")],
+        blind={"X.shape[1] == 1": "Your sentences have a single token: it has no future."},
+        notice="Change the last tokens: do the rows before them stay the same, in eval mode too?",
+    ),
+)
