@@ -392,8 +392,9 @@ print(f"G = 1 is {took[16] / took[1]:.1f} times as fast as G = 16, with 1/16 of 
 assert took[1] < took[16]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It does. The links cost the same, but there is less to read from memory ($\mathbf W_k$ and
-# $\mathbf W_v$ are smaller, too). Reading the whole book at once still costs $n^2$ links a head.
+# It does. The links cost the same, but there is less to read from memory. (Cache and projections
+# both shrink here; we did not separate them.) Reading the whole book at once still costs $n^2$
+# links a head.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **Good for** writing long texts, and many of them at once. **Weak** with a single head of keys:
@@ -514,7 +515,7 @@ assert took["window"] < took["plain"] < took["plain, masked"]
 # In a stack of layers a token also hears of tokens that it does not see, because others pass the
 # news on. It keeps what it heard, because it sees itself. A window carries news $w$ positions a
 # layer, so 64 tokens with $w = 4$ need 16 layers ($63/4$, rounded up). The book needs 25,000.
-# Three ideas could make it faster at nearly the same cost:
+# Three ideas might make it faster at nearly the same cost:
 #
 # - **Dilated** window: the $w$ neighbours on each side are $\delta$ positions apart. Query $i$
 #   sees key $j$ if $\lvert i - j \rvert \le w\,\delta$ and $\delta$ divides $i - j$.
@@ -1044,11 +1045,11 @@ assert min(softmax) > 0.97 and linear[0] < 0.5 and linear[-1] < 0.1 and undivide
 assert relu[0] > 0.8 and raw[0] == 1 > raw[1] > raw[2] > 0.1 > raw[3]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It finds fewer than half of 4 values, and hardly any of 16.
+# It finds fewer than half of 4 values, and hardly any of 16. Guessing would find 25% and 6%.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The other rows do not divide, so a loud query would only make the answer larger; here the query
-# is the key. They differ in their **features**. With those of the paper, $\mathrm{elu} + 1$, all
+# The other rows do not divide. A loud query would only make their answers larger, so here the key
+# itself asks. They differ in their **features**. With those of the paper, $\mathrm{elu} + 1$, all
 # numbers are positive, so every key resembles every other. With a ReLU, which sets many numbers to
 # 0, most answers among 4 pairs are right, and without a feature map all of them. But that form,
 # too, loses most of 64 pairs. The **state** is small: it is a sum over all pairs, and they blur.
@@ -1460,11 +1461,11 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 #   computes what is hidden.
 # - The links decide how far news can travel: $w$ positions a layer with a window, everywhere in
 #   two layers by way of a global token.
-# - A state of constant size forgets. Our linear attention did not find all values even among 4
-#   pairs, because of its features. Without them it loses most of 64, because of its size.
+# - The state of our linear attention, of constant size, forgets. It did not find all values even
+#   among 4 pairs, because of its features. Without them it loses most of 64, because of its size.
 # - Queries may be learned (DETR), and scores may be added up before the softmax (multi-token).
 # - At 512 tokens plain attention was faster than most forms here; at 8,192 it was the slowest of
-#   all that were measured.
+#   those that were measured there.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # | form | cuts | equals plain attention if | weak at | we take it when |
@@ -1794,7 +1795,7 @@ torch.testing.assert_close(gated @ v, expected, atol=1e-5, rtol=1e-4)
 # The summary's table gives for each form a case in which it equals plain attention. The cells
 # beside the forms checked some of them, and these check the others. A dilated window as long as
 # the text is **not** plain attention: it stays a chessboard. Hyena averages the past with a filter
-# of ones and the gate $1/t$ at token $t$; so does attention to keys that are all alike.
+# of ones and the gate $1/t$ at token $t$; so does causal attention to keys that are all alike.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks three sparse forms that hide nothing against plain attention
@@ -2116,7 +2117,7 @@ assert memory["plain, weights kept"][2048] > 5 * memory["plain"][2048]
 # %% [markdown] slideshow={"slide_type": "skip"}
 # It is plain attention with the fused kernel. Its memory is linear in $n$, as theirs is, and
 # smaller. Only those who keep an $n \times n$ tensor, weights or mask, pay for it. These forms
-# save *time* (and, when writing, cache), but not memory against a good kernel. That is no law: our
+# (two were counted here) save *time*, but not memory against a good kernel. That is no law: our
 # windows copy blocks of keys, and a kernel written for windows need not.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
