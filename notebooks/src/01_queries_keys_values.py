@@ -15,7 +15,8 @@
 # **For the lecturer.**
 # 45 minutes: why 3, the stations 4, the formula 2, scores and softmax 8, build and answer 5, kinds
 # of weights 3, all walkers 4, temperature and view 5, properties 1, the slope 5, follow it 3, end
-# 2. Skip 'Follow the slope' first, then the view. The slides behind the summary are for questions.
+# 2. With a large room the votes take longer, 54 minutes in all: then leave out 'Follow the slope'
+# and the view. The slides behind the summary are for questions.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -37,7 +38,7 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why attention?
 #
-# A matrix has a fixed size, and a sentence has not. Say that each word is 8 numbers. The layer
+# A matrix has a fixed size. A sentence does not. Say that each word is 8 numbers. The layer
 # `nn.Linear(8, 2)` takes 5 words or 50, but it treats each word by itself. To let the words
 # influence each other, we could lay them side by side. Then 5 words make 40 numbers and 50 words
 # make 400, and no matrix takes both.
@@ -231,8 +232,8 @@ print(exponentials, exponentials / exponentials.sum())
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # One minute, in pairs. Expect three votes: 'the larger one takes all', 'nothing', and 'it breaks'.
-# All but the first are right, on paper and on a computer. Before the next slide ask how PyTorch's
-# `softmax` avoids the NaN. 3 minutes.
+# On paper and in PyTorch's `softmax` nothing changes; this code breaks. Before the next slide ask
+# how `softmax` avoids the NaN. 3 minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Build it
@@ -623,8 +624,8 @@ for here in (near_lake, near_lake + 0.01):  # 10 m east and 10 m north
 #   \frac{\partial \alpha_l}{\partial a_j} = \frac{0 - e^{a_l} e^{a_j}}{S^2} = -\alpha_l \alpha_j
 #   \quad (l \ne j).$$
 #
-# Every weight has the term $-\alpha_l \alpha_j$, and $\alpha_j$ has $+\alpha_j$ as well. So the
-# output moves by
+# So each weight $\alpha_l$ loses $\alpha_l \alpha_j$, and $\alpha_j$ itself gains $\alpha_j$
+# besides. The output moves by
 #
 # $$\frac{\partial o}{\partial a_j}
 #   = \alpha_j v_j - \sum_l \alpha_l \alpha_j\, v_l = \alpha_j\,(v_j - o).$$
@@ -734,8 +735,8 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# At (2.27, 1.57) attention answers (7.00, 6.00). If there is time, change 0.02 to 0.05 live: the
-# steps become too long, and the query jumps to and fro. 1 minute.
+# At (2.27, 1.57) attention answers (7.00, 6.00). In the notebook, change 0.02 to 0.05: the steps
+# become too long, and the query jumps to and fro. 1 minute.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the gradient of the error against PyTorch's own
@@ -745,7 +746,7 @@ error = (pool(distance_score(star, keys), values)[0] - felt).square().sum()
 torch.testing.assert_close(gradient[0], -2 * (strengths * (keys - query)).sum(dim=0))
 print("checked: the gradient at the star equals that of autograd")
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "slide"}
 # ### Where queries, keys and values come from
 #
 # We used locations because they can be drawn. In most networks with attention each word is a vector
@@ -753,9 +754,9 @@ print("checked: the gradient at the star equals that of autograd")
 #
 # $$q = W_q\, x, \qquad k = W_k\, x, \qquad v = W_v\, x .$$
 #
-# At the start these matrices are random. Training changes their entries as we changed the two
-# numbers of the query. The chain rule has one factor more, from the query to the matrix. 'Going
-# further' learns such a matrix.
+# At the start these matrices are random. Training moves their entries along the slope, as 'Follow
+# the slope' moves the query. The slope goes on by the chain rule, from the query to its matrix.
+# 'Going further' learns such a matrix.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**

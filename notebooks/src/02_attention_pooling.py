@@ -13,7 +13,8 @@
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # 45 minutes: the rent 9, kernels 3, the loft 3, the width 8, Gaussian and softmax 6, learning the
-# width 10, house numbers 5, summary 1. Skip 'A fourth flat' first, then 'Turn the width yourself'.
+# width 10, house numbers 5, summary 1. With a large room the votes take longer, 52 minutes in all:
+# then leave out 'A fourth flat' and 'Turn the width yourself'.
 # Do not say beforehand how the training of the width ends.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -243,8 +244,8 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Before the last lines: books write $\tfrac34$ in front of the triangle. Does the rent shrink to
-# three quarters? Expect votes for it. Which kernel gives 567 €, the average? And say how a width
+# Before the last lines: multiply the triangle by $\tfrac34$. Does the rent shrink to three
+# quarters? Expect votes for it. Which kernel gives 567 €, the average? And say how a width
 # enters: divide the difference by it, so our triangle has the width 20. 3 minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -265,8 +266,8 @@ print("the package weights", weights[0].tolist(), "  rent", rent.item())
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Our three lines, like the book's, divide 0 by 0. The result is NaN, 'not a number', and it
 # spreads: one NaN makes the mean of a whole batch NaN. So the package gives a query that has nobody
-# to ask the weights 0, here and in every later chapter. Its rent of 0 € is no prediction either:
-# where the weights sum to 0, there is no answer.
+# to ask the weights 0, here and in every later chapter. Its rent of 0 € is not a prediction: where
+# the weights sum to 0, there is no answer.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -278,8 +279,8 @@ print("the package weights", weights[0].tolist(), "  rent", rent.item())
 #
 # Three flats are too few to judge a width. We take the book's data: 40 points on the curve $f(x) =
 # 2\sin x + x$, each with noise of standard deviation 1. Another 200 **fresh** points measure the
-# error. No prediction uses them. But we choose the best width *on* them, so the error of the best
-# width looks a little too small.
+# error. No prediction uses them. Below we choose the best width by these 200 points, so its error
+# will look a little too small.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -777,7 +778,8 @@ for seed in range(5):
 #   temperature.
 # - The width can be **learned**, if no point may see itself. With 40 noisy points the error of the
 #   learned width was within 10% of the best in 40 of fifty draws.
-# - A width for each number of the keys learns which number matters. It is a small $W_q$ and $W_k$.
+# - With a width for each number of a key, the learned widths say which number matters. They act
+#   like a small $W_q$ and $W_k$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**

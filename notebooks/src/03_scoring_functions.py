@@ -14,8 +14,10 @@
 # **For the lecturer.**
 # The core in 45 minutes: 5 to the end of 'Five keys', 8 for random vectors, 5 for the softmax and
 # the division, 6 for what the division does, 6 for the layer, 6 for distance and product, 6 for
-# the two other scores, 3 for price and summary. If time is short, skip 'What the factor assumes'
-# first, then 'Query and key of different size'. The slides after the summary are for questions.
+# the two other scores, 3 for price and summary. With a large room the votes take longer, 55 minutes
+# in all: then leave out 'Nearest key, largest product', 'What the factor assumes' and 'Two numbers
+# in a vector', and show of the layer only `forward`. The slides after the summary are for
+# questions.
 # Homework: exercises 3.1 to 3.5.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -271,8 +273,8 @@ for gap in (0.0, 2.0, 8.0, 32.0):
 # **For the lecturer.**
 # Two minutes. Expect votes for the last two. The small weight is about e^-32, and e^2.3 is
 # about 10, so 32 divided by 2.3 gives the 14. Ask what happens to a query whose first choice, made
-# by chance, is wrong. 'Can it never recover?' It can, if its gap happens to be small. How often
-# that is comes under 'What the division does'.
+# by chance, is wrong. 'Can it never recover?' It can, if its gap happens to be small. 'What the
+# division does' counts how often that is the case.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Divide by the standard deviation
@@ -300,8 +302,8 @@ show(five_keys(1024) / 32)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What the division does
 #
-# Not every gap is typical. So 400 queries meet ten keys each, and we look at the largest of each
-# query's ten slopes.
+# Gaps differ from query to query. So we let 400 queries meet ten keys each. Of each query's ten
+# slopes we look at the largest.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -609,7 +611,7 @@ for (name, score), shift, style in zip(
 shares.set_xticks(range(3), ["key 0", "key 1", "key 2"])
 shares.set(ylim=(0, 1.25), ylabel="weight", yticks=[0, 0.5, 1])
 shares.legend(frameon=False, loc="upper left", ncols=2, fontsize=12)
-figure.suptitle("Without the fee, the key with the largest norm wins", fontsize=17)
+figure.suptitle("Without the fee, the longest key wins here", fontsize=17)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -667,7 +669,7 @@ print(f"checked: after batch norm the squared norms differ, {low:.0f} to {high:.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes. Most vote for nine in ten in the first case. For the third expect 'still all, the
+# Two minutes. Most vote for the first case. For the third expect 'still all, the
 # norm has made them equal': draw the circle on which the keys lie after layer norm, and the ellipse
 # that a matrix makes of it.
 
@@ -716,8 +718,8 @@ print("checked: M and its two halves give the same scores, queries of 20 and key
 #
 # $$a(q, k) = w_v^\top \tanh(W_q\, q + W_k\, k)$$
 #
-# By hand, with all sizes and all parameters 1: the query 1 and the keys 1, −1, −3 give $\tanh 2$,
-# $\tanh 0$, $\tanh(-2)$, that is 0.96, 0 and −0.96.
+# An example by hand has one number everywhere, and every parameter is 1. The query 1 and the keys
+# 1, −1, −3 have the scores $\tanh 2$, $\tanh 0$ and $\tanh(-2)$, that is 0.96, 0 and −0.96.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This **additive** score is a network with one hidden layer of $h$ units. Its input is query and

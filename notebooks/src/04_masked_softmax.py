@@ -15,7 +15,8 @@
 # **For the lecturer.**
 # The core in 45 minutes: 8 to the end of 'A rectangle', 6 for where the mask acts, 4 for lengths, 5
 # for the future, 7 for the empty row and the build, 2 for rows and columns, 8 for the two tests, 5
-# for the rest. If time is short, skip 'Columns, not rows' and test 2, or do both tests in the lab.
+# for the rest. With a large room the votes take longer, 55 minutes in all: then do both tests in
+# the lab.
 # The slides after the summary are for questions. Homework: exercises 4.1 to 4.4.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -248,8 +249,8 @@ print("checked: padding has weight 0, rows sum to one, the sentence without padd
 # ## Not seeing the future
 #
 # A model that writes learns to guess the next word. In training all positions of a sentence are
-# computed at once. While position 1 guesses, the word that it should guess is in the same tensor,
-# at position 2, and attention could simply copy it.
+# computed at once. Position 1 has to guess the word at position 2. But that word is in the same
+# tensor, and attention could simply copy it.
 #
 # A **causal mask** hides it: query $i$ sees key $j$ only where $j \le i$.
 
@@ -313,7 +314,7 @@ plt.show()
 # of them right for a query that may see *nothing*?
 #
 # Such queries occur (pytorch #110213) where a model writes several texts at once, padded on the
-# *left*. (`valid_lens` counts from the left and cannot say this; a boolean mask can.) Under a
+# *left*. Lengths cannot say this, because they count from the left; a boolean mask can. Under a
 # causal mask, the first two rows of '`<pad> <pad>` Hello world' see no key:
 
 # %% slideshow={"slide_type": "-"}
@@ -472,8 +473,8 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The columns must be hidden, because a word's own row reads every visible column. The padding's
-# rows may stay: nobody reads their answers where the next layer hides the same columns and the
-# **loss leaves them out**.
+# rows may stay. The next layer hides the same columns, and the **loss leaves these rows out**, so
+# nobody reads their answers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -593,7 +594,9 @@ print(one_key_too_few(torch.zeros(1, 1, 5), torch.tensor([3])))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Three minutes, the vote in pairs. Many say that nothing wrong can pass. Ask why -1e6 is found:
+# Three minutes, the vote in pairs. Say first what each does: no mask; a mask after the softmax,
+# without dividing again (the friend's divides); one fill of -1e6; a length one too short.
+# Many say that nothing wrong can pass. Ask why -1e6 is found:
 # only the empty sentence gives equal weights to its padding. A function that always returns zeros
 # would pass as well. Exercise 4.7 extends the test to gradients.
 
@@ -809,8 +812,8 @@ explore(
 # The sliders work on the slide. First set 'hello' to 0: everything is hatched, where D2L's code
 # would show 0.25 everywhere. Then 4, 3, 2 and *causal*: 'dive' from 4 to 3 removes one dot, 'learn'
 # from 3 to 2 removes two, 'hello' from 2 to 1 three. Last question: which setting is right for a
-# model that reads 'Hello world' (length 2), which for one that learns to write it (and causal)? Two
-# minutes.
+# model that reads 'Hello world' (length 2)? And for one that learns to write it (causal as well)?
+# Two minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
