@@ -2,6 +2,7 @@
 
 import torch
 
+from d2l_attention.exercises.authoring import Suspect
 from d2l_attention.exercises.chapter_12._blanks import noise
 from d2l_attention.exercises.chapter_12._exhibit import exhibit
 
@@ -30,8 +31,8 @@ def test_mask_on_heads(attend):
 
     `attend(queries, keys, values, mask)` takes tensors (B, H, Q, D), (B, H, K, D), (B, H, K, V)
     and a mask (B, Q, K), True where a query may attend, the same for all heads of a sentence. It
-    returns (B, H, Q, V). Each query may attend to one key at least. Where B and H differ, the
-    broken one raises an error, which needs no test of yours: find the case where it is silent.
+    returns (B, H, Q, V). Each query may attend to one key at least. Where B and H differ and
+    neither is 1, the broken one raises an error: find the case where it is silent.
     """
     ...
 
@@ -57,6 +58,12 @@ mask_on_heads = exhibit(
         "mask (B, Q, K): for all heads"
     },
     what="lays the mask of sentence h on head h (an error unless B equals H)",
+    more=[
+        Suspect(
+            {"~mask[:, None]": "~mask[: queries.shape[1]]"},
+            "lays the mask of sentence h on head h, and keeps the shape where B is larger than H",
+        )
+    ],
     sources=[
         "https://github.com/hyunwoongko/transformer/issues/32",
         "https://github.com/lucidrains/vit-pytorch/issues/71",
