@@ -15,8 +15,8 @@
 # **For the lecturer.**
 # 45 minutes: why 3, the stations 4, the formula 2, scores and softmax 8, build and answer 5, kinds
 # of weights 3, all walkers 4, temperature and view 5, properties 1, the slope 5, follow it 3, end
-# 2. With a large room the votes take longer, 54 minutes in all: then leave out 'Follow the slope'
-# and the view. The slides behind the summary are for questions.
+# 2. Votes in a large room take longer (a lecturer estimated 54 minutes): then leave out 'Follow
+# the slope' and the view. The slides behind the summary are for questions.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings

@@ -13,8 +13,8 @@
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # 45 minutes: the rent 9, kernels 3, the loft 3, the width 8, Gaussian and softmax 6, learning the
-# width 10, house numbers 5, summary 1. With a large room the votes take longer, 52 minutes in all:
-# then leave out 'A fourth flat' and 'Turn the width yourself'.
+# width 10, house numbers 5, summary 1. Votes in a large room take longer (a lecturer estimated 52
+# minutes): then leave out 'A fourth flat' and 'Turn the width yourself'.
 # Do not say beforehand how the training of the width ends.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]

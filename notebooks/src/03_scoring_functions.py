@@ -14,8 +14,8 @@
 # **For the lecturer.**
 # The core in 45 minutes: 5 to the end of 'Five keys', 8 for random vectors, 5 for the softmax and
 # the division, 6 for what the division does, 6 for the layer, 6 for distance and product, 6 for
-# the two other scores, 3 for price and summary. With a large room the votes take longer, 55 minutes
-# in all: then leave out 'Nearest key, largest product', 'What the factor assumes' and 'Two numbers
+# the two other scores, 3 for price and summary. Votes in a large room take longer (a lecturer
+# estimated 55 minutes): then leave out 'Nearest key, largest product', 'What the factor assumes' and 'Two numbers
 # in a vector', and show of the layer only `forward`. The slides after the summary are for
 # questions.
 # Homework: exercises 3.1 to 3.5.
@@ -669,7 +669,7 @@ print(f"checked: after batch norm the squared norms differ, {low:.0f} to {high:.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes. Most vote for the first case. For the third expect 'still all, the
+# Two minutes. Take votes. For the third case expect 'still all, the
 # norm has made them equal': draw the circle on which the keys lie after layer norm, and the ellipse
 # that a matrix makes of it.
 

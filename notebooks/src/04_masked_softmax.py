@@ -15,8 +15,8 @@
 # **For the lecturer.**
 # The core in 45 minutes: 8 to the end of 'A rectangle', 6 for where the mask acts, 4 for lengths, 5
 # for the future, 7 for the empty row and the build, 2 for rows and columns, 8 for the two tests, 5
-# for the rest. With a large room the votes take longer, 55 minutes in all: then do both tests in
-# the lab.
+# for the rest. Votes in a large room take longer (a lecturer estimated 55 minutes): then do both
+# tests in the lab.
 # The slides after the summary are for questions. Homework: exercises 4.1 to 4.4.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
