@@ -15,10 +15,9 @@
 # The core in 45 minutes: 5 to the end of 'Five keys', 8 for random vectors, 5 for the softmax and
 # the division, 6 for what the division does, 6 for the layer, 6 for distance and product, 6 for
 # the two other scores, 3 for price and summary. Votes in a large room take longer (a lecturer
-# estimated 55 minutes): then leave out 'Nearest key, largest product', 'What the factor assumes' and 'Two numbers
-# in a vector', and show of the layer only `forward`. The slides after the summary are for
-# questions.
-# Homework: exercises 3.1 to 3.5.
+# estimated 55 minutes): then leave out 'Nearest key, largest product', 'What the factor assumes'
+# and 'Two numbers in a vector', and show of the layer only `forward`. The slides after the
+# summary are for questions. Homework: exercises 3.1 to 3.5.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
