@@ -15,11 +15,11 @@
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# The whole core takes 60 minutes: what you need 2, masks 6, latent 12, sinks 11, windows 5, longer
-# 8, delta rule 10, chosen blocks 5, *Choose a model* 1. For one lecture of 45 minutes skip masks,
-# windows and chosen blocks in this order (44 minutes are left). Every section has the same steps:
-# the problem, the idea, the code, the case in which it is what the room knows, what it saves, what
-# it costs.
+# By estimate the whole core takes 60 minutes: what you need 2, masks 6, latent 12, sinks 11,
+# windows 5, longer 8, delta rule 10, chosen blocks 5, *Choose a model* 1. For one lecture of 45
+# minutes skip masks, windows and chosen blocks in this order (44 minutes are left). Every section
+# has the same steps: the problem, the idea, the code, the case in which it is what the room knows,
+# what it saves, what it costs.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -82,7 +82,7 @@ set_style()
 #   $k^\top v$ for every token and answers a query with $q S$ (vectors are rows).
 # - **Rotary positions** (chapter 7) turn each pair of numbers of a query or key by the position
 #   times a speed, and each pair has its own speed. A score then depends on the distance only.
-#   Chapter 7's reader, trained on 16 letters, failed from about position 35 on.
+#   They fail far beyond the trained length.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -93,8 +93,7 @@ set_style()
 # ## A mask is a rule
 #
 # **The problem.** A mask of shape $(n, n)$ saves nothing: the kernel computes every score and then
-# hides it (chapter 9). A window was fast only in code that was written for windows, and nobody
-# wants to write a kernel for every pattern.
+# hides it (chapter 9). Nobody wants to write a kernel for every pattern.
 #
 # **The idea.** Hand over the **rule** that makes the mask, a function of the positions of a query
 # and a key:
@@ -153,6 +152,8 @@ assert counted.sum() == needed.sum()
 print("checked: rule, mask and PyTorch's block mask agree, 1,024 tokens")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### From a rule to a kernel
+#
 # PyTorch calls this **FlexAttention** (Dong et al., 2024). `create_block_mask` finds the blocks,
 # and `torch.compile` writes the rule into a kernel.
 #
@@ -350,9 +351,9 @@ print("turn, then matrix:", (matrix @ turn).tolist())
 print("matrix, then turn:", (turn @ matrix).tolist())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# No: the query would need $W_{uk}^\top T_{i-j}^\top$, another matrix for each distance. Nor can the
-# turn be moved to the other side of $W_{uk}$: as the last two lines show, the order matters. Hence
-# the turned key is kept beside the latent.
+# No: the query would need $W_{uk}^\top T_{i-j}^\top$, another matrix for each distance. Nor can
+# turn and $W_{uk}$ change places: the last two lines differ. Hence the turned key is kept beside
+# the latent.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the package's layer against the page, word by word too, and against multi-head attention
@@ -384,6 +385,8 @@ print("checked: the package's layer, all at once and word by word; with L = D it
 # paper also squeezes the queries and normalises the latents.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Two caches
+#
 # **What it saves.** DeepSeek-V3 has 671 billion parameters, and 128 heads of 128 numbers in 61
 # layers. Its latent has 512 numbers, the turned key 64. The package has a list of published shapes:
 
@@ -407,10 +410,10 @@ assert 0.5 < v3.bytes(1) / llama.bytes(1) < 0.55
 print("checked: 576 against 32,768 numbers a layer; DeepSeek-V3 keeps about half of Llama 3.1 8B")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **What it costs.** In the absorbed form a score multiplies $512 + 64$ numbers, where it was $128 +
-# 64$, and an average has 512 numbers, where it had 128: three to four times the arithmetic. In
-# writing this pays, because one latent is read once for all heads, 576 numbers instead of 32,768.
-# For a prompt, models use the explicit form.
+# **What it costs.** In the absorbed form a score multiplies $512 + 64$ numbers, where it was $128
+# + 64$, and an average has 512 numbers, where it had 128: three to four times the arithmetic. In
+# writing this pays, because 576 numbers are read for all heads instead of 32,768. For a prompt,
+# models use the explicit form.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -590,7 +593,7 @@ print("checked: four softmax starts lose by the window, <bos> repairs it; with a
 # language models for this reason.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The game was made so that one head is idle. It does not show how strong sinks are in large models.
+# The game was made for an idle head. It does not show how strong sinks are in large models.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A sink of its own
@@ -630,8 +633,7 @@ print("checked: SinkAttention is the formula; with s = -inf it is plain attentio
 # **For the lecturer.**
 # Eleven minutes. The vote on the window is worth its time: nearly all say 'no harm', with a good
 # reason. Let them read the table by rows, then the heat map. Ask why start 1 with a sink still
-# loses: see its last column. Another training gives other starts; the direction was the same in all
-# that we ran.
+# loses: see its last column.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Many windows, few global layers
@@ -747,6 +749,8 @@ for name, speeds in stretched(8, 4).items():
     print(f"{name:14}", " ".join(f"{speed:.5f}" for speed in speeds.tolist()))
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What the five ways do
+#
 # - A **larger base** slows all pairs but the first (Xiong et al., 2023; theirs is 500,000).
 # - **Interpolation** slows all pairs: with $f = 4$ a distance of 4 turns them as 1 did (Chen et
 #   al., 2023).
@@ -772,11 +776,11 @@ print("checked: the speeds are the package's; with f = 1 all but the base are pl
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Chapter 7's two games: *three back*, name the letter three positions before, and *last capital*,
-# name the latest capital. For each game one reader of one attention layer (four heads of 8 numbers)
-# is trained for 200 steps on 16 letters, from one start. Then its speeds are exchanged.
+# name the latest capital. For each game a reader with one attention layer (four heads of 8
+# numbers) is trained for 200 steps on 16 letters, from one start. Then its speeds are exchanged.
 #
-# **Predict.** Which of the five still play *three back* on the first 16 letters, where the plain
-# speeds are right each time, before anything is trained again?
+# **Predict.** Without new training, which of the five still play *three back* on the first 16
+# letters?
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
 # Trains chapter 7's reader on both games, exchanges its speeds, and measures
@@ -1168,8 +1172,7 @@ torch.testing.assert_close(before[..., :21, :], after[..., :21, :])
 print("checked: all blocks chosen is plain attention; another future changes no earlier output")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With a shared direction the mean tells what is in a block. Training can give keys such a form,
-# because the model learns them while blocks are chosen.
+# With a shared direction the mean tells what is in a block. Training can give keys such a form.
 #
 # **The special case:** all blocks chosen is plain attention. **What it saves:** with 4 of 16
 # blocks a query compares 16 means and reads 80 keys of 256. Only a kernel that skips blocks saves
@@ -1195,7 +1198,7 @@ print("checked: all blocks chosen is plain attention; another future changes no 
 # | windows and global layers | $2 G d$, old ones only in global layers | $w$ or $n$ | $w \ge n$ |
 # | a learned sink | as before | as before | $s = -\infty$ |
 # | stretched positions | as before | as before | the speeds are the trained ones |
-# | delta rule | none; a state | 0 | never: linear attention if keys do not overlap |
+# | delta rule | none; a state | 0 | never: plain sums without overlaps, $\beta = 1$, no fading |
 # | chosen blocks | $2 G d$ | blocks, and their keys | all are chosen |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -1471,8 +1474,8 @@ for name, score in ways.items():
 #
 # *1 minute.* So far every layer kept keys of its own. Cross-layer attention (Brandon et al., 2024)
 # computes keys and values in every second layer only, and the next layer reads the same ones. That
-# halves the cache, on top of what groups save. The authors report nearly the same accuracy for
-# models of one and three billion parameters. If a layer shares with nobody, it is plain attention.
+# halves the cache. The authors report nearly the same accuracy for models of one and three billion
+# parameters. If a layer shares with nobody, it is plain attention.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Serving many readers, and faster kernels
