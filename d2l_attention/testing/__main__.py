@@ -62,6 +62,8 @@ def main() -> None:
     path = parser.parse_args().file
     if path.exists():
         parser.error(f"{path} exists already: nothing was written. Choose another name")
+    if not path.parent.is_dir():
+        parser.error(f"there is no folder {path.parent}: nothing was written")
     path.write_text(stitched(path.name), "utf-8")
     print(
         f"{path} is written. Put your attention into make_attention at its end, then: pytest {path}"

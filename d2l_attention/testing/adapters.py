@@ -63,7 +63,10 @@ def adapted(attention: Callable[..., object]) -> Attention:
     if isinstance(attention, nn.MultiheadAttention):
         return Attention(_of_pytorch(attention), True, True, module)
     function = attention.forward if isinstance(attention, nn.Module) else attention
-    parameters = inspect.signature(function).parameters
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError as error:
+        raise TypeError(f"{attention} does not say its arguments: wrap it in a function") from error
     names = list(parameters)
     if len(names) < 3:
         raise TypeError(f"attention must take queries, keys and values, got parameters {names}")

@@ -270,7 +270,8 @@ print("broken:", broken("12.1")(queries, keys, ones).flatten())
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Now write the test. `check` runs it on three right implementations, which it must accept, and on
-# the exhibit, which it must reject. It says so if your test asserts nothing, or rejects everything.
+# the exhibit, which it must reject. It says so if your test asserts nothing, or rejects
+# everything. 'Solved' means that it catches this exhibit; it may miss other mistakes.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **12.1** The softmax over the queries · *easy, 5 minutes* · write the test

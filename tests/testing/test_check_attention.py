@@ -236,3 +236,8 @@ def test_a_mask_that_must_be_given():
         return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
 
     assert check_attention(attend).passed == NAMES
+
+
+def test_what_does_not_say_its_arguments():
+    with pytest.raises(TypeError, match="wrap it in a function"):
+        check_attention(F.scaled_dot_product_attention)

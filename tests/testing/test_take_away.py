@@ -84,6 +84,11 @@ def test_on_an_attention_of_ones_own(file, attention, expected):
     assert expected.lower() in outcome(file, attention).lower()
 
 
+def test_a_folder_that_is_not_there(tmp_path):
+    said = write(tmp_path / "nowhere" / "test_mine.py")
+    assert said.returncode == 2 and "there is no folder" in said.stderr
+
+
 def test_it_never_writes_over_a_file(file):
     file.write_text("mine")
     said = write(file)

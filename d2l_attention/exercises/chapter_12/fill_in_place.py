@@ -19,8 +19,8 @@ def by_where(scores, valid_lens):
 
 def on_a_copy(scores, valid_lens):
     copy = scores.clone()
-    for sentence, length in zip(copy, valid_lens.tolist(), strict=True):
-        sentence[:, length:] = -torch.inf
+    for i, length in enumerate(valid_lens.tolist()):
+        copy[i, :, length:] = -torch.inf
     return copy.softmax(dim=-1)
 
 

@@ -8,13 +8,15 @@ from d2l_attention.exercises.chapter_12._exhibit import exhibit
 
 def masked_softmax(scores, valid_lens):
     beyond = torch.arange(scores.shape[-1]) >= valid_lens[:, None, None]  # (B, 1, K)
-    weights = scores.masked_fill(beyond, -1e6).softmax(dim=-1)  # (B, Q, K)
+    weights = scores.masked_fill(beyond, -torch.inf).softmax(dim=-1)  # (B, Q, K)
     return weights.masked_fill(beyond, 0.0)
 
 
 def by_exponentials(scores, valid_lens):
     visible = torch.arange(scores.shape[-1]) < valid_lens[:, None, None]
-    exponentials = scores.exp() * visible
+    scores = torch.where(visible, scores, -torch.inf)
+    largest = scores.amax(dim=-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).min)
+    exponentials = (scores - largest).exp()
     return exponentials / exponentials.sum(dim=-1, keepdim=True).clamp(min=1e-30)
 
 
@@ -47,7 +49,7 @@ finite_fill = exhibit(
     difficulty="medium",
     minutes=7,
     right=masked_softmax,
-    bug={"return weights.masked_fill(beyond, 0.0)": "return weights"},
+    bug={"-torch.inf": "-1e6", "return weights.masked_fill(beyond, 0.0)": "return weights"},
     what="spreads the weights of an empty sentence evenly over its padding",
     sources=[
         "https://github.com/d2l-ai/d2l-en/pull/2423",

@@ -20,9 +20,10 @@ def by_pytorch(queries, keys, values, mask=None):
 
 
 def by_exponentials(queries, keys, values, mask=None):
-    exponentials = (torch.einsum("bqd,bkd->bqk", queries, keys) / queries.shape[-1] ** 0.5).exp()
+    scores = torch.einsum("bqd,bkd->bqk", queries, keys) / queries.shape[-1] ** 0.5
     if mask is not None:
-        exponentials = exponentials * mask
+        scores = torch.where(mask, scores, -torch.inf)
+    exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp()
     return exponentials @ values / exponentials.sum(dim=-1, keepdim=True)
 
 

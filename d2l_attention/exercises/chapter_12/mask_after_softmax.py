@@ -13,7 +13,8 @@ def attend(queries, keys, values, mask):
 
 
 def by_dividing_again(queries, keys, values, mask):
-    weights = (queries @ keys.mT / queries.shape[-1] ** 0.5).softmax(dim=-1) * mask
+    scores = torch.where(mask, queries @ keys.mT / queries.shape[-1] ** 0.5, -torch.inf)
+    weights = (scores - scores.amax(dim=-1, keepdim=True)).exp()
     return weights / weights.sum(dim=-1, keepdim=True) @ values
 
 

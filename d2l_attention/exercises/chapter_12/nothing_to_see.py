@@ -15,7 +15,9 @@ def attend(queries, keys, values, mask):
 
 
 def by_exponentials(queries, keys, values, mask):
-    exponentials = (queries @ keys.mT / queries.shape[-1] ** 0.5).exp() * mask
+    scores = torch.where(mask, queries @ keys.mT / queries.shape[-1] ** 0.5, -torch.inf)
+    largest = scores.amax(dim=-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).min)
+    exponentials = (scores - largest).exp()
     return exponentials @ values / exponentials.sum(dim=-1, keepdim=True).clamp(min=1e-30)
 
 

@@ -13,7 +13,8 @@ def attend(queries, keys, values):
 
 
 def by_exponentials(queries, keys, values):
-    exponentials = (torch.einsum("bqd,bkd->bqk", queries, keys) / queries.shape[-1] ** 0.5).exp()
+    scores = torch.einsum("bqd,bkd->bqk", queries, keys) / queries.shape[-1] ** 0.5
+    exponentials = (scores - scores.amax(dim=-1, keepdim=True)).exp()
     return exponentials @ values / exponentials.sum(dim=-1, keepdim=True)
 
 
