@@ -793,13 +793,14 @@ assert core.ridge > 0.5 and slowest < best / 2
 # - **Plain prefill** waits for memory on an H100, so faster arithmetic does not help it there. On
 #   this core it is right of the ridge, so it can. (It is below the roof, which does not count
 #   exponentials.)
-# - **Decoding**: by the roof, memory caps it on both. On this core it stays well below even that
-#   cap. Fewer key-value heads ($G$) carry less for the same work, so they move it to the right.
+# - **Decoding**: by the roof, memory caps it on both (here not with $G = 1$). On this core it stays
+#   well below even the roof. Fewer key-value heads ($G$) carry less for the same work, so they
+#   move it to the right.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # On an H100 FlashAttention-2 reached 35% of the flat top, and FlashAttention-3 up to 85% (Shah et
-# al., 2024). On this core decoding is below the roof for every $G$, and most of all with 8 heads
-# and with 1. There neither speed explains the time.
+# al., 2024). On this core decoding is below the roof for every $G$, and most of all with $G = 8$
+# and $G = 1$ (whose cap here is arithmetic). There neither speed explains the time.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The cache, for each token
@@ -1384,8 +1385,8 @@ plt.show()
 # - Tiles make attention exact without its matrix. The memory grows like $n$ and the time still
 #   like $n^2$. The kernel saves memory in the backward pass, too; our tiles do not.
 # - Fused prefill is limited by arithmetic: in the run shown it reached well over half of this
-#   core's flat top. By the roof, memory caps plain prefill on an H100, and decoding on both (on
-#   this core decoding stays below even that).
+#   core's flat top. By the roof, memory caps plain prefill and decoding on an H100, and on this
+#   core decoding with $G = 32$ or 8.
 # - A cache of a novel can be heavier than the model. Fewer key-value heads make it smaller.
 # - Data parallel cuts the batch and sends gradients. Tensor parallel cuts heads and sends outputs
 #   and their gradients. Context parallel cuts the sequence and sends keys, values and all
@@ -1801,7 +1802,8 @@ print(f"context {ring + 2 * 21 * D**2 / MIB:6,.0f} MiB, of which the ring {ring:
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Tensor parallel sends no parameters. Twice forward and twice back, all processes add a tensor of
-# $B n D$ numbers. Beyond $3D$ = 12,288 tokens that exceeds the gradients.
+# $B n D$ numbers. With more than $3D$ = 12,288 tokens in the whole batch it sends more than data
+# parallel does.
 #
 # The ring's 2,816 MiB are for multi-head attention. With 8 key-value heads for 32 heads, as in
 # Llama 3.1 8B, it is a quarter: 704 MiB, about as much as the gradients of that model's own layer,
