@@ -4,7 +4,7 @@
 # **You will**
 # - count what plain attention costs in links and in cache, and say which form cuts which of the
 #   two;
-# - write the central lines of most forms yourself;
+# - write the central lines of several forms yourself (in the exercises);
 # - name for each form a case in which it gives what plain attention gives, and say what it is
 #   weak at;
 # - say from a measurement when a form saves time, and when it does not.
@@ -1095,9 +1095,10 @@ class PlainLearnedQueries(nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# We try it in small. A picture of $8 \times 8$ pixels shows two lights. Two learned queries each
-# answer with (row, column) of one light. No query is told which light is its own: the loss takes
-# the better of the two ways to **match** answers to lights.
+# We try it in small. A picture of $8 \times 8$ pixels shows two lights. Each pixel is given as
+# three numbers: its brightness, its row and its column. Two learned queries each answer with (row,
+# column) of one light. No query is told which light is its own: the loss takes the better of the
+# two ways to **match** answers to lights.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the pipeline from picture and queries to the loss
@@ -1332,8 +1333,9 @@ assert fooled.nonzero().flatten().tolist() == [2, 11, 12]
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Afterwards the heads are mixed as well, within groups: head $h$ uses $\sum_{h'} \mu_{h h'}\,
 # \alpha^{(h')}_{ij}$ with learned numbers $\mu$; $h'$ runs over the group. **Special case:** the
-# kernel 0, 1, 0 gives plain attention. **Cost:** $n^2$ links, and PyTorch's fused kernel cannot
-# mix scores, so they are written down. A kernel that fuses the convolution exists. **Good for**
+# kernel 0, 1, 0 gives plain attention. **Cost:** $n^2$ links, and PyTorch's fused
+# attention cannot mix scores, so they are written down. A program that fuses the convolution
+# exists. **Good for**
 # looking up by several marks at once.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1419,7 +1421,7 @@ for n in (512, 1024, 2048, 4096, 8192):
     for name, form in forms_at(n).items():
         times.setdefault(name, {})[n] = 1000 * seconds(form)
 draw_bills(
-    times, "milliseconds", "Twice the text: plain takes four times as long, most others twice"
+    times, "milliseconds", "From 2k to 8k tokens plain grows sixteenfold, most others fourfold"
 )
 assert times["plain"][8192] > 8 * times["plain"][2048]  # about 16 times
 for name in ("window 128", "Linformer 256", "linear, causal", "100 learned queries"):
@@ -1437,10 +1439,10 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 # it.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It is not. The plain kernel beats it and most forms at 512 tokens, because blocks, copies and
-# transforms cost something, too; the window wins from 1,024 or 2,048 tokens on, depending on the
-# run. **Short texts need little of this.** From 2,048 to 8,192 tokens the links of plain attention
-# grow sixteen times, and those of most others four times. The measured times come near that.
+# It is not. The plain kernel beats it and most forms at 512 tokens, because blocks and copies cost
+# something, too; the window wins from 1,024 or 2,048 tokens on, depending on the run. **Short
+# texts need little of this.** From 2,048 to 8,192 tokens the links of plain attention grow sixteen
+# times, and those of most others four times. The measured times come near that.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Swin, Linformer, Hyena, learned queries and multi-token attention are whole layers, so their

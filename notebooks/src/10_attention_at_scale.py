@@ -8,7 +8,7 @@
 # - share a layer, or its attention, between two real processes in three ways, and get the numbers
 #   of one process.
 #
-# Core path: 55 minutes. Going further: 15. Exercises: 72.
+# Core path: 60 minutes. Going further: 15. Exercises: 72.
 #
 # Builds on chapters 6, 8 and 9. *Dive into Deep Learning* (D2L) has the operation in section 11.3
 # and data parallel training in sections 13.5 and 13.7.
@@ -189,9 +189,9 @@ assert fused[3] / fused[1] < 8 < plain[3] / plain[1]  # four times the tokens
 assert plain[3] > 10 * fused[3]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# From 4,096 tokens to 8,192 there are four times as many pairs, and plain attention takes three to
-# four times as much memory. Fused attention takes at most about twice as much. It never has the
-# matrix, and yet it gives the same answer.
+# Twice the tokens make four times the pairs, and from row to row plain attention takes about four
+# times as much memory. Fused attention takes at most about twice as much. It never has the matrix,
+# and yet it gives the same answer.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that plain and fused attention give the same output
@@ -284,8 +284,8 @@ def plain_online_softmax(scores):  # (*, K) -> (*, K)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The loop reads the scores once, for $m$ and $Z$, and the last line reads them once more. The
-# maximum begins at the lowest finite number. A hidden score is $-\infty$, and $-\infty -
-# (-\infty)$ is not a number.
+# maximum begins at the lowest finite number. If it began at $-\infty$, a first score that is hidden
+# would give $-\infty - (-\infty)$, which is not a number.
 #
 # Below, the page's function, PyTorch's and the package's give the same weights. One score is
 # hidden.
@@ -711,9 +711,9 @@ for name, machine in (("core, 4-byte numbers", core), ("H100, 2-byte numbers", h
     print(f"{machine.bytes_per_second / 1e9:5,.0f} GB/s, ridge {machine.ridge:.0f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# **Predict.** Arithmetic becomes twice as fast, and memory stays as it is. Which of these can
-# become faster on this core, and which on an H100: fused prefill of 2,048 tokens, plain prefill,
-# decoding?
+# **Predict.** An H100's arithmetic becomes twice as fast, and its memory stays as it is. Which of
+# these can become faster there, for heads of $d = 64$: fused prefill of 2,048 tokens, plain
+# prefill, decoding?
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
 # Measures prefill and decoding on this core, and draws them under its roof and an H100's
@@ -757,16 +757,16 @@ for name, intensity in at_most.items():
     ax.loglog([intensity], [speed], marks[name], **style)
 ax.loglog([], [], "o", mfc="white", color="0.35", mew=2, label="at most, on the H100")
 ax.set(xlabel="intensity: operations a byte", ylabel="billion operations a second")
-ax.set_title("Decoding is far left: memory caps it on both machines", fontsize=16)
+ax.set_title("With many key-value heads, decoding is capped by memory on both", fontsize=16)
 ax.legend(loc="center right", bbox_to_anchor=(1.0, 0.52), fontsize=12)
 plt.show()
 
 best = max(speed for _, speed in points["prefill, fused"]) / core.flops_per_second
 slowest = points["decoding"][0][1] / core.flops_per_second
-print(f"of what this core reaches in a product of matrices: fused prefill {best:.0%},", end=" ")
-print(f"plain {max(s for _, s in points['prefill, plain']) / core.flops_per_second:.0%},", end=" ")
-print(f"decoding {slowest:.0%}")
-print("decoding on this core reaches, of what its memory allows:", end="")
+plain = max(speed for _, speed in points["prefill, plain"]) / core.flops_per_second
+print("of what this core reaches in a product of matrices, the best of three lengths:", end=" ")
+print(f"fused prefill {best:.0%}, plain {plain:.0%}; decoding, G = 32, {slowest:.0%}")
+print("decoding on this core reaches, of what the roof allows:", end="")
 for groups, (intensity, speed) in zip(decoding, points["decoding"], strict=True):
     print(f"  {speed / core.attainable(intensity):.0%} (G = {groups})", end="")
 print()
@@ -806,8 +806,8 @@ assert core.ridge > 0.5 and slowest < best / 2
 # ## The cache, for each token
 #
 # The matrix is gone. What still grows with the novel is the key-value cache. Llama 2 7B has 7
-# billion parameters and Llama 3.1 8B has 8 billion, of 2 bytes each. Take 80 GB of an H100 (of its
-# 85.5; the rest is left to the program).
+# billion parameters and Llama 3.1 8B has 8 billion, of 2 bytes each. Take the 80 GB that an H100 is
+# sold with.
 #
 # **Predict.** Chapter 9 counted 48.83 GiB for a novel's cache in Llama 2 7B, which is 52.4 GB. How
 # many readers with a novel each fit on one H100, for both models?
@@ -1139,11 +1139,35 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Tensor parallel, for real
 #
-# The task is a layer with four heads and an FFN, on two processes. The cutting and the all-reduces
-# are PyTorch's, `torch.distributed.tensor.parallel`.
+# Every process runs this function, with the same tokens and the same matrices. Its heads are
+# `mine`, and of the matrices it uses only what belongs to them.
 
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+def my_heads():
+    torch.manual_seed(0)
+    X, (W_q, W_k, W_v, W_o) = torch.randn(5, 16), torch.randn(4, 16, 16) / 4
+    rank, processes = dist.get_rank(), dist.get_world_size()
+    mine = torch.arange(16).chunk(processes)[rank]  # 16 columns are 4 heads of 4
+    q, k, v = (X @ W[:, mine] for W in (W_q, W_k, W_v))  # (n, 16 / processes)
+    q, k, v = (x.unflatten(-1, (-1, 4)).transpose(0, 1) for x in (q, k, v))  # (heads, n, 4)
+    heads = plain_attention(q, k, v).transpose(0, 1).flatten(1)  # (n, 16 / processes)
+    output = heads @ W_o[mine]  # (n, 16), what its own heads add
+    dist.all_reduce(output)
+    return output
+
+
+(whole,), halves = run_processes(my_heads, 1), run_processes(my_heads, 2)
+for rank, half in enumerate(halves):
+    print(f"rank {rank} of 2 differs from one process by {(half - whole).abs().max():.0e}")
+    assert torch.allclose(half, whole, atol=1e-5)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The gradients need an all-reduce, too. PyTorch's `torch.distributed.tensor.parallel` does both. It
+# cuts the package's layer and an FFN here:
+
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
 # Compares outputs and gradients of two processes with those of one
 def layers_and_tokens():
     torch.manual_seed(0)
@@ -1194,13 +1218,13 @@ for rank, half in enumerate(run_processes(half_of_the_heads, 2)):
     assert apart < 1e-5 and apart_back < 1e-5
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Each process holds half of the parameters and sends none of them. It sends numbers for all tokens:
+# Each process needs half of the parameters and sends none of them. It sends numbers for all tokens:
 # outputs, and gradients on the way back.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# One minute. PyTorch stores a matrix as (outputs, inputs), so half of the columns of the formula is
-# half of the rows here.
+# Two minutes. Let them find the columns, the rows and the one all-reduce. (PyTorch's layers store a
+# matrix as (outputs, inputs), so there the columns of the formula are rows.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Context parallel: cut the sequence
@@ -1806,8 +1830,8 @@ print(f"context {ring + 2 * 21 * D**2 / MIB:6,.0f} MiB, of which the ring {ring:
 # parallel does.
 #
 # The ring's 2,816 MiB are for multi-head attention. With 8 key-value heads for 32 heads, as in
-# Llama 3.1 8B, it is a quarter: 704 MiB, about as much as the gradients of that model's own layer,
-# 728.
+# Llama 3.1 8B, it is a quarter: 704 MiB. The gradients of that model's own layer are about as much,
+# 728 MiB, because its FFN has three matrices of 4,096 by 14,336.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the counts against the package's, and 12 D² against the published layer
