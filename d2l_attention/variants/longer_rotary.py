@@ -68,7 +68,7 @@ def yarn_speeds(
 def yarn_scale(factor: float) -> float:
     """By what YaRN multiplies queries and keys, so that weights over more keys stay as sharp.
 
-    Source: Peng et al. (2023), YaRN, section 3.3, equation 22.
+    Source: Peng et al. (2023), YaRN, section 3.3 (ICLR 2024), on the temperature of the softmax.
     """
     check_factor(factor)
     return 0.1 * math.log(factor) + 1
