@@ -554,7 +554,11 @@ for name, seed in writers:
     shown = [f"{letters:13.2f} ({bells:.2f})" for letters, bells in shown]
     print(f"{name + f', start {seed}':20}", *shown, f"{first[name, seed]:15.0%}")
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Where the head looks
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Draws the weights of both heads of start 0 on one text
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.9))
 names = [*"abcdefghijklmnop", "*", "bos"]
@@ -595,12 +599,14 @@ print("checked: what <bos> adds is 3% to 20% as long as what letters add, in fou
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # In all four starts of the plain softmax the window hurts, by 0.1 to 1.9, although no letter needs
-# an old token. The last column shows why: at letters the head looks mostly at `<bos>`. What
-# `<bos>` adds is small, about a tenth as long as what a letter adds (after $W_v$ and $W_o$), so the
-# head is nearly silent. Guo et al. find the same in language models. When `<bos>` leaves, the
+# an old token. The last column shows why: at letters the head looks mostly at `<bos>`.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# What `<bos>` adds is small, about a tenth as long as what a letter adds (after $W_v$ and $W_o$), so
+# the head is nearly silent. Guo et al. find the same in language models. When `<bos>` leaves, the
 # weight goes to other tokens, and their larger values disturb. If the cache keeps `<bos>` beside
-# the latest 16, the loss is as before. Xiao et al. (2023) keep four first tokens in language
-# models to the same end.
+# the latest 16, the loss is as before. Xiao et al. (2023) keep four first tokens in language models
+# to the same end.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A sink of its own
@@ -659,7 +665,11 @@ print("checked: SinkAttention is the formula, and one factor; with s = -inf it i
 # or the last. For which of the three can the last token hear from the first?
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### How far back?
+
+
+# %% slideshow={"slide_type": "-"}
 def hears_back(layers, n=256):
     """How many tokens back the last token hears, through layers with these windows."""
     heard = torch.eye(n)  # (n, n): before the first layer each token knows itself
@@ -672,18 +682,23 @@ def hears_back(layers, n=256):
 
 print("six windows of 16:", hears_back([16] * 6), "tokens back")
 for position in (0, 3, 5):
-    layers = [16] * 6
-    layers[position] = 256  # this layer is global
+    layers = [256 if i == position else 16 for i in range(6)]  # one is global
     print(f"layer {position} global:   ", hears_back(layers), "tokens back")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# For all three: one global layer is enough. (A path exists; a model need not use it well.)
+# For all three: one global layer is enough.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
+# (A path exists; a model need not use it well.)
+#
 # **What it saves.** Gemma 3 27B has 62 layers, 10 of them global. In gpt-oss-20b every second one
 # of 24 layers is global.
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The cache of two mixed models
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the cache of two mixed models against the length, beside the same models all global
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True)
 lengths = [2**i for i in range(10, 18)]
@@ -740,7 +755,11 @@ print("checked: 10.4 of 62 GiB for Gemma 3 27B, 3.0 of 6 GiB for gpt-oss-20b, 13
 # Three of these ways are told to read $f$ times as far:
 
 
-# %% slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Five ways to choose the speeds
+
+
+# %% slideshow={"slide_type": "-"}
 def stretched(d, f, base=10000, trained=16):
     """Speeds (d / 2,) of the pairs, in five ways; pair 0 turns fastest."""
     powers = -torch.arange(0, d, 2, dtype=torch.float64) / d  # 0 for the fastest pair
@@ -756,9 +775,6 @@ def stretched(d, f, base=10000, trained=16):
     }
 
 
-for name, speeds in stretched(8, 4).items():
-    print(f"{name:14}", " ".join(f"{speed:.5f}" for speed in speeds.tolist()))
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the five ways do
 #
@@ -768,6 +784,10 @@ for name, speeds in stretched(8, 4).items():
 # - **NTK-aware** scaling chooses the base so that the slowest pair is $f$ times slower.
 # - **YaRN's speeds** interpolate the pairs that hardly turned round in training and keep the fast
 #   ones, which have shown all their angles (Peng et al., 2023).
+
+# %% slideshow={"slide_type": "-"}
+for name, speeds in stretched(8, 4).items():
+    print(f"{name:14}", " ".join(f"{speed:.5f}" for speed in speeds.tolist()))
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the five ways against the package, and that a factor of 1 is plain rotary
@@ -785,7 +805,9 @@ for f in (1.0, 4.0):
             torch.testing.assert_close(speeds, ours["plain"])
 print("checked: the speeds are the package's; with f = 1 all but the base are plain rotary")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Two games
+#
 # Chapter 7's two games: *three back*, name the letter three positions before, and *last capital*,
 # name the latest capital. For each game a reader with one attention layer (four heads of 8
 # numbers) is trained for 200 steps on 16 letters, from one start. Then its speeds are exchanged.
@@ -863,7 +885,11 @@ for key, curve in curves.items():
     shares = [f"{curve[part].mean():8.0%}" for part in ranges.values()]
     print(f"{key[0]:13} {key[1]:14}", *shares, f"{tuned[key]:16.0%}")
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Right answers, position by position
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Draws the right answers against the position
 figure, axes = plt.subplots(1, 2, figsize=(10.2, 4.9), sharey=True)
 looks = {
@@ -955,10 +981,13 @@ print("checked: the head that looked three back looks about twelve back after in
 # This is the **delta rule** (Widrow and Hoff, 1960; for linear attention Schlag et al., 2021). If
 # $k$ has length 1 and $\beta = 1$, the state answers exactly $v$ to $k$ afterwards. **Gated
 # DeltaNet** (Yang et al., 2025) also lets the state fade by a factor, its decay, before each step.
-# Token by token:
 
 
-# %% slideshow={"slide_type": "subslide"} tags=["build"]
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The delta rule, token by token
+
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
 def plain_delta_rule(queries, keys, values, beta, decay):
     """queries, keys (n, D), values (n, V), beta and decay (n,) -> output (n, V), state (D, V)."""
     state, outputs = torch.zeros(keys.shape[1], values.shape[1]), []
@@ -1044,7 +1073,11 @@ print("checked: chunks equal the loop, with and without decay; orthogonal keys g
 #
 # **Predict.** Does the delta rule find more of 8 pairs, fewer, or the same?
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What is found
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Counts the right answers with plain sums and with the delta rule
 
 
