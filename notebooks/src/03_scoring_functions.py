@@ -12,11 +12,13 @@
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# The core in 45 minutes: 5 to the end of 'Five keys', 8 for random vectors, 5 for the softmax and
-# the division, 6 for what the division does, 6 for the layer, 6 for distance and product, 6 for
-# the two other scores, 3 for price and summary. Votes in a large room take longer (a lecturer
-# estimated 55 minutes): then leave out 'Nearest key, largest product', 'What the factor assumes'
-# and 'Two numbers in a vector', and show of the layer only `forward`. The slides after the
+# The core in 40 minutes, with votes of two minutes: 5 to the end of 'Five keys', 7 for random
+# vectors, 5 for the softmax and its slope, 2 for the division, 3 for 'Turn $d$ yourself', 5 for the
+# layer, 5 for distance and product, 4 for the two other scores, 4 for price, table and summary.
+# Four slides are not in the plan: 'The slope for every $d$', 'What the factor assumes', 'Nearest
+# key, largest product' and 'What is the tanh for?'. They are last in their columns, so the arrow to
+# the right passes them by. Each costs 2 minutes. If you are behind after 22 minutes, at the layer,
+# leave out 'Which score, at what price?' as well: the table says the same. The slides after the
 # summary are for questions. Homework: exercises 3.1 to 3.5.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -58,8 +60,8 @@ set_style()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# One minute. Write (0, 1, 2) and (0.09, 0.24, 0.67) on the board and leave them there. Ask where
-# the slope is largest (at ½) and where it is almost 0 (close to 0, and close to 1).
+# A minute and a half. Write (0, 1, 2) and (0.09, 0.24, 0.67) on the board and leave them there.
+# Ask where the slope is largest (at ½) and where it is almost 0 (close to 0, and close to 1).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Five keys and no training
@@ -101,7 +103,7 @@ show(five_keys(1024))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Now one key nearly always takes almost everything, although nothing has been learned. The next
-# two sections explain this, and the two after them repair it. Then we build a layer.
+# two sections explain this, and the two after them repair it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## How large is a dot product?
@@ -146,61 +148,68 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Random vectors
 #
-# The entries have mean 0 and variance 1, as in the five keys.
+# The entries have mean 0 and variance 1.
 #
 # **Predict.** What is the standard deviation of $q\cdot k$ for $d = 1024$: about 1, about 32, or
 # about 1,024?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 sizes = [2**power for power in range(1, 13)]  # 2, 4, 8, ..., 4096
 torch.manual_seed(0)
-variances = {}
+deviations = {}
 for d in sizes:
     queries, keys = torch.randn(4000, d), torch.randn(4000, d)
-    variances[d] = (queries * keys).sum(dim=-1).var().item()  # of 4,000 products
-print("standard deviations:", {d: round(variances[d] ** 0.5, 1) for d in (4, 64, 1024)})
+    deviations[d] = (queries * keys).sum(dim=-1).std().item()  # of 4,000 products
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the measured standard deviations beside the theory
+figure, ax = plt.subplots(figsize=(9.5, 4.1))
+ax.loglog(sizes, [d**0.5 for d in sizes], color="0.6", label=r"$\sqrt{d}$")
+ax.loglog(sizes, list(deviations.values()), "o", color="tab:blue", markersize=9, label="measured")
+for d in (4, 64, 1024):
+    ax.annotate(
+        f"{deviations[d]:.1f}",
+        (d, deviations[d]),
+        (-8, 9),
+        textcoords="offset points",
+        ha="right",
+        fontsize=17,
+    )
+ax.set_xticks(sizes[1::2], sizes[1::2], fontsize=15)
+ax.set_yticks([2, 8, 32], [2, 8, 32], fontsize=15)
+ax.minorticks_off()
+ax.set_xlabel("d, numbers in a vector", fontsize=15)
+ax.set_ylabel("standard deviation of q · k", fontsize=15)
+ax.set_title(
+    r"With 4,000 random pairs for each d, the standard deviation is about $\sqrt{d}$", fontsize=16
+)
+ax.legend(frameon=False, loc="lower right", fontsize=15)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the measured standard deviation of dot products against $d$ from 2 to 4,096, both axes
+# logarithmic. Twelve dots lie on the grey line of the root of $d$. It is 2.0 for $d = 4$, 8.0 for
+# 64 and 32.1 for 1,024.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes. Vote before you show the cell. Most say 1 ('the entries are about 1') or 1,024
-# ('there are 1,024 terms'). The second would be right if all terms had one sign. They do not, so
-# most of the sum cancels, as in a random walk of 1,024 steps.
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Draws the measured variances beside the theory
-figure, ax = plt.subplots(figsize=(7, 4.2))
-ax.loglog(sizes, sizes, color="0.6", label="theory: d")
-ax.loglog(sizes, list(variances.values()), "o", color="tab:blue", markersize=9, label="measured")
-ax.set_xticks(sizes[1::2], sizes[1::2])
-ax.set_yticks(sizes[1::2], sizes[1::2])
-ax.minorticks_off()
-ax.set(xlabel="d, numbers in a vector", ylabel="variance of q · k")
-ax.set_title("The variance of q · k equals the number of its terms")
-ax.legend(frameon=False)
-plt.show()
+# Two and a half minutes. Vote before you show the figure. Most say 1 ('the entries are about 1') or
+# 1,024 ('there are 1,024 terms'). The second would be right if all terms had one sign. They do not,
+# so most of the sum cancels, as in a random walk of 1,024 steps.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# *Figure: the measured variance of dot products against $d$ from 2 to 4,096, both axes logarithmic.
-# Twelve dots lie on the grey line 'variance equals d'.*
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two numbers in a vector
 #
 # Let a coin decide whether an entry is +1 or −1, so that it has mean 0 and variance 1. For $d = 2$
 # there are four queries and four keys. What are the 16 products?
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # | product | −2 | 0 | 2 |
 # |---|---|---|---|
 # | how often | 4 | 8 | 4 |
 #
 # Their mean is 0. Their variance is the mean of the squares:
 # $(4\cdot4 + 8\cdot0 + 4\cdot4)/16 = 2$.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Two minutes. Do one row of the 16 on the board: the query (1, 1) with its four keys gives 2, 0, 0
-# and -2. Every other query gives the same four numbers. Then show the table.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why it is $d$
@@ -209,19 +218,26 @@ plt.show()
 # 0, and its variance is $E[q_i^2]\,E[k_i^2] = 1$. Variances of independent terms add up:
 #
 # $$\operatorname{Var}(q\cdot k) = \sum_{i=1}^d 1 = d, \qquad \text{standard deviation } \sqrt d.$$
-#
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # The shape of the distribution does not matter, but independence and the mean 0 do.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes at the board. Ask which step needs independence (both: the product of the means of
-# squares, and the sum) and which needs mean 0 (the mean of a product). Exercise 3.3 takes mean 0
-# away.
+# Two and a half minutes. If the room prefers numbers, begin at the board with d = 2 and entries +1
+# and -1: the query (1, 1) and its four keys give 2, 0, 0, -2, which has variance 2, and every other
+# query gives the same four numbers. Then ask which step of the proof needs independence (both: the
+# product of the means of squares, and the sum) and which needs mean 0 (the mean of a product).
+# Exercise 3.3 takes mean 0 away.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What a softmax does with large scores
+#
+# The scores 1, 2, 3 give the weights 0.09, 0.24, 0.67.
+#
+# **Question.** Which weights do scores give that are ten times as large?
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws the weights for the scores (1, 2, 3) and for scores ten times as large
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.9), sharey=True)
 for ax, shown in zip(axes, ([1.0, 2.0, 3.0], [10.0, 20.0, 30.0]), strict=True):
@@ -237,32 +253,29 @@ plt.show()
 # *Figure: two bar charts of three weights. Left, the scores 1, 2, 3 give 0.09, 0.24, 0.67. Right,
 # the scores 10, 20, 30 give 0.00, 0.00, 1.00.*
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # The softmax on the right is **saturated**: one weight is close to 1, all others are close to 0.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The scores of two random keys differ by $q\cdot(k_0 - k_1)$. The entries of $k_0 - k_1$ have
-# variance 2, so this gap has variance $2d$. Its standard deviation is $\sqrt{2d}$: 2 for $d = 2$,
-# 8 for $d = 32$, and 32 for $d = 512$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# One minute. Write the gap of two random scores on the board: q · (k0 − k1). Why 2d? An entry of k0
-# − k1 is a difference of two numbers of variance 1, so it has variance 2. The typical gap is the
-# root of 2d: 8 for d = 32, and 32 for d = 512.
+# Two minutes. Ask for the weights before you show the bars. 'The same: a softmax sees only
+# differences' is a good wrong answer, because the differences are ten times as large, too. On the
+# board: e^-10 is about 0.00005.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The slope
 #
-# How fast training moves a weight depends on its slope $\alpha_j\,(1 - \alpha_j)$.
+# The scores of two random keys differ by $q\cdot(k_0 - k_1)$. The entries of $k_0 - k_1$ have
+# variance 2, so this gap has the standard deviation $\sqrt{2d}$. For $d = 2, 32, 512$ it is 2, 8,
+# 32.
 #
-# **Predict.** Two keys whose scores are equal have the slope ¼. For a gap of 32, which is typical
-# for $d = 512$, is the slope about $10^{-2}$, about $10^{-14}$, or about $10^{-32}$?
+# **Predict.** Where two scores are equal, the slope $\alpha_j\,(1 - \alpha_j)$ is ¼. For a gap of
+# 32, is it about $10^{-2}$, $10^{-14}$ or $10^{-32}$?
 
 # %% slideshow={"slide_type": "fragment"}
 for gap in (0.0, 2.0, 8.0, 32.0):
     alpha = torch.tensor([gap, 0.0], dtype=torch.float64).softmax(dim=0)
-    print(f"gap {gap:2.0f}   weights {alpha[0]:.4f}, {alpha[1]:.2g}   slope {alpha.prod():.2g}")
+    print(f"gap {gap:2.0f}   small weight {alpha[1]:.2g}   slope {alpha.prod():.2g}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A gradient that passes back through the softmax is multiplied by such slopes. With $10^{-14}$
@@ -270,10 +283,11 @@ for gap in (0.0, 2.0, 8.0, 32.0):
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes. Expect votes for the last two. The small weight is about e^-32, and e^2.3 is
-# about 10, so 32 divided by 2.3 gives the 14. Ask what happens to a query whose first choice, made
-# by chance, is wrong. 'Can it never recover?' It can, if its gap happens to be small. 'What the
-# division does' counts how often that is the case.
+# Three minutes. How fast training moves a weight depends on its slope. Write the gap on the board
+# and ask where the 2 comes from: the variances of k0 and k1 add up. Expect votes for the last two.
+# The small weight is about e^-32, and e^2.3 is about 10, so 32 divided by 2.3 gives the 14. Ask
+# what happens to a query whose first choice, made by chance, is wrong. 'Can it never recover?' It
+# can, if its gap happens to be small. The page counts how often that is the case.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Divide by the standard deviation
@@ -293,7 +307,7 @@ show(five_keys(1024) / 32)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# A minute and a half. This answers the question of the opening: look at the first guesses. An
+# Two minutes. This answers the question of the opening: look at the first guesses. An
 # objection that good students make: 'you divide the gradients, too.' True, by 32, but the slope
 # that is saved is worth far more: 'Going further' measures it. In chapter 1's words the root of d
 # is a temperature.
@@ -301,8 +315,83 @@ show(five_keys(1024) / 32)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What the division does
 #
-# Gaps differ from query to query. So we let 400 queries meet ten keys each. Of each query's ten
-# slopes we look at the largest.
+# Gaps differ from query to query. So we let 400 queries meet ten keys each.
+
+# %% slideshow={"slide_type": "skip"}
+torch.manual_seed(0)
+queries, keys = torch.randn(400, 1, 4096), torch.randn(400, 10, 4096)
+scores_for = {d: (queries[..., :d] @ keys[..., :d].mT).squeeze(1) for d in sizes}  # (400, 10)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# ### Turn $d$ yourself
+#
+# **Question.** Double $d$ for one query. From which $d$ on does one key hold more than 90%, and is
+# it always the same key? Then divide by $\sqrt d$, and by $d$.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows scores, weights and slopes for a chosen d
+from ipywidgets import SelectionSlider
+
+
+def turn(figure, d=4, divide_by="1"):
+    divisor = {"1": 1, "√d": d**0.5, "d": d}[divide_by]
+    scores = scores_for[d] / divisor
+    weights = scores[31].softmax(dim=0)  # one query of the 400
+    spread, shares, slopes = figure.subplots(1, 3)
+    percent = torch.full((4000,), 100 / 4000)
+    spread.hist(scores.flatten(), bins=range(-132, 133, 6), weights=percent, color="0.4")
+    spread.set(xlim=(-132, 132), ylim=(0, 101), xlabel="score", ylabel="% of the scores")
+    spread.set_title("scores of 400 queries")
+    shares.bar(range(10), weights, color="tab:blue")
+    shares.axhline(0.9, color="0.6", linewidth=1)
+    shares.set(ylim=(0, 1.02), xlabel="key", ylabel="weight", xticks=range(10))
+    shares.set_title("weights of one query")
+    slopes.bar(range(10), weights * (1 - weights), color="tab:orange")
+    slopes.set(ylim=(0, 0.26), xlabel="key", ylabel="slope", xticks=range(10))
+    slopes.set_title("their slopes")
+
+
+explore(
+    turn,
+    figsize=(11.5, 3.4),
+    alt="The histogram of scores, the ten weights of one query and their slopes.",
+    d=SelectionSlider(options=sizes, value=4),
+    divide_by=["1", "√d", "d"],
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view of three panels, for a chosen $d$ and divisor: the histogram of the
+# scores of 400 queries, the ten weights of one query as bars, and their ten slopes as bars.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Three minutes. The controls work on the slide. Double d slowly and let the room say 'stop' at 90%:
+# at d = 64. Go on: the winner changes. Ask for the chain from left to right: wide scores, one
+# winner, no slope. Divide by √d: no key passes 90%. Only if there is time ask why not by d: the
+# weights become almost equal, so what would a query be for?
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# For the query shown, one key holds more than 90% from $d = 64$ on, and four different keys win
+# between 64 and 4,096. At 64 one key holds so much for 64% of the 400 queries, at 1,024 for 90%.
+# Divided by $\sqrt d$, it does for none. Divided by $d$, all ten weights approach 10%, which a
+# plain average would give: the query has almost no influence.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks what the view shows, for every d
+best = {d: scores_for[d][31].softmax(dim=0) for d in sizes}
+assert [d for d in sizes if best[d].max() > 0.9] == [d for d in sizes if d >= 64]
+winners = {best[d].argmax().item() for d in sizes if d >= 64}
+assert len(winners) == 4
+assert all((scores_for[d] / d**0.5).softmax(dim=-1).max() < 0.9 for d in sizes)
+assert (scores_for[1024] / 1024).softmax(dim=-1).max() < 0.11
+print(f"checked: in the view one key passes 90% from d = 64 on, one of the keys {sorted(winners)}")
+print("checked: divided by the root of d, no key of any of the 400 queries passes 90%")
+print("checked: divided by d = 1024, no key of any of the 400 queries passes 11%")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The slope for every $d$
+#
+# Of the ten slopes of each of the 400 queries we look at the largest.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -311,9 +400,6 @@ def largest_slope(scores):  # (..., K) -> (...)
     return (weights * (1 - weights)).amax(dim=-1)
 
 
-torch.manual_seed(0)
-queries, keys = torch.randn(400, 1, 4096), torch.randn(400, 10, 4096)
-scores_for = {d: (queries[..., :d] @ keys[..., :d].mT).squeeze(1) for d in sizes}  # (400, 10)
 for d in (4, 64, 1024):
     for divisor in (1, math.sqrt(d)):
         scores = scores_for[d] / divisor
@@ -355,92 +441,27 @@ print(f"of the others by more than 2, the median of all by {gaps.median():.0f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# One minute. Ask before the picture: from which d on will it hurt? It begins at 32. The picture
-# shows medians. Without the division 35% of the queries keep a slope above 0.1 at d = 64, and 9% at
-# d = 1024, by luck: their best two scores are close.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Turn $d$ yourself
-#
-# **Question.** The view shows one of the 400 queries. Double $d$ step by step. From which $d$ on
-# does one key hold more than 90%, and is it always the same key? Then divide by $\sqrt d$, and by
-# $d$, which turns the sum into a mean.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Shows scores, weights and slopes for a chosen d
-from ipywidgets import SelectionSlider
-
-
-def turn(figure, d=4, divide_by="1"):
-    divisor = {"1": 1, "√d": d**0.5, "d": d}[divide_by]
-    scores = scores_for[d] / divisor
-    weights = scores[31].softmax(dim=0)  # one query of the 400
-    spread, shares, slopes = figure.subplots(1, 3)
-    percent = torch.full((4000,), 100 / 4000)
-    spread.hist(scores.flatten(), bins=range(-132, 133, 6), weights=percent, color="0.4")
-    spread.set(xlim=(-132, 132), ylim=(0, 101), xlabel="score", ylabel="% of the scores")
-    spread.set_title("scores of 400 queries")
-    shares.bar(range(10), weights, color="tab:blue")
-    shares.axhline(0.9, color="0.6", linewidth=1)
-    shares.set(ylim=(0, 1.02), xlabel="key", ylabel="weight", xticks=range(10))
-    shares.set_title("weights of one query")
-    slopes.bar(range(10), weights * (1 - weights), color="tab:orange")
-    slopes.set(ylim=(0, 0.26), xlabel="key", ylabel="slope", xticks=range(10))
-    slopes.set_title("their slopes")
-
-
-explore(
-    turn,
-    figsize=(11.5, 3.8),
-    alt="The histogram of scores, the ten weights of one query and their slopes.",
-    d=SelectionSlider(options=sizes, value=4),
-    divide_by=["1", "√d", "d"],
-)
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view of three panels, for a chosen $d$ and divisor: the histogram of the
-# scores of 400 queries, the ten weights of one query as bars, and their ten slopes as bars.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# Three minutes. The controls work on the slide. Double d slowly and let the room say 'stop' at 90%:
-# at d = 64. Go on: the winner changes, four different keys win between 64 and 4,096. Ask for the
-# chain from left to right: wide scores, one winner, no slope. Divide by √d: no key passes 90%. Then
-# ask why not by d, 'which makes a mean': the weights become almost equal. Ask what a query is for
-# if all keys get the same.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# For the query shown, one key holds more than 90% from $d = 64$ on, and four different keys win
-# between 64 and 4,096. Of the 400 queries the same is true for 64% at 64 and 90% at 1,024 (printed
-# above). Divided by $\sqrt d$, it is true for none. Divided by $d$, all ten weights approach 10%,
-# which a plain average would give: the query has almost no influence.
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks what the view shows, for every d
-best = {d: scores_for[d][31].softmax(dim=0) for d in sizes}
-assert [d for d in sizes if best[d].max() > 0.9] == [d for d in sizes if d >= 64]
-winners = {best[d].argmax().item() for d in sizes if d >= 64}
-assert len(winners) == 4
-assert all((scores_for[d] / d**0.5).softmax(dim=-1).max() < 0.9 for d in sizes)
-assert (scores_for[1024] / 1024).softmax(dim=-1).max() < 0.11
-print(f"checked: in the view one key passes 90% from d = 64 on, one of the keys {sorted(winners)}")
-print("checked: divided by the root of d, no key of any of the 400 queries passes 90%")
-print("checked: divided by d = 1024, no key of any of the 400 queries passes 11%")
+# Not in the plan; two minutes. Ask before the picture: from which d on will it hurt? It begins at
+# 32. The picture shows medians. Without the division 35% of the queries keep a slope above 0.1 at
+# d = 64, and 9% at d = 1024, by luck: their best two scores are close.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the factor assumes
 #
-# The entries should be independent, with mean 0 and variance 1. Here are three other cases, each
-# with 4,000 pairs and $d = 64$. After the division, is the standard deviation still 1?
+# The entries should be independent, with mean 0 and variance 1. Here are three other cases, with
+# $d = 64$: entries of variance 9, a linear layer on each side, and keys that equal their queries.
+# After the division, is the standard deviation still 1?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
 q, k = torch.randn(4000, 64), torch.randn(4000, 64)
 to_q, to_k = nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False)  # as PyTorch starts them
-pairs = {"variance 9": (3 * q, 3 * k), "a linear layer on each side": (to_q(q), to_k(k))}
-for name, (left, right) in (pairs | {"key = query": (q, q)}).items():
+pairs = {"variance 9": (3 * q, 3 * k), "linear layers": (to_q(q), to_k(k)), "key = query": (q, q)}
+
+# %% slideshow={"slide_type": "fragment"}
+for name, (left, right) in pairs.items():
     scores = (left * right).sum(dim=-1) / 64**0.5
-    print(f"{name:27} mean {scores.mean():3.1f}   standard deviation {scores.std():3.1f}")
+    print(f"{name:13} mean {scores.mean():3.1f}   standard deviation {scores.std():3.1f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # So $1/\sqrt d$ removes the effect of $d$ and nothing else. It fits neither the norms of the
@@ -448,9 +469,9 @@ for name, (left, right) in (pairs | {"key = query": (q, q)}).items():
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes. Wait for someone to name the assumption that breaks in each row. A third is the
-# standard deviation after PyTorch's default start, because each matrix multiplies the variance by a
-# third. 'Is the variance still 1 after training?' Nothing here says so.
+# Not in the plan; two minutes. Wait for someone to name the assumption that breaks in each row. A
+# third is the standard deviation after PyTorch's default start, because each matrix multiplies the
+# variance by a third. 'Is the variance still 1 after training?' Nothing here says so.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Scaled dot-product attention
@@ -505,15 +526,16 @@ print(tuple(scores.shape), "the same, one by one:", torch.allclose(scores, by_se
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Dot-product attention, built
 #
-# Shorter sentences of a batch are filled up with padding. `valid_lens` says how many keys of each
-# sentence are words. The others must get the weight 0.
+# The layer computes $\operatorname{softmax}(\mathbf Q\mathbf K^\top/\sqrt d)\,\mathbf V$. Shorter
+# sentences are filled up with padding. `valid_lens` says how many keys of each are words. The
+# others must get the weight 0.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # So `plain_masked_softmax` replaces their scores by the lowest number before the softmax, and their
 # weights by 0 after it. Chapter 4 explains why it does both.
 
 
-# %% slideshow={"slide_type": "-"} tags=["build"]
+# %% slideshow={"slide_type": "skip"} tags=["build"]
 def plain_masked_softmax(scores, valid_lens=None):  # (B, Q, K) -> (B, Q, K)
     if valid_lens is None:
         return scores.softmax(dim=-1)
@@ -522,23 +544,24 @@ def plain_masked_softmax(scores, valid_lens=None):  # (B, Q, K) -> (B, Q, K)
     return scores.softmax(dim=-1).masked_fill(~visible, 0)
 
 
+# %% slideshow={"slide_type": "-"} tags=["build"]
 class PlainDotProductAttention(nn.Module):
     def __init__(self, dropout):
         super().__init__()
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, queries, keys, values, valid_lens=None):
-        scores = queries @ keys.mT / math.sqrt(queries.shape[-1])  # (B, Q, D) @ (B, D, K)
+        scores = queries @ keys.mT / math.sqrt(queries.shape[-1])  # (B, Q, K)
         self.attention_weights = plain_masked_softmax(scores, valid_lens)  # (B, Q, K)
-        return self.dropout(self.attention_weights) @ values  # (B, Q, K) @ (B, K, V)
+        return self.dropout(self.attention_weights) @ values  # (B, Q, V)
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Three minutes. Read the three lines of `forward` beside the formula, and say the shapes. Do not
-# read the six lines above: they are a softmax over the keys that gives padding the weight 0, and
-# chapter 4 takes them apart. Dropout sets random weights to 0 in training and is switched off by
-# `eval()`. On the page the layer is compared with PyTorch's function and the package's layer.
+# Two minutes. Read the three lines of `forward` beside the formula, and let the room say the
+# shapes. `plain_masked_softmax` is on the page: a softmax over the keys that gives padding the
+# weight 0. Chapter 4 builds it. Dropout sets random weights to 0 in training and is switched off
+# by `eval()`. On the page the layer is compared with PyTorch's function and the package's layer.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In training, dropout sets random weights to 0, so that no output learns to rely on one key.
@@ -573,9 +596,9 @@ print("sentence 0, query 0:", [round(w, 2) for w in ours.attention_weights[0, 0]
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes. Then ask: 'one of the three terms can be left out without changing any weight; which
-# one?' Ten seconds, with fingers: 1, 2 or 3. Some say the middle term, 'it holds no query'. Ask
-# whether -0.5, -4.5, -0.5 is a number that all keys share.
+# Two and a half minutes. Then ask: 'one of the three terms can be left out without changing any
+# weight; which one?' Ten seconds, with fingers: 1, 2 or 3. Some say the middle term, 'it holds no
+# query'. Ask whether -0.5, -4.5, -0.5 is a number that all keys share.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A fee on the norm
@@ -620,29 +643,47 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes. Ask before the picture which key gains without the fee. Then ask which score is
-# right. Neither: a query is a question, and the best answer need not look like it.
+# Two and a half minutes. Ask before the picture which key gains without the fee. Then ask which
+# score is right. Neither: a query is a question, and the best answer need not look like it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Nearest key, largest product
 #
 # A thousand random queries meet ten keys of 64 numbers: as drawn; after **layer norm** (Ba et al.,
-# 2016), which subtracts the mean of a vector's entries and divides by their standard deviation; and
-# after layer norm and a linear layer, as in a Transformer (the translator of chapter 8).
+# 2016), which gives each vector mean 0 and variance 1; and after layer norm and a linear layer, as
+# in a Transformer.
 #
 # **Predict.** In one of the three cases the nearest key has the largest dot product for all
 # queries. In which?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
 queries, drawn = torch.randn(1000, 64), torch.randn(10, 64)
 normed, linear = F.layer_norm(drawn, (64,)), nn.Linear(64, 64, bias=False)
-for name, keys in {"drawn": drawn, "layer norm": normed, "then linear": linear(normed)}.items():
+keys_for = {"as drawn": drawn, "layer norm": normed, "then linear": linear(normed)}
+agree = {}
+for name, keys in keys_for.items():
     nearest = gaussian_score(queries, keys).argmax(dim=-1)  # scores (1000, 10): query, key
     largest = (queries @ keys.T).argmax(dim=-1)
-    low, high = keys.norm(dim=-1).aminmax()
-    agree = (nearest == largest).float().mean()
-    print(f"{name:11} agree {agree:4.0%}   norms {low:.1f} to {high:.1f}")
+    agree[name] = (nearest == largest).float().mean().item()
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws how often the nearest key has the largest product, in the three cases
+figure, ax = plt.subplots(figsize=(9.5, 3.6))
+bars = ax.bar(range(3), [100 * share for share in agree.values()], width=0.55, color="tab:blue")
+ax.bar_label(bars, fmt="%.0f%%", fontsize=18)
+norms = [keys.norm(dim=-1).aminmax() for keys in keys_for.values()]
+names = [f"{name}\nnorms {n.min:.1f} to {n.max:.1f}" for name, n in zip(agree, norms, strict=True)]
+ax.set_xticks(range(3), names, fontsize=16)
+ax.set(ylim=(0, 119), yticks=[0, 50, 100])
+ax.set_ylabel("% of the queries", fontsize=15)
+ax.set_title("Nearest key and largest product always agree only with equal norms here", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: three bars, the share of 1,000 queries for which the nearest key has the largest product.
+# As drawn, with norms from 6.8 to 8.8, it is 57%. After layer norm, with all norms 8.0, it is 100%.
+# After a further linear layer, with norms from 4.0 to 4.8, it is 71%.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # After layer norm all keys pay the same fee. (The book names batch norm as well, but after it the
@@ -668,8 +709,8 @@ print(f"checked: after batch norm the squared norms differ, {low:.0f} to {high:.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes. Take votes. For the third case expect 'still all, the
-# norm has made them equal': draw the circle on which the keys lie after layer norm, and the ellipse
+# Not in the plan; two minutes. Take votes. For the third case expect 'still all, the norm has made
+# them equal': draw the circle on which the keys lie after layer norm, and the ellipse
 # that a matrix makes of it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -682,8 +723,10 @@ print(f"checked: after batch norm the squared norms differ, {low:.0f} to {high:.
 #   (W_q\, q)\cdot(W_k\, k) = q^\top W_q^\top W_k\, k$$
 #
 # By hand with $q = (1, 2)$, $k = (1, 0, 1)$ and
-# $M = \begin{pmatrix}1&0&2\\0&1&1\end{pmatrix}$: first $q^\top M = (1, 2, 4)$, then
-# $(1, 2, 4)\cdot(1, 0, 1) = 5$.
+# $M = \begin{pmatrix}1&0&2\\0&1&1\end{pmatrix}$:
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# First $q^\top M = (1, 2, 4)$, then $(1, 2, 4)\cdot(1, 0, 1) = 5$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The Transformer learns the two matrices. They bring query and key to one size, and
@@ -704,9 +747,10 @@ print("checked: M and its two halves give the same scores, queries of 20 and key
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes. Do the small example on the board. Why two matrices? For queries of 20 and keys of 30
-# numbers M has 600 parameters, and two halves that meet at 4 numbers have 200. The score may go one
-# way: the subject need not look for the verb.
+# Two minutes. Let the room work out the score of the example before you show it: half a minute.
+# Why two matrices? For queries of 20 and keys of 30 numbers M has 600 parameters, and two halves
+# that meet at 4 numbers have 200. The score may go one way: the subject need not look for the
+# verb.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A small network as a score
@@ -717,8 +761,11 @@ print("checked: M and its two halves give the same scores, queries of 20 and key
 #
 # $$a(q, k) = w_v^\top \tanh(W_q\, q + W_k\, k)$$
 #
-# An example by hand has one number everywhere, and every parameter is 1. The query 1 and the keys
-# 1, −1, −3 have the scores $\tanh 2$, $\tanh 0$ and $\tanh(-2)$, that is 0.96, 0 and −0.96.
+# An example by hand has one number everywhere, and every parameter is 1. Which scores has the query
+# 1 for the keys 1, −1, −3?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# They are $\tanh 2$, $\tanh 0$ and $\tanh(-2)$, that is 0.96, 0 and −0.96.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This **additive** score is a network with one hidden layer of $h$ units. Its input is query and
@@ -726,21 +773,26 @@ print("checked: M and its two halves give the same scores, queries of 20 and key
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# A minute and a half. Why a network? With one hidden layer it can learn many functions of a pair,
-# and query and key may have any sizes. Draw it: query and key below, h units, one output.
+# Two minutes. Let the room add query and key first, then ask what a tanh does to 2, 0 and -2: only
+# the signs, and 'nearly 1', are needed. Why a network? With one hidden layer it can learn many
+# functions of a pair, and query and key may have any sizes. Draw it: query and key below, h units,
+# one output.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What is the tanh for?
 #
-# Leave the tanh out: $w_v^\top(W_q\, q + W_k\, k)$. Three different queries meet five keys:
+# Leave the tanh out: $w_v^\top(W_q\, q + W_k\, k)$. Three different queries give five
+# keys these weights, in percent:
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(5)
 q, k, w_v = torch.randn(3, 4), torch.randn(5, 4), torch.randn(4)  # already projected, h = 4
 sums = q[:, None] + k  # (3, 5, 4)
+
+# %% slideshow={"slide_type": "fragment"}
 for name, units in (("with tanh", torch.tanh(sums)), ("without tanh", sums)):
     rows = (100 * (units @ w_v).softmax(dim=-1)).round().int().tolist()
-    print(f"{name:12} percent, rounded: {rows}")
+    print(f"{name:12} {rows}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Without the tanh, $w_v^\top W_q\, q$ is one number that all keys share. The softmax does not see
@@ -748,10 +800,10 @@ for name, units in (("with tanh", torch.tanh(sums)), ("without tanh", sums)):
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes. Ask before you run it what the query still does; the usual vote is 'a bit weaker'.
-# Let them expand the bracket on the board. It is not
-# a bit: the query vanishes. Compare with the expanded square, where the same cancellation was
-# welcome. The layer is on the page: the same last two lines, with this score.
+# Not in the plan; two minutes. Ask before you run it what the query still does; the usual vote is
+# 'a bit weaker'. Let them expand the bracket on the board. It is not a bit: the query vanishes.
+# Compare with the expanded square, where the same cancellation was welcome. The layer is on the
+# page: the same last two lines, with this score.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Additive attention, built
@@ -808,8 +860,13 @@ print("checked: an MLP on the 15 joined pairs of 3 queries and 5 keys gives the 
 #
 # **Predict.** How large is the tensor inside the tanh: ½ MiB, 2 MiB or 128 MiB?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
-print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")
+# %% slideshow={"slide_type": "fragment"}
+print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes a number
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The tanh needs $h$ numbers **for each pair** of query and key. The dot product needs one.
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 X = torch.randn(8, 128, 256)
 for layer in (PlainDotProductAttention(0.0), PlainAdditiveAttention(256, 0.0)):
     layer(X, X, X)
@@ -817,18 +874,15 @@ for layer in (PlainDotProductAttention(0.0), PlainAdditiveAttention(256, 0.0)):
     layer(X, X, X)
     print(f"{type(layer).__name__:25} {1000 * (process_time() - start):6.1f} ms")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The tanh needs $h$ numbers **for each pair** of query and key. The dot product needs one.
-
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Each time is processor time of one run on one thread, with $D = V = h = 256$. The second includes
 # the two projections.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# A minute and a half. Most choose 2 MiB: they project 128 queries and 128 keys and forget the
-# pairs. Draw the grid of pairs, with a vector of h numbers in each cell. The times are of one run
-# each, on one thread.
+# Two minutes. Most choose 2 MiB: they project 128 queries and 128 keys and forget the pairs. Draw
+# the grid of pairs, with a vector of h numbers in each cell. On the page both layers run on this
+# batch: the additive one took more than a hundred times as long here, on one thread.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Four scores
@@ -850,8 +904,9 @@ for layer in (PlainDotProductAttention(0.0), PlainAdditiveAttention(256, 0.0)):
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Half a minute. Ask which of the four the Transformer uses: the second, with W_q and W_k before it,
-# which makes it the third.
+# One minute; do not read the 24 cells. Ask for the row with the most numbers for a pair: the
+# additive one, with h. Then ask which of the four the Transformer uses: the second, with W_q and
+# W_k before it, which makes it the third.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary

@@ -4,8 +4,8 @@
 # **You will**
 # - hide padding and the future from a query, with lengths and with boolean masks;
 # - build a masked softmax that is right even where a query may see nothing at all;
-# - test an attention function for leaks, and say what such a test cannot catch;
-# - say what becomes of your mask in a library where `True` means 'ignore'.
+# - say what becomes of your mask in a library where `True` means 'ignore';
+# - test an attention function for leaks, and say what such a test cannot catch.
 #
 # Core path: 40 minutes. Going further: 20. Exercises: 74.
 #
@@ -13,11 +13,13 @@
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# The core in 45 minutes: 8 to the end of 'A rectangle', 6 for where the mask acts, 4 for lengths, 5
-# for the future, 7 for the empty row and the build, 2 for rows and columns, 8 for the two tests, 5
-# for the rest. Votes in a large room take longer (a lecturer estimated 55 minutes): then do both
-# tests in the lab.
-# The slides after the summary are for questions. Homework: exercises 4.1 to 4.4.
+# The lecture in 40 minutes, with votes of two minutes: 8 to the end of 'More and more padding', 6
+# for where the mask acts, 4 for lengths, 7 for the future, 9 for the empty row and the build, 2
+# for rows and columns, 4 for `True` and the summary. The two tests before the summary are for the
+# lab: 12 minutes, or 6 at the end of a quick lecture for 'Test 1' and 'Four suspects'. Behind
+# after 18 minutes, at 'Not seeing the future'? Leave out the view 'Turn the lengths yourself',
+# then 'Columns, not rows' (ask its question, give its answer). The slides after the summary are
+# for questions. Homework: exercises 4.1 to 4.4.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -69,8 +71,8 @@ for length, words in zip(valid_lens.tolist(), tokens, strict=True):
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# One minute. Draw the rectangle, and shade its three paddings. Ask who fills it up in the students'
-# own code: the loader of the data.
+# A minute and a half. Draw the rectangle, and shade its three paddings. Ask who fills it up in the
+# students' own code: the loader of the data.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### 'Hello' asks
@@ -145,19 +147,19 @@ for n in (2, 3, 10, 100):
 # ### A mask that acts later
 #
 # **Predict.** A friend takes the plain softmax, multiplies the padding's weight by 0, and divides
-# the weights by their sum. On paper this gives the same $\frac23, \frac13, 0$. Float32 has no
-# positive number below about $e^{-103}$. What does her way give for a padding with the score 105?
+# the weights by their sum. On paper this gives the same $\frac23, \frac13, 0$. What does
+# float32 give for a padding with the score 105?
 
 # %% slideshow={"slide_type": "fragment"}
 for pad_score in (0.0, 80.0, 100.0, 105.0):
     row = torch.tensor([math.log(2), 0.0, pad_score])
     late = row.softmax(dim=-1) * torch.tensor([1.0, 1.0, 0.0])
-    print(f"padding {pad_score:3.0f}: sum {late.sum():7.2g}   divided by it", late / late.sum())
+    print(f"padding {pad_score:3.0f}: sum {late.sum():7.2g}   weights", late / late.sum())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Up to a padding score of about 80 the division repairs the sum. At 100 the words' weights are so
-# small that float32 rounds them, and the third digit is wrong. At 105 they are 0, and 0 divided by
-# 0 is NaN, 'not a number'. So the mask acts **on the scores, before the softmax**.
+# Float32 has no positive number below about $e^{-103}$. At 100 the words' weights are so small that
+# it rounds them, and the third digit is wrong. At 105 they are 0, and 0 divided by 0 is NaN, 'not a
+# number'. So the mask acts **on the scores, before the softmax**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -177,28 +179,52 @@ def plain_length_mask(valid_lens, num_keys):  # (B,) -> (B, 1, K), or (B, Q) -> 
     return torch.arange(num_keys) < lens
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 is_word = plain_length_mask(valid_lens, 4)  # (B, 1, K)
-print(tuple(is_word.shape), is_word.int().tolist())
-
-# %% slideshow={"slide_type": "fragment"}
 one_more_each = plain_length_mask(torch.tensor([[1, 2, 3, 4]]), 4)  # (1, Q, K)
-print(tuple(one_more_each.shape), one_more_each.int().tolist())
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the two masks: what each row of a grid may see
+figure, axes = plt.subplots(1, 2, figsize=(10, 3.5), width_ratios=(3, 4))
+names = [["Dive into ...", "Learn to code", "Hello world"], [f"query {i}" for i in range(4)]]
+for ax, mask, rows in zip(axes, (is_word[:, 0], one_more_each[0]), names, strict=True):
+    for (row, column), seen in zip(torch.ones(mask.shape).nonzero(), mask.flatten(), strict=True):
+        style = {"facecolor": "#9ecae1"} if seen else {"facecolor": "0.93", "hatch": "//"}
+        ax.add_patch(plt.Rectangle((column, row), 1, 1, edgecolor="0.45", **style))
+        text = {"ha": "center", "va": "center", "fontsize": 17}
+        ax.text(column + 0.5, row + 0.5, "True" if seen else "", **text)
+    lengths = mask.sum(dim=-1).tolist()
+    ticks = [f"{name}: {length}" for name, length in zip(rows, lengths, strict=True)]
+    ax.set_yticks(torch.arange(len(mask)) + 0.5, ticks, fontsize=15)
+    ax.set_xticks(torch.arange(4) + 0.5, [f"key {j}" for j in range(4)], fontsize=15)
+    ax.set(xlim=(0, 4), ylim=(len(mask), 0))
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+axes[0].set_title(f"(B,) -> {tuple(is_word.shape)}", fontsize=16)
+axes[1].set_title(f"(B, Q) -> {tuple(one_more_each.shape)}", fontsize=16)
+figure.suptitle("A row sees as many keys as its length says", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two grids with four columns, one for each key. Left, one row for each sentence: of the
+# lengths 4, 3 and 2, so many cells say True, and the others are hatched. Right, one row for each
+# query of a single sentence, with the lengths 1, 2, 3 and 4: a triangle.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Lengths of shape (B,) give one row for each sentence, and broadcasting repeats it for every query.
-# Lengths of shape (B, Q) give each query a row of its own.
+# Broadcasting repeats the only row of a sentence for every query.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Ask for the mask of 'Learn to code' before it is printed: 1 1 1 0. Then ask for its shape and why
-# the 1 in the middle is needed. A stumble: three words for one thing, True, 1 and visible. The next
-# line has a length for each query. Two minutes.
+# Two minutes. Read the last line of the code, and let the room say the row of 'Learn to code'
+# before the figure. Ask why the 1 in the middle of (3, 1, 4) is needed: the same row for every
+# query. Which model could want the grid on the right? Leave it open; 'Not seeing the future'
+# answers it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A whole batch
 #
-# Every token asks every token of its own sentence: **self-attention**. What will the mask change?
+# Every token asks every token of its own sentence: **self-attention**. What will the mask change in
+# 'Hello world `<pad> <pad>`'?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Each word has a random vector. The queries, the keys and the values are all the same tensor:
@@ -216,23 +242,22 @@ share = unmasked_weights[2, 0, 2:].sum()
 print(f"without a mask, with these vectors, 'Hello' gives {share:.0%} of its attention to padding")
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Draws the weights of the three sentences without a mask and with one
-compare_heatmaps(
-    [unmasked_weights, masked_weights],
-    [f"length {length}" for length in valid_lens.tolist()],
-    tokens,
-    "The mask empties the columns of the padding and gives their share to the words",
+# Draws the weights of 'Hello world' without a mask and with one
+axes = compare_heatmaps(
+    [[unmasked_weights[2], masked_weights[2]]],
     ["plain softmax", "masked softmax"],
+    [tokens[2]] * 2,
+    "The mask gives the padding's share to the words",
 )
+axes[0, 0].figure.set_size_inches(8.2, 4.0)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two rows of three heat maps, one column for each sentence. Above, the columns of `<pad>`
-# hold weight in the second and the third sentence. Below, those columns are hatched, exactly 0, and
-# the words' weights have grown. The first sentence does not change.*
+# *Figure: two heat maps of 'Hello world `<pad> <pad>`'. Left, the two columns of `<pad>` hold
+# weight. Right, those columns are hatched, exactly 0, and the words' weights have grown.*
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks what the figure shows, on the numbers behind it
+# Checks the weights of all three sentences
 assert torch.equal(unmasked_weights[0], masked_weights[0])
 assert (masked_weights[1, :, 3:] == 0).all() and (masked_weights[2, :, 2:] == 0).all()
 torch.testing.assert_close(masked_weights.sum(dim=-1), torch.ones(3, 4))
@@ -240,10 +265,10 @@ print("checked: padding has weight 0, rows sum to one, the sentence without padd
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Before the figure ask for the sentence in which nothing changes. In the others the words' weights
-# grow, all of one row by the same factor. Two likely questions. 'Why do the padding's own rows have
-# weights?': see 'Columns, not rows'. 'Does a mask save work?': no, the hidden scores are computed
-# and thrown away. Two minutes.
+# Two minutes. Let the room point before the figure: which cells become 0, and what do the others
+# do? They grow, all of one row by the same factor. In 'Dive into Deep Learning' nothing changes.
+# Two likely questions. 'Why do the padding's own rows have weights?': see 'Columns, not rows'.
+# 'Does a mask save work?': no, the hidden scores are computed and thrown away.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Not seeing the future
@@ -285,27 +310,93 @@ print("the same as the lengths 1, 2, 3, 4:", torch.equal(causal, one_more_each[0
 # $1/\ell$.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Draws the weights of one sentence under no mask, padding, causal, and both
-four_masks = [torch.ones(4, 4, dtype=torch.bool), is_word[1].expand(4, 4), causal]
-four_masks.append(is_word[1] & causal)
+# Draws the weights of one sentence under a padding mask, a causal mask, and both
+three_masks = [is_word[1].expand(4, 4), causal, is_word[1] & causal]
 compare_heatmaps(
-    [[torch.zeros(4, 4).masked_fill(~m, -math.inf).softmax(dim=-1) for m in four_masks]],
-    ["no mask", "padding", "causal", "causal and padding"],
-    [tokens[1]] * 4,
+    [[torch.zeros(4, 4).masked_fill(~m, -math.inf).softmax(dim=-1) for m in three_masks]],
+    ["padding", "causal", "causal and padding"],
+    [tokens[1]] * 3,
     "With both masks, a key is visible only where each of them is True",
 )
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four heat maps for 'Learn to code `<pad>`' with equal scores. No mask: 0.25 everywhere.
-# Padding: a third in each of three columns. Causal: a triangle, 1 in the first row, 0.25 in the
-# last. Both: the triangle without the last column, so the last two rows are equal.*
+# *Figure: three heat maps for 'Learn to code `<pad>`' with equal scores. Padding: a third in each
+# of three columns. Causal: a triangle, 1 in the first row, 0.25 in the last. Both: the triangle
+# without the last column, so the last two rows are equal.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Before the figure: half a minute for the four weights of the last row under both masks. Some write
-# a quarter four times: they forget the padding. On the figure ask why the last two rows of the
-# fourth map are equal: 'code' and the padding see the same three words. Two minutes.
+# Before the figure: half a minute for the four weights of the last row under both masks. Some
+# write a quarter four times: they forget the padding. On the figure ask why the last two rows of
+# the third map are equal: 'code' and the padding see the same three words. Two minutes.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Turn the lengths yourself
+#
+# A **dot** is the result of an experiment: the answer of that row changes if that key and its value
+# change.
+#
+# **Question.** Tick *causal*. Which step of a slider now removes exactly one dot, and why only one?
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows which keys reach which answers in two sentences, under sliders for their lengths
+from d2l_attention.views import explore
+
+
+def answers_under(sentence, mask, keys):
+    weights = masked_softmax(batch[sentence] @ keys.mT / math.sqrt(8), mask=mask)
+    return weights, weights @ keys
+
+
+def draw_sentence(ax, sentence, length, causal_too):
+    mask = plain_length_mask(torch.tensor([length]), 4)[0].expand(4, 4)
+    mask = mask & plain_causal_mask(4) if causal_too else mask
+    weights, before = answers_under(sentence, mask, batch[sentence])
+    heatmap(ax, weights, tokens[sentence], tokens[sentence], vmax=1.0)
+    hatch_zeros(ax, weights)
+    for j in range(4):
+        other = batch[sentence].clone()
+        other[j] += 1.0
+        reached = (answers_under(sentence, mask, other)[1] != before).any(dim=-1).nonzero()[:, 0]
+        style = {"s": 330, "color": "#E69F00", "edgecolor": "black", "zorder": 3}
+        ax.scatter([j] * len(reached), reached, **style)
+    ax.set_title(f"length {length}", fontsize=17)
+    ax.tick_params(labelsize=15)
+
+
+def play(figure, dive=4, hello=2, causal=False):
+    axes = figure.subplots(1, 2)
+    for ax, sentence, length in zip(axes, (0, 2), (dive, hello), strict=True):
+        draw_sentence(ax, sentence, length, causal)
+        ax.set_xlabel("key", fontsize=15)
+    axes[0].set_ylabel("query", fontsize=15)
+
+
+explore(
+    play,
+    figsize=(11, 4.2),
+    alt="Attention weights of two sentences under the chosen lengths, dots where answers reach.",
+    dive=(0, 4),
+    hello=(0, 4),
+    causal=False,
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view of two heat maps, for 'Dive into Deep Learning' and 'Hello world
+# `<pad> <pad>`', with a slider for each length and a box for the causal mask. Hidden cells are
+# hatched and have no dots.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The step of 'dive' from 4 to 3 does, because under the causal mask only the last row sees the last
+# column.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# Two minutes. The sliders work on the slide. Tick *causal*, and let the room vote before you move:
+# 'dive' from 4 to 3 removes one dot. Then 'hello' from 2 to 1 removes three: why? Last, set 'hello'
+# to 0, where everything is hatched, and leave the question open what such a row should answer: the
+# next section asks it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A query that sees nothing
@@ -339,12 +430,11 @@ print(torch.zeros(4, 4).masked_fill(~left_padded, -math.inf).softmax(dim=-1)[[0,
 print(torch.zeros(4, 4).masked_fill(~left_padded, -1e6).softmax(dim=-1)[[0, 3]])
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Row 3 is right both times, because $e^{-1000000}$ is exactly 0 in
-# float32. Row 0 is wrong both times.
+# Row 3 is right both times: $e^{-1000000}$ is exactly 0 in float32. Row 0 is wrong both times.
 #
 # - With $-\infty$ all its exponentials are 0, and 0 divided by 0 is NaN.
-# - With $-10^6$ its four scores are low, but *equal*, and a softmax sees only differences. The
-#   query that may see nothing attends to everything, even to the future.
+# - With $-10^6$ its scores are low, but *equal*, and a softmax sees only differences. The query
+#   that may see nothing attends to everything, even to the future.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -483,6 +573,45 @@ plt.show()
 # layer, too. Which mean the loss must take is a section of 'Going further'. Two minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
+# ## `True` may mean attend or ignore
+#
+# Two parts of PyTorch give `True` opposite meanings:
+#
+# | function and argument | a boolean `True` means |
+# |---|---|
+# | this course, `mask` | may attend |
+# | `F.scaled_dot_product_attention`, `attn_mask` | may attend |
+# | `nn.MultiheadAttention`, `key_padding_mask` and `attn_mask` | **ignore** |
+#
+# ('Going further' runs the last two rows.)
+#
+# **Predict.** You are used to `nn.MultiheadAttention`, and you give a mask in which `True` means
+# ignore to `F.scaled_dot_product_attention`. What is the answer to 'Hello' in 'Hello world
+# `<pad> <pad>`'?
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute. Let them read the table in silence, then vote: an error, NaN, or a vector, and which.
+# Most hope for an error.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The answer to 'Hello'
+
+# %% slideshow={"slide_type": "-"}
+ignore = ~is_word.expand(3, 4, 4)  # True at the padding
+answers = F.scaled_dot_product_attention(batch, batch, batch, attn_mask=ignore)
+print("the answer to 'Hello' is the vector of <pad>:", torch.allclose(answers[2, 0], batch[2, 3]))
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# There is no error and no NaN, and the shape is right. 'Hello' attends to the padding and to
+# nothing else. The companion code of a good textbook had this bug (rasbt/LLMs-from-scratch #1061).
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# **For the lecturer.**
+# One minute. Ask how long such a bug would live, and what would show it: the next section has a
+# test. 'Going further' has an experiment that finds the convention of any attention function.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
 # ## Two tests for a mask
 #
 # Two experiments look for leaks, also in a function whose code you cannot read.
@@ -490,8 +619,10 @@ plt.show()
 # ### Test 1: dye in the padding
 #
 # A plumber who looks for a leak pours dye into one pipe. Our dye is a number in the **keys and
-# values** of the padding; the queries stay. No answer may change, not even in its last digit. (If
-# you dye whole tokens in self-attention, the padding's queries change, too: compare the words'
+# values** of the padding; the queries stay. No answer may change, not even in its last digit.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# (If you dye whole tokens in self-attention, the padding's queries change, too: compare the words'
 # rows only.)
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
@@ -569,15 +700,21 @@ def one_key_too_few(scores, valid_lens):
     return plain_masked_softmax(scores, (valid_lens - 1).clamp(min=0))
 
 
+suspects = [no_mask, mask_after_softmax, minus_a_million, one_key_too_few]
+
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Four suspects
 #
-# **Predict.** `no_mask` must leak. Which of three other wrong softmaxes passes the test:
-# `mask_after_softmax`, `minus_a_million` (one fill, with $-10^6$) or `one_key_too_few`?
+# - `no_mask`: the plain softmax
+# - `mask_after_softmax`: plain, then times 0 in the padding, not divided again
+# - `minus_a_million`: one fill, with $-10^6$, before the softmax
+# - `one_key_too_few`: the right one, with the length $\ell - 1$
+#
+# **Predict.** `no_mask` must leak. Which of the three other wrong ones passes the test?
 
 # %% slideshow={"slide_type": "fragment"}
-wrong = [no_mask, mask_after_softmax, minus_a_million, one_key_too_few]
-for softmax in wrong + [plain_masked_softmax]:
+for softmax in suspects + [plain_masked_softmax]:
     leaks = padding_leaks(plain_attention, 7.0, softmax)
     print(f"{softmax.__name__:20}", "leaks" if leaks else "clean")
 
@@ -585,7 +722,7 @@ for softmax in wrong + [plain_masked_softmax]:
 # The test asks only whether the padding is hidden. So add a check by hand: with length 3 and equal
 # scores, each of three keys must get 1/3.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 print(one_key_too_few(torch.zeros(1, 1, 5), torch.tensor([3])))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -594,16 +731,17 @@ print(one_key_too_few(torch.zeros(1, 1, 5), torch.tensor([3])))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Three minutes, the vote in pairs. Say first what each does: no mask; a mask after the softmax,
-# without dividing again (the friend's divides); one fill of -1e6; a length one too short.
-# Many say that nothing wrong can pass. Ask why -1e6 is found:
+# Four minutes, the vote in pairs. The second does not divide, as the friend did. Many say that
+# nothing wrong can pass. Ask why -1e6 is found:
 # only the empty sentence gives equal weights to its padding. A function that always returns zeros
 # would pass as well. Exercise 4.7 extends the test to gradients.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Another dye
 #
-# Now the dye is NaN, which may be in memory that was never filled:
+# Now the dye is NaN, which may be in memory that was never filled.
+#
+# **Question.** Does `plain_attention`, which passed, leak it?
 
 # %% slideshow={"slide_type": "fragment"}
 print("plain_attention leaks NaN:", padding_leaks(plain_attention, math.nan))
@@ -669,7 +807,7 @@ print("checked: minus_a_million leaks in none of 100 random batches without an e
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes. Ask what the test will say; the tempting answer is 'clean'. Point at the product:
+# Two and a half minutes. The tempting answer is 'clean'. Point at the product:
 # weight 0 times NaN is NaN. In real
 # life the NaN comes from an uninitialised buffer (torch.empty), a division by a length of 0, or an
 # empty row's softmax in the layer before.
@@ -679,6 +817,8 @@ print("checked: minus_a_million leaks in none of 100 random batches without an e
 #
 # The second test is for causal masks. It replaces the tokens from position 2 on by others. The
 # answers at positions 0 and 1 must not change in a single bit, and the later ones should change.
+#
+# **Question.** A mask shows each query one position too many. Which answer gives it away?
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -699,121 +839,13 @@ print("one position too far", changed(plain_attention, too_far))
 print("causal              ", changed(plain_attention, exact))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# There is a 1 where an answer has changed. If the mask reaches one position too far, answer 1
-# changes. Both tests are experiments and not proofs: they find a leak only on the tokens you try.
+# There is a 1 where an answer has changed. Both tests are experiments and not proofs: they find a
+# leak only on the tokens you try.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Ask first what must stay and what must change. Most forget the second: a function that always
-# answers 0 keeps the past, too. Before you run it ask where the second line will betray itself.
-# Two minutes.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## `True` may mean attend or ignore
-#
-# Two parts of PyTorch give `True` opposite meanings:
-#
-# | function and argument | a boolean `True` means |
-# |---|---|
-# | this course, `mask` | may attend |
-# | `F.scaled_dot_product_attention`, `attn_mask` | may attend |
-# | `nn.MultiheadAttention`, `key_padding_mask` and `attn_mask` | **ignore** |
-#
-# ('Going further' runs the last two rows.)
-#
-# **Predict.** You are used to `nn.MultiheadAttention`, and you give a mask in which `True` means
-# ignore to `F.scaled_dot_product_attention`. What is the answer to 'Hello' in 'Hello world
-# `<pad> <pad>`'?
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# One minute. Let them read the table in silence, then vote: an error, NaN, or a vector, and which.
-# Most hope for an error.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The answer to 'Hello'
-
-# %% slideshow={"slide_type": "-"}
-ignore = ~is_word.expand(3, 4, 4)  # True at the padding
-answers = F.scaled_dot_product_attention(batch, batch, batch, attn_mask=ignore)
-print("the answer to 'Hello' is the vector of <pad>:", torch.allclose(answers[2, 0], batch[2, 3]))
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# There is no error and no NaN, and the shape is right. 'Hello' attends to the padding and to
-# nothing else. The companion code of a good textbook had this bug (rasbt/LLMs-from-scratch #1061).
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# One minute. Ask how long such a bug would live, and what would show it: test 1. 'Going further'
-# has an experiment that finds the convention of any attention function.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## Turn the lengths yourself
-#
-# A **dot** is the result of an experiment: the answer of that row changes if that key and its value
-# change.
-#
-# **Question.** Tick *causal*. Which step of a slider now removes exactly one dot, and why only one?
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Shows the weights of the three sentences under sliders for their lengths
-from d2l_attention.views import explore
-
-
-def answers_under(sentence, mask, keys):
-    weights = plain_softmax_where(batch[sentence] @ keys.mT / math.sqrt(8), mask)
-    return weights, weights @ keys
-
-
-def draw_sentence(ax, sentence, length, causal_too):
-    mask = plain_length_mask(torch.tensor([length]), 4)[0].expand(4, 4)
-    mask = mask & plain_causal_mask(4) if causal_too else mask
-    weights, before = answers_under(sentence, mask, batch[sentence])
-    heatmap(ax, weights, tokens[sentence], tokens[sentence], vmax=1.0, numbers=True)
-    hatch_zeros(ax, weights)
-    for j in range(4):
-        other = batch[sentence].clone()
-        other[j] += 1.0
-        reached = (answers_under(sentence, mask, other)[1] != before).any(dim=-1).nonzero()[:, 0]
-        style = {"s": 110, "color": "#E69F00", "edgecolor": "black", "zorder": 3}
-        ax.scatter([j] * len(reached), reached - 0.31, **style)
-    ax.set_title(f"length {length}")
-    ax.tick_params("x", rotation=40)
-
-
-def play(figure, dive=4, learn=3, hello=2, causal=False):
-    axes = figure.subplots(1, 3)
-    for sentence, ax in enumerate(axes):
-        draw_sentence(ax, sentence, (dive, learn, hello)[sentence], causal)
-    axes[0].set_ylabel("query")
-    figure.supxlabel("key")
-
-
-explore(
-    play,
-    figsize=(12.5, 4.6),
-    alt="Attention weights of three sentences under the chosen lengths, dots where answers reach.",
-    dive=(0, 4),
-    learn=(0, 4),
-    hello=(0, 4),
-    causal=False,
-)
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view of three heat maps, one for each sentence, with a slider for each
-# length and a box for the causal mask. Hidden cells are hatched and have no dots.*
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The step from 4 to 3 of any slider does, because under the causal mask only the last row sees the
-# last column. At the start only 'dive' is at 4.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# The sliders work on the slide. First set 'hello' to 0: everything is hatched, where D2L's code
-# would show 0.25 everywhere. Then 4, 3, 2 and *causal*: 'dive' from 4 to 3 removes one dot, 'learn'
-# from 3 to 2 removes two, 'hello' from 2 to 1 three. Last question: which setting is right for a
-# model that reads 'Hello world' (length 2)? And for one that learns to write it (causal as well)?
-# Two minutes.
+# Three minutes. Ask first what must stay and what must change. Most forget the second: a function
+# that always answers 0 keeps the past, too. Then vote: answer 1, because it sees position 2.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
@@ -825,9 +857,9 @@ explore(
 # - A causal mask shows query $i$ the keys $j \le i$. Masks combine by `&`.
 # - Where nothing is visible, $-\infty$ gives NaN and $-10^6$ gives equal weights. A second fill,
 #   with 0 after the softmax, repairs the row. Before it take the lowest finite number.
+# - `True` may mean attend or ignore. The wrong mask raises no error.
 # - Dye the padding's keys and values, change the future, compare every bit. Such tests see leaks
 #   only on the inputs that they try, and do not see a mask that hides too much.
-# - `True` may mean attend or ignore. The wrong mask raises no error.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
