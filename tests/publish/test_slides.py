@@ -133,6 +133,14 @@ def test_tags_hide_the_code_or_what_it_prints():
     assert "unseen" not in words and "nobody reads" not in words
 
 
+@pytest.mark.parametrize("rest", [" Builds on chapter 3.", "\n\nBuilds on chapter 3."])
+def test_the_minutes_of_a_student_alone_are_not_the_lectures(rest):
+    start = "# T\n\nYou will see.\n\nCore path: 45 minutes. Exercises: 6. A stop\nis at 2."
+    words = body(made(text(start + rest, "slide")))
+    assert "Core path" not in words and "stop" not in words
+    assert "You will see." in words and "Builds on chapter 3." in words
+
+
 def test_a_slide_of_which_nothing_is_left_is_dropped():
     hidden = code("x = 1", slide_type="slide", tags=["hide-input"])
     page = Page(made(text("# T", "slide"), hidden, text("end", "slide")))

@@ -16,6 +16,8 @@ MOVE_IT = '<p class="aside">Move it in the notebook.</p>'
 # What fits beside each other at 1 px of font size, and the sizes that a hall can read.
 LINE_WIDTH, LETTER_WIDTH = 1132, 0.603
 SMALLEST, LARGEST = 17, 22
+# How long a student takes alone; a lecture has a plan of its own, in its first note.
+STUDY_TIME = re.compile(r"^Core path: .+?(?=Builds on|\n\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def markdown(text: str) -> str:
@@ -39,7 +41,7 @@ def cell_html(cell: NotebookNode, described_by: str | None, alive: set[str]) -> 
         text = markdown(cell.source.strip().strip("*"))
         return f'<div class="unseen" id="{described_by}">{text}</div>'
     if cell.cell_type == "markdown":
-        content = markdown(cell.source)
+        content = markdown(STUDY_TIME.sub("", cell.source))
     elif cell.cell_type == "code":
         content = _code(cell, described_by, alive)
     else:
