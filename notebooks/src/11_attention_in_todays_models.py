@@ -602,11 +602,11 @@ print("checked: what <bos> adds is 3% to 20% as long as what letters add, in fou
 # an old token. The last column shows why: at letters the head looks mostly at `<bos>`.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# What `<bos>` adds is small, about a tenth as long as what a letter adds (after $W_v$ and $W_o$), so
-# the head is nearly silent. Guo et al. find the same in language models. When `<bos>` leaves, the
-# weight goes to other tokens, and their larger values disturb. If the cache keeps `<bos>` beside
-# the latest 16, the loss is as before. Xiao et al. (2023) keep four first tokens in language models
-# to the same end.
+# What `<bos>` adds is small, about a tenth as long as what a letter adds (after $W_v$ and $W_o$),
+# so the head is nearly silent. Guo et al. find the same in language models. When `<bos>` leaves,
+# the weight goes to other tokens, and their larger values disturb. If the cache keeps `<bos>`
+# beside the latest 16, the loss is as before. Xiao et al. (2023) keep four first tokens in
+# language models to the same end.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A sink of its own
