@@ -10,7 +10,7 @@
 # - say from a measurement when a form saves time, and when it does not.
 #
 # Core path: 55 minutes. Going further: 20. Exercises: 92. A good place to stop is after *Links in a
-# grid*. Builds on chapters 4 to 8. *Dive into Deep Learning* (D2L) keeps to plain attention in its
+# grid*. Builds on chapters 3 to 8. *Dive into Deep Learning* (D2L) keeps to plain attention in its
 # chapter 11, also for pictures (section 11.8) and for pretraining (section 11.9). This chapter goes
 # on from there.
 
@@ -149,9 +149,7 @@ print(f"{words**2:,} weights, {4 * words**2 / 1e9:.0f} GB")
 # Measures 4,096 words in one head, and works out the book
 q, k, v = torch.randn(3, 1, 1, 4096, 64)
 head = seconds(lambda: dot_product_attention(q, k, v)) * (100_000 / 4096) ** 2
-print(
-    f"time on one core: {head:.0f} s a head, {32 * head / 60:.0f} minutes for a layer of 32 heads"
-)
+print(f"on one core: {head:.0f} s a head of 64 numbers, {32 * head / 60:.0f} minutes for 32 heads")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # PyTorch's fused kernel never writes the 40 GB down (chapter 10 shows how). But it computes every
@@ -372,8 +370,8 @@ assert at_4096["Falcon 40B"] == 480 / 1024
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### It saves cache, not links
 #
-# One layer of 16 heads has a cache of 8,192 words and reads one word more. Each head looks at each
-# word, whatever $G$ is.
+# One layer of 16 heads of 64 numbers has a cache of 8,192 words and reads one word more. Each head
+# looks at each word, whatever $G$ is.
 #
 # **Predict.** Does the time depend on $G$?
 
@@ -485,9 +483,9 @@ torch.testing.assert_close(window_attention(q, k, v), expected)
 assert took["window"] < took["plain"] < took["plain, masked"]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It is not faster. Given as booleans, the mask takes about twice the time. The kernel computes
-# the hidden scores all the same. The window gives the same outputs and never computes what is
-# outside.
+# It is not faster. Given as booleans, the mask takes two to three times the time. The kernel
+# computes the hidden scores all the same. The window gives the same outputs and never computes
+# what is outside.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -856,7 +854,7 @@ for arguments in ({"is_causal": True}, {}):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Move the brackets
 #
-# Plain attention needs its $n \times n$ matrix because of the exponential: it acts on each score
+# Plain attention must compute all $n^2$ weights because of the exponential: it acts on each score
 # before anything is summed. **Linear attention** (Katharopoulos et al., 2020) replaces $\exp(q
 # \cdot k)$ by $\varphi(q) \cdot \varphi(k)$. Here $\varphi$ is a **feature map**: it makes new
 # numbers, here none below zero, from a query or a key. Then matrix products remain, and they may
@@ -1048,13 +1046,12 @@ assert relu[0] > 0.8 and raw[0] == 1 > raw[1] > raw[2] > 0.1 > raw[3]
 # It finds fewer than half of 4 values, and hardly any of 16. Guessing would find 25% and 6%.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The other rows do not divide. A loud query would only make their answers larger, so here the key
-# itself asks. They differ in their **features**. With those of the paper, $\mathrm{elu} + 1$, all
-# numbers are positive, so every key resembles every other. With a ReLU, which sets many numbers to
-# 0, most answers among 4 pairs are right, and without a feature map all of them. But that form,
-# too, loses most of 64 pairs. The **state** is small: it is a sum over all pairs, and they blur.
-# Only keys at right angles to each other do not blur, and of these there are at most 16 in 16
-# dimensions.
+# The other rows do not divide, so their answers grow with the query: there the key itself asks.
+# They differ in their **features**. With those of the paper, $\mathrm{elu} + 1$, all numbers are
+# positive, so every key resembles every other. With a ReLU, which sets many numbers to 0, most
+# answers among 4 pairs are right, and without a feature map all of them. But that form, too, loses
+# most of 64 pairs. The **state** is small: it is a sum over all pairs, and they blur. Only keys at
+# right angles to each other do not blur, and of these there are at most 16 in 16 dimensions.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **Special case:** an infinite series of features would give exactly the exponential, and plain
@@ -1243,8 +1240,8 @@ assert keeps > 0.8
 # query 2 in the other, with a mixed zone between.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The loss made it pay to differ, and did not say how. In this start the one query always takes the
-# light that is farther in one direction, so that they never collide.
+# The loss made it pay to differ, and did not say how. In this start, on the 500 test pictures,
+# the one query takes the light that is farther in one direction, so that they do not collide.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # DETR's authors show something similar: their queries specialise in areas and sizes of boxes
@@ -1333,10 +1330,9 @@ assert fooled.nonzero().flatten().tolist() == [2, 11, 12]
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Afterwards the heads are mixed as well, within groups: head $h$ uses $\sum_{h'} \mu_{h h'}\,
 # \alpha^{(h')}_{ij}$ with learned numbers $\mu$; $h'$ runs over the group. **Special case:** the
-# kernel 0, 1, 0 gives plain attention. **Cost:** $n^2$ links, and PyTorch's fused
-# attention cannot mix scores, so they are written down. A program that fuses the convolution
-# exists. **Good for**
-# looking up by several marks at once.
+# kernel 0, 1, 0 gives plain attention, if no heads are mixed. **Cost:** $n^2$ links, and PyTorch's
+# fused attention cannot mix scores, so they are written down. A program that fuses the convolution
+# exists. **Good for** looking up by several marks at once.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1481,7 +1477,7 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 # | linear | links, cache | all of the series | look-up | a text has no end |
 # | Hyena | links | keys are alike | look-up | distance says most |
 # | learned queries | links, to $n L$ | queries = tokens | many objects | few answers |
-# | multi-token | nothing | kernel 0, 1, 0 | long texts | marks count together |
+# | multi-token | nothing | kernel 0, 1, 0, no mixing | long texts | marks count together |
 #
 # (The last column is our judgement. Of the column before it this page measured only look-up by
 # linear attention and, in *Going further*, how little few mixtures hold of sharp weights.)
@@ -1730,7 +1726,7 @@ print("checked: the transform gives the sum, and the plain Hyena what the packag
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # **Question.** Write a convolution over 32 tokens as a matrix of 32 by 32. How many different
-# numbers does it hold?
+# numbers does it hold, besides 0?
 
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
@@ -1766,9 +1762,9 @@ torch.testing.assert_close(gated @ v, expected, atol=1e-5, rtol=1e-4)
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two lower triangles of 32 by 32, orange where negative, purple where positive. Left,
-# stripes: each diagonal has one colour, strongest on the main diagonal. Right, the stripes are
-# broken: rows and columns are stronger or weaker or change their sign. Both show column 12 of the
-# values of an untrained Hyena.*
+# stripes: each diagonal has one colour, strongest on the two diagonals below the main one. Right,
+# the stripes are broken: rows and columns are stronger or weaker or change their sign. Both show
+# column 12 of the values of an untrained Hyena.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The matrix holds 32 numbers, one for each distance, the same for every text. Only the gates and
@@ -1777,11 +1773,11 @@ torch.testing.assert_close(gated @ v, expected, atol=1e-5, rtol=1e-4)
 # two in language modelling.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **Hyena's bill.** When it writes, it needs the past of
-# each convolution, and with two of them that is as many numbers a token as keys and values. It has
-# a largest length, and it is causal only up to rounding, because the transform touches all tokens
-# at once. **Special case:** it can equal attention whose keys are all alike (below).
-# **Good for** very long sequences in which distance says more than content.
+# **Hyena's bill.** When it writes, it needs the past of each convolution, and with two of them
+# that is as many numbers a token as keys and values. It has a largest length, and it is causal
+# only up to rounding, because the transform touches all tokens at once. **Special case:** told the
+# position, it can equal attention whose keys are all alike (below). **Good for** very long
+# sequences in which distance says more than content.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1797,7 +1793,8 @@ torch.testing.assert_close(gated @ v, expected, atol=1e-5, rtol=1e-4)
 # The summary's table gives for each form a case in which it equals plain attention. The cells
 # beside the forms checked some of them, and these check the others. A dilated window as long as
 # the text is **not** plain attention: it stays a chessboard. Hyena averages the past with a filter
-# of ones and the gate $1/t$ at token $t$; so does causal attention to keys that are all alike.
+# of ones and the gate $1/t$ at token $t$, which it can make only if the input tells $t$; so does
+# causal attention to keys that are all alike.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks three sparse forms that hide nothing against plain attention
@@ -1984,10 +1981,10 @@ assert corner == [[0, 0], [0, 1], [1, 0], [1, 1]]  # nobody from the far side
 #
 # *2 minutes.*
 #
-# Linformer's $r$ mixtures suffice if the matrix of weights has nearly a **low rank**. Wang et al.
-# find that in trained models. The singular values tell how well rank 32 can do: the squares of the
-# 32 largest, as a share of all their squares, is how much of the matrix the best approximation of
-# rank 32 **holds**.
+# Linformer's weights, written over the $n$ words, have at most rank $r$. So $r$ mixtures can
+# suffice only if the matrix of weights has nearly a **low rank**. Wang et al. find that in trained
+# models. The best approximation of rank 32 **holds** a share of a matrix: the squares of its 32
+# largest singular values, out of all their squares.
 #
 # **Predict.** Take random queries and keys of 256 words, and multiply the scores by 1, 4 and 16, so
 # that the weights get sharper. Does rank 32 hold more of the matrix then, or less?
@@ -2175,7 +2172,8 @@ print("checked: the future was changed, the past stayed:", ", ".join(writers))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (*GQA*: grouped queries; *global*: Longformer; *DETR*: learned queries; *multi*: multi-token.)
-# The parameter means for each form what its title says.
+# The parameter means for each form what its title says. Of multi-token attention the few latest
+# queries, which a writer keeps too, are not counted.
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # **Question.** You are to write a long text, and memory is short. Which forms stop growing? Which

@@ -123,7 +123,7 @@ def plain_attention(queries, keys, values):  # (*, Q, d), (*, K, d), (*, K, V) -
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Measure the memory
 #
-# **Plain** attention writes the matrix of scores down. **Fused** attention is PyTorch's
+# **Plain** attention writes the matrix of scores down. **Fused** attention is here PyTorch's
 # `scaled_dot_product_attention`, which our layers have called since chapter 3. We measure one head
 # with $d = 64$.
 #
@@ -189,9 +189,9 @@ assert fused[3] / fused[1] < 8 < plain[3] / plain[1]  # four times the tokens
 assert plain[3] > 10 * fused[3]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Twice the tokens make four times the pairs, and from row to row plain attention takes about four
-# times as much memory. Fused attention takes at most about twice as much. It never has the matrix,
-# and yet it gives the same answer.
+# Twice the tokens make four times the pairs, and from row to row plain attention takes three to
+# five times as much memory. Fused attention takes at most about twice as much. It never has the
+# matrix, and yet it gives the same answer.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that plain and fused attention give the same output
@@ -540,7 +540,7 @@ for kind, (style, color) in styles.items():
     left.loglog(n, mib, style, color=color, label=kind)
     right.loglog(n, ms, style, color=color, label=kind)
 left.set(ylabel="MiB above the start", title="Fused: memory grows like n")
-right.set(ylabel="ms of CPU time", title="Time grows like n²")
+right.set(ylabel="ms of CPU time", title="Fused: time grows like n²")
 for ax in (left, right):
     ax.set(xlabel="tokens")
     ax.set_yticks([1, 10, 100, 1000], [1, 10, 100, 1000])
@@ -559,11 +559,12 @@ assert fused[3][2] < measured["plain"][3][2]
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two panels with logarithmic axes, 1,024 to 8,192 tokens, in the run shown. Memory: plain
 # attention rises steeply, like n², to more than 500 MiB; tiles and fused stay far below it. Time:
-# three steep lines, nearly parallel, the fused kernel lowest.*
+# three steep lines, the fused kernel lowest; the line of plain attention jumps where its matrices
+# get too large for memory that is used again.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Four times the tokens are sixteen times the pairs, and every pair still takes its
-# multiplications. (The factor in this run is measured, so it is not exactly 16.) A fused kernel
+# multiplications. (It is measured, so another run may give 15 or 17.) A fused kernel
 # makes the novel *possible*. It does not make it cheap.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -645,7 +646,8 @@ print("checked: scores and one number for each query give all weights again, 7 q
 # | decoding | $4\,n d$ | $8\,n d$: keys and values | $1 / 2$ |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A kernel may carry keys more than once, so the first row says 'at most'. In decoding each number
+# A kernel may carry keys more than once, as many times as there are blocks of queries, so the first
+# row says 'at most'. In decoding each number
 # of the cache is carried for one multiplication and one addition, whatever $n$ is.
 #
 # Do several sentences at once help? The layer's parameters are carried once for all $B$, so their
@@ -726,13 +728,10 @@ with torch.no_grad():
             attend = F.scaled_dot_product_attention if is_fused else plain_attention
             seconds = quickest(partial(attend, *qkv))
             points.setdefault(name, []).append((work.intensity, work.flops / seconds))
-    decoding = {}
-    for groups in (32, 8, 1):
-        query, (keys, values) = torch.randn(1, 32, 1, 64), torch.randn(2, 1, groups, 8192, 64)
-        work = attention_work(1, 8192, 64, num_heads=32, num_kv_heads=groups)
-        decode = partial(F.scaled_dot_product_attention, query, keys, values, enable_gqa=True)
-        decoding[groups] = quickest(decode)
-        points.setdefault("decoding", []).append((work.intensity, work.flops / decoding[groups]))
+    query, (keys, values) = torch.randn(1, 32, 1, 64), torch.randn(2, 1, 32, 8192, 64)
+    work = attention_work(1, 8192, 64, num_heads=32)
+    seconds = quickest(partial(F.scaled_dot_product_attention, query, keys, values))
+    points["decoding"] = [(work.intensity, work.flops / seconds)]
 
 figure, ax = plt.subplots(figsize=(10.5, 5.4))
 line = torch.logspace(-1, 3.6, 200).tolist()
@@ -747,9 +746,6 @@ for name, spots in points.items():
     intensity, speed = zip(*spots, strict=True)
     speed = [s / 1e9 for s in speed]
     ax.loglog(intensity, speed, marks[name], color=colors[name], markersize=10, label=name)
-for groups, (intensity, speed) in zip(decoding, points["decoding"], strict=True):
-    text = f"G = {groups}"
-    ax.annotate(text, (intensity, speed / 1e9), (4, -18), textcoords="offset points", fontsize=12)
 at_most = {"prefill, fused": 2048 / 2, "prefill, plain": 64 / 2, "decoding": 1}  # 2 bytes a number
 for name, intensity in at_most.items():
     speed = h100.attainable(intensity) / 1e9
@@ -757,29 +753,26 @@ for name, intensity in at_most.items():
     ax.loglog([intensity], [speed], marks[name], **style)
 ax.loglog([], [], "o", mfc="white", color="0.35", mew=2, label="at most, on the H100")
 ax.set(xlabel="intensity: operations a byte", ylabel="billion operations a second")
-ax.set_title("With many key-value heads, decoding is capped by memory on both", fontsize=16)
+ax.set_title("Decoding is far left: memory caps it on both machines", fontsize=16)
 ax.legend(loc="center right", bbox_to_anchor=(1.0, 0.52), fontsize=12)
 plt.show()
 
-best = max(speed for _, speed in points["prefill, fused"]) / core.flops_per_second
-slowest = points["decoding"][0][1] / core.flops_per_second
-plain = max(speed for _, speed in points["prefill, plain"]) / core.flops_per_second
-print("of what this core reaches in a product of matrices, the best of three lengths:", end=" ")
-print(f"fused prefill {best:.0%}, plain {plain:.0%}; decoding, G = 32, {slowest:.0%}")
-print("decoding on this core reaches, of what the roof allows:", end="")
-for groups, (intensity, speed) in zip(decoding, points["decoding"], strict=True):
-    print(f"  {speed / core.attainable(intensity):.0%} (G = {groups})", end="")
-print()
+best, plain, decoding = (
+    max(speed for _, speed in points[name]) / core.flops_per_second for name in marks
+)
+print("of what this core reaches in a product of matrices, the best of three lengths:")
+print(f"fused prefill {best:.0%}, plain prefill {plain:.0%}; decoding {decoding:.0%}")
+(intensity, speed) = points["decoding"][0]
+print(f"decoding on this core reaches {speed / core.attainable(intensity):.0%} of the roof")
 print(f"plain prefill on an H100, at most: {32 / h100.ridge:.0%} of its best")
-assert core.ridge > 0.5 and slowest < best / 2
+assert core.ridge > 0.5 and decoding < best / 2
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two rooflines with logarithmic axes, this core's and far above it an H100's, whose ridge
 # lies further right. Filled marks are measured on this core. Fused prefill lies far right near the
 # flat top. Plain prefill has an intensity near 16 and lies well below the roof. Decoding lies far
-# left, below the slope; with G = 8 and G = 1 it moves right and stays below the roof. Hollow marks
-# are what an H100 reaches at most: fused prefill on the flat top, plain prefill and decoding on
-# the slope.*
+# left, below the slope. Hollow marks are what an H100 reaches at most: fused prefill on the flat
+# top, plain prefill and decoding on the slope.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -789,18 +782,17 @@ assert core.ridge > 0.5 and slowest < best / 2
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the roofs say
 #
-# - **Fused prefill** is far right under both roofs. Faster arithmetic can help it on both.
+# - **Fused prefill** is far right under both roofs, if the keys are carried about once. Faster
+#   arithmetic can help it on both.
 # - **Plain prefill** waits for memory on an H100, so faster arithmetic does not help it there. On
-#   this core it is right of the ridge, so it can. (It is below the roof, which does not count
-#   exponentials.)
-# - **Decoding**: by the roof, memory caps it on both (here not with $G = 1$). On this core it stays
-#   well below even the roof. Fewer key-value heads ($G$) carry less for the same work, so they
-#   move it to the right.
+#   this core it is right of the ridge, so it can. (It is below the roof: its steps run one after
+#   the other, and each large matrix needs new memory.)
+# - **Decoding**: memory caps it on both. On this core it stays well below even that.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # On an H100 FlashAttention-2 reached 35% of the flat top, and FlashAttention-3 up to 85% (Shah et
-# al., 2024). On this core decoding is below the roof for every $G$, and most of all with $G = 8$
-# and $G = 1$ (whose cap here is arithmetic). There neither speed explains the time.
+# al., 2024). Fewer key-value heads carry less for the same work, so they move decoding to the
+# right.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The cache, for each token
@@ -851,8 +843,8 @@ assert shapes["Llama 2 7B"].num_kv_heads == 4 * shapes["Llama 3.1 8B"].num_kv_he
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The parameters are there once for all readers, and each reader brings a cache. In Llama 2 7B it
-# is heavier than they are: 52 GB against 14. Caches are kept in pages (PagedAttention; chapter
-# 11), so the texts of the readers may differ in length.
+# is heavier than they are: 52 GB against 14. Servers keep caches in pages (PagedAttention;
+# chapter 11), so a reader takes no more than the text needs.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -866,9 +858,9 @@ assert shapes["Llama 2 7B"].num_kv_heads == 4 * shapes["Llama 3.1 8B"].num_kv_he
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The next token
 #
-# How long does each further token take at least? The memory of an H100 carries 3.35 TB a second,
-# and decoding has to carry the cache and the parameters once for each token. (Only the table of
-# input embeddings is not read: one row is looked up.)
+# How long does each further token take at least? The memory of an H100 carries 3.35 TB a second.
+# For one reader, each step of decoding has to carry the cache and the parameters once. (Only the
+# table of input embeddings is not read: one row is looked up.)
 
 # %% slideshow={"slide_type": "fragment"}
 for name, gigabytes in carried.items():
@@ -1143,7 +1135,7 @@ plt.show()
 # `mine`, and of the matrices it uses only what belongs to them.
 
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "-"}
 def my_heads():
     torch.manual_seed(0)
     X, (W_q, W_k, W_v, W_o) = torch.randn(5, 16), torch.randn(4, 16, 16) / 4
@@ -1157,6 +1149,12 @@ def my_heads():
     return output
 
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One process and two
+#
+# One process computes all heads, and then two compute half of them each:
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 (whole,), halves = run_processes(my_heads, 1), run_processes(my_heads, 2)
 for rank, half in enumerate(halves):
     print(f"rank {rank} of 2 differs from one process by {(half - whole).abs().max():.0e}")
@@ -1315,8 +1313,8 @@ assert all({(rank - step) % 4 for step in range(4)} == {0, 1, 2, 3} for rank in 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With many processes the keys and values go round a **ring** (Liu et al., 2023): attend to the
 # stretch that is here, hand it on, take the one that comes. With $P$ processes, $P - 1$ hand-overs
-# are enough. No process ever holds more than a stretch or two of keys and values. (Our ring keeps
-# its partial outputs until the end; a better one merges them at once.)
+# are enough. No process ever holds more than two or three stretches of keys and values. (Our ring
+# keeps its partial outputs until the end; a better one merges them at once.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1391,10 +1389,11 @@ plt.show()
 # equal.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Rank 1 has three times as much to do, so rank 0 waits. If rank 0 takes quarters 1 and 4, and rank
-# 1 quarters 2 and 3, both have equal work. Llama 3 used such pairs when it was trained on long
-# texts. Instead of a ring it first gathers all keys and values. Other masks are easier that way,
-# and with grouped queries the keys and values are small (Llama Team, 2024, section 3.3.2).
+# Rank 1 has three times as much attention to compute, so rank 0 waits. If rank 0 takes quarters 1
+# and 4, and rank 1 quarters 2 and 3, both have equal work. Llama 3 used such pairs when it was
+# trained on long texts. Instead of a ring it first gathers all keys and values. Other masks are
+# easier that way, and with grouped queries the keys and values are small (Llama Team, 2024,
+# section 3.3.2).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1407,14 +1406,15 @@ plt.show()
 # - A softmax can be read in pieces. A new maximum rescales the sum and the undivided output by the
 #   same factor $e^{m - m'}$.
 # - Tiles make attention exact without its matrix. The memory grows like $n$ and the time still
-#   like $n^2$. The kernel saves memory in the backward pass, too; our tiles do not.
+#   like $n^2$. The kernel saves memory in the backward pass, too; the page's tiles
+#   do not.
 # - Fused prefill is limited by arithmetic: in the run shown it reached well over half of this
-#   core's flat top. By the roof, memory caps plain prefill and decoding on an H100, and on this
-#   core decoding with $G = 32$ or 8.
+#   core's flat top. By the roof, memory caps plain prefill on an H100, and decoding on both.
 # - A cache of a novel can be heavier than the model. Fewer key-value heads make it smaller.
 # - Data parallel cuts the batch and sends gradients. Tensor parallel cuts heads and sends outputs
-#   and their gradients. Context parallel cuts the sequence and sends keys, values and all
-#   gradients. In three runs two processes gave the numbers of one, up to rounding.
+#   and their gradients. Context parallel cuts the sequence and sends keys and values,
+#   their gradients and those of the parameters. In all runs two processes gave the numbers of one,
+#   up to rounding.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
@@ -1781,7 +1781,7 @@ assert weight == 10e9 and took["mask"] > took["is_causal"] and peak > floats
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What goes over the wire
 #
-# *3 minutes.* How much does each of $P$ processes send? First the all-reduce of $N$ numbers, in a
+# *4 minutes.* How much does each of $P$ processes send? First the all-reduce of $N$ numbers, in a
 # ring. The numbers are cut into $P$ parts. In each step every process hands one part to the next.
 # After $P - 1$ steps each has one part of the whole sum, and after as many again all have all parts
 # (Patarasuk and Yuan, 2009). So each sends
@@ -1929,9 +1929,10 @@ for way in ("tensor", "context"):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With more sentences data parallel sends the same gradients for more work, while the other two
-# send for every token. With longer sentences attention itself grows like $n^2$, and what is sent
-# grows like $n$. (Here every token sees every token. A causal mask halves the work of attention.
-# For context parallel the figure leaves out the gradients, which the table includes.)
+# send for every token. With longer sentences attention itself grows like $n^2$, what tensor and
+# context parallel send grows like $n$, and the gradients of data parallel do not grow. (Here every
+# token sees every token. A causal mask halves the work of attention. For context parallel the
+# figure leaves out the gradients, which the table includes.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1958,8 +1959,8 @@ for way in ("tensor", "context"):
 #         -m d2l_attention.scale.parallel
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The package's tests run the first two commands. Nobody has run the third, because there was one
-# machine.
+# The package's tests run the second command, and the parts of the first. Nobody has run the third,
+# because there was one machine.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # On GPUs some things change. A mesh is the ranks laid out in a grid.
