@@ -26,21 +26,23 @@ def key_to_paint(view, slider) -> str:
     return summary(view.page.evaluate("window.times"))
 
 
-def key_to_image(page, handle) -> str:
+def key_to_image(page, handle, moves: int = 30) -> str:
     """From a key press on the slider to the new picture, decoded."""
     page.evaluate("""() => {
         window.times = [];
-        document.addEventListener("keydown", (event) => (window.start = event.timeStamp), true);
+        let start;
+        document.addEventListener("keydown", (event) => (start = event.timeStamp), true);
         document.addEventListener("load", (event) => {
             // The sharp picture of a hand at rest comes later: it has more pixels than its width.
             const { naturalWidth, style } = event.target;
-            if (event.target.matches(".widget-image") && naturalWidth <= parseFloat(style.width)) {
-                window.times.push(performance.now() - window.start);
+            const follows = start && naturalWidth <= parseFloat(style.width);
+            if (follows && event.target.matches(".widget-image")) {
+                window.times.push(performance.now() - start);
             }
         }, true);
     }""")
     handle.focus()
-    for number in range(30):
+    for number in range(moves):
         page.keyboard.press("ArrowLeft" if number % 2 else "ArrowRight")
         page.wait_for_function("number => window.times.length > number", arg=number)
     return summary(page.evaluate("window.times"))

@@ -149,4 +149,4 @@ def move_explore(view) -> str:
         place = {"x": (0.8 if left_half else 0.2) * box["width"], "y": box["height"] / 2}
         changes(lambda track=track, place=place: track.click(position=place, force=True))
     assert view.locator("[role=alert]").count() == 0
-    return key_to_image(page, handles.first)
+    return key_to_image(page, handles.first, moves=10)
