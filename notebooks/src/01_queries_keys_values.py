@@ -13,17 +13,18 @@
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# 45 minutes: why 3, the stations 4, the formula 2, scores and softmax 8, build and answer 5, kinds
-# of weights 3, all walkers 4, temperature and view 5, properties 1, the slope 5, follow it 3, end
-# 2. Votes in a large room take longer (a lecturer estimated 54 minutes): then leave out 'Follow
-# the slope' and the view. The slides behind the summary are for questions.
+# 40 minutes of 45, with votes in a large room: title and why 3, the stations 5, the formula 2,
+# scores and softmax 7, build and answer 4, kinds of weights 3, all walkers 4, temperature 3,
+# properties 1, why it can learn 5, bridge and summary 3. Two slides are not in this plan: the view
+# 'Walk, and turn the temperature' (3) and 'Follow the slope' (3). Each is the last of its column,
+# so the right arrow passes over it. The slides behind the summary are for questions.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
 import matplotlib.pyplot as plt
 import torch
 from ipywidgets import FloatLogSlider
-from matplotlib.patches import Polygon
+from matplotlib.patches import Polygon, Rectangle
 from torch import nn
 from torch.autograd.functional import jacobian
 
@@ -38,30 +39,70 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why attention?
 #
-# A matrix has a fixed size. A sentence does not. Say that each word is 8 numbers. The layer
-# `nn.Linear(8, 2)` takes 5 words or 50, but it treats each word by itself. To let the words
-# influence each other, we could lay them side by side. Then 5 words make 40 numbers and 50 words
-# make 400, and no matrix takes both.
+# A sentence may have 5 words or 50. Say that each word is 8 numbers: they are 40 numbers or 400,
+# and no matrix takes both. A layer such as `nn.Linear(8, 2)` takes each word by itself.
 #
 # **Question.** How would you make *one* vector of a fixed size from 5 words, and from 50?
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# In 2014 one network read a sentence into a vector of a fixed size, and a second one wrote the
-# translation from it. The translations quickly got worse as the sentences got longer (Cho and
-# others, 2014).
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws 5 and 50 words squeezed into one vector, and attention, which looks at all of them
+BOX = dict(facecolor="tab:blue", edgecolor="white", linewidth=1.5)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Bahdanau, Cho and Bengio (2015) let the second network look back at all the words, and decide at
-# each step how much each word matters *now*. This is **attention**.
+
+def draw_words(ax, count, y):
+    """``count`` words as boxes from x = 0 to 10, and their middles."""
+    width = 10 / count
+    for i in range(count):
+        ax.add_patch(Rectangle((i * width, y), width, 0.7, **BOX))
+    return [(i + 0.5) * width for i in range(count)]
+
+
+def draw_vector(ax, x, y, text):
+    ax.add_patch(Rectangle((x - 0.8, y), 1.6, 0.7, facecolor="tab:orange", edgecolor="black"))
+    ax.text(x + 1.1, y + 0.35, text, va="center")
+
+
+figure, (squeeze, attend_to) = plt.subplots(1, 2, figsize=(11.5, 3.6))
+for count, y in ((5, 3.6), (50, 0.9)):
+    draw_words(squeeze, count, y)
+    squeeze.add_patch(Polygon([(0, y), (10, y), (5.8, y - 0.9), (4.2, y - 0.9)], alpha=0.15))
+    draw_vector(squeeze, 5, y - 1.6, "8 numbers")
+    squeeze.text(0, y + 0.85, f"{count} words")
+for y, looked_at in ((3.6, (1,)), (0.9, (12, 13, 41))):
+    middles = draw_words(attend_to, 5 if y > 2 else 50, y)
+    for i, x in enumerate(middles):
+        width = 4 if i in looked_at else 0.4
+        attend_to.plot([x, 5], [y, y - 0.9], color="black", linewidth=width, zorder=0)
+    draw_vector(attend_to, 5, y - 1.6, "what matters now")
+    attend_to.text(0, y + 0.85, f"{len(middles)} words")
+squeeze.set_title("Squeezed: one vector for everything")
+attend_to.set_title("Attention: each look weighs all words anew")
+for ax in (squeeze, attend_to):
+    ax.set(xlim=(-0.1, 10.1), ylim=(-0.8, 5.1))
+    ax.axis("off")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: left, a row of 5 wide boxes and a row of 50 narrow ones are each squeezed into one vector
+# of 8 numbers. Right, the same two rows; lines lead from every word to one vector, and a few of
+# them are thick: those words matter now.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
+# In 2014 one network read a sentence into one vector, and a second one wrote the translation from
+# it. The translations quickly got worse as the sentences got longer (Cho and others, 2014).
+# Bahdanau, Cho and Bengio (2015) let the second network look back at all the words, and decide at
+# each step how much each word matters *now*. This is **attention**.
+#
 # Attention needs an operation that takes a question and any number of words, and returns one vector
 # of a fixed size. This chapter builds the operation. Chapter 5 builds the translator.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Ask before the second paragraph. Expect 'cut or pad', and 'add the words up'. The last one is
-# attention with equal weights: any number of words goes in, but each counts alike. 3 minutes.
+# Ask before the picture. Expect 'cut or pad', and 'add the words up'. The last one is attention
+# with equal weights: any number of words goes in, but each counts alike. Left, tell the story: in
+# 2014 translations from one vector got worse as the sentences got longer (Cho and others). Right:
+# in 2015 Bahdanau, Cho and Bengio let the translator look back at all words at each step. 2½
+# minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Four weather stations and a walker
@@ -99,7 +140,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Two minutes. Collect guesses with their rules on the board and leave them there. Expect copies of
+# 2½ minutes. Collect guesses with their rules on the board and leave them there. Expect copies of
 # the Harbour or of the Lake, half of each, and the average of all four. Attention will say (8.9,
 # 3.7).
 
@@ -115,14 +156,14 @@ plt.show()
 # stations, and nothing between them:
 
 # %% slideshow={"slide_type": "fragment"}
-dictionary = {tuple(key.tolist()): value.tolist() for key, value in zip(keys, values, strict=True)}
-print("at the Harbour:", dictionary[0.0, 0.0])
-print("where you are: ", dictionary.get((2.0, 1.0)))
+dictionary = {(0, 0): (10, 2), (4, 3): (6, 9), (1, 4): (2, 5), (4, 0): (9, 4)}
+print("at the Harbour:", dictionary[0, 0])
+print("where you are: ", dictionary.get((2, 1)))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # The whole chapter is the step from 'equal' to 'similar'. Ask at the end, before the formula: how
-# could all four winds have a say? Lead the answers to 'each as much as it deserves'. 2 minutes.
+# could all four winds have a say? Lead the answers to 'each as much as it deserves'. 2½ minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The one formula
@@ -185,7 +226,7 @@ print(distance_score(query, keys))
 # **For the lecturer.**
 # Ask now, before the softmax is on show: these scores are negative, how would you make weights of
 # them? 'Take the absolute value' and 'square them' come first. Then the farthest station counts
-# most. 3 minutes.
+# most. 2½ minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The softmax
@@ -233,7 +274,7 @@ print(exponentials, exponentials / exponentials.sum())
 # **For the lecturer.**
 # One minute, in pairs. Expect three votes: 'the larger one takes all', 'nothing', and 'it breaks'.
 # On paper and in PyTorch's `softmax` nothing changes; this code breaks. Before the next slide ask
-# how `softmax` avoids the NaN. 3 minutes.
+# how `softmax` avoids the NaN. 2½ minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Build it
@@ -246,20 +287,19 @@ print(exponentials, exponentials / exponentials.sum())
 def pool(scores, values):
     largest = scores.max(dim=-1, keepdim=True).values  # (Q, 1)
     positive = (scores - largest).exp()  # (Q, K): between 0 and 1
-    weights = positive / positive.sum(dim=-1, keepdim=True)  # (Q, K): each row sums to one
+    weights = positive / positive.sum(dim=-1, keepdim=True)  # each row sums to one
     return weights @ values, weights  # (Q, K) @ (K, V) -> (Q, V)
 
 
 # %% slideshow={"slide_type": "fragment"}
 wind, weights = pool(distance_score(query, keys), values)
-for name, weight in zip(names, weights[0].tolist(), strict=True):
-    print(f"{name:8} {weight:.3f}")
-print("wind where you are:", wind)
+print("weights", weights)
+print("wind   ", wind)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Go through the shapes, line by line. Before the run: which two stations get the same weight, and
-# why? 3 minutes.
+# why? Harbour and Lake: they are equally far. 2½ minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The answer
@@ -291,7 +331,7 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Compare with the guesses on the board: who was nearest? Ask for the weights behind each rule. 'The
-# nearest station' has a single 1. 2 minutes.
+# nearest station' has a single 1. 1½ minutes.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The same in the package
@@ -464,7 +504,7 @@ print((two_scores / 0.5).softmax(dim=-1))
 # **For the lecturer.**
 # One minute, in pairs. Expect $\tfrac18$ and $\tfrac38$, or 'the same', from those who remember
 # that a common factor cancels: it is a factor of the scores, not of the exponentials. Then ask for
-# very small and very large $T$ before you go on. 2 minutes.
+# very small and very large $T$ before you go on. 2½ minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Cold and hot
@@ -490,20 +530,20 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Does the order of the stations change from panel to panel? No: dividing by a positive number and
-# taking the exponential both keep the larger of two scores larger. 1 minute.
+# taking the exponential both keep the larger of two scores larger. Half a minute.
 
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## Walk, and turn the temperature
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Walk, and turn the temperature
 #
-# Now you hold the query. The dots grow with the weights. On the right is your wind.
+# Now you hold the query, near the Forest. On the right is your wind.
 #
-# **Question.** You stand at $(2, 1.5)$. Turn the temperature down to 0.1: does one station take
-# everything? Then turn it up to 100, and walk. What does your wind do?
+# **Question.** Turn the temperature down to 0.1, and the Forest takes everything. Does one station
+# take everything at $(2, 1.5)$ as well? What does your wind do when you walk at 100?
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Shows the map, the weights and the wind for a query and a temperature that you choose
-def walk(figure, east=2.0, north=1.5, temperature=1.0):
+def walk(figure, east=0.5, north=2.8, temperature=1.0):
     here = torch.tensor([[east, north]])
     wind, weights = pool(distance_score(here, keys) / temperature, values)
     country, shares, sky = figure.subplots(1, 3)
@@ -549,10 +589,10 @@ explore(
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Vote on the first question before you turn anything. Most say 'yes, one', because cold means
-# lookup: three equal scores stay equal, and each gets a third. Hot, the cross stays near the
+# Not in the plan of 40 minutes; 3 minutes. Vote before you walk. Most say 'yes, one', because cold
+# means lookup: three equal scores stay equal, and each gets a third. Hot, the cross stays near the
 # average wherever you walk. On a slide the sliders have five or six stops, and all stops of the
-# question are among them. 2 minutes.
+# question are among them.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Three properties of attention pooling
@@ -602,9 +642,8 @@ print(f"speed {wind.norm():.2f} km/h before, {new_wind.norm():.2f} km/h after")
 # %% slideshow={"slide_type": "fragment"}
 near_lake = torch.tensor([[2.5, 1.0]])
 for here in (near_lake, near_lake + 0.01):  # 10 m east and 10 m north
-    nearest = distance_score(here, keys).argmax(dim=-1)  # (1,)
-    wind_here, _ = pool(distance_score(here, keys), values)
-    print("lookup", values[nearest].tolist(), "  attention", wind_here)
+    wind_here, weights_here = pool(distance_score(here, keys), values)
+    print("lookup", values[weights_here.argmax()], "  attention", wind_here)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -616,27 +655,34 @@ for here in (near_lake, near_lake + 0.01):  # 10 m east and 10 m north
 #
 # How does the output $o = \sum_l \alpha_l v_l$ move when only score $a_j$ rises? Write $\alpha_l =
 # e^{a_l} / S$, where $S$ is the sum of the exponentials. Then $\partial S / \partial a_j =
-# e^{a_j}$, and the quotient rule gives
+# e^{a_j}$.
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The quotient rule gives
 #
 # $$\frac{\partial \alpha_j}{\partial a_j} = \frac{e^{a_j} S - e^{a_j} e^{a_j}}{S^2}
 #   = \alpha_j - \alpha_j \alpha_j,
 #   \qquad
 #   \frac{\partial \alpha_l}{\partial a_j} = \frac{0 - e^{a_l} e^{a_j}}{S^2} = -\alpha_l \alpha_j
 #   \quad (l \ne j).$$
-#
-# So each weight $\alpha_l$ loses $\alpha_l \alpha_j$, and $\alpha_j$ itself gains $\alpha_j$
-# besides. The output moves by
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Each weight $\alpha_l$ loses $\alpha_l \alpha_j$, and $\alpha_j$ itself gains $\alpha_j$ besides.
+# The output moves by
 #
 # $$\frac{\partial o}{\partial a_j}
 #   = \alpha_j v_j - \sum_l \alpha_l \alpha_j\, v_l = \alpha_j\,(v_j - o).$$
-#
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # A rising score pulls the output towards its own value. This slope is a vector: it has a number for
 # the east wind and one for the north wind.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# On the board, with two keys. Ask for the slope of the first weight. The second needs no
-# calculation, because the two weights sum to one. 3 minutes.
+# Three steps, each after a question. Which two things does $a_j$ change in $\alpha_j$? (Numerator
+# and sum.) And in $\alpha_l$? (The sum.) Two keys: the slope of the second weight needs no
+# calculation, because the weights sum to one. If late, show the last line and leave the rest to the
+# page. 3 minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Harbour or Lake?
@@ -645,10 +691,9 @@ for here in (near_lake, near_lake + 0.01):  # 10 m east and 10 m north
 # moves the wind more when it rises a little: the Harbour's, the Lake's, or both the same?
 
 # %% slideshow={"slide_type": "fragment"}
-wind, weights = pool(distance_score(query, keys), values)
 slopes = weights.T * (values - wind)  # (4, 1) * (4, 2): row j is alpha_j (v_j - o)
-for name, (east, north) in zip(names, slopes.tolist(), strict=True):
-    print(f"{name:8} ({east:5.2f}, {north:5.2f})")
+print(names)
+print(slopes)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The Harbour's score moves the wind more. A slope is large where the weight is large *and* the
@@ -663,35 +708,34 @@ print("checked: the slopes equal those of autograd, in all four scores")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# Expect 'the same': the room looks at the weight and forgets the value. Half a minute for the vote,
-# half for the run.
+# Expect 'the same': the room looks at the weight and forgets the value. 1 minute.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Follow the slope
 #
-# Where does attention answer $w = (7, 6)$? We begin at the star. It answers $o = (8.9, 3.7)$
-# there, so the wind must change by $w - o = (-1.9, 2.3)$. The query moves the wind through the
-# scores. From $a_j = -\tfrac12\lVert q - k_j\rVert^2$ follows $\partial a_j / \partial q = k_j -
-# q$: a score rises when you walk towards its station. By the chain rule the squared error $\lVert
-# o - w\rVert^2$ has the gradient
+# Where does attention answer $w = (7, 6)$? At the star it answers $o = (8.9, 3.7)$, so the wind
+# must change by $w - o = (-1.9, 2.3)$. A score rises when you walk towards its station.
+#
+# **Predict.** Towards which station do you walk, and away from which? The slopes are: Harbour
+# $(0.48, -0.72)$, Hill $(-0.28, 0.52)$, Forest $(-0.25, 0.05)$, Lake $(0.05, 0.15)$.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Gradient descent on the squared error $\lVert o - w\rVert^2$ finds the step. The query moves the
+# wind through the scores. From $a_j = -\tfrac12\lVert q - k_j\rVert^2$ follows $\partial a_j /
+# \partial q = k_j - q$, so by the chain rule the error has the gradient
 #
 # $$-2 \sum_j \underbrace{\alpha_j (v_j - o) \cdot (w - o)}_{\text{strength of station } j}\;
 #   (k_j - q).$$
-#
-# **Predict.** Gradient descent goes the opposite way. Which station does it leave most, and which
-# does it approach most? The slopes are: Harbour $(0.48, -0.72)$, Hill $(-0.28, 0.52)$, Forest
-# $(-0.25, 0.05)$, Lake $(0.05, 0.15)$.
 
 # %% slideshow={"slide_type": "skip"}
 felt = torch.tensor([[7.0, 6.0]])
 strengths = slopes @ (felt - wind).T  # (4, 2) @ (2, 1) -> (4, 1)
-for name, strength in zip(names, strengths[:, 0].tolist(), strict=True):
-    print(f"{name:8} {strength:5.2f}")
+print(names, strengths[:, 0])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The Hill's slope points where the wind must go, so its score must rise: the step leads towards the
-# Hill. The Harbour's slope points against it, so its score must fall: the step leads away from the
-# Harbour. We take fifty such steps:
+# The step goes the opposite way. The Hill's slope points where the wind must go, so its score must
+# rise: the step leads towards the Hill. The Harbour's slope points against it: the step leads away
+# from the Harbour. We take fifty such steps:
 
 # %% slideshow={"slide_type": "skip"}
 here, path = query, []
@@ -705,38 +749,47 @@ for step in (0, 1, 2, 50):
     (x, y), (east, north) = path[step]
     print(f"step {step:2}  at ({x:.2f}, {y:.2f})  wind ({east:.2f}, {north:.2f})")
 
-# %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
-# The slopes are winds; the step is on the map. Do one product on the board, the Harbour's: $0.48
-# \cdot (-1.9) - 0.72 \cdot 2.3 = -2.6$. The Hill has 1.7, Forest and Lake have less than 0.6.
-# Then go on to the path. 2 minutes.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The path
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the path of the query on the map
-figure, ax = plt.subplots(figsize=(10, 3.9))
-ax.scatter(*keys.T, s=90, color="tab:blue", zorder=3)
-ax.plot(*zip(*[location for location, _ in path], strict=True), "-o", color="black", ms=4, lw=1.5)
-ax.scatter(*query.T, s=160, marker="*", color="black", zorder=3)
-marks = dict(zip(names, keys.tolist(), strict=True)) | {"step 0": (2, 1), "step 1": path[1][0]}
-for mark, location in marks.items():
-    ax.annotate(mark, location, xytext=(10, -16), textcoords="offset points")
-ax.annotate("step 50", path[-1][0], xytext=(-62, -2), textcoords="offset points")
-ax.set(xlabel="km east", ylabel="km north", xlim=(-0.5, 5.2), ylim=(-0.6, 4.5))
-ax.set_title("The first step leads away from the Harbour, towards the Hill")
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the path of the query on the map, and beside it the path of the wind
+figure, (country, sky) = plt.subplots(1, 2, figsize=(11.5, 3.9))
+locations, winds_felt = (torch.tensor(part) for part in zip(*path, strict=True))  # (51, 2) each
+for ax, points in ((country, locations), (sky, winds_felt)):
+    ax.plot(*points.T, "-o", color="black", markersize=4, linewidth=1.5)
+    ax.scatter(*points[0], s=220, marker="*", color="black", zorder=3)
+for name, start, end, label in (
+    ("Harbour", (1.84, 0.92), (1.56, 0.78), (2.0, 0.78)),
+    ("Hill", (2.6, 1.6), (2.9, 1.9), (2.9, 1.62)),
+):
+    country.annotate("", end, start, arrowprops=dict(arrowstyle="->", color="tab:blue", lw=2))
+    country.annotate(f"to the {name}", label, color="tab:blue", ha="center")
+for ax, points, step, beside in (
+    (country, locations, 0, (12, -8)),
+    (country, locations, 1, (10, -6)),
+    (country, locations, 50, (-64, 4)),
+    (sky, winds_felt, 0, (-58, -4)),
+    (sky, winds_felt, 1, (10, 0)),
+):
+    ax.annotate(f"step {step}", points[step], xytext=beside, textcoords="offset points")
+sky.scatter(*felt[0], s=200, marker="X", color="tab:orange", zorder=4)
+sky.annotate("step 50: (7, 6)", felt[0], xytext=(-28, -26), textcoords="offset points")
+country.set(xlabel="km east", ylabel="km north", xlim=(1.4, 3.1), ylim=(0.7, 2.0))
+country.set_title("First away from the Harbour, to the Hill")
+sky.set(xlabel="wind east, km/h", ylabel="wind north, km/h", xlim=(6.5, 9.5), ylim=(3.2, 6.6))
+sky.set_title("Your wind moves to (7, 6)")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the map with the four stations and the path of the query. The first step leads from the
-# star at (2, 1) to the north-east, away from the Harbour and towards the Hill. The second is
-# shorter; the rest are tiny and lead back to the west, to (2.27, 1.57).*
+# *Figure: left, the map near the star. The first step leads from (2, 1) to the north-east, away
+# from the Harbour and towards the Hill; the rest are shorter and lead back to the west, to (2.27,
+# 1.57). Right, the wind of the same steps: it moves from (8.9, 3.7) to the goal, (7, 6).*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# At (2.27, 1.57) attention answers (7.00, 6.00). In the notebook, change 0.02 to 0.05: the steps
-# become too long, and the query jumps to and fro. 1 minute.
+# Not in the plan of 40 minutes; 3 minutes. The slopes are winds; the step is on the map. Do one
+# product on the board, the Harbour's: $0.48 \cdot (-1.9) - 0.72 \cdot 2.3 = -2.6$, so its score
+# must fall. The Hill has 1.7, Forest and Lake have less than 0.6. Then show the picture. The page
+# has the gradient; with 0.05 instead of 0.02 there the steps are too long, and the query jumps to
+# and fro.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the gradient of the error against PyTorch's own
@@ -761,7 +814,7 @@ print("checked: the gradient at the star equals that of autograd")
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # The bridge to the rest of the course. A word can ask for one thing and offer another, because
-# $W_q$ and $W_k$ are two matrices. 1 minute.
+# $W_q$ and $W_k$ are two matrices. 1½ minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
@@ -778,7 +831,7 @@ print("checked: the gradient at the star equals that of autograd")
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Ask for the formula first, then for the three words of the title on the map. Homework: exercises
-# 1.1, 1.2 and 1.5. 1 minute.
+# 1.1, 1.2 and 1.5. 1½ minutes.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
