@@ -133,6 +133,19 @@ def test_tags_hide_the_code_or_what_it_prints():
     assert "unseen" not in words and "nobody reads" not in words
 
 
+def test_a_slide_without_a_heading_repeats_the_last_one_of_its_column():
+    html = made(
+        text("# T", "slide"),
+        text("## One", "slide"),
+        text("### Deep $x$\n\nwords", "subslide"),
+        text("more words", "subslide"),
+        text("### New", "subslide"),
+        text("alone", "slide"),
+    )
+    assert re.findall(r'<div class="again"><p><strong>(.+?)</strong>', html) == ["Deep $x$"]
+    assert html.index("Deep $x$</strong>") < html.index("more words") < html.index("alone")
+
+
 @pytest.mark.parametrize("rest", [" Builds on chapter 3.", "\n\nBuilds on chapter 3."])
 def test_the_minutes_of_a_student_alone_are_not_the_lectures(rest):
     start = "# T\n\nYou will see.\n\nCore path: 45 minutes. Exercises: 6. A stop\nis at 2."

@@ -21,7 +21,7 @@ from notebooks.publish.slides.frames import (
     frames_of,
     is_explore_output,
 )
-from notebooks.publish.slides.render import cell_html, notes
+from notebooks.publish.slides.render import cell_html, markdown, notes
 from notebooks.publish.slides.structure import Slide, columns_of
 from notebooks.publish.slides.views import alive
 
@@ -83,12 +83,16 @@ def deck(notebook: NotebookNode, name: str, frames: dict[str, dict]) -> tuple[st
     chapter = next(filter(None, map(_heading, notebook.cells[:1])), name)
     section, columns = "", []
     for column in columns_of(notebook):
-        slides = []
+        slides, heading = [], ""
         for slide in column:
             section = next(filter(None, map(_heading, slide.cells)), section)
             body = "\n".join(_cells(slide, shown))
             if 'class="cell' not in body:  # nothing is left of it
                 continue
+            own = [found for cell in slide.cells if (found := _heading(cell, deepest=4))]
+            if heading and not own:
+                body = f'<div class="again">{markdown(f"**{heading}**")}</div>\n{body}'
+            heading = own[-1] if own else heading
             slides.append(
                 {
                     "cell": slide.cells[0].id,
@@ -125,8 +129,9 @@ def _cells(slide: Slide, shown: set[str]) -> list[str]:
     return parts
 
 
-def _heading(cell: NotebookNode) -> str:
-    found = re.search(r"^#{1,2} (.+)$", cell.source, re.MULTILINE)
+def _heading(cell: NotebookNode, deepest: int = 2) -> str:
+    """The first heading in the cell that is not below ``deepest``."""
+    found = re.search(rf"^#{{1,{deepest}}} (.+)$", cell.source, re.MULTILINE)
     return found[1].strip().replace("`", "") if found and cell.cell_type == "markdown" else ""
 
 
