@@ -13,11 +13,13 @@
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# 40 minutes of 45, with votes in a large room: title and why 3, the stations 5, the formula 2,
+# 42 minutes, with votes: title and why 3, the stations 5, the formula 2,
 # scores and softmax 7, build and answer 4, kinds of weights 3, all walkers 4, temperature 3,
-# properties 1, why it can learn 5, bridge and summary 3. Two slides are not in this plan: the view
+# properties 1, why it can learn 7, bridge and summary 3. Two slides are not in this plan: the view
 # 'Walk, and turn the temperature' (3) and 'Follow the slope' (3). Each is the last of its column,
-# so the right arrow passes over it. The slides behind the summary are for questions.
+# so the right arrow passes over it. A second lecturer estimated 50 minutes in a room of 80: there
+# leave out 'The slope of the output' as well, because 'Harbour or Lake?' shows what it says. The
+# slides behind the summary are for questions.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -262,19 +264,22 @@ print("weights, + 100 ", (two_scores + 100).softmax(dim=-1))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The factor $e^{100}$ appears above and below the fraction line and cancels. The softmax depends
-# only on the *differences* between scores. On a computer this can still go wrong. The largest
-# number in float32 is about $3.4 \cdot 10^{38}$, and $e^{100}$ is larger. It is stored as infinity,
-# and infinity divided by infinity is NaN, 'not a number':
+# only on the *differences* between scores. But on a computer the exponentials themselves can go
+# wrong:
 
 # %% slideshow={"slide_type": "fragment"}
 exponentials = (two_scores + 100).exp()
 print(exponentials, exponentials / exponentials.sum())
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The largest number in float32 is about $3.4 \cdot 10^{38}$, and $e^{100}$ is larger. It is stored
+# as infinity, and infinity divided by infinity is NaN, 'not a number'.
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # One minute, in pairs. Expect three votes: 'the larger one takes all', 'nothing', and 'it breaks'.
 # On paper and in PyTorch's `softmax` nothing changes; this code breaks. Before the next slide ask
-# how `softmax` avoids the NaN. 2½ minutes.
+# how `softmax` avoids the NaN. 3 minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Build it
@@ -662,9 +667,9 @@ for here in (near_lake, near_lake + 0.01):  # 10 m east and 10 m north
 #
 # $$\frac{\partial \alpha_j}{\partial a_j} = \frac{e^{a_j} S - e^{a_j} e^{a_j}}{S^2}
 #   = \alpha_j - \alpha_j \alpha_j,
-#   \qquad
+#   \quad
 #   \frac{\partial \alpha_l}{\partial a_j} = \frac{0 - e^{a_l} e^{a_j}}{S^2} = -\alpha_l \alpha_j
-#   \quad (l \ne j).$$
+#   \ \,(l \ne j).$$
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Each weight $\alpha_l$ loses $\alpha_l \alpha_j$, and $\alpha_j$ itself gains $\alpha_j$ besides.
@@ -681,8 +686,7 @@ for here in (near_lake, near_lake + 0.01):  # 10 m east and 10 m north
 # **For the lecturer.**
 # Three steps, each after a question. Which two things does $a_j$ change in $\alpha_j$? (Numerator
 # and sum.) And in $\alpha_l$? (The sum.) Two keys: the slope of the second weight needs no
-# calculation, because the weights sum to one. If late, show the last line and leave the rest to the
-# page. 3 minutes.
+# calculation, because the weights sum to one. 4½ minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Harbour or Lake?

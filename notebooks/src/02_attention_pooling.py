@@ -12,11 +12,12 @@
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
-# 40 minutes of 45, with votes in a large room: the rent 9, kernels 2½, the loft 2½, the width 7,
-# Gaussian and softmax 6, learning the width 8, house numbers 4, summary 1. Two slides are not in
-# this plan: 'A fourth flat' (2) and the view 'Turn the width yourself' (3). Each is the last of its
-# column, so the right arrow passes over it. Late? Skip 'Fifty new draws': the summary has its
-# number. Do not say beforehand how the training of the width ends.
+# 40 minutes, with votes: the rent 9, kernels 2½, the loft 2½, the width 7, Gaussian and softmax 6,
+# learning the width 8, house numbers 4, summary 1. Two slides are not in this plan: 'A fourth
+# flat' (2) and the view 'Turn the width yourself' (3). Each is the last of its column, so the
+# right arrow passes over it. Late? Skip 'Fifty new draws': the summary has its number (a second
+# lecturer estimated 47 minutes in a room of 80). Do not say beforehand how the training of the
+# width ends.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -429,7 +430,7 @@ plt.show()
 # ### Turn the width yourself
 #
 # Width or shape: which matters more? Choose a kernel and turn the width. The dot on the right is
-# your error on fresh points (a triangle: above 2).
+# your error on fresh points (a mark at the upper edge: above 2).
 #
 # **Question.** How small can each kernel make the error, and at which width?
 
@@ -606,8 +607,8 @@ def learn_width(predict, keys, values, steps=400):
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Predict, error, step. Ask what one step does to the width: it multiplies it. Say in passing that
-# `all_points` asks the 40 points about the 40 points, and leave it there: the room should stumble
-# over it. 1½ minutes.
+# the 40 points will be asked about the 40 points (`all_points` on the next slide), and leave it
+# there: the room should stumble over it. 1½ minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Where does it arrive?
@@ -629,6 +630,8 @@ for step in (0, 20, 50, 100, 399):
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Is it a good width?
+#
+# How much does each point listen to itself?
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -638,7 +641,7 @@ def gaussian_error(width, drawn=first_draw):
     return (prediction - y_new).square().mean().item()
 
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "fragment"}
 print(f"error on fresh points {gaussian_error(own_widths[-1]):.2f}, at 0.32 {lowest:.2f}")
 print(f"mean weight of a point on itself {own_weights.diagonal().mean().item():.2f}")
 

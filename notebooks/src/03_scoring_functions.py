@@ -18,7 +18,8 @@
 # Four slides are not in the plan: 'The slope for every $d$', 'What the factor assumes', 'Nearest
 # key, largest product' and 'What is the tanh for?'. They are last in their columns, so the arrow to
 # the right passes them by. Each costs 2 minutes. If you are behind after 22 minutes, at the layer,
-# leave out 'Which score, at what price?' as well: the table says the same. The slides after the
+# leave out 'Which score, at what price?' as well: the table says the same. (A second lecturer
+# estimated 50 minutes in a room of 80: there do that from the start.) The slides after the
 # summary are for questions. Homework: exercises 3.1 to 3.5.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -95,8 +96,8 @@ show(five_keys(4))
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Three minutes. Collect guesses before you show the last line. A typical one: 'more numbers average
-# out, so the weights become more equal'. Write it on the board and come back to it after 'Why it
-# is d'. Do not explain yet.
+# out, so the weights become more equal'. Write it on the board and come back to it at 'What a
+# softmax does with large scores'. Do not explain yet.
 
 # %% slideshow={"slide_type": "fragment"}
 show(five_keys(1024))
@@ -284,7 +285,7 @@ for gap in (0.0, 2.0, 8.0, 32.0):
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
 # Three minutes. How fast training moves a weight depends on its slope. Write the gap on the board
-# and ask where the 2 comes from: the variances of k0 and k1 add up. Expect votes for the last two.
+# and ask where the 2 comes from: the variances of k0 and k1 add up.
 # The small weight is about e^-32, and e^2.3 is about 10, so 32 divided by 2.3 gives the 14. Ask
 # what happens to a query whose first choice, made by chance, is wrong. 'Can it never recover?' It
 # can, if its gap happens to be small. The page counts how often that is the case.
