@@ -391,8 +391,8 @@ assert took[1] < took[16]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # It does. The links cost the same, but there is less to read from memory. (Cache and projections
-# both shrink here; we did not separate them.) Reading the whole book at once still costs $n^2$
-# links a head.
+# both shrink here; we did not separate them.) Reading the whole book at once still costs about
+# $n^2/2$ links a head.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **Good for** writing long texts, and many of them at once. **Weak** with a single head of keys:
@@ -483,7 +483,7 @@ torch.testing.assert_close(window_attention(q, k, v), expected)
 assert took["window"] < took["plain"] < took["plain, masked"]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It is not faster. Given as booleans, the mask takes two to three times the time. The kernel
+# It is not faster. Given as booleans, the mask takes about twice the time. The kernel
 # computes the hidden scores all the same. The window gives the same outputs and never computes
 # what is outside.
 
@@ -1417,7 +1417,7 @@ for n in (512, 1024, 2048, 4096, 8192):
     for name, form in forms_at(n).items():
         times.setdefault(name, {})[n] = 1000 * seconds(form)
 draw_bills(
-    times, "milliseconds", "From 2k to 8k tokens plain grows sixteenfold, most others fourfold"
+    times, "milliseconds", "From 2k to 8k tokens plain grows about sixteenfold, the others far less"
 )
 assert times["plain"][8192] > 8 * times["plain"][2048]  # about 16 times
 for name in ("window 128", "Linformer 256", "linear, causal", "100 learned queries"):
@@ -1428,8 +1428,8 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two panels of milliseconds against tokens, 512 to 8,192, both axes logarithmic, with two
-# thin grey guides labelled n and n². In each the black line of plain attention rises about twice
-# as steeply as the other coloured lines. In the run shown it starts, at 512 tokens, below most of
+# thin grey guides labelled n and n². In each the black line of plain attention rises clearly more
+# steeply than the other coloured lines. In the run shown it starts, at 512 tokens, below most of
 # them, crosses these between 500 and 2,000, and is far above them at 8,192. The two grey dashed
 # lines, plain attention under a mask and multi-token attention, measured up to 2,048, lie above
 # it.*
@@ -1438,12 +1438,13 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 # It is not. The plain kernel beats it and most forms at 512 tokens, because blocks and copies cost
 # something, too; the window wins from 1,024 or 2,048 tokens on, depending on the run. **Short
 # texts need little of this.** From 2,048 to 8,192 tokens the links of plain attention grow sixteen
-# times, and those of most others four times. The measured times come near that.
+# times, and those of most others four times. Plain attention's time came near that; the others
+# took three to eight times as long, depending on the form and the run.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Swin, Linformer, Hyena, learned queries and multi-token attention are whole layers, so their
-# projections count, too. They grow with $n$ and do not bend a line. *Going further* has the table,
-# the settings, and what the forms keep in **memory**.
+# projections count, too. They grow with $n$, as these forms do (multi-token attention itself grows
+# with $n^2$). *Going further* has the table, the settings, and what the forms keep in **memory**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1459,7 +1460,7 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 #   computes what is hidden.
 # - The links decide how far news can travel: $w$ positions a layer with a window, everywhere in
 #   two layers by way of a global token.
-# - The state of our linear attention, of constant size, forgets. It did not find all values even
+# - The state of our linear attention, of constant size, blurs. It did not find all values even
 #   among 4 pairs, because of its features. Without them it loses most of 64, because of its size.
 # - Queries may be learned (DETR), and scores may be added up before the softmax (multi-token).
 # - At 512 tokens plain attention was faster than most forms here; at 8,192 it was the slowest of
@@ -1483,7 +1484,7 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 # linear attention and, in *Going further*, how little few mixtures hold of sharp weights.)
 #
 # Since 2024 open models also compress the cached keys and values (latent attention), and
-# interleave a few full layers with layers whose state also forgets or overwrites (Mamba-2, gated
+# interleave a few full layers with layers whose state forgets or overwrites (Mamba-2, gated
 # delta rule). Our linear layer does neither. Chapter 11 builds both.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -1981,8 +1982,8 @@ assert corner == [[0, 0], [0, 1], [1, 0], [1, 1]]  # nobody from the far side
 #
 # *2 minutes.*
 #
-# Linformer's weights, written over the $n$ words, have at most rank $r$. So $r$ mixtures can
-# suffice only if the matrix of weights has nearly a **low rank**. Wang et al. find that in trained
+# Linformer's weights, written over the $n$ words, have at most rank $r$. So $r$ mixtures can give
+# the same weights only if their matrix has nearly a **low rank**. Wang et al. find that in trained
 # models. The best approximation of rank 32 **holds** a share of a matrix: the squares of its 32
 # largest singular values, out of all their squares.
 #
@@ -2004,8 +2005,9 @@ for sharp in (1, 4, 16):
 assert held[1] > 0.75 and held[16] < 0.5 and held[1] > held[4] > held[16]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It holds less. Flat weights are nearly an average, and one mixture can hold an average. Weights
-# that point each word at a word of its own need as many mixtures as words.
+# It holds less. Flat weights are nearly an average, and one mixture can hold an average. To give
+# exactly the weights that point each word at a word of its own, as many mixtures as words are
+# needed.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### All of the exponential
@@ -2115,8 +2117,8 @@ assert memory["plain, weights kept"][2048] > 5 * memory["plain"][2048]
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # It is plain attention with the fused kernel. Its memory is linear in $n$, as theirs is, and
-# smaller. Only those who keep an $n \times n$ tensor, weights or mask, pay for it. These forms
-# (two were counted here) save *time*, but not memory against a good kernel. That is no law: our
+# smaller. Only those who keep an $n \times n$ tensor, weights or mask, pay for it. These two
+# forms save *time*, but not memory against a good kernel. That is no law: our
 # windows copy blocks of keys, and a kernel written for windows need not.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -2350,7 +2352,7 @@ explore(
 # %% [markdown] slideshow={"slide_type": "skip"}
 # BigBird's and Longformer's authors use global tokens for reading. If such a form is causal, a
 # global first token is still seen by all but sees nobody: the two-layer path is lost, and only the
-# look back remains. DETR, Swin and Linformer do not write.
+# look back remains. As built here, DETR, Swin and Linformer do not write.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks which forms stop growing, and how far a causal global token carries
