@@ -1216,7 +1216,7 @@ for rank, half in enumerate(run_processes(half_of_the_heads, 2)):
     assert apart < 1e-5 and apart_back < 1e-5
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Each process needs half of the parameters and sends none of them. It sends numbers for all tokens:
+# Each process needs half of each matrix and sends none of it. It sends numbers for all tokens:
 # outputs, and gradients on the way back.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1571,7 +1571,7 @@ check("10.7", share_of_output)
 # - *Read it yourself*, 2 minutes: a view of the online softmax.
 # - *Two orders of the loops*, 2 minutes: FlashAttention against FlashAttention-2.
 # - *How to lose it again*, 1 minute: what a mask costs the fused kernel.
-# - *What goes over the wire*, 3 minutes: how much each way of sharing sends.
+# - *What goes over the wire*, 4 minutes: how much each way of sharing sends.
 # - *When is the network the limit?*, 3 minutes: time to send against time to compute.
 # - *The same program on a cluster*, 1 minute: one command, and what other libraries add.
 
