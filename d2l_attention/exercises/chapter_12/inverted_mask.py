@@ -2,6 +2,7 @@
 
 import torch
 
+from d2l_attention.exercises.authoring import Suspect
 from d2l_attention.exercises.chapter_12._blanks import noise
 from d2l_attention.exercises.chapter_12._exhibit import exhibit
 
@@ -57,6 +58,7 @@ inverted_mask = exhibit(
         "https://github.com/pytorch/pytorch/pull/170415",
     ],
     also_right=[by_is_causal, token_after_token],
+    more=[Suspect({"attn_mask=~future": "attn_mask=None"}, "has no mask at all")],
     stub=test_inverted_mask,
     solution=test_inverted_mask_solution,
     explanation="Two runs that differ in nothing but the future must agree up to it. In PyTorch "

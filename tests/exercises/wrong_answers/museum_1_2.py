@@ -128,6 +128,12 @@ def rows_but_the_last_sum_to_one(causal_attention):
     torch.testing.assert_close(output[:, :-1], torch.ones(2, 4, 1))
 
 
+def all_rows_sum_to_one(causal_attention):
+    queries, keys, _ = qkv(Q=5, K=5)
+    output = causal_attention(queries, keys, torch.ones(2, 5, 1))
+    torch.testing.assert_close(output, torch.ones(2, 5, 1))
+
+
 def tokens_of_one_kind(causal_attention):
     X = torch.ones(2, 5, 7)
     torch.testing.assert_close(causal_attention(X, X, X)[:, :-1], X[:, :-1])
@@ -539,6 +545,7 @@ WRONG = {
     "12.3": [
         (no_nan_and_a_shape, THE_SHAPE),
         (rows_but_the_last_sum_to_one, "What may token 0 see"),
+        (all_rows_sum_to_one, "has no mask at all"),
         (tokens_of_one_kind, "What may token 0 see"),
         (believes_in_the_future, EXPECTED),
     ],
