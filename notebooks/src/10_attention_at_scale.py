@@ -844,7 +844,7 @@ assert shapes["Llama 2 7B"].num_kv_heads == 4 * shapes["Llama 3.1 8B"].num_kv_he
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The parameters are there once for all readers, and each reader brings a cache. In Llama 2 7B it
 # is heavier than they are: 52 GB against 14. Servers keep caches in pages (PagedAttention;
-# chapter 11), so a reader takes no more than the text needs.
+# chapter 11), so a reader takes hardly more than the text needs.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -853,7 +853,7 @@ assert shapes["Llama 2 7B"].num_kv_heads == 4 * shapes["Llama 3.1 8B"].num_kv_he
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (The shapes are as published; `d2l_attention/scale/cache_size.py` says where. Llama 2 was trained
-# on 4,096 tokens, so this is what a novel would take, not what it can read.)
+# with a context of 4,096 tokens, so this is what a novel would take, not what it can read.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The next token
@@ -1406,15 +1406,14 @@ plt.show()
 # - A softmax can be read in pieces. A new maximum rescales the sum and the undivided output by the
 #   same factor $e^{m - m'}$.
 # - Tiles make attention exact without its matrix. The memory grows like $n$ and the time still
-#   like $n^2$. The kernel saves memory in the backward pass, too; the page's tiles
-#   do not.
+#   like $n^2$. The kernel saves memory in the backward pass, too; the page's tiles do not.
 # - Fused prefill is limited by arithmetic: in the run shown it reached well over half of this
 #   core's flat top. By the roof, memory caps plain prefill on an H100, and decoding on both.
 # - A cache of a novel can be heavier than the model. Fewer key-value heads make it smaller.
-# - Data parallel cuts the batch and sends gradients. Tensor parallel cuts heads and sends outputs
-#   and their gradients. Context parallel cuts the sequence and sends keys and values,
-#   their gradients and those of the parameters. In all runs two processes gave the numbers of one,
-#   up to rounding.
+# - Data parallel cuts the batch and sends gradients. Tensor parallel cuts heads and sends outputs,
+#   and gradients of inputs. Context parallel cuts the sequence and sends keys and values, their
+#   gradients and those of the parameters. In all runs two processes gave the numbers of one, up to
+#   rounding.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
@@ -1884,8 +1883,8 @@ assert max(within) < 1 < min(between) and round(1000 * times["data"].computing) 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (The 13 ms: for each token a step takes $72 D^2 + 12\,n D$ operations, and each GPU does an
 # eighth of them. Within: NVLink's 900 GB/s for both directions together, NVIDIA; between: Llama
-# 3's clusters, Llama Team, 2024, section 3.3.1. All are upper limits, and nothing in this table
-# was measured here.)
+# 3's clusters, Llama Team, 2024, section 3.3.1. All three speeds are upper limits, and nothing in
+# this table was measured here.)
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws how more or longer sentences change the time to send against the time to compute
