@@ -660,8 +660,8 @@ print("checked: 127 layers with a window of blocks, 9 with a random block for ea
 # **Good for** long documents in which most is local, such as answering a question about a text,
 # with the question as global tokens. The cache of a causal window stops growing. But a model that
 # was trained without a window breaks when the first tokens leave its cache (Xiao et al., 2023;
-# chapter 11). **Weak** at looking up an exact word far away: it must pass through other tokens,
-# and each layer on the way must carry it.
+# chapter 11). **Weak** at looking up an exact word far away: it must usually pass through other
+# tokens, and each layer on the way must carry it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -843,7 +843,7 @@ for arguments in ({"is_causal": True}, {}):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # It refuses both. A mixture holds words of the future, and $\mathbf E_k$ has a column for each
-# position. So a Linformer reads texts of a limited length, and does not write. It is **good for**
+# position. So our Linformer reads texts of a limited length, and does not write. It is **good for**
 # summing up and **weak** at pointing at one word (*Going further*).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -854,11 +854,11 @@ for arguments in ({"is_causal": True}, {}):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Move the brackets
 #
-# Plain attention must compute all $n^2$ weights because of the exponential: it acts on each score
-# before anything is summed. **Linear attention** (Katharopoulos et al., 2020) replaces $\exp(q
-# \cdot k)$ by $\varphi(q) \cdot \varphi(k)$. Here $\varphi$ is a **feature map**: it makes new
-# numbers, here none below zero, from a query or a key. Then matrix products remain, and they may
-# be done in another order:
+# To be exact, plain attention must compute all $n^2$ weights, because of the exponential: it acts
+# on each score before anything is summed. **Linear attention** (Katharopoulos et al., 2020)
+# replaces $\exp(q \cdot k)$ by $\varphi(q) \cdot \varphi(k)$. Here $\varphi$ is a **feature map**:
+# it makes new numbers, here none below zero, from a query or a key. Then matrix products remain,
+# and they may be done in another order:
 #
 # $$\big(\varphi(\mathbf Q)\, \varphi(\mathbf K)^\top\big)\, \mathbf V
 #   = \varphi(\mathbf Q)\, \big(\varphi(\mathbf K)^\top \mathbf V\big)$$
@@ -1050,8 +1050,9 @@ assert relu[0] > 0.8 and raw[0] == 1 > raw[1] > raw[2] > 0.1 > raw[3]
 # They differ in their **features**. With those of the paper, $\mathrm{elu} + 1$, all numbers are
 # positive, so every key resembles every other. With a ReLU, which sets many numbers to 0, most
 # answers among 4 pairs are right, and without a feature map all of them. But that form, too, loses
-# most of 64 pairs. The **state** is small: it is a sum over all pairs, and they blur. Only keys at
-# right angles to each other do not blur, and of these there are at most 16 in 16 dimensions.
+# most of 64 pairs. The **state** is small: it is a sum over all pairs, and they blur. In such a
+# sum only keys at right angles to each other do not blur, and of these there are at most 16 in 16
+# dimensions.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **Special case:** an infinite series of features would give exactly the exponential, and plain
@@ -1480,8 +1481,9 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 # | learned queries | links, to $n L$ | queries = tokens | many objects | few answers |
 # | multi-token | nothing | kernel 0, 1, 0, no mixing | long texts | marks count together |
 #
-# (The last column is our judgement. Of the column before it this page measured only look-up by
-# linear attention and, in *Going further*, how little few mixtures hold of sharp weights.)
+# (The last column is our judgement. Of the column before it this page measured look-up by linear
+# attention, the time of multi-token attention and, in *Going further*, how little few mixtures
+# hold of sharp weights.)
 #
 # Since 2024 open models also compress the cached keys and values (latent attention), and
 # interleave a few full layers with layers whose state forgets or overwrites (Mamba-2, gated
