@@ -854,11 +854,11 @@ for arguments in ({"is_causal": True}, {}):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Move the brackets
 #
-# To be exact, plain attention must compute all $n^2$ weights, because of the exponential: it acts
-# on each score before anything is summed. **Linear attention** (Katharopoulos et al., 2020)
-# replaces $\exp(q \cdot k)$ by $\varphi(q) \cdot \varphi(k)$. Here $\varphi$ is a **feature map**:
-# it makes new numbers, here none below zero, from a query or a key. Then matrix products remain,
-# and they may be done in another order:
+# Plain attention computes all $n^2$ weights, because the exponential acts on each score before
+# anything is summed. **Linear attention** (Katharopoulos et al., 2020) replaces $\exp(q \cdot k)$
+# by $\varphi(q) \cdot \varphi(k)$. Here $\varphi$ is a **feature map**: it makes new numbers, here
+# none below zero, from a query or a key. Then matrix products remain, and they may be done in
+# another order:
 #
 # $$\big(\varphi(\mathbf Q)\, \varphi(\mathbf K)^\top\big)\, \mathbf V
 #   = \varphi(\mathbf Q)\, \big(\varphi(\mathbf K)^\top \mathbf V\big)$$
@@ -1457,8 +1457,8 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 #
 # - There are two bills: $n^2$ links, and a cache that grows with every word. Most forms cut one of
 #   them; windows, Longformer and linear attention cut both, and multi-token attention neither.
-# - A dense mask saves no time in the fused kernel. A window or a block mask does, because it leaves
-#   out blocks that are hidden altogether.
+# - A dense mask saves no time in the fused kernel. In long texts a window or a block mask does,
+#   because it leaves out blocks that are hidden altogether.
 # - The links decide how far news can travel: $w$ positions a layer with a window, everywhere in
 #   two layers by way of a global token.
 # - The state of our linear attention, of constant size, blurs. It did not find all values even
@@ -1795,7 +1795,7 @@ torch.testing.assert_close(gated @ v, expected, atol=1e-5, rtol=1e-4)
 #
 # The summary's table gives for each form a case in which it equals plain attention. The cells
 # beside the forms checked some of them, and these check the others. A dilated window as long as
-# the text is **not** plain attention: it stays a chessboard. Hyena averages the past with a filter
+# the text is **not** plain attention: it keeps its gaps. Hyena averages the past with a filter
 # of ones and the gate $1/t$ at token $t$, which it can make only if the input tells $t$; so does
 # causal attention to keys that are all alike.
 
@@ -2075,7 +2075,7 @@ for name, spent in times.items():
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Longformer has 16 global tokens beside the window. BigBird has blocks of 64 tokens, one block on
 # each side, two global blocks and three random ones. Linear attention and Hyena are causal, so
-# compare them with causal plain attention.
+# compare them with causal plain attention (the last column takes the other).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Now the memory that a form keeps for the way back, in MiB. It can be counted exactly: these are
@@ -2119,7 +2119,7 @@ assert memory["plain, weights kept"][2048] > 5 * memory["plain"][2048]
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # It is plain attention with the fused kernel. Its memory is linear in $n$, as theirs is, and
-# smaller. Only those who keep an $n \times n$ tensor, weights or mask, pay for it. These two
+# smaller. Only those who keep an $n \times n$ tensor, such as the weights, pay for it. These two
 # forms save *time*, but not memory against a good kernel. That is no law: our
 # windows copy blocks of keys, and a kernel written for windows need not.
 
