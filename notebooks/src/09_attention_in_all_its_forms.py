@@ -359,9 +359,9 @@ assert at_4096["Falcon 40B"] == 480 / 1024
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The small model keeps $32 \cdot 32 = 1024$ heads of keys and the large one $80 \cdot 8 = 640$:
-# its cache is 1.6 times as large. Mistral 7B (its first version) stops growing at 4,096 words,
-# because it keeps a window, the next section's idea. The last column is arithmetic only: of these
-# models, Llama 3.1 is the only one that was made for so long a text.
+# the small model's cache is 1.6 times as large. Mistral 7B (its first version) stops growing at
+# 4,096 words, because it keeps a window, the next section's idea. The last column is arithmetic
+# only: of these models, Llama 3.1 is the only one that was made for so long a text.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -989,7 +989,7 @@ torch.testing.assert_close(phi(q), elu_plus_one(q))
 print("checked: the state gives what the package gives for 100 words at once")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# After 33 words the state is smaller, and it stays so. For whole texts the package takes chunks of
+# From 33 words on the state is smaller. For whole texts the package takes chunks of
 # 64 words: inside a chunk it forms the products, and from all earlier chunks it takes the state.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1049,10 +1049,10 @@ assert relu[0] > 0.8 and raw[0] == 1 > raw[1] > raw[2] > 0.1 > raw[3]
 # The other rows do not divide, so their answers grow with the query: there the key itself asks.
 # They differ in their **features**. With those of the paper, $\mathrm{elu} + 1$, all numbers are
 # positive, so every key resembles every other. With a ReLU, which sets many numbers to 0, most
-# answers among 4 pairs are right, and without a feature map all of them. But that form, too, loses
-# most of 64 pairs. The **state** is small: it is a sum over all pairs, and they blur. In such a
-# sum only keys at right angles to each other do not blur, and of these there are at most 16 in 16
-# dimensions.
+# answers among 4 pairs are right, and without a feature map all of the 80 that we asked. But that
+# form, too, loses most of 64 pairs. The **state** is small: it is a sum over all pairs, and they
+# blur. In such a sum only keys at right angles to each other do not blur, and of these there are
+# at most 16 in 16 dimensions.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **Special case:** an infinite series of features would give exactly the exponential, and plain
@@ -1248,8 +1248,8 @@ assert keeps > 0.8
 # DETR's authors show something similar: their queries specialise in areas and sizes of boxes
 # (their figure 7), ours in a direction. Its queries pass six layers, in which they also look at
 # each other. One possible answer is 'no object'. The Hungarian algorithm finds the best match
-# without trying all. **Good for** a few answers from many tokens. **Weak** at small objects, slow
-# to train, and no use for more objects than queries.
+# without trying all. **Good for** a few answers from many tokens. **Weak**, in this first form, at
+# small objects, slow to train, and no use for more objects than queries.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Two words together
