@@ -1485,9 +1485,9 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 # attention, the time of multi-token attention and, in *Going further*, how little few mixtures
 # hold of sharp weights.)
 #
-# Since 2024 open models also compress the cached keys and values (latent attention), and
-# interleave a few full layers with layers whose state forgets or overwrites (Mamba-2, gated
-# delta rule). Our linear layer does neither. Chapter 11 builds both.
+# Since 2024 some open models also compress the cached keys and values (latent attention), and some
+# interleave a few full layers with layers whose state forgets or overwrites (Mamba-2, gated delta
+# rule). Our linear layer does neither. Chapter 11 builds both.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
