@@ -110,8 +110,8 @@ print(f"all layers {32 * all_heads / 1e12:.0f} TB")
 # computed.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The model leaves nothing out. Here is chapter 3's formula; dividing the queries is cheaper than
-# dividing the scores:
+# The model leaves nothing out. Here is chapter 3's formula; with more keys than $d$, dividing the
+# queries is cheaper than dividing the scores:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -559,8 +559,7 @@ assert fused[3][2] < measured["plain"][3][2]
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two panels with logarithmic axes, 1,024 to 8,192 tokens, in the run shown. Memory: plain
 # attention rises steeply, like n², to more than 500 MiB; tiles and fused stay far below it. Time:
-# three steep lines, the fused kernel lowest; the line of plain attention jumps where its matrices
-# get too large for memory that is used again.*
+# three steep lines, nearly parallel, the fused kernel lowest.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Four times the tokens are sixteen times the pairs, and every pair still takes its
@@ -860,7 +859,8 @@ assert shapes["Llama 2 7B"].num_kv_heads == 4 * shapes["Llama 3.1 8B"].num_kv_he
 #
 # How long does each further token take at least? The memory of an H100 carries 3.35 TB a second.
 # For one reader, each step of decoding has to carry the cache and the parameters once. (Only the
-# table of input embeddings is not read: one row is looked up.)
+# table of input embeddings is not read: one row is looked up. We take the 7 and 8 billion
+# parameters, which are rounded.)
 
 # %% slideshow={"slide_type": "fragment"}
 for name, gigabytes in carried.items():
@@ -1131,8 +1131,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Tensor parallel, for real
 #
-# Every process runs this function, with the same tokens and the same matrices. Its heads are
-# `mine`, and of the matrices it uses only what belongs to them.
+# Every process runs this function, with the same tokens and the same matrices. The columns of its
+# heads are `mine`, and of the matrices it uses only these columns, or of $W_o$ these rows.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -1883,8 +1883,8 @@ assert max(within) < 1 < min(between) and round(1000 * times["data"].computing) 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (The 13 ms: for each token a step takes $72 D^2 + 12\,n D$ operations, and each GPU does an
 # eighth of them. Within: NVLink's 900 GB/s for both directions together, NVIDIA; between: Llama
-# 3's clusters, Llama Team, 2024, section 3.3.1. All three speeds are upper limits, and nothing in
-# this table was measured here.)
+# 3's clusters, Llama Team, 2024, section 3.3.1. The three speeds are upper limits, so the
+# quotients may be larger or smaller. Nothing in this table was measured here.)
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws how more or longer sentences change the time to send against the time to compute
