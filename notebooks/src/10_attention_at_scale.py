@@ -359,7 +359,7 @@ print(f"at once: (1 · 7 + 2 · 14 + 4 · 0) / 7 = {(7 + 28) / 7:.1f}")
 # ## Tiles
 #
 # Now take many queries and many keys, and cut both into blocks. A **tile** is a block of queries
-# against a block of keys. Only one tile of scores exists at a time.
+# against a block of keys. The whole matrix of scores never exists.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -796,9 +796,9 @@ assert core.ridge > 0.5 and decoding < best / 2
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The cache, for each token
 #
-# The matrix is gone. What still grows with the novel is the key-value cache. Llama 2 7B has 7
-# billion parameters and Llama 3.1 8B has 8 billion, of 2 bytes each. Take the 80 GB that an H100 is
-# sold with.
+# The matrix is gone. What still grows with the novel, and stays while the answer is written, is
+# the key-value cache. Llama 2 7B has 7 billion parameters and Llama 3.1 8B has 8 billion, of 2
+# bytes each. Take the 80 GB that an H100 is sold with.
 #
 # **Predict.** Chapter 9 counted 48.83 GiB for a novel's cache in Llama 2 7B, which is 52.4 GB. How
 # many readers with a novel each fit on one H100, for both models?
@@ -1407,8 +1407,8 @@ plt.show()
 #   same factor $e^{m - m'}$.
 # - Tiles make attention exact without its matrix. The memory grows like $n$ and the time still
 #   like $n^2$. The kernel saves memory in the backward pass, too; the page's tiles do not.
-# - Fused prefill is limited by arithmetic: in the run shown it reached well over half of this
-#   core's flat top. By the roof, memory caps plain prefill on an H100, and decoding on both.
+# - By the roof, arithmetic caps fused prefill: in the run shown it reached well over half of this
+#   core's flat top. Memory caps plain prefill on an H100, and decoding on both.
 # - A cache of a novel can be heavier than the model. Fewer key-value heads make it smaller.
 # - Data parallel cuts the batch and sends gradients. Tensor parallel cuts heads and sends outputs,
 #   and gradients of inputs. Context parallel cuts the sequence and sends keys and values, their
