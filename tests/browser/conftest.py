@@ -13,10 +13,13 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from filelock import FileLock
+from site_build import build_site
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "course"
@@ -212,11 +215,11 @@ def browser():
         browser.close()
 
 
-@pytest.fixture
-def new_page(browser):
+@contextmanager
+def opened_pages(browser):
     """A function that opens pages (arguments: those of a Playwright browser context).
 
-    After the test: no page may have asked for anything outside this machine.
+    In the end, no page may have asked for anything outside this machine.
     """
     contexts, urls = [], []
 
@@ -234,6 +237,12 @@ def new_page(browser):
         context.close()
     outside = [url for url in urls if _leaves_this_machine(url)]
     assert not outside, f"the page asked for {outside}"
+
+
+@pytest.fixture
+def new_page(browser):
+    with opened_pages(browser) as new_page:
+        yield new_page
 
 
 @pytest.fixture(scope="module")
@@ -260,6 +269,18 @@ def open_notebook(lab, new_page):
 
     yield lambda name, **options: Notebook(lab, new_page(**options), name)
     lab.forget_kernels()
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory, worker_id):
+    """The site's folder. Of processes that share the tests, the first builds it for all."""
+    shared = tmp_path_factory.getbasetemp()
+    if worker_id != "master":
+        shared = shared.parent
+    with FileLock(shared / "site.lock"):
+        if not (shared / "site").exists():
+            build_site(shared)
+    return shared / "site"
 
 
 def pytest_collection_modifyitems(items):

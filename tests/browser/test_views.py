@@ -4,6 +4,7 @@ import json
 from textwrap import dedent
 
 import pytest
+from conftest import Notebook, opened_pages
 from latency import key_to_image, key_to_paint, summary
 
 from d2l_attention.views import AttentionView
@@ -80,17 +81,29 @@ def lab_folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def notebook(open_notebook):
-    notebook = open_notebook("views.ipynb")
-    notebook.run()
-    assert notebook.errors() == []
-    return notebook
+@pytest.fixture(scope="module")
+def notebook(lab, browser):
+    """Open and run for all tests: each moves a view that no other minds."""
+    with opened_pages(browser) as new_page:
+        notebook = Notebook(lab, new_page(), "views.ipynb")
+        notebook.run()
+        assert notebook.errors() == []
+        yield notebook
 
 
 def picture(view) -> str:
     """What the canvas shows, as text that can be compared."""
     return view.locator("canvas").evaluate("canvas => canvas.toDataURL()")
+
+
+# First of all: in its end, every kernel ends.
+def test_a_clone_that_is_not_trusted_shows_pictures(open_notebook):
+    """As shipped: outputs are there, JupyterLab runs nothing that it has not been told to."""
+    page = open_notebook("shipped.ipynb").page
+    picture = page.locator(".jp-RenderedImage img")
+    picture.wait_for()
+    assert picture.evaluate("image => image.naturalWidth") > 100
+    assert page.locator(".d2l-attention").count() == 0
 
 
 def test_attention_view_answers_hand_and_eye(notebook, record_property):
@@ -225,15 +238,6 @@ CLICK_HEADS = """view => [...view.querySelectorAll(".heads button")].map((button
     view.querySelector("canvas").getContext("2d").getImageData(0, 0, 1, 1);
     return performance.now() - start;
 })"""
-
-
-def test_a_clone_that_is_not_trusted_shows_pictures(open_notebook):
-    """As shipped: outputs are there, JupyterLab runs nothing that it has not been told to."""
-    page = open_notebook("shipped.ipynb").page
-    picture = page.locator(".jp-RenderedImage img")
-    picture.wait_for()
-    assert picture.evaluate("image => image.naturalWidth") > 100
-    assert page.locator(".d2l-attention").count() == 0
 
 
 def small_view() -> AttentionView:

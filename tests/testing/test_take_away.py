@@ -1,8 +1,10 @@
 """The ten tests as a file of their own: it needs torch and pytest, and nothing of the course."""
 
 import ast
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,12 +48,18 @@ def outcome(path, attention):
     return run.stdout
 
 
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "test_mine.py"
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    path = tmp_path_factory.mktemp("written") / "test_mine.py"
     said = write(path)
     assert said.returncode == 0 and str(path) in said.stdout, said.stderr
     return path
+
+
+@pytest.fixture
+def file(written, tmp_path):
+    """A copy for each test: they write into it."""
+    return Path(shutil.copy(written, tmp_path))
 
 
 def test_it_stands_alone_and_passes_on_its_example(file):

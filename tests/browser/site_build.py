@@ -4,13 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = [path.stem for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))]
 WITH_SLIDES = "03_scoring_functions"
 
 
 def build_site(folder: Path) -> Path:
-    """The folder of the site, once it was built without a warning."""
+    """The folder of the site, built without a warning, and nothing left among its sources."""
+    sources = source_files()
     deck = folder / f"{WITH_SLIDES}.html"
     deck.write_text("<!doctype html><title>slides</title>")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
@@ -18,4 +19,10 @@ def build_site(folder: Path) -> Path:
     command += [ROOT / "notebooks" / "publish" / "site", folder / "site"]
     run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+    assert source_files() == sources
     return folder / "site"
+
+
+def source_files() -> set[Path]:
+    """The files below notebooks/, without Python's caches."""
+    return {file for file in (ROOT / "notebooks").rglob("*.*") if file.suffix != ".pyc"}

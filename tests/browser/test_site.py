@@ -9,32 +9,19 @@ from urllib.parse import unquote, urlsplit
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
-from site_build import CHAPTERS, ROOT, WITH_SLIDES, build_site
+from site_build import CHAPTERS, ROOT, WITH_SLIDES
 
 from notebooks.publish.cells import is_note
 from notebooks.publish.page import read_text
 
+# One process parses the pages for all these tests.
+pytestmark = pytest.mark.xdist_group("site")
 MODULES = ["", ".data", ".training", ".models.decoding", ".training.evaluation", ".exercises"]
 MODULES += [".views", ".views.plots", ".variants", ".scale.parallel", ".testing"]
 LOADS = {"script": "src", "link": "href", "img": "src", "source": "src", "iframe": "src"}
 STATE = "application/vnd.jupyter.widget-state+json"
 
 chapters = pytest.mark.parametrize("name", CHAPTERS)
-
-
-def source_files():
-    """The files below notebooks/, without Python's caches."""
-    return {file for file in (ROOT / "notebooks").rglob("*.*") if file.suffix != ".pyc"}
-
-
-@pytest.fixture(scope="module")
-def files_before():
-    return source_files()
-
-
-@pytest.fixture(scope="module")
-def site(files_before, tmp_path_factory):
-    return build_site(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +42,6 @@ def page(pages, name):
 @pytest.fixture
 def notebook(name):
     return nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4)
-
-
-def test_building_the_site_leaves_nothing_among_its_sources(site, files_before):
-    assert source_files() == files_before
 
 
 def test_the_pages_follow_each_other_from_the_start_page_on(pages):
