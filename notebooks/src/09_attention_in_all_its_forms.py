@@ -1047,12 +1047,12 @@ assert relu[0] > 0.8 and raw[0] == 1 > raw[1] > raw[2] > 0.1 > raw[3]
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The other rows do not divide, so their answers grow with the query: there the key itself asks.
-# They differ in their **features**. With those of the paper, $\mathrm{elu} + 1$, all numbers are
-# positive, so every key resembles every other. With a ReLU, which sets many numbers to 0, most
-# answers among 4 pairs are right, and without a feature map all of the 80 that we asked. But that
-# form, too, loses most of 64 pairs. The **state** is small: it is a sum over all pairs, and they
-# blur. In such a sum only keys at right angles to each other do not blur, and of these there are
-# at most 16 in 16 dimensions.
+# They differ in their **features**. With those of the paper, $\mathrm{elu} + 1$, keys as short as
+# these give numbers all near 1, so every key resembles every other. With a ReLU, which sets many
+# numbers to 0, most answers among 4 pairs are right, and without a feature map all of the 80 that
+# we asked. But that form, too, loses most of 64 pairs. The **state** is small: it is a sum over
+# all pairs, and they blur. In such a sum only keys at right angles to each other do not blur, and
+# of these there are at most 16 in 16 dimensions.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **Special case:** an infinite series of features would give exactly the exponential, and plain
@@ -1440,7 +1440,7 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 # something, too; the window wins from 1,024 or 2,048 tokens on, depending on the run. **Short
 # texts need little of this.** From 2,048 to 8,192 tokens the links of plain attention grow sixteen
 # times, and those of most others four times. Plain attention's time came near that; the others
-# took three to eight times as long, depending on the form and the run.
+# took three to five times as long in the run shown, and in other runs up to eight.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Swin, Linformer, Hyena, learned queries and multi-token attention are whole layers, so their
@@ -1462,7 +1462,8 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 # - The links decide how far news can travel: $w$ positions a layer with a window, everywhere in
 #   two layers by way of a global token.
 # - The state of our linear attention, of constant size, blurs. It did not find all values even
-#   among 4 pairs, because of its features. Without them it loses most of 64, because of its size.
+#   among 4 pairs of short keys, because of its features. Without them it loses most of 64, because
+#   of its size.
 # - Queries may be learned (DETR), and scores may be added up before the softmax (multi-token).
 # - At 512 tokens plain attention was faster than most forms here; at 8,192 it was the slowest of
 #   those that were measured there.
@@ -1472,7 +1473,7 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 # |---|---|---|---|---|
 # | grouped queries | cache, to $G/H$ | $G = H$ | heads that differ | text is written |
 # | window, dilated | links, cache | $w \ge n$, no gaps | what is far | beside full layers |
-# | Longformer | links, cache | all tokens global | far look-up | long texts are read |
+# | Longformer, causal | links, cache | all tokens global | far look-up | long texts are read |
 # | BigBird | links | all blocks global | far look-up | long texts are read |
 # | Swin | links, to $n M^2$ | one window, $\mathbf R = 0$ | far, early | pixels answer |
 # | Linformer | links, to $n r$ | $\mathbf E_k, \mathbf E_v = \mathbf I$ | pointing | text is read |
@@ -1481,9 +1482,9 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 # | learned queries | links, to $n L$ | queries = tokens | many objects | few answers |
 # | multi-token | nothing | kernel 0, 1, 0, no mixing | long texts | marks count together |
 #
-# (The last column is our judgement. Of the column before it this page measured look-up by linear
-# attention, the time of multi-token attention and, in *Going further*, how little few mixtures
-# hold of sharp weights.)
+# (The last column is our judgement. Of the column before it this page measured three entries:
+# look-up by linear attention, the time of multi-token attention and, in *Going further*, how
+# little of sharp weights rank 32 holds.)
 #
 # Since 2024 some open models also compress the cached keys and values (latent attention), and some
 # interleave a few full layers with layers whose state forgets or overwrites (Mamba-2, gated delta
@@ -1777,10 +1778,10 @@ torch.testing.assert_close(gated @ v, expected, atol=1e-5, rtol=1e-4)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **Hyena's bill.** When it writes, it needs the past of each convolution, and with two of them
-# that is as many numbers a token as keys and values. It has a largest length, and it is causal
-# only up to rounding, because the transform touches all tokens at once. **Special case:** told the
-# position, it can equal attention whose keys are all alike (below). **Good for** very long
-# sequences in which distance says more than content.
+# that is as many numbers a token as keys and values. Ours has a largest length, and it is causal
+# only up to rounding, because the transform touches all tokens at once. **Special case:** it can
+# average the past, as causal attention does whose keys are all alike (below). **Good for** very
+# long sequences in which distance says more than content.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**
@@ -1984,10 +1985,10 @@ assert corner == [[0, 0], [0, 1], [1, 0], [1, 1]]  # nobody from the far side
 #
 # *2 minutes.*
 #
-# Linformer's weights, written over the $n$ words, have at most rank $r$. So $r$ mixtures can give
-# the same weights only if their matrix has nearly a **low rank**. Wang et al. find that in trained
-# models. The best approximation of rank 32 **holds** a share of a matrix: the squares of its 32
-# largest singular values, out of all their squares.
+# Linformer's weights, written over the $n$ words, have at most rank $r$. So $r$ mixtures come near
+# the weights only if their matrix is close to one of **low rank**. Wang et al. find that in
+# trained models. The best approximation of rank 32 **holds** a share of a matrix: the squares of
+# its 32 largest singular values, out of all their squares.
 #
 # **Predict.** Take random queries and keys of 256 words, and multiply the scores by 1, 4 and 16, so
 # that the weights get sharper. Does rank 32 hold more of the matrix then, or less?
@@ -2404,7 +2405,7 @@ print("checked: four forms stop growing; a causal global token needs 16 layers, 
 # - M. Poli et al., *Hyena Hierarchy: Towards Larger Convolutional Language Models*, ICML 2023,
 #   arXiv:2302.10866.
 # - S. Arora et al., *Zoology: Measuring and Improving Recall in Efficient Language Models*, 2023,
-#   arXiv:2312.04927. Abstract: recall explains 82% of the distance.
+#   arXiv:2312.04927. Abstract: recall explains 82% of the gap.
 # - N. Carion et al., *End-to-End Object Detection with Transformers*, ECCV 2020, arXiv:2005.12872.
 #   Section 3; 4.3, figure 7: what the queries specialise in.
 # - O. Golovneva et al., *Multi-Token Attention*, 2025, arXiv:2504.00927. Section 3; we leave out

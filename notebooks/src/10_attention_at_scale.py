@@ -575,8 +575,8 @@ assert fused[3][2] < measured["plain"][3][2]
 # ### The backward pass
 #
 # The gradient needs the weights again, and a kernel that never kept them computes them again, tile
-# by tile. It keeps one number for each query, $L = m + \ln Z$. As $e^L = e^m Z$ is the sum of all
-# $e^{a_j}$, each weight is $e^{a - L}$.
+# by tile. Besides inputs and output it keeps one number for each query, $L = m + \ln Z$. As
+# $e^L = e^m Z$ is the sum of all $e^{a_j}$, each weight is $e^{a - L}$.
 #
 # (FlashAttention-2 keeps $L$: Dao, 2023, section 3.1.)
 
@@ -619,7 +619,7 @@ print("checked: scores and one number for each query give all weights again, 7 q
 # | | operations | bytes | intensity |
 # |---|---|---|---|
 # | sum of two vectors of $N$ numbers | $N$ | $12\,N$ | $\frac1{12}$ |
-# | product of two $(N, N)$ matrices | $2N^3$ | $12\,N^2$ | $\frac N6$ |
+# | product of two $(N, N)$ matrices | $2N^3$ | $12\,N^2$ | $\frac N6$ at most |
 #
 # The sum uses each number once. The product uses each number $N$ times.
 
@@ -646,11 +646,12 @@ print("checked: scores and one number for each query give all weights again, 7 q
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # A kernel may carry keys more than once, as many times as there are blocks of queries, so the first
-# row says 'at most'. In decoding each number
-# of the cache is carried for one multiplication and one addition, whatever $n$ is.
+# row says 'at most'. In decoding each number of the cache is carried for one multiplication and
+# one addition, whatever $n$ is.
 #
-# Do several sentences at once help? The layer's parameters are carried once for all $B$, so their
-# intensity is $B / 2$. But each sentence has its own cache, so attention stays at $1 / 2$.
+# Do several sentences at once help? In a step of decoding a layer's parameters are carried once
+# for all $B$ sentences: $2B$ operations for the 4 bytes of each, an intensity of $B / 2$. But each
+# sentence has its own cache, so attention stays at $1 / 2$.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the three intensities, and decoding for 32 sentences at once, against the package's count
@@ -783,9 +784,10 @@ assert core.ridge > 0.5 and decoding < best / 2
 #
 # - **Fused prefill** is far right under both roofs, if the keys are carried about once. Faster
 #   arithmetic can help it on both.
-# - **Plain prefill** waits for memory on an H100, so faster arithmetic does not help it there. On
-#   this core it is right of the ridge, so it can. (It is below the roof: its steps run one after
-#   the other, and each large matrix needs new memory.)
+# - **Plain prefill** waits for memory on an H100 if its matrices are larger than the fast memory on
+#   the chip, so faster arithmetic does not help it there. On this core it is right of the ridge,
+#   so it can. (It is below the roof: its steps run one after the other, and each large matrix
+#   needs new memory.)
 # - **Decoding**: memory caps it on both. On this core it stays well below even that.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -964,7 +966,7 @@ draw_holdings(
 # padding.
 #
 # **Predict.** Each takes the mean of its own losses, then the two means are averaged. How many
-# times as much does the token of rank 1 count as one of rank 0?
+# times the weight of a token of rank 0 does the token of rank 1 get?
 
 # %% slideshow={"slide_type": "fragment"}
 first, second = torch.tensor([1.0, 1.0, 1.0]), torch.tensor([5.0])
@@ -1405,10 +1407,11 @@ plt.show()
 #
 # - A softmax can be read in pieces. A new maximum rescales the sum and the undivided output by the
 #   same factor $e^{m - m'}$.
-# - Tiles make attention exact without its matrix. The memory grows like $n$ and the time still
+# - Tiles give exactly attention, without its matrix. The memory grows like $n$ and the time still
 #   like $n^2$. The kernel saves memory in the backward pass, too; the page's tiles do not.
 # - By the roof, arithmetic caps fused prefill: in the run shown it reached well over half of this
-#   core's flat top. Memory caps plain prefill on an H100, and decoding on both.
+#   core's flat top. Memory caps decoding on both machines, and on an H100 plain prefill of large
+#   matrices.
 # - A cache of a novel can be heavier than the model. Fewer key-value heads make it smaller.
 # - Data parallel cuts the batch and sends gradients. Tensor parallel cuts heads and sends outputs,
 #   and gradients of inputs. Context parallel cuts the sequence and sends keys and values, their
