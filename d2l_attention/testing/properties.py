@@ -211,7 +211,7 @@ PROPERTIES = (
     ),
     Property(
         "weights sum to one",
-        "If all values are the same, every answer is that value.",
+        "If all values are the same, all answers are the same.",
         "a softmax over the wrong axis, a missing softmax, dropout that was left on",
         weights_sum_to_one,
     ),
