@@ -1456,7 +1456,8 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 # ## Summary
 #
 # - There are two bills: $n^2$ links, and a cache that grows with every word. Most forms cut one of
-#   them; windows, Longformer and linear attention cut both, and multi-token attention neither.
+#   them; windows, a causal Longformer and linear attention cut both, and multi-token attention
+#   neither.
 # - A dense mask saves no time in the fused kernel. In long texts a window or a block mask does,
 #   because it leaves out blocks that are hidden altogether.
 # - The links decide how far news can travel: $w$ positions a layer with a window, everywhere in
@@ -1473,7 +1474,7 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 # |---|---|---|---|---|
 # | grouped queries | cache, to $G/H$ | $G = H$ | heads that differ | text is written |
 # | window, dilated | links, cache | $w \ge n$, no gaps | what is far | beside full layers |
-# | Longformer, causal | links, cache | all tokens global | far look-up | long texts are read |
+# | Longformer | links; cache, if causal | all tokens global | far look-up | long texts are read |
 # | BigBird | links | all blocks global | far look-up | long texts are read |
 # | Swin | links, to $n M^2$ | one window, $\mathbf R = 0$ | far, early | pixels answer |
 # | Linformer | links, to $n r$ | $\mathbf E_k, \mathbf E_v = \mathbf I$ | pointing | text is read |

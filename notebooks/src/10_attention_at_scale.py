@@ -621,7 +621,8 @@ print("checked: scores and one number for each query give all weights again, 7 q
 # | sum of two vectors of $N$ numbers | $N$ | $12\,N$ | $\frac1{12}$ |
 # | product of two $(N, N)$ matrices | $2N^3$ | $12\,N^2$ | $\frac N6$ at most |
 #
-# The sum uses each number once. The product uses each number $N$ times.
+# The sum uses each number once. The product uses each number $N$ times, and carries it at least
+# once.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # **For the lecturer.**

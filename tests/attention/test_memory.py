@@ -28,22 +28,14 @@ print(peak() - start)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")
-@pytest.mark.parametrize(
-    ("tokens", "options", "most"),
-    [
-        # A mask of bools would be 64 MiB more, a matrix of floats for each of the 8 heads 2,048.
-        (8192, [], 180),
-        # And here 16 and 512.
-        (4096, ["causal"], 80),
-        (4096, ["lens"], 85),
-        # Lengths and the future at once: two passes of the kernel, whose outputs are both kept.
-        (4096, ["causal", "lens"], 110),
-    ],
-)
-def test_forward_and_backward_in_mebibytes(tokens, options, most):
-    command = [sys.executable, "-c", MEASURE, str(tokens), *options]
+@pytest.mark.parametrize("options", [(), ("causal",), ("lens",), ("causal", "lens")], ids="+".join)
+def test_forward_and_backward_at_8192_tokens(options):
+    command = [sys.executable, "-c", MEASURE, "8192", *options]
     # Freed memory goes back at once, so the peak is what is alive, busy machine or not.
     malloc = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
     run = subprocess.run(command, env=malloc, capture_output=True, text=True, check=True)
     grown = float(run.stdout)
+    # One (8192, 8192) mask of bools would be 64 MiB more, a matrix of floats a head 2,048.
+    # Lengths and the future at once are two passes of the kernel, whose outputs are both kept.
+    most = 240 if options == ("causal", "lens") else 190
     assert 0 < grown < most, f"{grown:.0f} MiB above the start"

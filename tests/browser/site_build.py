@@ -25,4 +25,5 @@ def build_site(folder: Path) -> Path:
 
 def source_files() -> set[Path]:
     """The files below notebooks/, without Python's caches."""
-    return {file for file in (ROOT / "notebooks").rglob("*.*") if file.suffix != ".pyc"}
+    files = (ROOT / "notebooks").rglob("*.*")
+    return {file for file in files if "__pycache__" not in file.parts}

@@ -26,8 +26,6 @@ PROBLEMS = """async () => {
 }"""
 # The site's folders with pages of other kinds than PAGES are, and those without any of its own.
 OTHERS, NOT_OURS = ("_modules", "api", "notes"), ("_static", "slides")
-# Listings of modules are one template and coloured code: of these, every sixth.
-STEPS = {"_modules": 6}
 # 'img "..."' with fewer letters than this describes no picture.
 SHORTEST = 40
 # The kinds of text, by their colours, whose contrast a page of this process has shown already.
@@ -77,10 +75,9 @@ def test_pages_of_the_reference_and_the_notes(open_page, site, kind):
     files = [str(file.relative_to(site)) for file in site.rglob("*.html")]
     assert all(name.startswith((*OTHERS, *NOT_OURS)) or name[:-5] in PAGES for name in files)
     names = sorted(name for name in files if name.startswith(kind) and name[:-5] not in PAGES)
-    chosen = names[:: STEPS.get(kind, 1)]
-    assert len(chosen) > 5
-    page, found = open_page(chosen[0], color_scheme="light"), []
-    for name in chosen:
+    assert len(names) > 5
+    page, found = open_page(names[0], color_scheme="light"), []
+    for name in names:
         page.emulate_media(color_scheme="light")
         page.goto(f"file://{site}/{name}")
         found += [f"{name}: {line}" for line in harms(page, SEEN["light"])]

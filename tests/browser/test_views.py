@@ -96,7 +96,7 @@ def picture(view) -> str:
     return view.locator("canvas").evaluate("canvas => canvas.toDataURL()")
 
 
-# First of all: in its end, every kernel ends.
+# Before the others: its end stops every kernel.
 def test_a_clone_that_is_not_trusted_shows_pictures(open_notebook):
     """As shipped: outputs are there, JupyterLab runs nothing that it has not been told to."""
     page = open_notebook("shipped.ipynb").page

@@ -37,7 +37,7 @@ def with_answers(notebook, answers):
 # ---- From the assignment to the table -------------------------------------------------------
 
 ENDLESS = "def split_heads(X, num_heads):\n    while True:\n        pass"
-SYNTAX_ERROR = "def answer(queries)\n    return queries"
+SYNTAX_ERROR = "def split_heads(X, num_heads)\n    return X"
 OWN_CHECK = """\
 class Anything:
     solved = True
@@ -79,13 +79,11 @@ def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
     )
     assert_is_the_students_version(blank)
 
-    partly = with_answers(
+    half = with_answers(
         blank,
         {
             **{i: cells_of(right)[f"answer-{i}".replace(".", "-")].source for i in ("6.1", "6.4")},
             "6.2": "answer = (4, 12, 1)",  # wrong
-            "6.3": ENDLESS,
-            "6.5": SYNTAX_ERROR,
         },
     )
     # A check of one's own, a test whose text is changed, a test that is tagged as not to be run.
@@ -93,8 +91,10 @@ def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
     cells_of(cheat)["test-6-4"].source = "pass"
     cells_of(cheat)["test-6-5"].metadata.tags = [hand_out.NOT_GRADED]
     hand_in(course, "right", right)
-    hand_in(course, "partly", partly)
+    hand_in(course, "half", half)
     hand_in(course, "untouched", blank)
+    hand_in(course, "endless", with_answers(half, {"6.3": ENDLESS}))
+    hand_in(course, "broken", with_answers(half, {"6.3": SYNTAX_ERROR}))
     hand_in(course, "damaged", '{"cells": [')
     hand_in(course, "cheat", cheat)
 
@@ -110,12 +110,14 @@ def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
         }
     assert table == {
         "right": ("10.0", "10.0"),
-        "partly": ("3.0", "10.0"),
+        "half": ("3.0", "10.0"),
         "untouched": ("0.0", "10.0"),
+        "endless": ("3.0", "10.0"),
+        "broken": ("3.0", "10.0"),
         "damaged": ("0.0", "10.0"),
         "cheat": ("0.0", "10.0"),
     }
-    assert "still running after 10 seconds" in said(course, "partly", "6.3")
+    assert "still running after 10 seconds" in said(course, "endless", "6.3")
     assert "Not attempted yet." in said(course, "untouched", "6.4")
     chapter = nbformat.read(course / "autograded" / "right" / STEM / f"{STEM}.ipynb", as_version=4)
     was_run = [cell for cell in chapter.cells if cell.get("execution_count")]
