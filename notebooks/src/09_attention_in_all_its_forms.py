@@ -1670,12 +1670,12 @@ from d2l_attention.exercises import progress
 
 progress()
 
-# %% [markdown] slideshow={"slide_type": "skip"}
+# %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
 #
 # Read these sections in any order.
 
-# %% [markdown] slideshow={"slide_type": "slide"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### No pairs at all: Hyena
 #
 # *4 minutes.*
@@ -2133,6 +2133,8 @@ assert memory["plain, weights kept"][2048] > 5 * memory["plain"][2048]
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### One test for all that write
+#
+# *1 minute.*
 #
 # The test is chapter 4's: change the future, and nothing before it may move. Hyena is allowed some
 # rounding. Exercise 9.7 is to write such a test yourself.
