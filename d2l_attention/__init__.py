@@ -5,8 +5,8 @@ views and exercises are imported by their own names, for example
 ``from d2l_attention.views.plots import show_heatmaps``.
 """
 
-from d2l_attention.attention._checks import check_shape
 from d2l_attention.attention.cache import KeyValueCache
+from d2l_attention.attention.checks import check_shape
 from d2l_attention.attention.kernels import boxcar, constant, epanechikov, gaussian, nadaraya_watson
 from d2l_attention.attention.layers import AdditiveAttention, DotProductAttention
 from d2l_attention.attention.masks import (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from d2l_attention.attention._checks import check_floats
+from d2l_attention.attention.checks import check_floats
 
 
 @dataclass

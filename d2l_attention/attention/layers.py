@@ -10,8 +10,8 @@ from typing import Any, Unpack
 
 from torch import Tensor, nn
 
-from d2l_attention.attention._checks import check_attention_inputs, check_dropout
-from d2l_attention.attention._fused import fused_attention
+from d2l_attention.attention.checks import check_attention_inputs, check_dropout
+from d2l_attention.attention.fused import fused_attention
 from d2l_attention.attention.masks import Masking, masked_softmax, zero_hidden_rows
 from d2l_attention.attention.scores import add_bias, additive_score, scaled_dot_score
 

@@ -9,7 +9,7 @@ from typing import TypedDict, Unpack
 import torch
 from torch import Tensor
 
-from d2l_attention.attention._checks import (
+from d2l_attention.attention.checks import (
     check_bool,
     check_lens_shape,
     check_mask_shape,

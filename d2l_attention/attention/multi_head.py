@@ -2,7 +2,8 @@
 
 from torch import Tensor, nn
 
-from d2l_attention.attention._checks import (
+from d2l_attention.attention.cache import KeyValueCache, check_cached_source
+from d2l_attention.attention.checks import (
     check_attention_inputs,
     check_bias,
     check_bool,
@@ -10,7 +11,6 @@ from d2l_attention.attention._checks import (
     check_heads,
     check_mask_shape,
 )
-from d2l_attention.attention.cache import KeyValueCache, check_cached_source
 from d2l_attention.attention.layers import AttentionLayer, DotProductAttention
 from d2l_attention.attention.masks import Masking, taking_part, zero_pairs, zero_rows
 from d2l_attention.attention.positional import Positions

@@ -8,8 +8,8 @@ leading axes.
 import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.attention._checks import check_attention_inputs, check_dropout, check_pooling
-from d2l_attention.attention._fused import fused_attention
+from d2l_attention.attention.checks import check_attention_inputs, check_dropout, check_pooling
+from d2l_attention.attention.fused import fused_attention
 from d2l_attention.attention.masks import (
     Masking,
     masked_softmax,

@@ -8,7 +8,7 @@ which calls it on its embeddings, and the model's self-attention layers.
 import torch
 from torch import Tensor, nn
 
-from d2l_attention.attention._checks import check_dropout, check_shape, check_whole
+from d2l_attention.attention.checks import check_dropout, check_shape, check_whole
 
 
 class Positions(nn.Module):

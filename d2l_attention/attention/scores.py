@@ -8,8 +8,8 @@ import math
 
 from torch import Tensor
 
-from d2l_attention.attention._additive import additive_score_in_chunks, worth_chunking
-from d2l_attention.attention._checks import check_same_size
+from d2l_attention.attention.additive import additive_score_in_chunks, worth_chunking
+from d2l_attention.attention.checks import check_same_size
 
 
 def gaussian_score(queries: Tensor, keys: Tensor, width: float | Tensor = 1.0) -> Tensor:
@@ -64,7 +64,7 @@ def additive_score(queries: Tensor, keys: Tensor, w_v: Tensor) -> Tensor:
     """w_v . tanh(q + k), for queries and keys already projected to the same hidden size D.
 
     Project the keys once and reuse them for every query. ``AdditiveAttention`` holds the
-    projections. Where there are many pairs, ``_additive.py`` computes the same faster and in
+    projections. Where there are many pairs, ``additive.py`` computes the same faster and in
     less memory; that form has no second derivative.
 
     Shape: queries (*, Q, D), keys (*, K, D), w_v (D,) -> (*, Q, K).

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from d2l_attention.attention._checks import check_dropout
 from d2l_attention.attention.cache import KeyValueCache
+from d2l_attention.attention.checks import check_dropout
 from d2l_attention.attention.multi_head import MultiHeadAttention
 from d2l_attention.attention.positional import Positions
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from d2l_attention.attention._checks import check_whole
+from d2l_attention.attention.checks import check_whole
 
 
 @dataclass(frozen=True)

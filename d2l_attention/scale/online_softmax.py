@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from d2l_attention.attention._checks import (
+from d2l_attention.attention.checks import (
     check_attention_inputs,
     check_floats,
     check_same_size,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from d2l_attention.attention._checks import check_divides, check_whole
+from d2l_attention.attention.checks import check_divides, check_whole
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 import torch
 
-from d2l_attention.attention._checks import check_whole
-from d2l_attention.attention._fused import fused_attention
+from d2l_attention.attention.checks import check_whole
+from d2l_attention.attention.fused import fused_attention
 from d2l_attention.variants.blocks import block_attention
 from d2l_attention.variants.masks import bigbird_blocks, bigbird_mask
 from d2l_attention.variants.pattern import PatternAttention, real_keys

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.attention._fused import fused_attention
+from d2l_attention.attention.fused import fused_attention
 from d2l_attention.attention.masks import zero_rows
 
 

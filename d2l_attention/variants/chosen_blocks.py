@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.attention._checks import check_attention_inputs, check_whole
+from d2l_attention.attention.checks import check_attention_inputs, check_whole
 from d2l_attention.attention.layers import DotProductAttention
 from d2l_attention.attention.masks import attention_mask, combine_masks
 from d2l_attention.attention.scores import dot_score

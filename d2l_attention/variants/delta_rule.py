@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_attention.attention._checks import (
+from d2l_attention.attention.checks import (
     check_attention_inputs,
     check_floats,
     check_heads,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from d2l_attention.attention._checks import check_bool, check_valid_lens, check_whole
+from d2l_attention.attention.checks import check_bool, check_valid_lens, check_whole
 
 Rule = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # (b, h, query, key) -> bool
 

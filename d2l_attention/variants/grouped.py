@@ -2,8 +2,8 @@
 
 from torch import Tensor, nn
 
-from d2l_attention.attention._checks import check_divides
-from d2l_attention.attention._fused import fused_attention
+from d2l_attention.attention.checks import check_divides
+from d2l_attention.attention.fused import fused_attention
 from d2l_attention.attention.layers import DotProductAttention
 from d2l_attention.attention.masks import Masking
 from d2l_attention.attention.multi_head import MultiHeadAttention

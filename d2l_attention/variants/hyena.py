@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_attention.attention._checks import check_floats, check_lens_shape, check_whole
+from d2l_attention.attention.checks import check_floats, check_lens_shape, check_whole
 from d2l_attention.attention.masks import length_mask, zero_rows
 
 SHORT = 3  # taps of the short convolution

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from d2l_attention.attention._checks import check_attention_inputs, check_whole
 from d2l_attention.attention.cache import KeyValueCache
+from d2l_attention.attention.checks import check_attention_inputs, check_whole
 from d2l_attention.attention.masks import Masking, taking_part, zero_rows
 from d2l_attention.attention.positional import RotaryEncoding
 from d2l_attention.variants.grouped import GroupedDotProductAttention

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.attention._checks import check_attention_inputs
+from d2l_attention.attention.checks import check_attention_inputs
 from d2l_attention.attention.layers import AttentionLayer
 from d2l_attention.attention.masks import attention_mask, taking_part, zero_hidden_rows, zero_rows
 from d2l_attention.attention.scores import dot_score

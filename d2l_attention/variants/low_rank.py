@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from d2l_attention.attention._checks import check_attention_inputs
+from d2l_attention.attention.checks import check_attention_inputs
 from d2l_attention.attention.layers import DotProductAttention
 from d2l_attention.attention.masks import zero_hidden_rows
 from d2l_attention.attention.multi_head import MultiHeadAttention

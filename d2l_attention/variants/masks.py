@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from d2l_attention.attention._checks import check_bool, check_whole
+from d2l_attention.attention.checks import check_bool, check_whole
 
 
 def sliding_window_mask(

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_attention.attention._checks import check_divides, check_heads, check_whole
+from d2l_attention.attention.checks import check_divides, check_heads, check_whole
 from d2l_attention.attention.layers import AttentionLayer
 from d2l_attention.attention.masks import attention_mask, masked_softmax
 from d2l_attention.attention.multi_head import MultiHeadAttention

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from d2l_attention.attention._checks import check_floats, check_whole
+from d2l_attention.attention.checks import check_floats, check_whole
 from d2l_attention.attention.multi_head import MultiHeadAttention
 
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from d2l_attention.attention._checks import (
+from d2l_attention.attention.checks import (
     check_attention_inputs,
     check_mask_shape,
     check_valid_lens,

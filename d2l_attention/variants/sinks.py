@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_attention.attention._checks import check_attention_inputs, check_mask_shape, check_whole
+from d2l_attention.attention.checks import check_attention_inputs, check_mask_shape, check_whole
 from d2l_attention.attention.layers import DotProductAttention
 
 

@@ -5,7 +5,7 @@ import math
 import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.attention._checks import check_whole
+from d2l_attention.attention.checks import check_whole
 from d2l_attention.variants.blocks import block_attention, neighbour_blocks
 from d2l_attention.variants.masks import near, sliding_window_mask
 from d2l_attention.variants.pattern import PatternAttention, real_keys

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from traitlets import Enum, Float, Int, List, TraitError, Unicode, validate
 
-from d2l_attention.views._picture import add_picture, draw_weights, png, ramp
+from d2l_attention.views.picture import add_picture, draw_weights, png, ramp
 
 ALL_HEADS = -1
 HERE = Path(__file__).parent

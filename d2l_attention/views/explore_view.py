@@ -14,8 +14,8 @@ from matplotlib.ticker import AutoLocator, NullLocator
 from PIL.Image import Image
 from traitlets import Unicode
 
-from d2l_attention.views import _frames as frames
-from d2l_attention.views._picture import DPI, SHARP, add_picture, pixels, png, with_palette, written
+from d2l_attention.views import frames
+from d2l_attention.views.picture import DPI, SHARP, add_picture, pixels, png, with_palette, written
 
 # A change that already waits is read sooner than this, so one drawing answers the whole burst.
 # A hand is slower, so the picture also follows while a slider moves.

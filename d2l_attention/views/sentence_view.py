@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import ipywidgets as widgets
 
 from d2l_attention.data import Vocab
-from d2l_attention.views._picture import add_picture
 from d2l_attention.views.attention_view import AttentionView
+from d2l_attention.views.picture import add_picture
 
 # One answer for a burst of key presses, sooner than a hand can press two keys.
 PAUSE_SECONDS = 0.02

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from traitlets import Int, TraitError, Unicode, validate
 
-from d2l_attention.views._picture import add_picture, png, ramp
-from d2l_attention.views._recorder import Recording, Step, first_difference, record
-from d2l_attention.views._replays import replays
-from d2l_attention.views._watch_drawing import Page, as_text, draw, scales, told
+from d2l_attention.views.picture import add_picture, png, ramp
+from d2l_attention.views.recorder import Recording, Step, first_difference, record
+from d2l_attention.views.replays import replays
+from d2l_attention.views.watch_drawing import Page, as_text, draw, scales, told
 
 HERE = Path(__file__).parent
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from d2l_attention import AdditiveAttention
-from d2l_attention.attention import _additive as additive
-from d2l_attention.attention._additive import additive_score_in_chunks, worth_chunking
+from d2l_attention.attention import additive
+from d2l_attention.attention.additive import additive_score_in_chunks, worth_chunking
 from d2l_attention.attention.scores import additive_score
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from d2l_attention import MultiHeadAttention, dot_product_attention
-from d2l_attention.attention import _fused as fused
+from d2l_attention.attention import fused
 from d2l_attention.variants import GroupedQueryAttention
 
 ALMOST_NONE = 1e-12  # takes the way of dropout and drops nothing

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from d2l_attention.views._frames import MIME, VARIABLE
+from d2l_attention.views.frames import MIME, VARIABLE
 from notebooks.publish.slides import SlidesError, export
 from notebooks.publish.slides import frames as exporter
 from notebooks.publish.slides.__main__ import chosen, is_current

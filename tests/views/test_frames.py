@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from d2l_attention.views import explore
-from d2l_attention.views._frames import MIME, VARIABLE, Mosaic, boxes, evenly, frames, thinned
+from d2l_attention.views.frames import MIME, VARIABLE, Mosaic, boxes, evenly, frames, thinned
 
 
 def slider(count, start=0):

@@ -16,8 +16,8 @@ from traitlets import TraitError
 
 from d2l_attention import MultiHeadAttention, masked_softmax
 from d2l_attention.views import compare, watch
-from d2l_attention.views._recorder import MOST_STEPS
-from d2l_attention.views._watch_drawing import MOST_TEXT, SIDE
+from d2l_attention.views.recorder import MOST_STEPS
+from d2l_attention.views.watch_drawing import MOST_TEXT, SIDE
 
 B, H, Q, K, D = 2, 3, 5, 7, 11  # all different: a swapped axis cannot pass
 MASK = torch.tensor([[True, True, False], [True, False, False]])
@@ -247,7 +247,7 @@ def recurse():
 
 
 def test_the_cap_holds_for_copies_too(monkeypatch):
-    monkeypatch.setattr("d2l_attention.views._recorder.MOST_BYTES", 1000)
+    monkeypatch.setattr("d2l_attention.views.recorder.MOST_BYTES", 1000)
     view = watch(loop_of_tensors, 50)
     assert len(view.steps) < 20 and "fills a gigabyte" in sent(view)["note"]
     assert view.result.sum() == 50 * 100
@@ -259,9 +259,9 @@ def test_the_cap_holds_for_copies_too(monkeypatch):
     ids=["array", "list", "dict"],
 )
 def test_copies_in_arrays_lists_and_dicts_count(kept, monkeypatch):
-    monkeypatch.setattr("d2l_attention.views._recorder.MOST_BYTES", 399)
+    monkeypatch.setattr("d2l_attention.views.recorder.MOST_BYTES", 399)
     assert "fills a gigabyte" in sent(watch(passes_on, kept))["note"]
-    monkeypatch.setattr("d2l_attention.views._recorder.MOST_BYTES", 1000)
+    monkeypatch.setattr("d2l_attention.views.recorder.MOST_BYTES", 1000)
     assert "fills a gigabyte" not in sent(watch(passes_on, kept))["note"]
 
 

@@ -15,7 +15,7 @@ from PIL import Image
 from traitlets import TraitError
 
 from d2l_attention.views import AttentionView, explore, explore_view
-from d2l_attention.views._picture import (
+from d2l_attention.views.picture import (
     NUM_COLOURS,
     _lightness,
     draw_weights,

@@ -6,7 +6,7 @@ from d2l_attention.exercises.authoring.exercise import Exercise
 from d2l_attention.exercises.engine.examine import Verdict, as_written, neutral, replayable
 from d2l_attention.exercises.engine.ladder import outcome
 from d2l_attention.exercises.engine.stubs import is_stub
-from d2l_attention.views._replays import Replay, replays
+from d2l_attention.views.replays import Replay, replays
 
 
 def remember(exercise: Exercise, answer: Any, verdict: Verdict) -> str:

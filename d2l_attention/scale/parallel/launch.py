@@ -25,7 +25,7 @@ import cloudpickle
 import torch
 import torch.distributed as dist
 
-from d2l_attention.attention._checks import check_whole
+from d2l_attention.attention.checks import check_whole
 
 GRACE = 0.5  # seconds in which the others may still say that they failed earlier
 LOOK = 0.2  # seconds between two looks at processes that say nothing

@@ -7,7 +7,7 @@ each token with 8 D^2, its hidden layer 4 D wide. Biases and norms are too small
 
 from dataclasses import dataclass
 
-from d2l_attention.attention._checks import check_whole
+from d2l_attention.attention.checks import check_whole
 
 
 @dataclass(frozen=True)

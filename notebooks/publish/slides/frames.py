@@ -17,8 +17,8 @@ from notebooks.publish.needed_cells import needed_cells
 from notebooks.publish.slides.errors import SlidesError
 
 VIEWS = Path(__file__).resolve().parents[3] / "d2l_attention" / "views"
-DRAWN_BY = ("explore_view.py", "_frames.py")
-# As in d2l_attention.views._frames, which is not imported: that would cost seconds a call.
+DRAWN_BY = ("explore_view.py", "frames.py")
+# As in d2l_attention.views.frames, which is not imported: that would cost seconds a call.
 MIME = "application/vnd.d2l-attention.frames+json"
 VARIABLE = "D2L_ATTENTION_FRAMES"
 SECONDS_A_CELL = 600

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from d2l_attention.views._picture import DPI, OUTLINE, ramp
-from d2l_attention.views._recorder import Recording, Step
+from d2l_attention.views.picture import DPI, OUTLINE, ramp
+from d2l_attention.views.recorder import Recording, Step
 
 SIDE = 24  # rows and columns of a matrix that are drawn
 MOST_TEXT = 300_000  # characters of numbers in a notebook
