@@ -19,7 +19,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
 from nbformat import NotebookNode
 
-from notebooks.publish.files import write_whole
+from d2l_attention.data.files import write_whole
 from notebooks.publish.page import METADATA, NOTEBOOKS, TEXTS, add_alt, students_page
 from notebooks.publish.pictures import shrink
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nbformat
 
-from notebooks.publish.files import write_whole
+from d2l_attention.data.files import write_whole
 from notebooks.publish.page import lecture
 from notebooks.publish.student_copies import deliver
 

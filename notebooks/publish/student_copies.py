@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from notebooks.publish.files import write_whole
+from d2l_attention.data.files import write_whole
 
 DELIVERED = ".delivered.json"
 

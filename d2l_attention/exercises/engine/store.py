@@ -9,6 +9,8 @@ from filelock import FileLock
 from filelock import Timeout as LockTimeout
 from platformdirs import user_data_path
 
+from d2l_attention.data.files import write_whole
+
 RANK = {"attempted": 1, "solved": 2}  # a solved exercise stays solved
 LARGEST = 1_000_000  # bytes; a course takes a few thousand
 
@@ -29,13 +31,13 @@ def record(exercise_id: str, state: str) -> str | None:
     """Note ``state``, 'attempted' or 'solved'; what to tell the student, if anything."""
     try:
         file = path()
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)  # for the lock
         # Two notebooks may write at once: reading and writing belong together.
         with FileLock(f"{file}.lock", timeout=2):
             states, told = read(file)
             if RANK[state] > RANK.get(states.get(exercise_id), 0):
                 states[exercise_id] = state
-                write(file, json.dumps(states, indent=1, sort_keys=True) + "\n")
+                write_whole(file, json.dumps(states, indent=1, sort_keys=True) + "\n")
         return told
     except NotOurs as other:
         return f"Your progress is not saved: {other}"
@@ -89,10 +91,3 @@ def set_aside(file: Path) -> Path:
         number += 1
     file.rename(aside)
     return aside
-
-
-def write(file: Path, text: str) -> None:
-    # Another name first: a crash half-way leaves the old file whole.
-    new = file.with_name(f"{file.name}.{os.getpid()}.new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(file)

@@ -11,8 +11,8 @@ import nbformat
 from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
+from d2l_attention.data.files import write_whole
 from notebooks.publish.cells import is_description
-from notebooks.publish.files import write_whole
 from notebooks.publish.page import lecture
 from notebooks.publish.slides.errors import SlidesError
 from notebooks.publish.slides.frames import (

@@ -12,7 +12,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbconvert.filters import strip_ansi
 from nbformat import NotebookNode
 
-from notebooks.publish.files import write_whole
+from d2l_attention.data.files import write_whole
 from notebooks.publish.needed_cells import needed_cells
 from notebooks.publish.slides.errors import SlidesError
 
