@@ -4,31 +4,34 @@ A group of processes is fragile: when one dies, the others wait for it in their 
 So the caller listens to all of them at once, and the first failure ends the rest.
 """
 
-import contextlib
-import multiprocessing
 import os
-import pickle
-import signal
+import queue
 import socket
 import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
-from multiprocessing import connection
-from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-import cloudpickle
-import torch
 import torch.distributed as dist
 
 from d2l_attention.attention.checks import check_whole
+from d2l_attention.workers import Clock, Message, Worker, cause_of_death, packed
 
 GRACE = 0.5  # seconds in which the others may still say that they failed earlier
 LOOK = 0.2  # seconds between two looks at processes that say nothing
+
+
+class Group(NamedTuple):
+    """What every process gets to know: how many they are, where they meet, and until when."""
+
+    size: int
+    meeting: str
+    timeout: float
+    deadline: float  # of time.monotonic(), one clock for all processes of a machine
 
 
 def run_processes(
@@ -38,8 +41,8 @@ def run_processes(
 
     Inside, ``torch.distributed`` is ready (gloo, on the CPU, one thread a process), and so are
     the environment variables that ``torchrun`` would set. Function, arguments and results travel
-    as pickles, so a function that was written in a notebook works, too. Return what is to be
-    seen: prints of several processes come in any order.
+    as pickles, so a function that was written in a notebook works, too. What is printed comes in
+    any order.
 
     Errors: ``ValueError`` for a number of processes or seconds that makes no sense;
     ``RuntimeError`` with rank and traceback where a process fails or dies; ``TimeoutError`` with
@@ -50,160 +53,88 @@ def run_processes(
     check_whole("num_processes", num_processes)
     if not 0 < timeout <= threading.TIMEOUT_MAX:
         raise ValueError(f"timeout must be a positive number of seconds, got {timeout}")
-    work = cloudpickle.dumps((function, arguments))
-    team: list[Member] = []
+    messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
+    team: list[Worker] = []
     with tempfile.TemporaryDirectory() as folder:
-        task = Task(work, num_processes, os.path.join(folder, "meeting"), timeout)
+        meeting, deadline = os.path.join(folder, "meeting"), time.monotonic() + timeout
+        group = Group(num_processes, meeting, timeout, deadline)
+        work = [packed(work_in, group, rank, function, arguments) for rank in range(num_processes)]
         try:
-            with no_interrupts():
-                for rank in range(num_processes):
-                    team.append(Member(rank))
-                    team[-1].start(task)
-            return listen(team, task)
+            for piece in work:
+                team.append(Worker(messages))
+                team[-1].give(piece)
+            return listen(team, messages, group)
         finally:
-            with no_interrupts():
-                for member in team:
-                    member.end()
+            for worker in team:
+                worker.end()
 
 
-class Task:
-    """What every process of the group gets to know."""
-
-    def __init__(self, work: bytes, num_processes: int, meeting: str, timeout: float):
-        self.work, self.num_processes = work, num_processes
-        self.meeting, self.timeout = meeting, timeout
-        self.deadline = time.monotonic() + timeout  # one clock for all processes of a machine
-
-
-class Answer(NamedTuple):
-    """The one thing a process says: ``kind`` is result, raised, died or late."""
-
-    kind: str
-    when: float
-    what: Any
-
-
-class Member:
-    """One process of the group, as its caller sees it."""
-
-    def __init__(self, rank: int):
-        self.rank = rank
-        self.answer: Answer | None = None
-        self.process, self.ear = None, None
-
-    def start(self, task: Task) -> None:
-        # A new Python, not a copy of this one: a copy of running threads does not work.
-        context = multiprocessing.get_context("spawn")
-        self.ear, mouth = context.Pipe(duplex=False)
-        with mouth:  # the process has its own: with ours open, we would not hear it hang up
-            process = context.Process(target=work_in_group, args=(mouth, self.rank, task))
-            process.daemon = True
-            process.start()
-        self.process = process
-
-    def hear(self) -> bool:
-        """Whether there is an answer now; who died without a word is answered for."""
-        gone = self.process.exitcode is not None  # asked first: it may speak, then end
-        if self.ear.poll():
-            with contextlib.suppress(EOFError, OSError):
-                self.answer = pickle.loads(self.ear.recv_bytes())
-                return True
-            self.process.join(GRACE)
-            gone = True
-        if gone:
-            # Nothing but us ends another process: who died before it was told to, died first.
-            self.answer = Answer("died", 0.0, cause_of_death(self.process.exitcode))
-        return gone
-
-    def end(self) -> None:
-        if self.process is not None:
-            self.process.kill()
-            self.process.join()
-        if self.ear is not None:
-            self.ear.close()
-
-
-def listen(team: list[Member], task: Task) -> list[Any]:
+def listen(team: list[Worker], messages: queue.SimpleQueue, group: Group) -> list[Any]:
     """The results by rank, or the first failure."""
-    waiting, end = list(team), task.deadline + GRACE
-    while waiting and (left := end - time.monotonic()) > 0:
-        connection.wait([member.ear for member in waiting], min(LOOK, left))
-        for member in [member for member in waiting if member.hear()]:
-            waiting.remove(member)
-            if member.answer.kind in ("raised", "died"):
-                end = min(end, time.monotonic() + GRACE)
-    size = len(team)
-    failed = [m for m in team if m.answer and m.answer.kind in ("raised", "died")]
+    results: dict[int, Any] = {}
+    failed: list[tuple[float, int, str]] = []  # when, who, what
+    late: dict[int, str] = {}
+    end = group.deadline + GRACE
+    while len(results) + len(failed) + len(late) < group.size and time.monotonic() < end:
+        message = next_message(team, messages, {*results, *late, *(rank for _, rank, _ in failed)})
+        if message is None:
+            continue
+        rank = team.index(message.worker)
+        if message.kind == "printed":
+            sys.stdout.write(message.what)
+        elif message.kind == "result":
+            results[rank] = message.what
+        elif message.kind == "raised":
+            failed.append((message.when, rank, f"raised {message.what}"))
+        elif message.kind == "gone" and rank not in results:
+            gone = message.worker.why_gone()
+            if gone.why == "late":
+                late[rank] = "is at\n" + "".join(traceback.format_list(gone.frames[1:]))
+            else:
+                # Nothing but us ends another process: who died untold died first.
+                what = f"{cause_of_death(gone.exit_code)} without a result\n{gone.last_words}"
+                failed.append((0.0, rank, what.rstrip()))
+        if failed:
+            end = min(end, time.monotonic() + GRACE)
     if failed:
-        # The rest lose the one that failed first, and fail in turn: name the cause alone.
-        first = min(failed, key=lambda member: member.answer.when)
-        raise RuntimeError(f"process {first.rank} of {size} {first.answer.what}")
-    late = [m for m in team if not m.answer or m.answer.kind == "late"]
-    if late:
+        # The rest lose the one that failed first, and fail in turn: name only the cause.
+        _, rank, what = min(failed)
+        raise RuntimeError(f"process {rank} of {group.size} {what}")
+    if len(results) < group.size:
         places = [
-            f"process {m.rank} of {size} {m.answer.what if m.answer else 'says nothing'}"
-            for m in late
+            f"process {rank} of {group.size} {late.get(rank, 'says nothing')}"
+            for rank in range(group.size)
+            if rank not in results
         ]
-        raise TimeoutError(f"no result within {task.timeout:g} s\n" + "\n".join(places))
-    return [member.answer.what for member in team]
+        raise TimeoutError(f"no result within {group.timeout:g} s\n" + "\n".join(places))
+    return [results[rank] for rank in range(group.size)]
 
 
-def cause_of_death(exitcode: int | None) -> str:
-    if exitcode is None:
-        return "hung up without a result"
-    if exitcode >= 0:
-        return (
-            f"ended with exit code {exitcode} and without a result (a script must start processes "
-            'below `if __name__ == "__main__":`, since each of them reads it)'
-        )
-    names = {number.value: number.name for number in signal.Signals}
-    return f"was killed by {names.get(-exitcode, f'signal {-exitcode}')}"
+def next_message(
+    team: list[Worker], messages: queue.SimpleQueue, heard: set[int]
+) -> Message | None:
+    """What one of them says; or that one is gone, though a child of its own holds its pipe open."""
+    try:
+        return messages.get(timeout=LOOK)
+    except queue.Empty:
+        silent = (worker for rank, worker in enumerate(team) if rank not in heard)
+        return next((Message(worker, "gone") for worker in silent if not worker.alive), None)
 
 
 # ---- in the new process ---------------------------------------------------------------------
 
 
-class Mouth:
-    """Says one thing, whoever of the process's threads comes first."""
-
-    def __init__(self, pipe: Connection):
-        self.pipe, self.free = pipe, threading.Lock()
-
-    def say(self, kind: str, what: Any) -> None:
-        answer = cloudpickle.dumps(Answer(kind, time.monotonic(), what))
-        if self.free.acquire(blocking=False):
-            self.pipe.send_bytes(answer)
+def work_in(group: Group, rank: int, function: Callable, arguments: dict[str, Any]) -> Any:
+    """Join the group and work, until the group's time is up."""
+    with Clock(group.deadline - time.monotonic()):
+        join(group, rank)
+        return function(**arguments)
 
 
-def work_in_group(pipe: Connection, rank: int, task: Task) -> None:
-    """Join the group, work, tell."""
-    mouth = Mouth(pipe)
-    threading.Thread(target=watch, args=(mouth, task.deadline), daemon=True).start()
-    torch.set_num_threads(1)  # the processes share the cores already
-    try:
-        join_group(rank, task)
-        function, arguments = pickle.loads(task.work)
-        mouth.say("result", function(**arguments))
-    except BaseException as error:
-        mouth.say("raised", f"raised {type(error).__name__}: {error}\n\n{traceback.format_exc()}")
-
-
-def watch(mouth: Mouth, deadline: float) -> None:
-    """Beside the work: end with the caller, and say what takes so long."""
-    caller = multiprocessing.parent_process()
-    caller.join(max(0.0, deadline - time.monotonic()))
-    if caller.is_alive():
-        stack = traceback.extract_stack(sys._current_frames()[threading.main_thread().ident])
-        ours = [frame.name for frame in stack].index(work_in_group.__name__)
-        mouth.say("late", "is at\n" + "".join(traceback.format_list(stack[ours + 1 :])))
-        caller.join()
-    os._exit(1)  # wherever the work waits
-
-
-def join_group(rank: int, task: Task) -> None:
+def join(group: Group, rank: int) -> None:
     """Meet the others in a file, and be known as to ``torchrun``."""
     names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
-    numbers = (rank, rank, task.num_processes, task.num_processes)
+    numbers = (rank, rank, group.size, group.size)
     os.environ |= {name: str(number) for name, number in zip(names, numbers, strict=True)}
     # Stay on this machine, whose own name may lead nowhere: without a network, behind a VPN.
     loopback = {name for _, name in socket.if_nameindex()} & {"lo", "lo0"}
@@ -211,25 +142,8 @@ def join_group(rank: int, task: Task) -> None:
         os.environ["GLOO_SOCKET_IFNAME"] = loopback.pop()
     dist.init_process_group(
         "gloo",
-        store=dist.FileStore(task.meeting, task.num_processes),
+        store=dist.FileStore(group.meeting, group.size),
         rank=rank,
-        world_size=task.num_processes,
-        timeout=timedelta(seconds=task.timeout),
+        world_size=group.size,
+        timeout=timedelta(seconds=group.timeout),
     )
-
-
-@contextlib.contextmanager
-def no_interrupts() -> Iterator[None]:
-    """Ctrl-C waits until the end, and processes that are started meanwhile never hear it: it is
-    for their caller, who ends them."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    from multiprocessing import resource_tracker
-
-    resource_tracker.ensure_running()  # it would let Ctrl-C through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,263 @@
+"""The caller's side of a worker: start it, give it work, hear it, end it with all below it."""
+
+import json
+import linecache
+import os
+import pickle
+import queue
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import cloudpickle
+import psutil
+
+from d2l_attention.workers import inside
+
+MARK = (
+    "D2L_ATTENTION_WORKERS"  # all that a worker starts inherits this variable, and is found by it
+)
+LOOK = 0.1  # seconds between two looks at a worker that says nothing
+GRACE = 2.0  # seconds in which a worker that hung up may still end by itself
+# The worker looks for modules where its caller does.
+BEGIN = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    f"from {inside.__name__} import main; main()"
+)
+
+
+class CannotTravel(TypeError):
+    """The work cannot be turned into a pickle; the message says what stands in the way."""
+
+
+class Message(NamedTuple):
+    """What a worker says: 'printed', 'result', 'raised', 'free' or 'used'; or it is 'gone'.
+
+    ``work`` counts what it was given, from 1; ``when`` is its ``time.monotonic()``, one clock for
+    all processes of a machine.
+    """
+
+    worker: "Worker"
+    kind: str
+    what: Any = None
+    work: int = 0
+    when: float = 0.0
+
+
+class Gone(Exception):
+    """The worker ended before it gave a result, or has to be ended.
+
+    ``why`` is 'late' (its own ``Clock`` ended it), 'memory', 'died', or 'silent' (it outlived all
+    patience). ``frames`` is where its main thread was, in the work's own functions, and
+    ``last_words`` is what Python said at the end, both as far as they are known.
+    """
+
+    def __init__(self, why: str, exit_code: int | None = None, last_words: str = ""):
+        super().__init__(why)
+        self.why, self.exit_code, self.last_words = why, exit_code, last_words
+        self.frames = _frames_in(last_words)
+
+
+class Worker:
+    """A new Python that waits for work; several may report to one queue of ``messages``."""
+
+    def __init__(self, messages: queue.SimpleQueue | None = None):
+        self.messages = queue.SimpleQueue() if messages is None else messages
+        self.mark = secrets.token_hex(8)
+        self.given = 0  # pieces of work
+        # What it says before it can speak, and where it was when its time was up.
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        above = os.environ.get(MARK)
+        try:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", BEGIN, json.dumps(sys.path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                env=os.environ | {MARK: f"{above},{self.mark}" if above else self.mark},
+                **_deaf_to_ctrl_c(),
+            )
+        except BaseException:
+            self._log.close()
+            raise
+        self._hears = threading.Thread(target=self._hear, daemon=True)
+        self._hears.start()
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def give(self, work: bytes) -> None:
+        """Hand over what ``packed`` made. One that is gone meanwhile is found to be so later."""
+        self.given += 1
+        try:
+            pickle.dump(work, self.process.stdin)
+            self.process.stdin.flush()
+        except OSError:
+            pass
+
+    def result(
+        self, patience: float, memory: int | None = None, on_print: Callable[[str], Any] = print
+    ) -> Any:
+        """What the work that was given last returns.
+
+        Errors: ``RuntimeError`` with its traceback where it raised one; ``Gone`` where the worker
+        is, or has to be ended: it needs more than ``patience`` seconds, or more than ``memory``
+        bytes on top of what it held at first.
+        """
+        give_up, held = time.monotonic() + patience, 0
+        while True:
+            message = self._next(LOOK)
+            if message is None:
+                held, in_use = held or self._bytes(), self._bytes()
+                if not self.alive:
+                    raise self.why_gone()
+                if memory is not None and in_use > held + memory:
+                    raise Gone("memory")
+                if time.monotonic() > give_up:
+                    raise Gone("silent")
+            elif message.kind == "printed":
+                on_print(message.what)
+            elif message.kind == "result":
+                return message.what
+            elif message.kind == "raised":
+                raise RuntimeError(message.what)
+            elif message.kind == "gone":
+                raise self.why_gone()
+
+    def is_free(self) -> bool:
+        """Whether it may work again: its work has left nothing behind. To be asked after it."""
+        while (message := self._next(GRACE)) is not None:
+            if message.kind in ("free", "used", "gone"):
+                return message.kind == "free"
+        return False
+
+    def _next(self, seconds: float) -> Message | None:
+        """What it says of the work that was given last; None where it says nothing for so long."""
+        while True:
+            try:
+                message = self.messages.get(timeout=seconds)
+            except queue.Empty:
+                return None
+            if message.kind == "gone" or message.work == self.given:
+                return message
+
+    def why_gone(self) -> Gone:
+        """Why a worker is gone that nobody ended."""
+        try:
+            exit_code = self.process.wait(GRACE)
+        except subprocess.TimeoutExpired:  # it closed its pipes, and lives
+            return Gone("died")
+        self._log.seek(0)
+        said = self._log.read().decode("utf-8", "replace")
+        late = re.search(r"^Timeout \(\d", said, re.MULTILINE)  # faulthandler's word, see limits.py
+        return Gone("late" if late else "died", exit_code, said)
+
+    def end(self) -> None:
+        """End it, and all that was started below it."""
+        try:
+            self.process.kill()
+            self.process.wait()
+            end_marked(self.mark)
+        finally:
+            self._hears.join(GRACE)
+            for pipe in (self.process.stdin, self.process.stdout, self._log):
+                try:
+                    pipe.close()
+                except OSError:  # there was work in it that nobody took
+                    pass
+
+    def _hear(self) -> None:
+        """A thread's whole life: from the pipe to the queue, until the worker hangs up."""
+        while True:
+            try:
+                message = Message(self, *pickle.load(self.process.stdout))
+            except Exception:  # it hung up; or the work wrote into our pipe
+                message = Message(self, "gone")
+            self.messages.put(message)
+            if message.kind == "gone":
+                return
+
+    def _bytes(self) -> int:
+        try:
+            return psutil.Process(self.process.pid).memory_info().rss
+        except psutil.Error:
+            return 0
+
+
+def packed(function: Callable, *arguments: Any, **named: Any) -> bytes:
+    """Work as it travels, with the text of a notebook's cells, which no file holds.
+
+    Errors: ``CannotTravel``.
+    """
+    try:
+        work = cloudpickle.dumps((function, arguments, named))
+    except Exception as error:  # an object decides itself how it refuses
+        raise CannotTravel(str(error) or type(error).__name__) from error
+    cells = {
+        name: (len(entry[2]), None, entry[2], name)
+        for name, entry in list(linecache.cache.items())
+        if len(entry) == 4 and not os.path.exists(name)
+    }
+    return pickle.dumps((work, sys.path, os.getcwd(), cells))
+
+
+def _frames_in(last_words: str) -> list[traceback.FrameSummary]:
+    """The work's own frames, as faulthandler wrote them down, the most recent one last."""
+    for thread in last_words.split("\n\n"):
+        found = re.findall(r'^  File "(.+)", line (\d+) in (.+)$', thread, re.MULTILINE)
+        names = [name for _, _, name in found]
+        if inside.perform.__name__ in names:
+            work = found[: names.index(inside.perform.__name__)]
+            return [
+                traceback.FrameSummary(file, int(line), name) for file, line, name in reversed(work)
+            ]
+    return []
+
+
+def end_marked(mark: str) -> None:
+    """End all processes that inherited ``mark``: also those whose parent is gone already."""
+    for _ in range(100):  # who is killed may just have started another
+        found = [process for process in psutil.process_iter() if mark in _marks(process)]
+        if not found:
+            return
+        for process in found:
+            try:
+                process.kill()
+            except psutil.Error:  # it was faster
+                pass
+        psutil.wait_procs(found, timeout=1)
+
+
+def _marks(process: psutil.Process) -> list[str]:
+    try:
+        if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+            return []
+        return process.environ().get(MARK, "").split(",")
+    except (psutil.Error, OSError):  # gone, or somebody else's
+        return []
+
+
+def cause_of_death(exit_code: int | None) -> str:
+    """``ended with exit code 3``, ``was killed by SIGKILL``."""
+    if exit_code is None:
+        return "hung up"
+    if exit_code >= 0:
+        return f"ended with exit code {exit_code}"
+    names = {number.value: number.name for number in signal.Signals}
+    return f"was killed by {names.get(-exit_code, f'signal {-exit_code}')}"
+
+
+def _deaf_to_ctrl_c() -> dict[str, Any]:
+    """Ctrl-C is for the caller, who ends its workers."""
+    if os.name == "nt":
+        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+    return {"start_new_session": True}
