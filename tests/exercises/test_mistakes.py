@@ -11,9 +11,10 @@ from sample_exercise import SCORES, an_exercise, softmax
 from d2l_attention.exercises import authoring
 from d2l_attention.exercises.authoring import Case, Mistake
 from d2l_attention.exercises.engine import ladder
-from d2l_attention.exercises.engine.edits import AuthorError, verified, wrong_function
+from d2l_attention.exercises.engine.edits import AuthorError, wrong_function
 from d2l_attention.exercises.engine.examine import examine
 from d2l_attention.exercises.engine.registry import all_chapters
+from d2l_attention.exercises.engine.verify import verified
 
 CHAPTERS = all_chapters()
 # A slow machine is no mistake: minutes, where a student has seconds.

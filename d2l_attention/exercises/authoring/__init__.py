@@ -100,14 +100,6 @@ it is right on all cases before; so let the first cases show one thing each.
 called in a loop, on several processes, or a class: ``run=``, a function that uses it.
 """
 
-from d2l_attention.exercises.authoring.exercise import (
-    Case,
-    Exercise,
-    Mistake,
-    Rule,
-    Step,
-    instead_of,
-)
 from d2l_attention.exercises.authoring.steps import (
     Part,
     Spy,
@@ -128,6 +120,14 @@ from d2l_attention.exercises.engine.attempt import Attempt, Raised
 from d2l_attention.exercises.engine.compare import alike, as_numbers
 from d2l_attention.exercises.engine.edits import wrong_function as with_mistakes
 from d2l_attention.exercises.engine.show import show
+from d2l_attention.exercises.exercise import (
+    Case,
+    Exercise,
+    Mistake,
+    Rule,
+    Step,
+    instead_of,
+)
 
 __all__ = [
     "Attempt",

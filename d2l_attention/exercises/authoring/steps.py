@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from d2l_attention.exercises.authoring.exercise import Case, Mistake, Rule, Step
 from d2l_attention.exercises.engine.attempt import Attempt, Raised
 from d2l_attention.exercises.engine.compare import alike, as_numbers
 from d2l_attention.exercises.engine.edits import wrong_function
 from d2l_attention.exercises.engine.ladder import right_result
 from d2l_attention.exercises.engine.show import show, show_error
+from d2l_attention.exercises.exercise import Case, Mistake, Rule, Step
 
 # By hand ----------------------------------------------------------------------------------
 

@@ -4,9 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches
-from d2l_attention.exercises.authoring.exercise import Mistake
-from d2l_attention.exercises.engine.edits import wrong_function
+from d2l_attention.exercises.authoring import (
+    Exercise,
+    Mistake,
+    Suspect,
+    catches,
+    with_mistakes,
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ def exhibit(
     that is a class. All else is ``Exercise``'s.
     """
     name = name or right.__name__
-    broken = wrong_function(right, Mistake(bug, what, everywhere), name=right.__name__)
+    broken = with_mistakes(right, Mistake(bug, what, everywhere), name=right.__name__)
     MUSEUM[id] = Exhibit(right, broken, what, sources)
     return Exercise(
         id=id,

@@ -1,7 +1,5 @@
 """Wrong functions, made from the source of a right one."""
 
-import builtins
-import dis
 import inspect
 import linecache
 import sys
@@ -11,7 +9,7 @@ from functools import cache
 from itertools import combinations
 from typing import Any
 
-from d2l_attention.exercises.authoring.exercise import Exercise, Mistake
+from d2l_attention.exercises.exercise import Mistake
 
 Edit = tuple[int, int, str]  # from, to, and what stands there instead
 
@@ -90,36 +88,3 @@ def pairs(function: Callable, mistakes: Any) -> Iterator[tuple[Callable, str]]:
     for first, second in combinations(edits, 2):
         if wrong := made(function, first, second):
             yield wrong, f"Two mistakes at once: {first.why} And: {second.why}"
-
-
-def unknown_name(function: Callable) -> str | None:
-    """A global name in the function's code that neither its file nor Python knows."""
-    codes = [getattr(function, "__code__", None)]
-    for code in filter(None, codes):
-        for instruction in dis.get_instructions(code):
-            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                name = instruction.argval
-                if name not in function.__globals__ and not hasattr(builtins, name):
-                    return name
-        codes += [inner for inner in code.co_consts if inspect.iscode(inner)]
-    return None
-
-
-def verified(exercise: Exercise) -> bool:
-    """Whether each mistake can be made and changes something, for the tests.
-
-    Errors: ``AuthorError`` that names the exercise and the edit.
-    """
-    from d2l_attention.exercises.engine.ladder import matters
-
-    for mistake in exercise.mistakes:
-        try:
-            wrong = wrong_function(exercise.solution, mistake)
-        except AuthorError as error:
-            raise AuthorError(f"{exercise.id}: {error}") from error
-        if unknown := unknown_name(wrong):
-            raise AuthorError(f"{exercise.id}: {mistake.wrong} uses an unknown name, `{unknown}`")
-        if not any(matters(exercise, wrong, case.inputs) for case in exercise.cases):
-            edit = getattr(mistake.wrong, "__name__", mistake.wrong)
-            raise AuthorError(f"{exercise.id}: {edit} changes nothing on any case")
-    return True

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import torch
 
-from d2l_attention.exercises.authoring.exercise import Exercise
 from d2l_attention.exercises.engine.attempt import CALLER, Attempt, NotAttempted, Raised
 from d2l_attention.exercises.engine.ladder import first_finding
 from d2l_attention.exercises.engine.limits import TimeLimit
 from d2l_attention.exercises.engine.show import _with_article, show_error, student_line
 from d2l_attention.exercises.engine.stubs import is_stub
+from d2l_attention.exercises.exercise import Exercise
 
 
 @dataclass(frozen=True)

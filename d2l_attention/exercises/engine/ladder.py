@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.authoring.exercise import Case, Exercise
 from d2l_attention.exercises.engine.attempt import SEED, Attempt, Raised, copied
 from d2l_attention.exercises.engine.compare import (
     alike,
@@ -20,6 +19,7 @@ from d2l_attention.exercises.engine.compare import (
 )
 from d2l_attention.exercises.engine.edits import made, pairs
 from d2l_attention.exercises.engine.show import in_full
+from d2l_attention.exercises.exercise import Case, Exercise
 
 
 def first_finding(exercise: Exercise, attempt: Attempt) -> str | None:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from d2l_attention.exercises.authoring.exercise import Exercise
 from d2l_attention.exercises.engine.examine import Verdict, as_written, neutral, replayable
 from d2l_attention.exercises.engine.ladder import outcome
 from d2l_attention.exercises.engine.stubs import is_stub
+from d2l_attention.exercises.exercise import Exercise
 from d2l_attention.views.replays import Replay, replays
 
 
