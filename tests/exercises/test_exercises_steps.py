@@ -181,7 +181,7 @@ def test_a_test_that_the_student_writes(answer, told):
         Suspect(
             {"dim=-1": "dim=0 if len(scores) > 1 else -1"},
             "sums over the queries",
-            blind={"len(scores) == 1": "You always give one row."},
+            blind=[(lambda scores: len(scores) == 1, "You always give one row.")],
         ),
         name="score",
     )
