@@ -33,8 +33,8 @@ def number(
             wanted = "a number, such as `0.5`" if right.ndim == 0 else "a list of numbers"
             return f"Give {wanted}; your answer is {show(attempt.answer)}."
         if got.numel() != right.numel():
-            told = f"Your answer holds {counted(got)}; it should hold {counted(right)}."
-            return (counts or {}).get(got.numel(), told)
+            counts_differ = f"Your answer holds {counted(got)}; it should hold {counted(right)}."
+            return (counts or {}).get(got.numel(), counts_differ)
         got = got.reshape(right.shape)
         if close(got, right, tolerance):
             return None

@@ -77,8 +77,8 @@ def catches(
     }
     to_catch = [wrong for wrong, each in broken.items() if each in suspects]
 
-    def outcome(attempt: Attempt, implementation: Callable) -> BaseException | None:
-        return attempt.outcome(make(implementation))
+    def ending(attempt: Attempt, implementation: Callable) -> BaseException | None:
+        return attempt.error(make(implementation))
 
     def step(attempt: Attempt) -> str | None:
         return calls(attempt) or wrong_belief(attempt) or accepts(attempt) or rejects(attempt)
@@ -88,7 +88,7 @@ def catches(
         try:
             returned = attempt(spy)
         except Raised:
-            if outcome(attempt, right) is None:
+            if ending(attempt, right) is None:
                 return (
                     "Your test passes on one right implementation and fails on another. Look at "
                     "what an implementation returns, not at which one it is."
@@ -107,8 +107,8 @@ def catches(
         )
 
     def wrong_belief(attempt: Attempt) -> str | None:
-        error = outcome(attempt, right)
-        if error is None and isinstance(outcome(attempt, nudged), AssertionError):
+        error = ending(attempt, right)
+        if error is None and isinstance(ending(attempt, nudged), AssertionError):
             return (
                 "Your test wants every digit to agree: it fails on a right implementation that "
                 "sums in another order, so that the last digits differ. "
@@ -117,7 +117,7 @@ def catches(
         if not isinstance(error, AssertionError):
             return None
         for wrong, suspect in broken.items():
-            if outcome(attempt, wrong) is None:
+            if ending(attempt, wrong) is None:
                 return (
                     f"Your test fails on the right implementation and passes on one that "
                     f"{suspect.what}: the mistake is in what you expect."
@@ -144,7 +144,7 @@ def catches(
 
     def rejects(attempt: Attempt) -> str | None:
         for wrong in to_catch:
-            suspect, error = broken[wrong], outcome(attempt, wrong)
+            suspect, error = broken[wrong], ending(attempt, wrong)
             if isinstance(error, AssertionError) or (error is not None and suspect.crashes):
                 continue
             if error is not None:
@@ -157,12 +157,12 @@ def catches(
         return None
 
     def clue(attempt: Attempt, wrong: Callable, suspect: Suspect) -> str:
-        if outcome(attempt, nothing) is None:
+        if ending(attempt, nothing) is None:
             return (
                 "It passes whatever comes back. Is there an `assert` that nothing catches, and "
                 "does it compare with something other than the implementation itself?"
             )
-        if outcome(attempt, little) is None:
+        if ending(attempt, little) is None:
             return little_why
         spy = Spy(make(right))
         attempt(spy)

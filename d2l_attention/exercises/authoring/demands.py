@@ -22,7 +22,7 @@ def holds(rule: Rule, *cases: Case) -> Step:
     def step(attempt: Attempt) -> str | None:
         for case in cases:
             if found := rule(attempt.play(case.inputs), *case.inputs):
-                shown = case.shown or attempt.case(case.inputs)
+                shown = case.shown or attempt.as_code(case.inputs)
                 found = f"{case.because} {found}".strip()
                 return f"{found} Smallest case that shows it: {shown}."
         return None
@@ -39,7 +39,7 @@ def gradients_flow(*names: str, why: str = "They could not learn.") -> Step:
     def step(attempt: Attempt) -> str | None:
         for case in attempt.exercise.cases:
             if found := wrong_gradient(attempt, case.inputs, names, why):
-                return f"{found} Smallest case that shows it: {attempt.case(case.inputs)}."
+                return f"{found} Smallest case that shows it: {attempt.as_code(case.inputs)}."
         return None
 
     return step

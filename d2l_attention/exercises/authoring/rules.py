@@ -11,13 +11,13 @@ def rows_sum_to_one(weights: Tensor, *_: Any) -> str | None:
     if near_one(sums):
         return None
     row = (sums - 1).abs().flatten().argmax() if near_one(sums.flatten()[:1]) else 0
-    told = f"Row {int(row)} of your weights sums to {sums.flatten()[row]:.3g}"
+    row_sum = f"Row {int(row)} of your weights sums to {sums.flatten()[row]:.3g}"
     if weights.ndim > 1 and near_one(weights.sum(dim=-2)):
         return (
-            f"{told}, while every column sums to 1: your softmax runs over the queries. Softmax "
+            f"{row_sum}, while every column sums to 1: your softmax runs over the queries. Softmax "
             "over the keys (the last axis, `dim=-1`) makes every row sum to 1."
         )
-    return f"{told}; softmax over the keys (the last axis) makes every row sum to 1."
+    return f"{row_sum}; softmax over the keys (the last axis) makes every row sum to 1."
 
 
 def near_one(sums: Tensor) -> bool:

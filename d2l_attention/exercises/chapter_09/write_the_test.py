@@ -115,17 +115,17 @@ NO_ROOM = "Your sequences have at most {} tokens: the leak has no room in them."
 
 
 def fails_where_it_should_pass(attempt: Attempt) -> str | None:
-    failed = [each for each in CAUSAL if isinstance(attempt.outcome(each), AssertionError)]
+    failed = [each for each in CAUSAL if isinstance(attempt.error(each), AssertionError)]
     if not failed:
         return None
     spy = Spy(window)
-    attempt.outcome(spy)
+    attempt.error(spy)
     if any(not call["X"].isfinite().all() for call in spy.calls):
         return (
             "Your test fails on causal layers, because it puts NaN or infinity in. A hidden key "
             "has the weight 0, and 0 times NaN is NaN. Change the future to ordinary numbers."
         )
-    if failed == [hyena] and attempt.outcome(exact_hyena) is None:
+    if failed == [hyena] and attempt.error(exact_hyena) is None:
         return (
             "Your test fails on a causal layer that convolves by a Fourier transform: Hyena. There "
             "the future changes the past by rounding, by about 1e-7 of the largest number that you "
@@ -137,7 +137,7 @@ def fails_where_it_should_pass(attempt: Attempt) -> str | None:
             f"Your test fails on some causal layers and not on others: on {show(failed)}. Do not "
             "ask for particular numbers: ask whether the future changes them."
         )
-    if attempt.outcome(everything) is None:
+    if attempt.error(everything) is None:
         return (
             "Your test fails on causal layers and passes on one without a mask: the comparison is "
             "the wrong way round. What should stay as it was?"
