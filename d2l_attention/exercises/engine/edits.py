@@ -2,12 +2,12 @@
 
 import inspect
 import linecache
+import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import combinations
-from typing import Any
 
 from d2l_attention.exercises.exercise import Mistake
 
@@ -56,7 +56,7 @@ def compiled(function: Callable, edits: tuple[Edit, ...], name: str | None) -> C
     for start, end, instead in reversed(edits):
         source = source[:start] + instead + source[end:]
     if name:
-        source = source.replace(f" {function.__name__}(", f" {name}(", 1)
+        source = renamed(source, function, name)
     file = f"<{function.__name__} with mistake {abs(hash(edits))}>"
     module = sys.modules[function.__module__]
     names = dict(vars(module))
@@ -74,6 +74,11 @@ def source_of(function: Callable) -> str:
     return textwrap.dedent(inspect.getsource(function))
 
 
+def renamed(source: str, function: Callable, name: str) -> str:
+    """``source``, which defines ``function`` (or a class), with the definition under ``name``."""
+    return re.sub(rf"^(def|class) {function.__name__}\b", rf"\1 {name}", source, flags=re.MULTILINE)
+
+
 def made(function: Callable, *mistakes: Mistake) -> Callable | None:
     """As ``wrong_function``, and None where it cannot be made: a student sees no author's error."""
     try:
@@ -82,7 +87,7 @@ def made(function: Callable, *mistakes: Mistake) -> Callable | None:
         return None
 
 
-def pairs(function: Callable, mistakes: Any) -> Iterator[tuple[Callable, str]]:
+def pairs(function: Callable, mistakes: Iterable[Mistake]) -> Iterator[tuple[Callable, str]]:
     """Every two mistakes that can be made together."""
     edits = [mistake for mistake in mistakes if isinstance(mistake.wrong, Mapping)]
     for first, second in combinations(edits, 2):

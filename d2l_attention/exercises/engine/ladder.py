@@ -130,9 +130,10 @@ class Look:
     def mistake(self, got: Outcome) -> tuple[Callable, str] | None:
         solution = self.exercise.solution
         singles = ((made(solution, each), each.why) for each in self.exercise.mistakes)
-        found = [(wrong, why) for wrong, why in singles if wrong and self.is_it(wrong, got)]
-        # What the student got right on earlier cases, the mistake gets right as well.
-        found = [each for each in found if self.right_before(each[0])]
+        # What the student got right on earlier cases, the mistake gets right as well. That first:
+        # one that is out of the question may well never end on this case.
+        possible = ((wrong, why) for wrong, why in singles if wrong and self.right_before(wrong))
+        found = [(wrong, why) for wrong, why in possible if self.is_it(wrong, got)]
         if len(found) > 1:
             found = [each for each in found if self.same_elsewhere(each[0])] or found
         comparable = type(got.result) is type(self.right.result)
