@@ -119,6 +119,12 @@ def test_imports_never_come_round():
     TopologicalSorter(graph).prepare()  # its error names those that stand in a circle
 
 
+def test_what_checks_an_exercise_needs_nothing_of_what_its_author_needs():
+    engine = [name for name in MODULES if name.startswith("d2l_attention.exercises.engine")]
+    needed = set().union(*map(imported_by, [*engine, "d2l_attention.exercises.exercise"]))
+    assert not [name for name in needed if name.startswith("d2l_attention.exercises.authoring")]
+
+
 # Forgets all of ours before an import, so that it finds what it would find as the first; other
 # libraries stay. A module that its package imports comes with the package, which is the first then.
 EACH_AS_THE_FIRST = """
