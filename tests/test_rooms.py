@@ -1,11 +1,20 @@
-"""The rooms of the package: which room may import which. A room is a folder of d2l_attention."""
+"""The rooms of the package: which room may import which. A room is a folder of d2l_attention.
+
+And the house: what may stand at its root, how long a file may be, and that imports, which in
+Python may run in circles as long as somebody comes first, do not.
+"""
 
 import ast
+import os
+import subprocess
+import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[1] / "d2l_attention"
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "d2l_attention"
 ROOMS = "attention data exercises models scale testing training variants views".split()
 # Where nothing is said, a room may import all others but the exercises.
 ALLOWED = {
@@ -76,3 +85,120 @@ def test_a_room_imports_what_it_may(room):
 )
 def test_an_import_is_seen_however_it_is_written(line, name):
     assert imported(line, "d2l_attention.models") == {name}
+
+
+# ---- Modules --------------------------------------------------------------------------------
+
+
+def modules():
+    """The file of each module of ours, by its whole name. The chapters' texts are no modules."""
+    files = [*PACKAGE.rglob("*.py"), *(ROOT / "notebooks").rglob("*.py")]
+    found = {}
+    for path in sorted(set(files) - set((ROOT / "notebooks" / "src").iterdir())):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        found[name.removesuffix(".__init__")] = path
+    return found
+
+
+MODULES = modules()
+
+
+def imported_by(name):
+    """The whole names that a module of ours imports, such as ``d2l_attention.data.dates.draw``."""
+    package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
+    return imported(MODULES[name].read_text("utf-8"), package)
+
+
+def test_imports_never_come_round():
+    """Not even where an import stands in a function: two files that need each other are one."""
+    graph = {}
+    for name in MODULES:
+        # What is no module is a name in one.
+        found = {each if each in MODULES else each.rpartition(".")[0] for each in imported_by(name)}
+        graph[name] = found & MODULES.keys()
+    TopologicalSorter(graph).prepare()  # its error names those that stand in a circle
+
+
+def test_what_checks_an_exercise_needs_nothing_of_what_its_author_needs():
+    engine = [name for name in MODULES if name.startswith("d2l_attention.exercises.engine")]
+    needed = set().union(*map(imported_by, [*engine, "d2l_attention.exercises.exercise"]))
+    assert not [name for name in needed if name.startswith("d2l_attention.exercises.authoring")]
+
+
+# Forgets all of ours before an import, so that it finds what it would find as the first; other
+# libraries stay. A module that its package imports comes with the package, which is the first then.
+EACH_AS_THE_FIRST = """
+import importlib, sys
+came_with = {}
+for name in sys.argv[1:]:
+    found = came_with.get(name.rpartition(".")[0], set())
+    if name not in found:
+        for known in found.union(*came_with.values()):
+            sys.modules.pop(known, None)
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            print(f"{name}: {error!r}")
+        ours = ("d2l_attention", "notebooks")
+        found = {known for known in sys.modules if known.partition(".")[0] in ours}
+    came_with[name] = found
+"""
+
+
+def test_each_module_can_be_the_first_that_is_imported():
+    command = [sys.executable, "-c", EACH_AS_THE_FIRST, *MODULES]
+    ours = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=ours, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+
+
+def room_of(name):
+    """``d2l_attention.views`` of ``d2l_attention.views.plots.heatmap``; all notebooks are one."""
+    parts = name.split(".")
+    return parts[0] if parts[0] == "notebooks" else ".".join(parts[:2])
+
+
+def private_to_others(module, names):
+    """Of the ``names`` that ``module`` imports: those that another room keeps for itself."""
+    others = {name for name in names if room_of(name) != room_of(module)}
+    ours = {name for name in others if name.partition(".")[0] in (PACKAGE.name, "notebooks")}
+    underscored = {part for name in ours for part in name.split(".") if part.startswith("_")}
+    return {part for part in underscored if not part.endswith("__")}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_begins_with_an_underscore_stays_in_its_room(name):
+    assert private_to_others(name, imported_by(name)) == set()
+
+
+def test_an_underscore_is_seen_in_a_module_and_in_a_name_and_not_at_home():
+    names = {"d2l_attention.views._drawing.line", "d2l_attention.views.plots._axes", "torch._C"}
+    assert private_to_others("d2l_attention.scale.roofline", names) == {"_drawing", "_axes"}
+    assert private_to_others("notebooks.publish.page", names) == {"_drawing", "_axes"}
+    assert private_to_others("d2l_attention.views.picture", names) == set()
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_file_can_be_read_at_one_go(name):
+    """Of modules: a text is as long as its chapter, a file of tests as long as its tables."""
+    assert len(MODULES[name].read_text("utf-8").splitlines()) <= 400
+
+
+# ---- The root -------------------------------------------------------------------------------
+
+AT_THE_ROOT = """
+    .ci .devcontainer .gitattributes .github .gitignore CHANGELOG.md CONTRIBUTING.md LICENSE
+    Makefile README.md constraints.txt d2l_attention environment.yml notebooks pyproject.toml tests
+""".split()
+
+
+def test_only_what_is_listed_stands_at_the_root():
+    """Of what git keeps: a student's own files may stand there, too."""
+    try:
+        listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.skip("git is not installed")
+    if listed.returncode:
+        pytest.skip("this is no checkout of git's")
+    assert {path.partition("/")[0] for path in listed.stdout.splitlines()} <= set(AT_THE_ROOT)

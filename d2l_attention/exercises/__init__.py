@@ -5,12 +5,12 @@ other value; ``print`` shows it elsewhere. So a result can also be kept and aske
 ``check("4.1", answer).solved``.
 """
 
-import inspect
 from dataclasses import replace
 from typing import Any
 
 from d2l_attention.exercises.engine import store
 from d2l_attention.exercises.engine.display import Page, ProgressTable, Result, heading
+from d2l_attention.exercises.engine.edits import renamed, source_of
 from d2l_attention.exercises.engine.examine import Verdict
 from d2l_attention.exercises.engine.registry import UnknownExercise, all_chapters, find
 from d2l_attention.exercises.engine.replay import remember
@@ -69,12 +69,11 @@ def solution(exercise_id: str) -> Page:
     except UnknownExercise as unknown:
         return Page("Unknown exercise", str(unknown))
     answer = exercise.solution
-    code = inspect.getsource(answer).rstrip() if callable(answer) else f"answer = {answer!r}"
-    if callable(answer) and callable(exercise.stub):
+    if callable(answer):
         # Under the student's name, so that it works where the stub stood.
-        name = exercise.stub.__name__
-        for keyword, end in (("def", "("), ("class", "("), ("class", ":")):
-            code = code.replace(f"{keyword} {answer.__name__}{end}", f"{keyword} {name}{end}", 1)
+        code = renamed(source_of(answer), answer, exercise.stub.__name__).rstrip()
+    else:
+        code = f"answer = {answer!r}"
     return Page(heading(exercise), f"```python\n{code}\n```\n\n{exercise.explanation}")
 
 

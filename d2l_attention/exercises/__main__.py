@@ -34,7 +34,7 @@ def main() -> None:
     print(f"Assignment {target.name} is written: {target}")
     if not new:
         print("nbgrader_config.py was there and stays as it is.")
-    print(f"Next: cd {options.course} && nbgrader generate_assignment {target.name}")
+    print(f"Next, in {options.course}: nbgrader generate_assignment {target.name}")
 
 
 if __name__ == "__main__":

@@ -7,13 +7,11 @@ whatever cells the student adds.
 """
 
 import ast
-import inspect
 import os
 import re
 import shutil
 import sys
 import tempfile
-import textwrap
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -23,8 +21,9 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from d2l_attention.data.files import write_whole
-from d2l_attention.exercises.authoring import Exercise
+from d2l_attention.exercises.engine.edits import renamed, source_of
 from d2l_attention.exercises.engine.registry import chapter_numbers, load_chapter
+from d2l_attention.exercises.exercise import Exercise
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"  # beside the package, in a checkout
 POINTS = {"easy": 1, "medium": 2, "hard": 3}
@@ -90,7 +89,7 @@ def write_assignment(number: int, course: Path, notebooks: Path = NOTEBOOKS) -> 
         first, *_, last = chapter_numbers()
         raise CannotWrite(f"There is no chapter {number:02d}: give one from {first:02d} to {last}.")
     if find_spec("nbgrader") is None:
-        install = ".venv/bin/python -m pip install -c constraints.txt -e '.[nbgrader]'"
+        install = f'{sys.executable} -m pip install -c constraints.txt -e ".[nbgrader]"'
         raise CannotWrite(f"nbgrader is not installed: type `{install}` in the checkout.")
     path = chapter_notebook(number, notebooks)
     target = course / "source" / path.stem
@@ -183,7 +182,7 @@ def answer_cell(source: str, exercise: Exercise, name: str, known: set[str]) -> 
         if isinstance(statement, ast.Expr) and CHECK.search("\n".join(lines[place])):
             lines[place] = []
         elif getattr(statement, "name", None) == name:
-            lines[place] = textwrap.dedent(inspect.getsource(exercise.stub)).splitlines()
+            lines[place] = source_of(exercise.stub).splitlines()
     stub = "\n".join(lines).strip()
     gap = "\n\n\n" if callable(exercise.stub) else "\n"
     solution = solution_source(exercise, name, known | imported(stub))
@@ -197,11 +196,10 @@ def solution_source(exercise: Exercise, name: str, known: set[str]) -> str:
     solution = exercise.solution
     if not callable(solution):
         return f"{name} = {solution!r}"
-    code = textwrap.dedent(inspect.getsource(solution)).rstrip()
+    code = renamed(source_of(solution), solution, name).rstrip()
     home = sys.modules[solution.__module__]
     used = {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
     imports = [import_of(other, home) for other in sorted((used & vars(home).keys()) - known)]
-    code = re.sub(rf"^(def|class) {solution.__name__}\b", rf"\1 {name}", code, flags=re.MULTILINE)
     return "\n".join(imports + ["\n"] * bool(imports) + [code])
 
 

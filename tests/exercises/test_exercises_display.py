@@ -12,6 +12,7 @@ from d2l_attention.exercises import check, hint, progress, solution
 from d2l_attention.exercises.authoring import number
 from d2l_attention.exercises.engine import registry, store
 from d2l_attention.exercises.engine.display import rich, where_to_go_on
+from d2l_attention.exercises.engine.edits import renamed, source_of
 from d2l_attention.exercises.engine.registry import Chapter, sort_key
 
 BY_HAND = an_exercise(
@@ -73,6 +74,26 @@ def test_solution_shows_the_code_that_the_tests_run():
         "```python\ndef blank(scores):\n    return scores.softmax(dim=-1)\n```\n\nBecause."
     )
     assert "answer = 0.75" in repr(solution("4.1"))
+
+
+class Doubled:
+    """Not another ``class Doubled``: Doubled(2) gives 4."""
+
+    def __new__(cls, x):
+        return 2 * x
+
+
+def doubled_solution(x):
+    """Not ``def doubled_solution(x)`` but this."""
+    return doubled_solution(x - 1) + 2 if x else 0
+
+
+@pytest.mark.parametrize("right", [Doubled, doubled_solution])
+def test_a_solution_is_renamed_where_it_is_defined_and_nowhere_else(right):
+    lines = source_of(right).splitlines()
+    first, *others = renamed(source_of(right), right, "doubled").splitlines()
+    assert first == lines[0].replace(right.__name__, "doubled")
+    assert others == lines[1:]
 
 
 def test_progress_is_kept_and_never_falls_back(own_progress):

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +11,8 @@ from sample_exercise import SCORES, an_exercise, softmax
 
 import d2l_attention.exercises as engine
 from d2l_attention.exercises import check
-from d2l_attention.exercises.engine import sandbox
+from d2l_attention.exercises.authoring import Mistake
+from d2l_attention.exercises.engine import clock, sandbox
 from d2l_attention.exercises.engine.attempt import Attempt, unchanged
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -165,6 +167,56 @@ def test_what_never_ends_is_stopped(tell, answer, told):
     assert told in result.message
 
 
+def test_our_own_work_takes_nothing_from_the_students_time(tell):
+    """A slow machine may need seconds for the wrong functions that name a mistake."""
+
+    def wrong_and_slow(scores):
+        time.sleep(1.2)
+        return softmax(scores) / 2
+
+    slow = Mistake(wrong_and_slow, "Your weights are half of what they should be.")
+    result = tell(lambda scores: softmax(scores) / 3, seconds=1, mistakes=[slow])
+    assert "Your function gives" in result.message
+
+
+def test_pauses_do_not_count_and_calls_in_them_do(monkeypatch):
+    now, given = SimpleNamespace(monotonic=lambda: seconds), []
+
+    class Limit:
+        passed = False
+
+        def __init__(self, seconds):
+            given.append(seconds)
+
+        def __enter__(self): ...
+
+        def __exit__(self, *_): ...
+
+    monkeypatch.setattr(clock, "time", now)
+    monkeypatch.setattr(clock, "TimeLimit", Limit)
+    seconds = 0
+    with (ten := clock.Clock(10)):
+        seconds = 3
+        with ten.paused():
+            seconds = 100
+            with ten:
+                seconds = 102
+            seconds = 200
+        seconds = 204
+    assert given == [10, 7, 5]
+
+
+def test_time_that_is_used_up_is_not_given_again():
+    limit = clock.Clock(0.1)
+    with pytest.raises(KeyboardInterrupt), limit:
+        with limit.paused():
+            pass
+        time.sleep(60)
+    assert limit.passed
+    with pytest.raises(KeyboardInterrupt), limit:
+        time.sleep(60)
+
+
 def test_an_error_names_the_students_line_and_the_input(tell):
     message = tell(raises).message
     assert "NameError" in message and "missing_name  # noqa: F821`" in message
@@ -217,9 +269,31 @@ def test_random_numbers_are_not_taken_for_memory(tell):
     assert "Your function gives" in tell(noisy).message
 
 
+def empties(*scores, **named):
+    for each in (*scores, *named.values()):
+        each.zero_()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "named", "name"),
+    [
+        ([torch.ones(1)], {}, "scores"),
+        ([torch.zeros(1), torch.ones(1)], {}, "input 2"),
+        ([], {"mask": torch.ones(1)}, "mask"),
+        ([torch.zeros(1)], {"mask": torch.ones(1)}, "mask"),
+    ],
+)
+def test_a_change_in_place_is_seen_however_the_input_was_given(inputs, named, name):
+    attempt = Attempt(empties, an_exercise())
+    attempt(*inputs, **named)
+    assert (
+        f"changes its input: `{name}` was [1] before the call and is [0] after" in attempt.changed
+    )
+
+
 def test_gradients_flow_through_the_copies_of_the_inputs():
     scores = torch.tensor([1.0, 2.0], requires_grad=True)
-    attempt = Attempt(softmax, ["scores"])
+    attempt = Attempt(softmax, an_exercise())
     attempt(scores)[0].backward()
     a = scores.detach().softmax(-1)
     torch.testing.assert_close(scores.grad, torch.stack([a[0] * (1 - a[0]), -a[0] * a[1]]))

@@ -11,9 +11,10 @@ from sample_exercise import SCORES, an_exercise, softmax
 from d2l_attention.exercises import authoring
 from d2l_attention.exercises.authoring import Case, Mistake
 from d2l_attention.exercises.engine import ladder
-from d2l_attention.exercises.engine.edits import AuthorError, verified, wrong_function
+from d2l_attention.exercises.engine.edits import AuthorError, wrong_function
 from d2l_attention.exercises.engine.examine import examine
 from d2l_attention.exercises.engine.registry import all_chapters
+from d2l_attention.exercises.engine.verify import verified
 
 CHAPTERS = all_chapters()
 # A slow machine is no mistake: minutes, where a student has seconds.
@@ -131,11 +132,26 @@ def test_two_mistakes_on_the_first_case_only():
     exercise = an_exercise(cases=[Case(SQUARE)])
     both = examine(exercise, lambda scores: 2 * scores.softmax(dim=0)).message
     assert "Two mistakes at once: Your softmax runs over the queries. And: Your weights" in both
-    exercise = an_exercise(cases=[Case((torch.zeros(1, 1),)), Case(SQUARE, because="Larger.")])
     exercise = an_exercise(cases=[Case((torch.ones(2, 2),)), Case(SQUARE, because="Larger.")])
     later = examine(exercise, lambda scores: (scores + 0 * scores[0, 0]).softmax(dim=0)).message
     assert "Not yet. Larger. Your softmax runs over the queries." in later
     assert "Smallest case that shows it: `scores = [[1, 2], [0, 5]]`" in later
+
+
+def test_a_mistake_that_shows_earlier_is_not_run_on_later_cases():
+    """There it may never end, as 1.4's 'only the best two keys' on a share below one half."""
+    seen = []
+
+    def wrong(scores):
+        seen.append(tuple(scores.shape))
+        return scores
+
+    def right_on_the_first(scores):
+        return scores.softmax(-1) * (1 if len(scores) == 1 else 2)
+
+    exercise = an_exercise(mistakes=[Mistake(wrong, "No softmax at all.")])
+    assert "Your function gives" in examine(exercise, right_on_the_first).message
+    assert set(seen) == {(1, 2)}
 
 
 def test_a_mistake_is_shown_on_a_case_that_can_be_read():

@@ -100,37 +100,25 @@ it is right on all cases before; so let the first cases show one thing each.
 called in a loop, on several processes, or a class: ``run=``, a function that uses it.
 """
 
-from d2l_attention.exercises.authoring.exercise import (
-    Case,
-    Exercise,
-    Mistake,
-    Rule,
-    Step,
-    instead_of,
-)
-from d2l_attention.exercises.authoring.steps import (
-    Part,
-    Spy,
-    Suspect,
-    catches,
-    choice,
-    gradients_flow,
+from d2l_attention.exercises.authoring.by_hand import Part, choice, number, parts
+from d2l_attention.exercises.authoring.catches import Blind, Suspect, catches
+from d2l_attention.exercises.authoring.demands import gradients_flow, holds
+from d2l_attention.exercises.authoring.inputs import in_dtype, normal
+from d2l_attention.exercises.authoring.rules import (
     hidden_weights_are_zero,
-    holds,
-    in_dtype,
     no_nan,
-    normal,
-    number,
-    parts,
     rows_sum_to_one,
 )
+from d2l_attention.exercises.authoring.spy import Spy
 from d2l_attention.exercises.engine.attempt import Attempt, Raised
 from d2l_attention.exercises.engine.compare import alike, as_numbers
 from d2l_attention.exercises.engine.edits import wrong_function as with_mistakes
 from d2l_attention.exercises.engine.show import show
+from d2l_attention.exercises.exercise import Case, Exercise, Mistake, Rule, Step, instead_of
 
 __all__ = [
     "Attempt",
+    "Blind",
     "Case",
     "Exercise",
     "Mistake",

@@ -60,7 +60,7 @@ def leans_on_autograd(attempt: Attempt) -> str | None:
         raise RuntimeError("autograd wants to remember something")
 
     with torch.autograd.graph.saved_tensors_hooks(refuse, refuse):
-        error = attempt.outcome(*SMALL)
+        error = attempt.error(*SMALL)
     return error and (
         "The numbers are right, and autograd found them: with it switched off your function fails. "
         "The task is to derive the slope on paper and to write down what you found."

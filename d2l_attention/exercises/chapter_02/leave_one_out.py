@@ -34,8 +34,8 @@ def leave_one_out_error_solution(x, y, width):
 SCORES, POOLED = "gaussian_score(x", "attention_pooling(scores, y[:, None], mask=others)"
 
 
-def case(x: list, y: list, width: Any, **told: Any) -> Case:
-    return Case((torch.tensor(x), torch.tensor(y), width), **told)
+def points(x: list, y: list, width: Any, **more: Any) -> Case:
+    return Case((torch.tensor(x), torch.tensor(y), width), **more)
 
 
 def shapes(result: Any, x: Tensor, *_: Any) -> str | None:
@@ -86,11 +86,11 @@ write_leave_one_out = Exercise(
         "Of the two routes, kernel and division or score and softmax, one survives 100 widths.",
     ],
     cases=[
-        case([0.0, 1, 3], [1.0, 4, 2], torch.tensor(2.0)),
-        case([0.0, 1], [1.0, 4], 1.0, errors={"float": "`width` may be a plain number as well."}),
-        case([0.0, 0, 1], [1.0, 4, 2], 1),
-        case([0.0, 100], [1.0, 4], 1.0, rules=[far_points_count]),
-        case([0.0, 100], [1.0, 4], torch.tensor(0.0001), rules=[far_points_count]),
+        points([0.0, 1, 3], [1.0, 4, 2], torch.tensor(2.0)),
+        points([0.0, 1], [1.0, 4], 1.0, errors={"float": "`width` may be a plain number as well."}),
+        points([0.0, 0, 1], [1.0, 4, 2], 1),
+        points([0.0, 100], [1.0, 4], 1.0, rules=[far_points_count]),
+        points([0.0, 100], [1.0, 4], torch.tensor(0.0001), rules=[far_points_count]),
         Case((*normal(0, (7,), (7,)), torch.tensor(0.4))),
         Case((*normal(1, (41,), (41,)), torch.tensor(1.5))),
     ],

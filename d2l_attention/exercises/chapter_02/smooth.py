@@ -36,7 +36,7 @@ def only_before(difference: Tensor) -> Tensor:
     return (difference > 0).float()
 
 
-def case(keys: tuple, *queries: float, kernel=gaussian) -> Case:
+def asked(keys: tuple, *queries: float, kernel=gaussian) -> Case:
     return Case((*keys, torch.tensor(queries), kernel))
 
 
@@ -70,13 +70,13 @@ repair_smooth = Exercise(
         "For the query without keys: where the sum is 0, dividing by 1 instead leaves 0.",
     ],
     cases=[
-        case(TWO_KEYS, 0.0, 0.5, 0.8),
-        case(TWO_KEYS, 0.2),
-        case(TWO_KEYS, 0.0, kernel=epanechikov),
-        case(TWO_KEYS, 5.0, kernel=boxcar),
-        case(TWO_KEYS, 0.0, 5.0, kernel=boxcar),
-        case((torch.tensor([0.0]), torch.tensor([2.0])), 12.0),
-        case(STREET, 1.2, 5.0, kernel=only_before),
+        asked(TWO_KEYS, 0.0, 0.5, 0.8),
+        asked(TWO_KEYS, 0.2),
+        asked(TWO_KEYS, 0.0, kernel=epanechikov),
+        asked(TWO_KEYS, 5.0, kernel=boxcar),
+        asked(TWO_KEYS, 0.0, 5.0, kernel=boxcar),
+        asked((torch.tensor([0.0]), torch.tensor([2.0])), 12.0),
+        asked(STREET, 1.2, 5.0, kernel=only_before),
         *(Case((*normal(2, (7,), (7,), (5,)), kernel)) for kernel in (gaussian, boxcar, constant)),
     ],
     mistakes=[

@@ -59,26 +59,37 @@ write_the_test = Exercise(
             Suspect(
                 {"shape[-1]": "shape[-2]"},
                 "divides by the root of the number of keys",
-                {
-                    "keys.shape[-2] == keys.shape[-1]": "You always give as many keys as a key has "
-                    "numbers: K = D. Use different sizes."
-                },
+                [
+                    (
+                        lambda keys: keys.shape[-2] == keys.shape[-1],
+                        "You always give as many keys as a key has numbers: K = D. Use different "
+                        "sizes.",
+                    )
+                ],
             ),
             Suspect(
                 {"queries @ keys.": "keys @ queries."},
                 "returns scores of shape (*, K, Q)",
-                {
-                    "queries.shape == keys.shape": "You always give as many queries as keys, so "
-                    "(Q, K) and (K, Q) are one shape. Use different sizes, and different tensors."
-                },
+                [
+                    (
+                        lambda queries, keys: queries.shape == keys.shape,
+                        "You always give as many queries as keys, so (Q, K) and (K, Q) are one "
+                        "shape. Use different sizes, and different tensors.",
+                    )
+                ],
             ),
             name="implementation",
-            blind={
-                "not (queries @ keys.transpose(-2, -1)).any()": "All your scores are 0, and 0 "
-                "divided by anything is 0. Use other numbers.",
-                "keys.shape[-1] == 1": "Your vectors hold one number each, and 1, its root and no "
-                "division are the same.",
-            },
+            blind=[
+                (
+                    lambda queries, keys: not (queries @ keys.transpose(-2, -1)).any(),
+                    "All your scores are 0, and 0 divided by anything is 0. Use other numbers.",
+                ),
+                (
+                    lambda keys: keys.shape[-1] == 1,
+                    "Your vectors hold one number each, and 1, its root and no division are the "
+                    "same.",
+                ),
+            ],
             also_right=[scaled_dot_score],
             beliefs=[
                 Suspect(

@@ -54,7 +54,11 @@ LENS, SOFTMAX = "length_mask(valid_lens, keys.shape[1])", "masked_softmax(scores
 RAW_KEYS = {"keys.masked_fill(~visible.mT, 0.0)": "keys"}
 RAW = RAW_KEYS | {"values.masked_fill(~visible.mT, 0.0)": "values"}
 DOT_PRODUCTS = "scores by dot products (others are allowed. Do not ask for particular numbers)"
-NO_NAN_IN_KEYS = "not keys.isnan().any()"
+
+
+def no_nan_in(keys):
+    return not keys.isnan().any()
+
 
 write_the_test = Exercise(
     id="4.7",
@@ -81,35 +85,50 @@ write_the_test = Exercise(
             Suspect(
                 RAW | {LENS: "torch.arange(queries.shape[1])[:, None] < valid_lens[:, None, None]"},
                 "hides rows (queries) instead of columns (keys)",
-                {"True": "Its visible queries read the padding."},
+                [(lambda: True, "Its visible queries read the padding.")],
             ),
             Suspect(
                 {LENS: "length_mask((valid_lens + 1).clamp(max=keys.shape[1]), keys.shape[1])"},
                 "sees one key too many",
-                {"True": "Is the very first place behind the words among those that you change?"},
+                [
+                    (
+                        lambda: True,
+                        "Is the very first place behind the words among those that you change?",
+                    )
+                ],
             ),
             Suspect(
                 RAW_KEYS | {SOFTMAX: "scores.softmax(dim=-1).masked_fill(~visible, 0.0)"},
                 "masks after the softmax",
-                {NO_NAN_IN_KEYS: "Its values are clean. Do you change the padding's keys?"},
+                [(no_nan_in, "Its values are clean. Do you change the padding's keys?")],
             ),
             Suspect(
                 {LENS: "length_mask(valid_lens.clamp(min=1), keys.shape[1])"},
                 "takes a length of 0 for a length of 1",
-                {"(valid_lens > 0).all()": "Which of your lengths would tell? None is 0."},
+                [
+                    (
+                        lambda valid_lens: (valid_lens > 0).all(),
+                        "Which of your lengths would tell? None is 0.",
+                    )
+                ],
             ),
             Suspect(
                 RAW,
                 "has the right weights and lets NaN in the padding through (0 times NaN)",
-                {"not values.isnan().any()": "Is there NaN in your padding's values?"},
+                [
+                    (
+                        lambda values: not values.isnan().any(),
+                        "Is there NaN in your padding's values?",
+                    )
+                ],
             ),
             Suspect(
                 RAW_KEYS,
                 "has right outputs, and lets NaN in the padding into the gradient of the queries",
-                {
-                    NO_NAN_IN_KEYS: "Is there NaN in your padding's keys?",
-                    "True": "Compare the gradients of queries, keys and values, too.",
-                },
+                [
+                    (no_nan_in, "Is there NaN in your padding's keys?"),
+                    (lambda: True, "Compare the gradients of queries, keys and values, too."),
+                ],
             ),
             name="attend",
             also_right=[dot_product_attention],

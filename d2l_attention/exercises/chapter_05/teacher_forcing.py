@@ -46,7 +46,7 @@ class BagOfWords:
         return self.table[tokens].cumsum(dim=1)
 
 
-def case(seed: int, words: int, targets: list, lens: list[int], bos: int) -> tuple:
+def batch(seed: int, words: int, targets: list, lens: list[int], bos: int) -> tuple:
     decoder = BagOfWords(*normal(seed, (words, words)))
     return decoder, torch.tensor(targets), torch.tensor(lens), bos
 
@@ -59,13 +59,13 @@ def says_itself(decoder: BagOfWords, tokens: Tensor, T: int) -> Tensor:
 
 
 # <eos> = 2 and padding 0 at first.
-ONE = case(0, 8, [[5, 7, 2]], [3], 1)
-PADDED = case(1, 8, [[5, 7, 6, 2], [3, 2, 0, 0]], [4, 2], 1)
+ONE = batch(0, 8, [[5, 7, 2]], [3], 1)
+PADDED = batch(1, 8, [[5, 7, 6, 2], [3, 2, 0, 0]], [4, 2], 1)
 # <eos> = 4, which fills the padding as well, and 0 is a word.
-EOS_AS_PADDING = case(2, 7, [[4, 4, 4], [6, 0, 4], [5, 4, 4]], [1, 3, 2], 3)
-LONGER_THAN_ANY = case(3, 5, [[4, 2, 1, 1, 1], [3, 4, 2, 1, 1]], [2, 3], 0)
+EOS_AS_PADDING = batch(2, 7, [[4, 4, 4], [6, 0, 4], [5, 4, 4]], [1, 3, 2], 3)
+LONGER_THAN_ANY = batch(3, 5, [[4, 2, 1, 1, 1], [3, 4, 2, 1, 1]], [2, 3], 0)
 # As many sentences as words as numbers: axes can be mixed up.
-SQUARE = case(4, 4, [[3, 2, 0, 0], [3, 1, 3, 2], [2, 1, 1, 1], [0, 3, 2, 3]], [2, 4, 1, 3], 1)
+SQUARE = batch(4, 4, [[3, 2, 0, 0], [3, 1, 3, 2], [2, 1, 1, 1], [0, 3, 2, 3]], [2, 4, 1, 3], 1)
 
 
 def gradient(attempt: Attempt) -> str | None:

@@ -52,7 +52,7 @@ def translated(translate: Callable, decoder_says, reference, bos, eos, max_len) 
     return translate(decoder, 0, reference, bos, eos, max_len)
 
 
-def told(result: Any, *inputs: Any) -> str | None:
+def not_the_words(result: Any, *inputs: Any) -> str | None:
     words = as_numbers(result)
     if not isinstance(result, list | tuple):
         return None
@@ -156,11 +156,11 @@ repair_translate = Exercise(
             "You stop where the decoder says 2, and `eos` is 0 here.",
         ),
     ],
-    shapes=told,
+    shapes=not_the_words,
     errors={
         "NoneType": "In use there is no reference: here it is None, and your function needs it.",
         "30 words": "Your loop goes on without end: <eos> and `max_len` end a sentence.",
     },
-    rules=[told],
+    rules=[not_the_words],
     run=translated,
 )

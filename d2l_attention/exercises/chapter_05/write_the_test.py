@@ -38,12 +38,30 @@ MEAN = (
     "sum(bleu([words], [given]) for words, given in zip(hypotheses, references, strict=True))"
     " / len(hypotheses)"
 )
-PAIRS = "for words, given in zip(hypotheses, references, strict=True)"
-SAME_LENGTH = "sum(map(len, hypotheses)) == sum(len(given[0]) for given in references)"
-FIRST_IS_BEST = (
-    "all(len(set(words) & set(given[0])) >= max(len(set(words) & set(one)) for one in given) "
-    f"{PAIRS})"
-)
+
+
+def same_length(hypotheses, references):
+    return sum(map(len, hypotheses)) == sum(len(given[0]) for given in references)
+
+
+def never_shorter(hypotheses, references):
+    shortest = (min(map(len, given)) for given in references)
+    return sum(map(len, hypotheses)) >= sum(shortest)
+
+
+def first_is_best(hypotheses, references):
+    return all(
+        len(set(words) & set(given[0])) >= max(len(set(words) & set(one)) for one in given)
+        for words, given in zip(hypotheses, references, strict=True)
+    )
+
+
+def perfect_or_hopeless(hypotheses, references):
+    return all(
+        list(words) in map(list, given) or not set(words) & set(sum(map(list, given), []))
+        for words, given in zip(hypotheses, references, strict=True)
+    )
+
 
 write_the_test = Exercise(
     id="5.7",
@@ -75,10 +93,13 @@ write_the_test = Exercise(
                     "[given[0] for given in references], [[words] for words in hypotheses]"
                 },
                 "swaps hypotheses and references",
-                blind={
-                    SAME_LENGTH: "With as many words on both sides the swap changes nothing: "
-                    "precision and recall are the same number then. Make the lengths unequal."
-                },
+                blind=[
+                    (
+                        same_length,
+                        "With as many words on both sides the swap changes nothing: precision and "
+                        "recall are the same number then. Make the lengths unequal.",
+                    )
+                ],
             ),
             Suspect(
                 {
@@ -86,12 +107,14 @@ write_the_test = Exercise(
                     "True).score": "True)\n    return found.score / (found.bp or 1)",
                 },
                 "has no penalty for short translations",
-                blind={
-                    "sum(map(len, hypotheses)) >= sum(min(map(len, given)) for given in "
-                    "references)": "Are your hypotheses ever shorter than their references, all "
-                    "sentences together? (Of several references the one that is nearest in length "
-                    "counts.)"
-                },
+                blind=[
+                    (
+                        never_shorter,
+                        "Are your hypotheses ever shorter than their references, all sentences "
+                        "together? (Of several references the one that is nearest in length "
+                        "counts.)",
+                    )
+                ],
             ),
             Suspect(
                 {
@@ -99,37 +122,45 @@ write_the_test = Exercise(
                     WORDS: '" ".join([*hypothesis, "<eos>"])',
                 },
                 "keeps <eos> as the last word of hypotheses and references",
-                blind={"True": "Such a word always matches. Which share does that change?"},
+                blind=[(lambda: True, "Such a word always matches. Which share does that change?")],
             ),
             Suspect(
                 {GIVEN: '" ".join("".join(given[i]))', WORDS: '" ".join("".join(hypothesis))'},
                 "counts characters instead of words",
-                blind={"True": "It takes words of several letters, some of them wrong."},
+                blind=[(lambda: True, "It takes words of several letters, some of them wrong.")],
             ),
             Suspect(
                 {CHECK: f"{CHECK}\n    if len(hypotheses) > 1:\n        return {MEAN}"},
                 "takes the mean of the sentences' scores",
-                blind={
-                    "len(hypotheses) == 1": "BLEU adds up the matches of all sentences and "
-                    "divides once. It takes two sentences, one better than the other."
-                },
+                blind=[
+                    (
+                        lambda hypotheses: len(hypotheses) == 1,
+                        "BLEU adds up the matches of all sentences and divides once. It takes two "
+                        "sentences, one better than the other.",
+                    )
+                ],
             ),
             Suspect(
                 {"max(map(len, references))": "1"},
                 "looks at the first reference only",
-                blind={FIRST_IS_BEST: "Give a sentence two references, the better one second."},
+                blind=[(first_is_best, "Give a sentence two references, the better one second.")],
             ),
             beliefs=[Suspect({".score": ".score / 100"}, "counts to 1: it is from 0 to 100 here")],
             name="score",
             nothing=not_a_number,
             little=not_a_number,
-            blind={
-                "all(len(words) < 4 for words in hypotheses)": "All your scores are 0: none of "
-                "your sentences has four words, and BLEU counts four in a row as well.",
-                "all(list(words) in map(list, given) or not set(words) & set(sum(map(list, given), "
-                f"[])) {PAIRS})": "All your scores are 0 or 100. What is perfect or hopeless is so "
-                "for whoever counts: take a translation in between.",
-            },
+            blind=[
+                (
+                    lambda hypotheses: all(len(words) < 4 for words in hypotheses),
+                    "All your scores are 0: none of your sentences has four words, and BLEU "
+                    "counts four in a row as well.",
+                ),
+                (
+                    perfect_or_hopeless,
+                    "All your scores are 0 or 100. What is perfect or hopeless is so for whoever "
+                    "counts: take a translation in between.",
+                ),
+            ],
             notice="Work out what it should be, and compare closely.",
             rounding="Allow a little, such as `abs(... - expected) < 0.01`.",
         )

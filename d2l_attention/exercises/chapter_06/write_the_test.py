@@ -68,30 +68,41 @@ write_the_test = Exercise(
             Suspect(
                 BY_VIEW,
                 "cuts the heads by `view` alone",
-                blind={
-                    "queries.shape[1] == keys.shape[1] == 1": "You always give one token, and with "
-                    "a single one `view` is right. Give several."
-                },
+                blind=[
+                    (
+                        lambda queries, keys: queries.shape[1] == keys.shape[1] == 1,
+                        "You always give one token, and with a single one `view` is right. Give "
+                        "several.",
+                    )
+                ],
             ),
             Suspect(
                 BY_RESHAPE,
                 "merges the heads by `reshape` alone",
-                blind={
-                    "queries.shape[1] == 1": "You always give one query, so no token can be mixed "
-                    "up with another. Give several."
-                },
+                blind=[
+                    (
+                        lambda queries: queries.shape[1] == 1,
+                        "You always give one query, so no token can be mixed up with another. "
+                        "Give several.",
+                    )
+                ],
             ),
             Suspect(SUMMED, "sums the heads instead of concatenating them"),
             Suspect(FIRST_HEAD, "gives every head the first head's columns of W_q, W_k and W_v"),
             Suspect(
                 {ROOT: "W_q.shape[-1] ** 0.5"},
                 "divides the scores by the root of D instead of D / H",
-                blind={
-                    "keys.shape[1] == 1": "You always give one key, and its weight is 1 whatever "
-                    "the scores. Give several.",
-                    "not (queries.any() and keys.any())": "All your scores are 0, and 0 divided "
-                    "by anything is 0.",
-                },
+                blind=[
+                    (
+                        lambda keys: keys.shape[1] == 1,
+                        "You always give one key, and its weight is 1 whatever the scores. Give "
+                        "several.",
+                    ),
+                    (
+                        lambda queries, keys: not (queries.any() and keys.any()),
+                        "All your scores are 0, and 0 divided by anything is 0.",
+                    ),
+                ],
             ),
             Suspect(
                 {
@@ -99,19 +110,30 @@ write_the_test = Exercise(
                     "scores.transpose(0, 1), valid_lens).transpose(0, 1)"
                 },
                 "lays the mask of sentence h on head h where B = H, and is right elsewhere",
-                blind={
-                    "len(queries) != num_heads": "You never give as many sentences as heads, and "
-                    "elsewhere this one is right.",
-                    "len(queries) != num_heads or valid_lens is None or "
-                    "(valid_lens == valid_lens[0]).all()": "Your sentences have the same length, "
-                    "so it does not matter whose mask a head gets.",
-                },
+                blind=[
+                    (
+                        lambda num_heads, queries: len(queries) != num_heads,
+                        "You never give as many sentences as heads, and elsewhere this one is "
+                        "right.",
+                    ),
+                    (
+                        lambda num_heads, valid_lens, queries: (
+                            len(queries) != num_heads
+                            or valid_lens is None
+                            or (valid_lens == valid_lens[0]).all()
+                        ),
+                        "Your sentences have the same length, so it does not matter whose mask a "
+                        "head gets.",
+                    ),
+                ],
             ),
             name="multi_head",
-            blind={
-                "num_heads == 1": "You always give one head, and there is nothing to cut or merge. "
-                "Give several."
-            },
+            blind=[
+                (
+                    lambda num_heads: num_heads == 1,
+                    "You always give one head, and there is nothing to cut or merge. Give several.",
+                )
+            ],
             rounding="Large scores saturate the softmax, and every digit shows. Divide each "
             "matrix by the root of its number of rows, or compute in float64.",
             notice="Work out the whole output in another way, one head at a time, and compare.",

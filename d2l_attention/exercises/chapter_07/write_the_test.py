@@ -85,35 +85,55 @@ write_the_test = Exercise(
             Suspect(
                 {"@ values": "@ turn_all_pairs(values, first_key)"},
                 "turns the values, too",
-                {"values.shape[-1] == 1": "Your values have one column; a turn needs a pair."},
+                [
+                    (
+                        lambda values: values.shape[-1] == 1,
+                        "Your values have one column; a turn needs a pair.",
+                    )
+                ],
             ),
             Suspect({"turn(keys": "backwards(keys"}, "turns queries one way and keys the other"),
             Suspect(
                 {"turn(keys": "in_halves(keys"},
                 "pairs columns 2j and 2j + 1 of queries, but j and j + D/2 of keys",
-                {"queries.shape[-1] == 2": "With D = 2 there is a single pair. Give more columns."},
+                [
+                    (
+                        lambda queries: queries.shape[-1] == 2,
+                        "With D = 2 there is a single pair. Give more columns.",
+                    )
+                ],
             ),
             Suspect(
                 {"queries, first_query": "queries, 0", "keys, first_key": "keys, 0"},
                 "ignores first_query and first_key and counts both from 0",
-                {
-                    "first_query == first_key == 0": "Your queries and keys always begin at "
-                    "position 0. A decoder's newest query does not.",
-                    "first_query == first_key": "Your queries and keys always begin at the same "
-                    "position, and the scores depend only on the distance: it is as if they began "
-                    "at 0.",
-                },
+                [
+                    (
+                        lambda first_query, first_key: first_query == first_key == 0,
+                        "Your queries and keys always begin at position 0. A decoder's newest "
+                        "query does not.",
+                    ),
+                    (
+                        lambda first_query, first_key: first_query == first_key,
+                        "Your queries and keys always begin at the same position, and the scores "
+                        "depend only on the distance: it is as if they began at 0.",
+                    ),
+                ],
             ),
             Suspect(
                 {" / queries.shape[-1] ** 0.5": ""}, "leaves out the division by the root of D"
             ),
             name="attend",
-            blind={
-                "keys.shape[2] == 1": "You always give one key, and its weight is 1 whatever the "
-                "scores. Give several.",
-                "not (queries.any() and keys.any())": "All your scores are 0, wherever the tokens "
-                "stand.",
-            },
+            blind=[
+                (
+                    lambda keys: keys.shape[2] == 1,
+                    "You always give one key, and its weight is 1 whatever the scores. Give "
+                    "several.",
+                ),
+                (
+                    lambda queries, keys: not (queries.any() and keys.any()),
+                    "All your scores are 0, wherever the tokens stand.",
+                ),
+            ],
             also_right=[another_right_one],
             beliefs=[
                 Suspect({"turn(": "in_halves("}, "pairs columns j and j + D/2", everywhere=True),

@@ -125,15 +125,17 @@ write_the_test = Exercise(
             Suspect(
                 {HIDDEN: "(ahead > 0) & (ahead <= 2)"},
                 "hides the next two tokens and shows all behind them",
-                blind={
-                    "tokens.shape[1] <= 3": "Your sentences have at most three tokens: none "
-                    "stands that far ahead."
-                },
+                blind=[
+                    (
+                        lambda tokens: tokens.shape[1] <= 3,
+                        "Your sentences have at most three tokens: none stands that far ahead.",
+                    )
+                ],
             ),
             Suspect(
                 {HIDDEN: "self.training & (ahead > 0)"},
                 "hides the future only in training",
-                blind={"training": NO_EVAL},
+                blind=[(lambda training: training, NO_EVAL)],
             ),
             Suspect(
                 {AXES: "(1,)"},
@@ -142,18 +144,20 @@ write_the_test = Exercise(
             Suspect(
                 {AXES: "(0, -1) if self.training else (-1,)"},
                 "normalises over all sentences of the batch in training mode",
-                blind={
-                    "not training": ONLY_EVAL,
-                    "len(tokens) == len(first['tokens'])": SAME_BATCH,
-                },
+                blind=[
+                    (lambda training: not training, ONLY_EVAL),
+                    (lambda tokens, first: len(tokens) == len(first["tokens"]), SAME_BATCH),
+                ],
             ),
             Suspect(
                 {POSITIONS: f"{POSITIONS}.flip(0)"},
                 "counts positions from the sentence's end",
-                blind={"tokens.shape[1] == first['tokens'].shape[1]": SAME_LENGTH},
+                blind=[
+                    (lambda tokens, first: tokens.shape[1] == first["tokens"].shape[1], SAME_LENGTH)
+                ],
             ),
             name="decoder",
-            blind={"torch.equal(tokens, first['tokens'])": SAME_TOKENS},
+            blind=[(lambda tokens, first: torch.equal(tokens, first["tokens"]), SAME_TOKENS)],
             also_right=[without_positions],
             beliefs=[
                 Suspect(

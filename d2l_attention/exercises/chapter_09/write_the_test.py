@@ -115,17 +115,17 @@ NO_ROOM = "Your sequences have at most {} tokens: the leak has no room in them."
 
 
 def fails_where_it_should_pass(attempt: Attempt) -> str | None:
-    failed = [each for each in CAUSAL if isinstance(attempt.outcome(each), AssertionError)]
+    failed = [each for each in CAUSAL if isinstance(attempt.error(each), AssertionError)]
     if not failed:
         return None
     spy = Spy(window)
-    attempt.outcome(spy)
+    attempt.error(spy)
     if any(not call["X"].isfinite().all() for call in spy.calls):
         return (
             "Your test fails on causal layers, because it puts NaN or infinity in. A hidden key "
             "has the weight 0, and 0 times NaN is NaN. Change the future to ordinary numbers."
         )
-    if failed == [hyena] and attempt.outcome(exact_hyena) is None:
+    if failed == [hyena] and attempt.error(exact_hyena) is None:
         return (
             "Your test fails on a causal layer that convolves by a Fourier transform: Hyena. There "
             "the future changes the past by rounding, by about 1e-7 of the largest number that you "
@@ -137,7 +137,7 @@ def fails_where_it_should_pass(attempt: Attempt) -> str | None:
             f"Your test fails on some causal layers and not on others: on {show(failed)}. Do not "
             "ask for particular numbers: ask whether the future changes them."
         )
-    if attempt.outcome(everything) is None:
+    if attempt.error(everything) is None:
         return (
             "Your test fails on causal layers and passes on one without a mask: the comparison is "
             "the wrong way round. What should stay as it was?"
@@ -178,31 +178,37 @@ write_the_test = Exercise(
             Suspect(
                 {MASK: "(-2 < ahead) & (ahead <= 1)"},
                 "has a window off by one, so that each token sees the next",
-                {"True": ONE_AHEAD},
+                [(lambda: True, ONE_AHEAD)],
             ),
             Suspect(
                 masked_too_late,
                 "convolves the future's scores into those of the past and masks too late",
-                {"True": ONE_AHEAD},
+                [(lambda: True, ONE_AHEAD)],
             ),
             Suspect(linformer, "is a Linformer with a causal mask over its mixtures"),
             Suspect(
                 {MASK: "(ahead % 3 == 0) & (ahead.abs() <= 3)"},
                 "has a dilated window that sees the third token after each, no nearer one",
-                {
-                    "X.shape[1] <= 3": NO_ROOM.format(3),
-                    "True": "Change all that stands after a place, not only the next token or two.",
-                },
+                [
+                    (lambda X: X.shape[1] <= 3, NO_ROOM.format(3)),
+                    (
+                        lambda: True,
+                        "Change all that stands after a place, not only the next token or two.",
+                    ),
+                ],
             ),
             Suspect(
                 {MASK: "(ahead <= 0) | ((ahead == 3) & (torch.arange(len(ahead)) == 4))"},
                 "is causal but for one random link: token 1 also sees token 4 (counted from 0)",
-                {
-                    "X.shape[1] <= 4": NO_ROOM.format(4),
-                    "True": "Only the second token sees too much, and only one token of its "
-                    "future. Try every place t: change all that stands after it, compare all up "
-                    "to it.",
-                },
+                [
+                    (lambda X: X.shape[1] <= 4, NO_ROOM.format(4)),
+                    (
+                        lambda: True,
+                        "Only the second token sees too much, and only one token of its future. "
+                        "Try every place t: change all that stands after it, compare all up to "
+                        "it.",
+                    ),
+                ],
             ),
             Suspect(
                 total_of_all,
@@ -211,19 +217,28 @@ write_the_test = Exercise(
             Suspect(
                 coming_round,
                 "convolves by a transform without zeros after the end, which comes round",
-                {
-                    "True": "Its last tokens reach its first ones. Change the future up to the "
-                    "very end, and compare from the very beginning, closely."
-                },
+                [
+                    (
+                        lambda: True,
+                        "Its last tokens reach its first ones. Change the future up to the very "
+                        "end, and compare from the very beginning, closely.",
+                    )
+                ],
             ),
             name="layer",
-            blind={
-                "torch.equal(X, first['X'])": "Your test always gives the same tokens. Let two "
-                "calls differ in the future, and in nothing else. (After `b = a` both are one "
-                "tensor: change a `clone()`.)",
-                "torch.equal(X, X[:, :1].expand_as(X))": "All tokens of your sequences are alike, "
-                "and a mean of equal values tells nothing.",
-            },
+            blind=[
+                (
+                    lambda X, first: torch.equal(X, first["X"]),
+                    "Your test always gives the same tokens. Let two calls differ in the future, "
+                    "and in nothing else. (After `b = a` both are one tensor: change a "
+                    "`clone()`.)",
+                ),
+                (
+                    lambda X: torch.equal(X, X[:, :1].expand_as(X)),
+                    "All tokens of your sequences are alike, and a mean of equal values tells "
+                    "nothing.",
+                ),
+            ],
             also_right=CAUSAL[1:],
             nothing=lambda X: torch.rand(1),
             little=lambda X: 100 * torch.rand(X.shape),

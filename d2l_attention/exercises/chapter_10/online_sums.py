@@ -83,7 +83,7 @@ def one_pass(attempt: Attempt) -> str | None:
     return None
 
 
-def case(*tiles: list, because: str = "") -> Case:
+def row_of(*tiles: list, because: str = "") -> Case:
     return Case(([torch.tensor(tile, dtype=torch.float32) for tile in tiles],), because)
 
 
@@ -116,13 +116,13 @@ write_online_sums = Exercise(
     "larger maximum changes all its terms by one factor, so none of them is needed again. Two "
     "numbers a row stand for a row of any length.",
     cases=[
-        case([[0, 1]], [[3, 2]], [[1]]),
-        case([[-3, -2]], [[-1]]),
-        case([[900]], [[1000]], because=RANGE),
-        case([[-1000]], [[-999]], because=RANGE),
-        case([[0, 1], [5, 4]], [[2, 3], [1, 1]], because="For one row it was right."),
+        row_of([[0, 1]], [[3, 2]], [[1]]),
+        row_of([[-3, -2]], [[-1]]),
+        row_of([[900]], [[1000]], because=RANGE),
+        row_of([[-1000]], [[-999]], because=RANGE),
+        row_of([[0, 1], [5, 4]], [[2, 3], [1, 1]], because="For one row it was right."),
         Case(([*normal(0, (3, 4), (3, 1), (3, 2))],)),
-        case([[-INF, 2], [-INF, -INF], [-INF, -INF]], [[-INF, -INF], [-INF, 3], [-INF, -INF]]),
+        row_of([[-INF, 2], [-INF, -INF], [-INF, -INF]], [[-INF, -INF], [-INF, 3], [-INF, -INF]]),
         Case(([*in_dtype(normal(1, (2, 3), (2, 4)), torch.float64)],)),
     ],
     mistakes=[

@@ -4,9 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches
-from d2l_attention.exercises.authoring.exercise import Mistake
-from d2l_attention.exercises.engine.edits import wrong_function
+from d2l_attention.exercises.authoring import (
+    Blind,
+    Exercise,
+    Mistake,
+    Suspect,
+    catches,
+    with_mistakes,
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ def exhibit(
     what: str,
     sources: Sequence[str],
     also_right: Sequence[Callable],
-    blind: Mapping[str, str] | None = None,
+    blind: Blind = (),
     more: Sequence[Suspect] = (),
     everywhere: bool = False,
     crashes: bool = False,
@@ -48,20 +53,19 @@ def exhibit(
 
     ``right`` is plain code, and ``bug`` the edit of its source that breaks it; ``what`` goes on
     after 'an implementation that'. ``also_right`` are two more right ones, in other words.
-    ``blind`` maps what may be true of all calls of a test to the sentence for it, as in
-    ``Suspect``, and ``crashes``, too; ``more`` are other broken ones that the test has to catch as
-    well, and ``test_options`` go to ``catches``. ``name`` is what the test calls ``right``, if
-    that is a class. All else is ``Exercise``'s.
+    ``blind`` and ``crashes`` are as in ``Suspect``; ``more`` are other broken ones that the test
+    has to catch as well, and ``test_options`` go to ``catches``. ``name`` is what the test calls
+    ``right``, if that is a class. All else is ``Exercise``'s.
     """
     name = name or right.__name__
-    broken = wrong_function(right, Mistake(bug, what, everywhere), name=right.__name__)
+    broken = with_mistakes(right, Mistake(bug, what, everywhere), name=right.__name__)
     MUSEUM[id] = Exhibit(right, broken, what, sources)
     return Exercise(
         id=id,
         steps=[
             catches(
                 right,
-                Suspect(bug, what, blind or {}, everywhere, crashes),
+                Suspect(bug, what, blind, everywhere, crashes),
                 *more,
                 name=name,
                 also_right=also_right,

@@ -69,7 +69,7 @@ causal_leak = exhibit(
             {"past = torch.ones(n, n, dtype=torch.bool).tril()":
              "past = torch.arange(n) - torch.arange(n)[:, None] != 1"},
             "hides only the next token, and shows all behind it",
-            {"X.shape[1] <= 2": SHORT},
+            [(lambda X: X.shape[1] <= 2, SHORT)],
         ),
     ],
     stub=test_no_future,
@@ -87,7 +87,9 @@ causal_leak = exhibit(
         nothing=fails,
         little=noise,
         little_why=BY_LOT,
-        blind={"X.shape[1] == 1": "Your sentences have a single token: it has no future."},
+        blind=[
+            (lambda X: X.shape[1] == 1, "Your sentences have a single token: it has no future.")
+        ],
         notice="Change the tokens from position t on: do the rows before t stay the same?",
     ),
 )  # fmt: skip

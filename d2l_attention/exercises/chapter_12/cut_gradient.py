@@ -31,10 +31,13 @@ cut_gradient = exhibit(
     what="lets no gradient through to queries and keys",
     sources=["https://github.com/bboylyg/NAD/issues/8"],
     also_right=[by_exponentials, by_pytorch],
-    blind={
-        "not queries.requires_grad": "Your queries ask for no gradient: `requires_grad=True`.",
-        "True": "Ask for the gradients of queries and keys: is there one, and is it not 0?",
-    },
+    blind=[
+        (
+            lambda queries: not queries.requires_grad,
+            "Your queries ask for no gradient: `requires_grad=True`.",
+        ),
+        (lambda: True, "Ask for the gradients of queries and keys: is there one, and is it not 0?"),
+    ],
     stub=test_scores_can_learn,
     solution=test_scores_can_learn_solution,
     explanation="The output is right to the last digit, and the loss falls: values, output matrix "

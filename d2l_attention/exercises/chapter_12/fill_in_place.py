@@ -58,12 +58,17 @@ fill_in_place = exhibit(
         "https://github.com/jadore801120/attention-is-all-you-need-pytorch/issues/16",
     ],
     also_right=[by_where, on_a_copy],
-    blind={
-        "(valid_lens >= scores.shape[-1]).all()": "All your sentences are full, so there is "
-        "nothing to fill. Give one a shorter length.",
-        "True": "Its weights are right, and its fault is elsewhere. What else can a function "
-        "change? Keep a copy of the scores before the call.",
-    },
+    blind=[
+        (
+            lambda valid_lens, scores: (valid_lens >= scores.shape[-1]).all(),
+            "All your sentences are full, so there is nothing to fill. Give one a shorter length.",
+        ),
+        (
+            lambda: True,
+            "Its weights are right, and its fault is elsewhere. What else can a function change? "
+            "Keep a copy of the scores before the call.",
+        ),
+    ],
     stub=test_fill_in_place,
     solution=test_fill_in_place_solution,
     explanation="A method that ends in an underscore works on the tensor itself, and so does "

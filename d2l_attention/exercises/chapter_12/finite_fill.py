@@ -55,10 +55,13 @@ finite_fill = exhibit(
         "https://github.com/d2l-ai/d2l-en/pull/2423",
     ],
     also_right=[by_exponentials, sentence_by_sentence],
-    blind={
-        "(valid_lens > 0).all()": "Each of your sentences has a word, and then e to the power of "
-        "-1,000,000 is 0. Which length is left?",
-    },
+    blind=[
+        (
+            lambda valid_lens: (valid_lens > 0).all(),
+            "Each of your sentences has a word, and then e to the power of -1,000,000 is 0. Which "
+            "length is left?",
+        ),
+    ],
     stub=test_finite_fill,
     solution=test_finite_fill_solution,
     explanation="Where all scores of a row are -1e6, all are equal, and the softmax, which knows "

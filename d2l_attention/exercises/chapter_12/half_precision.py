@@ -57,12 +57,18 @@ half_precision = exhibit(
         "https://github.com/unit8co/darts/issues/3081",
     ],
     also_right=[in_float32, row_by_row],
-    blind={
-        "scores.dtype != torch.float16": "None of your scores are float16, and in the types that "
-        "you give -1e9 is an ordinary number. How large can a number of float16 be?",
-        "mask.any(dim=-1).all()": "In float16, -1e9 becomes -inf, and -inf does no harm in a row "
-        "that has another number. Which row has none?",
-    },
+    blind=[
+        (
+            lambda scores: scores.dtype != torch.float16,
+            "None of your scores are float16, and in the types that you give -1e9 is an ordinary "
+            "number. How large can a number of float16 be?",
+        ),
+        (
+            lambda mask: mask.any(dim=-1).all(),
+            "In float16, -1e9 becomes -inf, and -inf does no harm in a row that has another "
+            "number. Which row has none?",
+        ),
+    ],
     stub=test_half_precision,
     solution=test_half_precision_solution,
     explanation="The largest number of float16 is 65504, so -1e9 turns into -inf without a word; "

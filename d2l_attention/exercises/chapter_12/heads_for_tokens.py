@@ -58,12 +58,17 @@ heads_for_tokens = exhibit(
         "https://github.com/aipixel/AEMatter/issues/3",
     ],
     also_right=[by_einsum, head_after_head],
-    blind={
-        "queries.shape[1] == 1": "You always give one token, which has no other to attend to. Give "
-        "several.",
-        "(values == values[:1, :1, :1]).all()": "All your values are alike, and their average is "
-        "the same whoever attends to whom. Let the tokens differ.",
-    },
+    blind=[
+        (
+            lambda queries: queries.shape[1] == 1,
+            "You always give one token, which has no other to attend to. Give several.",
+        ),
+        (
+            lambda values: (values == values[:1, :1, :1]).all(),
+            "All your values are alike, and their average is the same whoever attends to whom. "
+            "Let the tokens differ.",
+        ),
+    ],
     stub=test_heads_for_tokens,
     solution=test_heads_for_tokens_solution,
     explanation="`scaled_dot_product_attention` attends over the last axis but one. In (B, n, H, "

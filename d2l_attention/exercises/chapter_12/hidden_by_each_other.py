@@ -63,14 +63,24 @@ hidden_by_each_other = exhibit(
         "https://github.com/lsdefine/attention-is-all-you-need-keras/issues/6",
     ],
     also_right=[by_pytorch, by_exponentials],
-    blind={
-        "mask is None or mask.all()": "Without a mask, or with one that hides nothing, the two "
-        "mistakes cancel. What comes between them?",
-        "mask is None or mask.shape[-2] == mask.shape[-1] and (mask == mask.mT).all()": "Your mask "
-        "is the same when it is turned over. Which mask is not?",
-        "(values == values[:, :1]).all()": "All your values are alike, and their average is the "
-        "same whoever sees whom. Let the tokens differ.",
-    },
+    blind=[
+        (
+            lambda mask: mask is None or mask.all(),
+            "Without a mask, or with one that hides nothing, the two mistakes cancel. What comes "
+            "between them?",
+        ),
+        (
+            lambda mask: (
+                mask is None or mask.shape[-2] == mask.shape[-1] and (mask == mask.mT).all()
+            ),
+            "Your mask is the same when it is turned over. Which mask is not?",
+        ),
+        (
+            lambda values: (values == values[:, :1]).all(),
+            "All your values are alike, and their average is the same whoever sees whom. Let the "
+            "tokens differ.",
+        ),
+    ],
     stub=test_hidden_by_each_other,
     solution=test_hidden_by_each_other_solution,
     explanation="Scores (K, Q) with a softmax over axis -2 are right: the keys share each query's "

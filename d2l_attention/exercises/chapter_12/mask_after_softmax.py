@@ -57,10 +57,12 @@ mask_after_softmax = exhibit(
         "https://github.com/abisee/pointer-generator/issues/88",
     ],
     also_right=[by_dividing_again, by_pytorch],
-    blind={
-        "mask.all()": "Your mask hides nothing. Hide some keys, so that it matters when that "
-        "happens.",
-    },
+    blind=[
+        (
+            lambda mask: mask.all(),
+            "Your mask hides nothing. Hide some keys, so that it matters when that happens.",
+        ),
+    ],
     stub=test_mask_after_softmax,
     solution=test_mask_after_softmax_solution,
     explanation="A sentence with padding must give what it gives without. Hidden after the "

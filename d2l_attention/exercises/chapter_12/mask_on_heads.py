@@ -70,12 +70,17 @@ mask_on_heads = exhibit(
         "https://github.com/lucidrains/graph-transformer-pytorch/pull/2",
     ],
     also_right=[head_after_head, by_pytorch],
-    blind={
-        "queries.shape[0] == 1": "You always give one sentence, and one mask fits all heads. Give "
-        "several.",
-        "(mask == mask[:1]).all()": "Your sentences have the same mask, so it does not matter "
-        "whose mask a head gets. Let them differ.",
-    },
+    blind=[
+        (
+            lambda queries: queries.shape[0] == 1,
+            "You always give one sentence, and one mask fits all heads. Give several.",
+        ),
+        (
+            lambda mask: (mask == mask[:1]).all(),
+            "Your sentences have the same mask, so it does not matter whose mask a head gets. Let "
+            "them differ.",
+        ),
+    ],
     stub=test_mask_on_heads,
     solution=test_mask_on_heads_solution,
     explanation="Broadcasting fills axes from the right, so (B, Q, K) beside (B, H, Q, K) is read "

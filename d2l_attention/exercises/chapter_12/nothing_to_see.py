@@ -62,10 +62,13 @@ nothing_to_see = exhibit(
         "https://github.com/pytorch/pytorch/issues/103749",
     ],
     also_right=[by_exponentials, by_an_extra_key],
-    blind={
-        "mask.any(dim=-1).all()": "Each of your queries sees a key, and then nothing is wrong. "
-        "Hide all keys from one of them.",
-    },
+    blind=[
+        (
+            lambda mask: mask.any(dim=-1).all(),
+            "Each of your queries sees a key, and then nothing is wrong. Hide all keys from one "
+            "of them.",
+        ),
+    ],
     stub=test_nothing_to_see,
     solution=test_nothing_to_see_solution,
     explanation="The softmax of a row of -inf is 0/0. `torch.equal` and "

@@ -55,7 +55,7 @@ odd_size = exhibit(
     crashes=True,
     sources=["https://github.com/codertimo/BERT-pytorch/issues/78"],
     also_right=[column_by_column, cut_at_the_end],
-    blind={"D % 2 == 0": "All your sizes are even."},
+    blind=[(lambda D: D % 2 == 0, "All your sizes are even.")],
     more=[
         Suspect(
             {
@@ -63,7 +63,7 @@ odd_size = exhibit(
                 "P[:, 0::2] = angles.sin()": "P[:, 0 : D - 1 : 2] = angles.sin()",
             },
             "leaves the last column of an odd size at 0",
-            {"D % 2 == 0": "All your sizes are even."},
+            [(lambda D: D % 2 == 0, "All your sizes are even.")],
         ),
     ],
     stub=test_odd_size,

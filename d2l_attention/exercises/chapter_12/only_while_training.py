@@ -81,7 +81,12 @@ only_while_training = exhibit(
     what="hides the future only while training",
     sources=["d2l 1.0.3, TransformerDecoderBlock.forward: `if self.training`"],
     also_right=[WithTheFusedKernel, WithoutDropout],
-    blind={"training": "Your test never calls `attention.eval()`, and a new module is training."},
+    blind=[
+        (
+            lambda training: training,
+            "Your test never calls `attention.eval()`, and a new module is training.",
+        )
+    ],
     stub=test_in_both_modes,
     solution=test_in_both_modes_solution,
     explanation="A validation loss is measured in eval mode, on whole sentences: there this "
@@ -100,7 +105,9 @@ only_while_training = exhibit(
         little=Noise,
         little_why=BY_LOT,
         beliefs=[Suspect(WithoutDropout, "has no dropout (while training, a right one draws)")],
-        blind={"X.shape[1] == 1": "Your sentences have a single token: it has no future."},
+        blind=[
+            (lambda X: X.shape[1] == 1, "Your sentences have a single token: it has no future.")
+        ],
         notice="Change the last tokens: do the rows before them stay the same, in eval mode too?",
     ),
 )

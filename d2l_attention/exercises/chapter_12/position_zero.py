@@ -57,11 +57,16 @@ position_zero = exhibit(
     what="gives every decoded token position 0",
     sources=["https://github.com/ml-explore/mlx-lm/pull/93", "d2l 1.0.3, TransformerDecoder"],
     also_right=[one_by_one, by_pytorch],
-    blind={
-        "len(cache) == 1": "Each of your caches is empty: you try only the first step, and its "
-        "position is 0.",
-        "not positions.any()": "All your positions are 0: each position would do.",
-    },
+    blind=[
+        (
+            lambda cache: len(cache) == 1,
+            "Each of your caches is empty: you try only the first step, and its position is 0.",
+        ),
+        (
+            lambda positions: not positions.any(),
+            "All your positions are 0: each position would do.",
+        ),
+    ],
     stub=test_steps_equal_the_whole,
     solution=test_steps_equal_the_whole_solution,
     explanation="Training reads whole sentences, and there every position is right; only decoding "

@@ -49,10 +49,16 @@ positions_not_added = exhibit(
     what="adds the positions and forgets the sum",
     sources=["https://github.com/Lightning-AI/pytorch-lightning/issues/19138"],
     also_right=[by_embedding, by_one_hot],
-    blind={
-        "tokens.shape[1] == 1": "You give one token at a time: there is only one position.",
-        "not positions.any()": "All your positions are 0: adding them changes nothing.",
-    },
+    blind=[
+        (
+            lambda tokens: tokens.shape[1] == 1,
+            "You give one token at a time: there is only one position.",
+        ),
+        (
+            lambda positions: not positions.any(),
+            "All your positions are 0: adding them changes nothing.",
+        ),
+    ],
     stub=test_positions_arrive,
     solution=test_positions_arrive_solution,
     explanation="The same token at two positions must differ by the difference of the two "

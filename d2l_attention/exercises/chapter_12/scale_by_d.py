@@ -51,13 +51,21 @@ scale_by_d = exhibit(
         "https://github.com/esceptico/perceiver-io/issues/9",
     ],
     also_right=[by_pytorch, scaled_on_both_sides],
-    blind={
-        "queries.shape[-1] == 1": "Your queries have one number, and 1 is its own root. Take more.",
-        "(values == values[:, :1]).all()": "All your values are alike, and their average is the "
-        "same whatever the weights are. With `torch.eye(K)` as values you see the weights.",
-        "not (queries.any() and keys.any())": "All your scores are 0, and 0 divided by anything "
-        "is 0.",
-    },
+    blind=[
+        (
+            lambda queries: queries.shape[-1] == 1,
+            "Your queries have one number, and 1 is its own root. Take more.",
+        ),
+        (
+            lambda values: (values == values[:, :1]).all(),
+            "All your values are alike, and their average is the same whatever the weights are. "
+            "With `torch.eye(K)` as values you see the weights.",
+        ),
+        (
+            lambda queries, keys: not (queries.any() and keys.any()),
+            "All your scores are 0, and 0 divided by anything is 0.",
+        ),
+    ],
     stub=test_scale_by_d,
     solution=test_scale_by_d_solution,
     explanation="Everything that one usually looks at is right: rows sum to one, the best key gets "

@@ -50,11 +50,15 @@ softmax_axis = exhibit(
         "https://github.com/PetrochukM/PyTorch-NLP/issues/2",
     ],
     also_right=[by_exponentials, by_pytorch],
-    blind={
-        "(queries == queries[:, :1]).all() and queries.shape[1] == keys.shape[1]": "All your "
-        "queries are alike, and there are as many keys: each weight is 1/n over either axis. Draw "
-        "the queries at random."
-    },
+    blind=[
+        (
+            lambda queries, keys: (
+                (queries == queries[:, :1]).all() and queries.shape[1] == keys.shape[1]
+            ),
+            "All your queries are alike, and there are as many keys: each weight is 1/n over "
+            "either axis. Draw the queries at random.",
+        )
+    ],
     stub=test_softmax_axis,
     solution=test_softmax_axis_solution,
     explanation="An average of ones is 1, whatever the weights are, as long as they sum to one "

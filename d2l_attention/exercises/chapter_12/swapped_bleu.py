@@ -72,10 +72,13 @@ swapped_bleu = exhibit(
     what="takes the reference for the prediction",
     sources=["https://github.com/d2l-ai/d2l-en/issues/1780"],
     also_right=[with_lists, by_logarithms],
-    blind={
-        "prediction.count(' ') == reference.count(' ')": "Your sentences all have as many words "
-        "as their references. There the two orders give the same number.",
-    },
+    blind=[
+        (
+            lambda prediction, reference: prediction.count(" ") == reference.count(" "),
+            "Your sentences all have as many words as their references. There the two orders give "
+            "the same number.",
+        )
+    ],
     stub=test_order_of_arguments,
     solution=test_order_of_arguments_solution,
     explanation="For two sentences of one length BLEU is symmetric: as many n-grams on both "

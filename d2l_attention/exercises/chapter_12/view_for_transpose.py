@@ -65,12 +65,16 @@ view_for_transpose = exhibit(
         "https://github.com/hackiey/QAnet-pytorch/issues/2",
     ],
     also_right=[head_after_head, by_einsum],
-    blind={
-        "num_heads == 1": "You always give one head, and with one head `view` is right. Give "
-        "several.",
-        "X.shape[1] == 1": "You always give one token, and with one token `view` is right. Give "
-        "several.",
-    },
+    blind=[
+        (
+            lambda num_heads: num_heads == 1,
+            "You always give one head, and with one head `view` is right. Give several.",
+        ),
+        (
+            lambda X: X.shape[1] == 1,
+            "You always give one token, and with one token `view` is right. Give several.",
+        ),
+    ],
     stub=test_view_for_transpose,
     solution=test_view_for_transpose_solution,
     explanation="`view` keeps the order of the numbers and only draws the borders elsewhere. With "

@@ -6,7 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from d2l_attention.exercises.engine.clock import Clock
 from d2l_attention.exercises.engine.show import show, show_case, show_error, student_line
+from d2l_attention.exercises.exercise import Exercise
 
 SEED = 0
 CALLER = __file__  # below this file's frames stand those of the student's code
@@ -29,17 +31,18 @@ class Attempt:
 
     A step sees no difference to the function itself, except that errors arrive as
     ``Raised`` with an explanation, and that changed inputs are noticed. ``answer`` is the
-    bare answer, ``names`` are what its inputs are called.
+    bare answer, ``names`` are what its inputs are called, and ``clock`` is what counts its time.
+    Steps that look at a value need no ``exercise``.
     """
 
-    def __init__(
-        self, answer: Any, names: Sequence[str] = (), run: Callable[..., Any] | None = None
-    ):
+    def __init__(self, answer: Any, exercise: Exercise | None = None, clock: Clock | None = None):
         self.answer = answer
-        self.names = names
+        self.exercise = exercise
+        self.clock = clock
+        self.names = exercise.input_names if exercise else ()
         self.changed: str | None = None
         self.shown: Sequence[Any] | None = None  # the case that the finding tells of
-        self._run = run
+        self._run = exercise.run if exercise else None
         self._first: tuple[tuple, dict, Any] | None = None
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
@@ -50,7 +53,7 @@ class Attempt:
         output = self._guarded(lambda: self.answer(*given, **given_named), inputs)
         if output is ...:
             raise NotAttempted
-        self._watch(given, inputs)
+        self._watch((inputs, named), (given, given_named))
         if self._first is None:
             self._first = (copied(inputs), copied(named), copied(output))
         return output
@@ -61,7 +64,7 @@ class Attempt:
             return self(*inputs)
         return self._guarded(lambda: self._run(self, *inputs), inputs)
 
-    def outcome(self, *inputs: Any) -> BaseException | None:
+    def error(self, *inputs: Any) -> BaseException | None:
         """The error that ends the student's code on these inputs, if one does."""
         try:
             self(*inputs)
@@ -69,8 +72,8 @@ class Attempt:
             return failure.error
         return None
 
-    def case(self, inputs: Sequence[Any]) -> str:
-        """The inputs as the student should read them, as code: ``scores = [[0, 1]]``."""
+    def as_code(self, inputs: Sequence[Any]) -> str:
+        """A case's inputs as the student should read them, in code: ``scores = [[0, 1]]``."""
         return f"`{show_case(self.names, inputs)}`"
 
     def memory(self) -> str | None:
@@ -89,7 +92,7 @@ class Attempt:
         return (
             f"The same input gave {show(before)} at first and now {outcome}. Something outlives "
             "the call: a global variable, a list as a default value, an attribute? "
-            f"The input: {self.case(inputs)}."
+            f"The input: {self.as_code(inputs)}."
         )
 
     def _guarded(self, work: Callable[[], Any], inputs: Sequence[Any]) -> Any:
@@ -99,17 +102,21 @@ class Attempt:
             raise  # the first: the time limit, or the student's hand on the stop button
         except NotImplementedError as error:
             if error.args:
-                raise Raised(error, self._told(error, inputs)) from error
+                raise Raised(error, self._explained(error, inputs)) from error
             raise NotAttempted from error
         except BaseException as error:  # SystemExit as well
-            raise Raised(error, self._told(error, inputs)) from error
+            raise Raised(error, self._explained(error, inputs)) from error
 
-    def _watch(self, given: tuple, inputs: tuple) -> None:
+    def _watch(self, inputs: tuple[tuple, dict], given: tuple[tuple, dict]) -> None:
+        """Note what a call has changed: ``inputs`` as they were, and what was ``given``."""
         if self.changed is not None:
             return
-        for index, (now, before) in enumerate(zip(given, inputs, strict=True)):
+        (before, before_named), (now, now_named) = inputs, given
+        unnamed = (f"input {number}" for number in range(len(self.names) + 1, len(before) + 1))
+        names = *self.names[: len(before)], *unnamed, *before_named
+        values = (*before, *before_named.values()), (*now, *now_named.values())
+        for name, before, now in zip(names, *values, strict=True):
             if not unchanged(before, now):
-                name = self.names[index] if index < len(self.names) else f"input {index + 1}"
                 self.changed = (
                     f"Your function changes its input: `{name}` was {show(before)} before the "
                     f"call and is {show(now)} after it. Whoever called you still needs it; "
@@ -118,9 +125,9 @@ class Attempt:
                 )
                 return
 
-    def _told(self, error: BaseException, inputs: Sequence[Any]) -> str:
-        told = explained(error, student_line(error, CALLER))
-        return f"{told} It happened for {self.case(inputs)}." if inputs else told
+    def _explained(self, error: BaseException, inputs: Sequence[Any]) -> str:
+        what = explained(error, student_line(error, CALLER))
+        return f"{what} It happened for {self.as_code(inputs)}." if inputs else what
 
 
 def explained(error: BaseException, line: str | None) -> str:

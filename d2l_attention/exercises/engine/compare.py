@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.engine.show import _with_article, kind, show, show_both
+from d2l_attention.exercises.engine.show import kind, show, show_both, type_in_words
 
 PRECISION = 1e-5  # relative to the largest number of a result; what float32 leaves after sums
 
@@ -26,7 +26,7 @@ def form_differs(got: Any, right: Any) -> str | None:
         return None if is_truth(got) else returned(got, "True or False")
     if is_number(right):
         return None if is_number(got) else returned(got, "a number")
-    return None if isinstance(got, type(right)) else returned(got, _with_article(type_name(right)))
+    return None if isinstance(got, type(right)) else returned(got, type_in_words(right))
 
 
 def entries_differ(got: Any, right: tuple | list) -> str | None:
@@ -181,8 +181,4 @@ def plain(answer: Any) -> Any:
 
 
 def returned(got: Any, wanted: str) -> str:
-    return f"Your function returned {_with_article(type_name(got))}; it should return {wanted}."
-
-
-def type_name(value: Any) -> str:
-    return type(value).__name__
+    return f"Your function returned {type_in_words(got)}; it should return {wanted}."

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from d2l_attention.exercises.authoring.exercise import Exercise
 from d2l_attention.exercises.engine.examine import Verdict
 from d2l_attention.exercises.engine.registry import Chapter
+from d2l_attention.exercises.exercise import Exercise
 
 EDGE = {
     "solved": "var(--jp-success-color1, #388e3c)",

@@ -1,17 +1,15 @@
 """Wrong functions, made from the source of a right one."""
 
-import builtins
-import dis
 import inspect
 import linecache
+import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import combinations
-from typing import Any
 
-from d2l_attention.exercises.authoring.exercise import Exercise, Mistake
+from d2l_attention.exercises.exercise import Mistake
 
 Edit = tuple[int, int, str]  # from, to, and what stands there instead
 
@@ -58,7 +56,7 @@ def compiled(function: Callable, edits: tuple[Edit, ...], name: str | None) -> C
     for start, end, instead in reversed(edits):
         source = source[:start] + instead + source[end:]
     if name:
-        source = source.replace(f" {function.__name__}(", f" {name}(", 1)
+        source = renamed(source, function, name)
     file = f"<{function.__name__} with mistake {abs(hash(edits))}>"
     module = sys.modules[function.__module__]
     names = dict(vars(module))
@@ -76,6 +74,11 @@ def source_of(function: Callable) -> str:
     return textwrap.dedent(inspect.getsource(function))
 
 
+def renamed(source: str, function: Callable, name: str) -> str:
+    """``source``, which defines ``function`` (or a class), with the definition under ``name``."""
+    return re.sub(rf"^(def|class) {function.__name__}\b", rf"\1 {name}", source, flags=re.MULTILINE)
+
+
 def made(function: Callable, *mistakes: Mistake) -> Callable | None:
     """As ``wrong_function``, and None where it cannot be made: a student sees no author's error."""
     try:
@@ -84,42 +87,9 @@ def made(function: Callable, *mistakes: Mistake) -> Callable | None:
         return None
 
 
-def pairs(function: Callable, mistakes: Any) -> Iterator[tuple[Callable, str]]:
+def pairs(function: Callable, mistakes: Iterable[Mistake]) -> Iterator[tuple[Callable, str]]:
     """Every two mistakes that can be made together."""
     edits = [mistake for mistake in mistakes if isinstance(mistake.wrong, Mapping)]
     for first, second in combinations(edits, 2):
         if wrong := made(function, first, second):
             yield wrong, f"Two mistakes at once: {first.why} And: {second.why}"
-
-
-def unknown_name(function: Callable) -> str | None:
-    """A global name in the function's code that neither its file nor Python knows."""
-    codes = [getattr(function, "__code__", None)]
-    for code in filter(None, codes):
-        for instruction in dis.get_instructions(code):
-            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                name = instruction.argval
-                if name not in function.__globals__ and not hasattr(builtins, name):
-                    return name
-        codes += [inner for inner in code.co_consts if inspect.iscode(inner)]
-    return None
-
-
-def verified(exercise: Exercise) -> bool:
-    """Whether each mistake can be made and changes something, for the tests.
-
-    Errors: ``AuthorError`` that names the exercise and the edit.
-    """
-    from d2l_attention.exercises.engine.ladder import matters
-
-    for mistake in exercise.mistakes:
-        try:
-            wrong = wrong_function(exercise.solution, mistake)
-        except AuthorError as error:
-            raise AuthorError(f"{exercise.id}: {error}") from error
-        if unknown := unknown_name(wrong):
-            raise AuthorError(f"{exercise.id}: {mistake.wrong} uses an unknown name, `{unknown}`")
-        if not any(matters(exercise, wrong, case.inputs) for case in exercise.cases):
-            edit = getattr(mistake.wrong, "__name__", mistake.wrong)
-            raise AuthorError(f"{exercise.id}: {edit} changes nothing on any case")
-    return True

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 import torch
 
-from d2l_attention.exercises.authoring.exercise import Exercise
 from d2l_attention.exercises.engine.attempt import CALLER, Attempt, NotAttempted, Raised
+from d2l_attention.exercises.engine.clock import Clock
 from d2l_attention.exercises.engine.ladder import first_finding
-from d2l_attention.exercises.engine.limits import TimeLimit
-from d2l_attention.exercises.engine.show import _with_article, show_error, student_line
+from d2l_attention.exercises.engine.show import show_error, student_line, type_in_words
 from d2l_attention.exercises.engine.stubs import is_stub
+from d2l_attention.exercises.exercise import Exercise
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Verdict:
 
     state: Literal["solved", "not yet", "not attempted", "trouble"]
     message: str
-    case: int | None = None
+    case_number: int | None = None
 
 
 NOT_ATTEMPTED = Verdict("not attempted", "Not attempted yet.")
@@ -53,27 +53,27 @@ def neutral() -> Iterator[None]:
 
 def examine(exercise: Exercise, answer: Any) -> Verdict:
     """The verdict on ``answer``; whatever it does, no exception comes out."""
-    limit = TimeLimit(exercise.seconds)
+    clock = Clock(exercise.seconds)
     verdict, stopped_at = NOT_ATTEMPTED, None
     try:
-        with limit, neutral():
-            verdict = judged(exercise, answer)
+        with clock, neutral():
+            verdict = judged(exercise, answer, clock)
     except KeyboardInterrupt as stop:
         stopped_at = stop
     # Also when the answer caught the stop itself and went on.
-    if limit.passed:
+    if clock.passed:
         return out_of_time(exercise, stopped_at)
     if stopped_at is not None:
         return Verdict("trouble", "You stopped the check.")
     return verdict
 
 
-def judged(exercise: Exercise, answer: Any) -> Verdict:
-    case = None
+def judged(exercise: Exercise, answer: Any, clock: Clock) -> Verdict:
+    case_number = None
     try:
         if is_stub(answer, exercise.stub):
             return NOT_ATTEMPTED
-        found, case = finding(exercise, as_written(answer))
+        found, case_number = finding(exercise, as_written(answer), clock)
     except NotAttempted:
         return NOT_ATTEMPTED
     except Raised as failure:
@@ -89,13 +89,12 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
         )
     if found is None:
         return Verdict("solved", f"Solved. {exercise.explanation}")
-    return Verdict("not yet", f"Not yet. {found}", case)
+    return Verdict("not yet", f"Not yet. {found}", case_number)
 
 
-def finding(exercise: Exercise, answer: Any) -> tuple[str | None, int | None]:
+def finding(exercise: Exercise, answer: Any, clock: Clock) -> tuple[str | None, int | None]:
     """What is wrong, and the number of the case that shows it, where it is one."""
-    attempt = Attempt(answer, exercise.input_names, exercise.run)
-    attempt.exercise = exercise
+    attempt = Attempt(answer, exercise, clock)
     found = wrong_kind(exercise, answer) or first_finding(exercise, attempt)
     cases = enumerate(replayable(exercise))
     return found, next((i for i, inputs in cases if inputs is attempt.shown), None)
@@ -117,20 +116,16 @@ def as_written(answer: Any) -> Any:
 def wrong_kind(exercise: Exercise, answer: Any) -> str | None:
     """A function where a value is asked for, or the other way round."""
     if isinstance(exercise.solution, type) and not isinstance(answer, type):
-        return f"`check` needs your class itself, without brackets; it got {a(answer)}."
+        return f"`check` needs your class itself, without brackets; it got {type_in_words(answer)}."
     if callable(exercise.solution) and not callable(answer):
         return (
             "`check` needs your function itself, not its result: write its name without "
-            f"brackets. It got {a(answer)}."
+            f"brackets. It got {type_in_words(answer)}."
         )
     routines = types.FunctionType, types.BuiltinFunctionType, types.MethodType
     if not callable(exercise.solution) and isinstance(answer, routines):
         return "This exercise asks for a value, and your answer is a function: call it first."
     return None
-
-
-def a(answer: Any) -> str:
-    return _with_article(type(answer).__name__)
 
 
 def out_of_time(exercise: Exercise, stop: BaseException | None) -> Verdict:

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.authoring.exercise import Case, Exercise
 from d2l_attention.exercises.engine.attempt import SEED, Attempt, Raised, copied
 from d2l_attention.exercises.engine.compare import (
     alike,
@@ -20,6 +19,7 @@ from d2l_attention.exercises.engine.compare import (
 )
 from d2l_attention.exercises.engine.edits import made, pairs
 from d2l_attention.exercises.engine.show import in_full
+from d2l_attention.exercises.exercise import Case, Exercise
 
 
 def first_finding(exercise: Exercise, attempt: Attempt) -> str | None:
@@ -78,7 +78,8 @@ class Look:
     def __init__(self, exercise: Exercise, attempt: Attempt, number: int):
         self.exercise, self.attempt, self.number = exercise, attempt, number
         self.case: Case = exercise.cases[number]
-        self.right = Outcome(right_result(exercise, self.case.inputs))
+        with attempt.clock.paused():
+            self.right = Outcome(right_result(exercise, self.case.inputs))
         self.tolerance = self.case.tolerance or exercise.tolerance
         self.tolerance = self.tolerance or tolerance_for(self.right.result, self.case.inputs)
 
@@ -102,38 +103,44 @@ class Look:
         wrong = form_differs(result, self.right.result)
         if wrong is None:
             return None
-        told = shape_story(self.exercise.shapes, result, self.right.result, self.case.inputs)
-        return f"{told or wrong} {self.shown()}"
+        why = shape_story(self.exercise.shapes, result, self.right.result, self.case.inputs)
+        return f"{why or wrong} {self.shown()}"
 
     def value(self, result: Any) -> str:
         rules = (*self.case.rules, *self.exercise.rules)
         found = filter(None, (rule(result, *copied(self.case.inputs)) for rule in rules))
-        told = next(found, None) or value_differs(result, self.right.result, self.tolerance)
-        return f"{told} {self.shown()}"
+        why = next(found, None) or value_differs(result, self.right.result, self.tolerance)
+        return f"{why} {self.shown()}"
 
     def shown(self, inputs: Sequence[Any] | None = None) -> str:
         self.attempt.shown = self.case.inputs if inputs is None else inputs
         shown = self.case.shown if inputs is None else None
-        shown = shown or self.attempt.case(self.case.inputs if inputs is None else inputs)
+        shown = shown or self.attempt.as_code(self.case.inputs if inputs is None else inputs)
         return f"Smallest case that shows it: {shown}."
 
     def named(self, got: Outcome) -> str | None:
         """The mistake, or on the first case the two, of which this is the outcome."""
+        # Hundreds of functions of ours are made and run: a slow machine is not the student's fault.
+        with self.attempt.clock.paused():
+            if (found := self.mistake(got)) is None:
+                return None
+            wrong, why = found
+            return why if got.error else f"{why} {self.shown(self.smallest(wrong))}"
+
+    def mistake(self, got: Outcome) -> tuple[Callable, str] | None:
         solution = self.exercise.solution
         singles = ((made(solution, each), each.why) for each in self.exercise.mistakes)
-        found = [(wrong, why) for wrong, why in singles if wrong and self.is_it(wrong, got)]
-        # What the student got right on earlier cases, the mistake gets right as well.
-        found = [each for each in found if self.right_before(each[0])]
+        # What the student got right on earlier cases, the mistake gets right as well. That first:
+        # one that is out of the question may well never end on this case.
+        possible = ((wrong, why) for wrong, why in singles if wrong and self.right_before(wrong))
+        found = [(wrong, why) for wrong, why in possible if self.is_it(wrong, got)]
         if len(found) > 1:
             found = [each for each in found if self.same_elsewhere(each[0])] or found
         comparable = type(got.result) is type(self.right.result)
         if not found and not self.number and self.exercise.pairs and comparable:
             both = pairs(solution, self.exercise.mistakes)
-            found = [next((pair for pair in both if self.is_it(pair[0], got)), None)]
-        if not found or not found[0]:
-            return None
-        wrong, why = found[0]
-        return why if got.error else f"{why} {self.shown(self.smallest(wrong))}"
+            return next((pair for pair in both if self.is_it(pair[0], got)), None)
+        return found[0] if found else None
 
     def is_it(self, wrong: Callable, got: Outcome) -> bool:
         theirs = outcome(self.exercise, wrong, self.case.inputs)
@@ -146,7 +153,8 @@ class Look:
     def same_elsewhere(self, wrong: Callable) -> bool:
         for case in self.exercise.cases:
             try:
-                got = Outcome(self.attempt.play(case.inputs))
+                with self.attempt.clock:
+                    got = Outcome(self.attempt.play(case.inputs))
             except Raised as failure:
                 got = Outcome(error=failure.error)
             if not got.same(outcome(self.exercise, wrong, case.inputs), self.tolerance):

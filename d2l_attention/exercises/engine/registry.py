@@ -9,9 +9,9 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from d2l_attention.exercises.authoring.exercise import Exercise
 from d2l_attention.exercises.engine.examine import neutral
 from d2l_attention.exercises.engine.show import safe_text, shortened
+from d2l_attention.exercises.exercise import Exercise
 
 PACKAGE = __name__.removesuffix(".engine.registry")
 ID = re.compile(r"(\d{1,3})\.\d{1,3}", re.ASCII)

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from d2l_attention.exercises.authoring.exercise import Exercise
 from d2l_attention.exercises.engine.examine import Verdict, as_written, neutral, replayable
 from d2l_attention.exercises.engine.ladder import outcome
 from d2l_attention.exercises.engine.stubs import is_stub
+from d2l_attention.exercises.exercise import Exercise
 from d2l_attention.views.replays import Replay, replays
 
 
@@ -15,9 +15,9 @@ def remember(exercise: Exercise, answer: Any, verdict: Verdict) -> str:
     To find the bug in code that was handed out is the exercise: no line is pointed at there.
     """
     replays.pop(exercise.id, None)
-    if verdict.case is None or not is_stub(exercise.stub, None):
+    if verdict.case_number is None or not is_stub(exercise.stub, None):
         return ""
-    inputs = replayable(exercise)[verdict.case]
+    inputs = replayable(exercise)[verdict.case_number]
 
     def run(function: Any) -> Any:
         with neutral():

@@ -27,9 +27,9 @@ from typing import Any, NoReturn
 
 import torch
 
-from d2l_attention.exercises.authoring.exercise import Exercise
 from d2l_attention.exercises.engine.examine import Verdict, examine
 from d2l_attention.exercises.engine.limits import limit_memory, printing_to
+from d2l_attention.exercises.exercise import Exercise
 
 START = 10.0  # seconds in which a copy must show that it works
 GRACE = 1.5  # seconds in which the copy's own time limit may still act

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-PACKAGE = str(Path(__file__).parents[2])
+LIBRARIES = sys.prefix, sys.base_prefix, Path(__file__).parents[2]  # the last is this package
 MOST_ENTRIES = 16  # of a tensor that is written out in full
 MOST_CHARACTERS = 200  # of any other value, and of an error's own message
 
@@ -73,7 +73,7 @@ def safe_text(write: Any, value: Any) -> str:
     try:
         return write(value)
     except Exception:
-        return _with_article(type(value).__name__)
+        return type_in_words(value)
 
 
 def shortened(text: str) -> str:
@@ -81,7 +81,9 @@ def shortened(text: str) -> str:
     return text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS] + " ..."
 
 
-def _with_article(name: str) -> str:
+def type_in_words(value: Any) -> str:
+    """``a Tensor``, ``an int``."""
+    name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
@@ -94,9 +96,13 @@ def student_line(error: BaseException, caller: str) -> str | None:
     frames = traceback.extract_tb(error.__traceback__)
     called = [index for index, frame in enumerate(frames) if frame.filename == caller]
     below = frames[called[-1] + 1 :] if called else []
-    libraries = (sys.prefix, sys.base_prefix, PACKAGE, "<frozen")
-    theirs = [frame for frame in below if not frame.filename.startswith(libraries)]
+    theirs = [frame for frame in below if not of_a_library(frame.filename)]
     own = [frame for frame in theirs if " with mistake " not in frame.filename]  # edits.py
     if not own or not own[-1].line:
         return None
     return f"line {own[-1].lineno}, `{own[-1].line}`"
+
+
+def of_a_library(file: str) -> bool:
+    inside = (Path(file).is_relative_to(folder) for folder in LIBRARIES)
+    return file.startswith("<frozen") or any(inside)

@@ -34,11 +34,11 @@ def record(exercise_id: str, state: str) -> str | None:
         file.parent.mkdir(parents=True, exist_ok=True)  # for the lock
         # Two notebooks may write at once: reading and writing belong together.
         with FileLock(f"{file}.lock", timeout=2):
-            states, told = read(file)
+            states, note = read(file)
             if RANK[state] > RANK.get(states.get(exercise_id), 0):
                 states[exercise_id] = state
                 write_whole(file, json.dumps(states, indent=1, sort_keys=True) + "\n")
-        return told
+        return note
     except NotOurs as other:
         return f"Your progress is not saved: {other}"
     # RuntimeError: no home for `~`. NotImplementedError: no locks there.

@@ -42,7 +42,7 @@ def function_bodies(thing: Any) -> list[list[ast.stmt]]:
     if type(thing) is not FunctionType:
         return []
     try:
-        tree = ast.parse(textwrap.dedent(source_of(thing.__code__)))
+        tree = ast.parse(textwrap.dedent(source_of_code(thing.__code__)))
     except SyntaxError:
         return []
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
@@ -50,7 +50,7 @@ def function_bodies(thing: Any) -> list[list[ast.stmt]]:
     return [without_docstring(function.body)] if function else []
 
 
-def source_of(code: CodeType) -> str:
+def source_of_code(code: CodeType) -> str:
     """As ``inspect.getsource``, which looks through all modules for the file first: slow.
 
     Of the code, not of the function: that may lead elsewhere by its ``__wrapped__``.

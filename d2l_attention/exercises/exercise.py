@@ -4,15 +4,12 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from d2l_attention.exercises.engine.attempt import Attempt
+from typing import Any, Literal
 
 DIFFICULTIES = ("easy", "medium", "hard")
 
-# Looks at the student's answer and says what is wrong, or nothing.
-Step = Callable[["Attempt"], str | None]
+# Looks at an ``engine.attempt.Attempt``, the student's answer, and says what is wrong, or nothing.
+Step = Callable[[Any], str | None]
 # ``rule(result, *inputs)`` says what is wrong with a result, or nothing.
 Rule = Callable[..., str | None]
 
