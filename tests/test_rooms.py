@@ -12,7 +12,7 @@ ALLOWED = {
     "attention": set(),
     "data": set(),
     "models": {"attention", "data"},
-    "testing": {"attention"},
+    "testing": {"data"},
     "variants": {"attention", "data"},
 }
 
