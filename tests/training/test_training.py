@@ -150,6 +150,14 @@ class TestLearning:
         assert torch.equal(torch.rand(3), expected)
         assert not model.training
 
+    def test_leaves_the_generators_of_other_devices_alone(self, monkeypatch):
+        """``torch.manual_seed`` would seed every device, and nobody gives these back."""
+        model, seeded = model_of(dropout=0.3), []
+        monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded.append)
+        monkeypatch.setattr(torch.mps, "manual_seed", seeded.append)
+        assert train_on(model, steps=2).step == 2
+        assert seeded == []
+
     @pytest.mark.parametrize("name", sorted(MODELS))
     def test_bfloat16(self, name):
         from accelerate import Accelerator
@@ -192,6 +200,19 @@ class TestStoppingAndGoingOn:
         assert nine.losses[:4] == four.losses and len(nine.losses) == 9
         # All nine are done: nothing is left to do.
         assert train_on(model, steps=9, folder=tmp_path, resume=True).losses == nine.losses
+
+    def test_says_which_settings_are_new(self, tmp_path, capsys):
+        model, options = model_of(), {"steps": 7, "folder": tmp_path}
+        with pytest.raises(KeyboardInterrupt):
+            train_on(model, lr=0.02, clip=0.5, on_step=stop_after(2), **options)
+        with pytest.raises(KeyboardInterrupt):
+            train_on(model, lr=0.02, clip=0.5, on_step=stop_after(4), resume=True, **options)
+        assert capsys.readouterr().out == ""
+        train_on(model, lr=0.01, clip=0.5, guidance=0.25, resume=True, **options)
+        assert capsys.readouterr().out == (
+            "From here on lr is 0.01, before it was 0.02.\n"
+            "From here on guidance is 0.25, before it was 0.0.\n"
+        )
 
     def test_keeps_the_best(self, tmp_path):
         model = model_of()
@@ -238,6 +259,13 @@ class TestStoppingAndGoingOn:
             with pytest.raises(KeyboardInterrupt):
                 os.kill(os.getpid(), signal.SIGINT)
                 time.sleep(60)
+
+    def test_ctrl_c_in_the_last_step(self, tmp_path):
+        with pytest.raises(KeyboardInterrupt) as stopped:
+            train_on(model_of(), folder=tmp_path, on_step=stop_after(7))
+        last = tmp_path / "last.pt"
+        assert str(stopped.value) == f"All 7 steps were done. All is saved in {last}."
+        assert len(load_checkpoint(last)["history"]["losses"]) == 7
 
     def test_says_when_nothing_is_saved(self):
         with pytest.raises(KeyboardInterrupt, match="Nothing is saved"):
