@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from d2l_attention.data import Batch, Pair, Vocab, data_loader
-from d2l_attention.models.seq2seq import guidance_loss, sequence_loss
+from d2l_attention.models.encoder_decoder import guidance_loss, sequence_loss
 from d2l_attention.training.checkpoints import (
     History,
     StopRequest,

@@ -10,7 +10,7 @@ from torch import nn
 
 from d2l_attention import TransformerDecoder, TransformerEncoder, TransformerEncoderBlock
 from d2l_attention.models.decoding import greedy_decode
-from d2l_attention.models.seq2seq import EncoderDecoder, sequence_loss
+from d2l_attention.models.encoder_decoder import EncoderDecoder, sequence_loss
 
 WORDS, SIZE, FFN, HEADS, BLOCKS = 300, 256, 1024, 8, 2
 BOS, EOS = 1, 2

@@ -18,7 +18,7 @@ from d2l_attention import (
     TransformerEncoder,
 )
 from d2l_attention.models.decoding import beam_search, greedy_decode
-from d2l_attention.models.seq2seq import EncoderDecoder
+from d2l_attention.models.encoder_decoder import EncoderDecoder
 
 
 class FullPrefix(nn.Module):

@@ -16,13 +16,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from d2l_attention.data import Pair, Vocab, data_loader, grammar, make_batch
-from d2l_attention.models.decoding import translate
-from d2l_attention.models.seq2seq import (
-    EncoderDecoder,
-    Seq2SeqAttentionDecoder,
-    Seq2SeqEncoder,
-    sequence_loss,
-)
+from d2l_attention.models.encoder_decoder import EncoderDecoder, sequence_loss
+from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder, Seq2SeqEncoder
 from d2l_attention.training import MODELS, __main__, loop, train
 from d2l_attention.training.checkpoints import (
     FORMAT,
@@ -31,6 +26,7 @@ from d2l_attention.training.checkpoints import (
     load_weights,
     save_checkpoint,
 )
+from d2l_attention.training.evaluation import translate
 from d2l_attention.training.loop import validation_loss
 from d2l_attention.training.metrics import align_by_attention, alignment_error_rate
 from d2l_attention.training.sharing import batches, share
