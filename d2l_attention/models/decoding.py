@@ -136,8 +136,8 @@ def beam_search(
         if ended.all():
             break
     normalised = scores / counts.view(batch, beam_size) ** length_penalty
-    score, place = normalised.max(dim=1)
-    winner = first[:, 0] + place
+    score, best_beam = normalised.max(dim=1)
+    winner = first[:, 0] + best_beam
     tokens = tokens[winner, 1:]
     weights = None if weights is None else weights[winner]
     return Decoded(tokens, (tokens != eos).sum(dim=1), score, weights)

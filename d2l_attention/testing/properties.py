@@ -88,9 +88,9 @@ def adapted(attention: Callable[..., object], dtype: torch.dtype = torch.float32
     if not callable(attention):
         raise TypeError(f"attention must be a layer or a function, got {type(attention).__name__}")
     module = attention if isinstance(attention, nn.Module) else None
-    place = _device(module), dtype
+    home = _device(module), dtype
     if isinstance(attention, nn.MultiheadAttention):
-        return Attention(_of_pytorch(attention), True, True, module, *place)
+        return Attention(_of_pytorch(attention), True, True, module, *home)
     function = attention.forward if isinstance(attention, nn.Module) else attention
     try:
         parameters = inspect.signature(function).parameters
@@ -115,7 +115,7 @@ def adapted(attention: Callable[..., object], dtype: torch.dtype = torch.float32
                 options[mask] = torch.ones_like(queries @ keys.mT, dtype=torch.bool)
         return _output(attention(queries, keys, values, **options))
 
-    return Attention(call, lengths or mask is not None, causal or mask is not None, module, *place)
+    return Attention(call, lengths or mask is not None, causal or mask is not None, module, *home)
 
 
 def _device(module: nn.Module | None) -> torch.device:

@@ -4,7 +4,6 @@ The batch size is that of all processes together, so the number of processes cha
 that training takes, and nothing else (but what dropout draws).
 """
 
-import inspect
 import math
 import os
 import sys
@@ -28,6 +27,7 @@ from d2l_attention.training.checkpoints import (
     state_of,
 )
 from d2l_attention.training.devices import own_randomness, seed_generators, try_gpu
+from d2l_attention.training.evaluation import has_weights
 from d2l_attention.training.sharing import batches, share
 
 
@@ -89,9 +89,8 @@ def train(
     history = History()
     if resume and last.exists():
         history, before = restore(last, run, model, optimizer, accelerator.scaler)
-        for name, value in settings.items():
-            if before.get(name, value) != value:
-                accelerator.print(f"From here on {name} is {value}, before it was {before[name]}.")
+        for sentence in changes(before, settings):
+            accelerator.print(sentence)
     elif resume:
         accelerator.print(f"There is no {last} yet: training begins at the beginning.")
 
@@ -130,8 +129,8 @@ def train(
             for group in optimizer.param_groups:
                 group["lr"] = lr * (1 - (step - 1) / steps)
             # Dropout depends on the step alone: a resumed run draws what it would have drawn.
-            place = step * accelerator.num_processes + accelerator.process_index
-            seed_generators(accelerator.device, seed + place)
+            own = step * accelerator.num_processes + accelerator.process_index
+            seed_generators(accelerator.device, seed + own)
             losses = shared_losses(parallel, batch, guidance, tokens, linked, accelerator)
             loss, aside = accelerator.reduce(losses.detach(), "mean").tolist()
             check_finite("loss", loss + aside, step, lr, last)
@@ -159,6 +158,15 @@ def train(
     return history
 
 
+def changes(before: dict[str, float], settings: dict[str, float]) -> list[str]:
+    """Which settings of a run that goes on are not those of before, and which count now."""
+    return [
+        f"From here on {name} is {value}, before it was {before[name]}."
+        for name, value in settings.items()
+        if before.get(name, value) != value  # an old checkpoint does not say
+    ]
+
+
 def interruption(step: int, steps: int, last: Path | None) -> str:
     """What to say to those who pressed Ctrl-C: how far training came, and how it goes on."""
     done = step == steps
@@ -176,7 +184,7 @@ def check_arguments(model, pairs, steps, lr, clip, guidance, check_every) -> Non
     if not guidance >= 0:
         raise ValueError(f"guidance must be 0 or more, got {guidance}")
     if guidance > 0:
-        if "need_weights" not in inspect.signature(model.decoder.forward).parameters:
+        if not has_weights(model):
             name = type(model.decoder).__name__
             raise ValueError(f"guidance needs a decoder with attention weights, {name} has none")
         if not any(pair.possible for pair in pairs):
