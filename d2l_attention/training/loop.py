@@ -108,7 +108,6 @@ def train(
         save("last.pt")
 
     if last is not None and accelerator.is_main_process:
-        last.parent.mkdir(parents=True, exist_ok=True)
         src_vocab.save(last.with_name("source.json"))
         tgt_vocab.save(last.with_name("target.json"))
 
@@ -169,7 +168,7 @@ def changes(before: dict[str, float], settings: dict[str, float]) -> list[str]:
 
 def interruption(step: int, steps: int, last: Path | None) -> str:
     """What to say to those who pressed Ctrl-C: how far training came, and how it goes on."""
-    done = step == steps
+    done = step >= steps
     what = f"All {steps} steps were done" if done else f"Stopped after step {step} of {steps}"
     if last is None:
         return f"{what}. Nothing is saved: no folder was given."
