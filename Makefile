@@ -83,7 +83,7 @@ site: slides ## the whole course as pages to read, for any web server or none: b
 	@echo "Open build/site/index.html."
 
 bench: .venv/.test-stamp ## speed against d2l and PyTorch: two minutes (FULL=1: all, a quarter of an hour)
-	@$(PY) tests/benchmarks/run.py $(if $(FULL),--full && $(PY) tests/benchmarks/lengths.py)
+	@$(PY) -m tests.benchmarks $(if $(FULL),--full && $(PY) -m tests.benchmarks.lengths)
 
 # Pinned on the oldest Python: what installs there installs on newer ones.
 constraints: PYTHONS = python3.11

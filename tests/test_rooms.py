@@ -21,7 +21,7 @@ ALLOWED = {
     "attention": set(),
     "data": set(),
     "models": {"attention", "data"},
-    "testing": {"attention"},
+    "testing": {"data"},
     "variants": {"attention", "data"},
 }
 

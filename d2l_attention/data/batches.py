@@ -44,9 +44,9 @@ def make_batch(pairs: Sequence[Pair], src_vocab: Vocab, tgt_vocab: Vocab) -> Bat
     src_lens = torch.tensor([len(numbers) for numbers in src])
     tgt_lens = torch.tensor([len(numbers) - 1 for numbers in tgt])
     links = torch.zeros(len(pairs), int(tgt_lens.max()), int(src_lens.max()), dtype=torch.bool)
-    places = [(b, j, i) for b, pair in enumerate(pairs) for i, j in best_links(pair)]
-    if places:
-        links[tuple(torch.tensor(places).T)] = True
+    linked = [(b, j, i) for b, pair in enumerate(pairs) for i, j in best_links(pair)]
+    if linked:
+        links[tuple(torch.tensor(linked).T)] = True
     return Batch(
         padded(src, src_vocab[PAD]),
         src_lens,
@@ -130,8 +130,8 @@ def data_loader(
     same order. Without one the order is that of the pairs, after all of them the other targets.
 
     ``by_length`` shuffles so that a batch holds sentences of similar length. In batches of real
-    text padding then takes a quarter of the places instead of a half. On the built-in corpus a step
-    takes three quarters of the time, and the model becomes as good.
+    text padding then takes a quarter of the positions instead of a half. On the built-in corpus a
+    step takes three quarters of the time, and the model becomes as good.
 
     Errors: ``ValueError`` where there are no pairs, no positive ``batch_size``, or no
     ``generator`` to shuffle ``by_length`` with.

@@ -21,7 +21,7 @@ FORMATS = [
 ]
 FIRST, LAST = datetime.date(1900, 1, 1), datetime.date(2099, 12, 31)
 NUM_DAYS = (LAST - FIRST).days + 1
-YEAR, MONTH, DAY = range(0, 4), range(5, 7), range(8, 10)  # places in 2014-05-03
+YEAR, MONTH, DAY = range(0, 4), range(5, 7), range(8, 10)  # positions in 2014-05-03
 
 
 def corpus(n: int, seed: int = 0) -> list[Pair]:
@@ -51,18 +51,18 @@ def pair(date: datetime.date, written: str) -> Pair:
         "weekday": WEEKDAYS[date.weekday()],
         "year": date.year,
     }
-    text, places = "", {}
+    text, spans = "", {}
     for literal, name, spec, _ in Formatter().parse(written):
         start = len(text + literal)
         text += literal + format(fields[name], spec)
-        places[name] = range(start, len(text))
+        spans[name] = range(start, len(text))
 
-    sure = [*same_end(places["year"], YEAR), *same_end(places["day"], DAY)]
-    sure += same_end(places.get("number", ()), MONTH)
-    possible = {(i, j) for name in ("month", "mon") for i in places.get(name, ()) for j in MONTH}
+    sure = [*same_end(spans["year"], YEAR), *same_end(spans["day"], DAY)]
+    sure += same_end(spans.get("number", ()), MONTH)
+    possible = {(i, j) for name in ("month", "mon") for i in spans.get(name, ()) for j in MONTH}
     for name, iso in (("day", DAY), ("number", MONTH)):
-        if len(places.get(name, ())) == 1:
-            possible.add((places[name][0], iso[0]))
+        if len(spans.get(name, ())) == 1:
+            possible.add((spans[name][0], iso[0]))
     return Pair(
         source=tuple(text),
         targets=(tuple(date.isoformat()),),

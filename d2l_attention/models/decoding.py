@@ -5,14 +5,12 @@ A model here has ``encoder(source, source_lens)`` and a ``decoder`` with
 ``select(state, index)``, which picks sentences of the batch.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from d2l_attention.data import BOS, EOS, Pair, Vocab, make_batch
-from d2l_attention.models.seq2seq import EncoderDecoder
+from d2l_attention.models.encoder_decoder import EncoderDecoder
 
 
 @dataclass(frozen=True)
@@ -138,39 +136,11 @@ def beam_search(
         if ended.all():
             break
     normalised = scores / counts.view(batch, beam_size) ** length_penalty
-    score, place = normalised.max(dim=1)
-    winner = first[:, 0] + place
+    score, best_beam = normalised.max(dim=1)
+    winner = first[:, 0] + best_beam
     tokens = tokens[winner, 1:]
     weights = None if weights is None else weights[winner]
     return Decoded(tokens, (tokens != eos).sum(dim=1), score, weights)
-
-
-def translate(
-    model: EncoderDecoder,
-    sentences: Sequence[Sequence[str]],
-    src_vocab: Vocab,
-    tgt_vocab: Vocab,
-    *,
-    batch_size: int = 64,
-) -> list[list[str]]:
-    """Greedy translations of tokenized sentences, of up to 10 tokens + twice the source."""
-    model.eval()
-    device = next(model.parameters()).device
-    found = []
-    for start in range(0, len(sentences), batch_size):
-        # A pair needs a target: an empty one, of which nothing is read.
-        some = [Pair(tuple(tokens), ((),)) for tokens in sentences[start : start + batch_size]]
-        batch = make_batch(some, src_vocab, tgt_vocab)
-        decoded = greedy_decode(
-            model,
-            batch.src.to(device),
-            batch.src_lens.to(device),
-            bos=tgt_vocab[BOS],
-            eos=tgt_vocab[EOS],
-            max_len=10 + 2 * batch.src.shape[1],
-        )
-        found += [tgt_vocab.to_tokens(numbers) for numbers in decoded.sentences()]
-    return found
 
 
 def check_max_len(max_len: int) -> None:

@@ -4,8 +4,6 @@ Letters in the ``Shape`` lines: B batch, S source tokens, T target tokens, E emb
 H hidden size, L layers, N target vocabulary.
 """
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,6 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from d2l_attention.attention.layers import AdditiveAttention
 from d2l_attention.attention.masks import length_mask, masked_softmax, zero_rows
 from d2l_attention.attention.scores import additive_score
+from d2l_attention.models.encoder_decoder import EncoderDecoder  # noqa: F401 (chapter 8 looks here)
 
 
 def init_seq2seq(module: nn.Module) -> None:
@@ -241,69 +240,3 @@ def gru_cell(from_input: Tensor, from_hidden: Tensor, hidden: Tensor) -> Tensor:
     new = torch.tanh(input_n + reset * hidden_n)
     # Under mixed precision the gates are half as wide as the state.
     return torch.lerp(new.to(hidden.dtype), hidden, update.to(hidden.dtype))
-
-
-class EncoderDecoder(nn.Module):
-    """Encoder and decoder as one model, for training with teacher forcing (D2L 10.6).
-
-    Shape: source (B, S), target (B, T) as it is fed in, source_lens (B,) -> logits (B, T, N);
-    with ``need_weights`` also weights (B, T, S).
-    """
-
-    encoder: Any  # modules, with the methods that ``decoding`` lists
-    decoder: Any
-
-    def __init__(self, encoder: nn.Module, decoder: nn.Module):
-        super().__init__()
-        self.encoder, self.decoder = encoder, decoder
-
-    def forward(
-        self,
-        source: Tensor,
-        target: Tensor,
-        source_lens: Tensor | None = None,
-        *,
-        need_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        state = self.decoder.init_state(self.encoder(source, source_lens), source_lens)
-        if need_weights:
-            logits, _, weights = self.decoder(target, state, need_weights=True)
-            return logits, weights
-        return self.decoder(target, state)[0]
-
-
-def sequence_loss(logits: Tensor, labels: Tensor, valid_lens: Tensor) -> Tensor:
-    """Mean cross-entropy over the real tokens: padding counts neither above nor below.
-
-    Shape: logits (B, T, N), labels (B, T), valid_lens (B,) -> a number. No real token: 0.
-
-    The mean is over tokens, not over sentences: a long sentence weighs more than a short one.
-    """
-    if logits.shape[:2] != labels.shape:
-        raise ValueError(
-            f"labels must have shape {tuple(logits.shape[:2])} as the logits, "
-            f"got {tuple(labels.shape)}"
-        )
-    real = length_mask(valid_lens, labels.shape[1])[:, 0]  # (B, T)
-    # Padding is left out rather than multiplied by 0: a loss of NaN times 0 is NaN.
-    total = F.cross_entropy(logits[real], labels[real], reduction="sum")
-    return total / real.sum().clamp(min=1)
-
-
-def guidance_loss(weights: Tensor, links: Tensor) -> Tensor:
-    """How far attention is from known alignments: -log of the weight on the right words.
-
-    Shape: weights (B, T, S) with gradient, links bool (B, T, S), True where target t comes
-    from source s -> a number. Target words without a link do not count.
-
-    Source: Chen et al. (2016), *Guided Alignment Training*; Liu et al. (2016).
-    """
-    if links.dtype != torch.bool or links.shape != weights.shape:
-        raise ValueError(
-            f"links must be bool of shape {tuple(weights.shape)}, "
-            f"got {links.dtype} of shape {tuple(links.shape)}"
-        )
-    linked = links.any(dim=-1)  # (B, T)
-    on_target = (weights * links).sum(dim=-1).clamp(min=torch.finfo(weights.dtype).tiny)
-    losses = -on_target.log() * linked
-    return losses.sum() / linked.sum().clamp(min=1)

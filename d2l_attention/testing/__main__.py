@@ -6,17 +6,14 @@ The file needs torch and pytest, and nothing of this course.
 import argparse
 from pathlib import Path
 
-HERE = Path(__file__).parent
-OURS = "from d2l_attention."
-START = '''"""Ten properties that any attention has, as tests. Put your own attention in at the end.
+from d2l_attention.data.files import write_whole
+from d2l_attention.testing import properties
 
-From the course d2l_attention, chapter 12. Run it: pytest {name}
-"""
-
-'''
 END = '''
 
-# ---- Your attention ------------------------------------------------------------------------
+# ---- The ten as tests, of your attention ---------------------------------------------------
+
+import pytest
 
 SIZE, DTYPE = 12, torch.float32  # the width of queries, keys and values
 
@@ -27,14 +24,17 @@ def make_attention():
     It takes valid_lens (B,), is_causal, or a boolean mask (True = may attend), where it hides
     anything. torch.nn.MultiheadAttention is known. Here comes your own:
     """
-    return torch.nn.MultiheadAttention(SIZE, 3, batch_first=True)
+
+    def attention(queries, keys, values, mask=None):
+        return nn.functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+
+    return attention
 
 
 @pytest.mark.parametrize("known", PROPERTIES, ids=lambda known: known.name.replace(" ", "_"))
 def test_attention(known):
     torch.manual_seed(0)
-    attention = adapted(make_attention())
-    attention.dtype = DTYPE
+    attention = adapted(make_attention(), DTYPE)
     if attention.module is not None:
         attention.module.eval()  # dropout is random
     if why := known.not_tried(attention):
@@ -42,18 +42,6 @@ def test_attention(known):
     wrong = known.find(attention, SIZE)
     assert wrong is None, f"{known.meaning}\\nSeen: {wrong}.\\nCommon reasons: {known.breaks}."
 '''
-
-
-def stitched(name: str) -> str:
-    """The sources of this room as one file: imports first, then adapters, properties, tests."""
-    imports, code = {"import pytest"}, []
-    for module in ("adapters.py", "properties.py"):
-        text = (HERE / module).read_text("utf-8").split('"""\n', 1)[1]  # without the docstring
-        lines = text.splitlines()
-        imports |= {line for line in lines if line.startswith(("import ", "from "))}
-        code += [line for line in lines if not line.startswith(("import ", "from "))]
-    kept = sorted(line for line in imports if not line.startswith(OURS))
-    return START.format(name=name) + "\n".join(kept) + "\n\n" + "\n".join(code).strip() + "\n" + END
 
 
 def main() -> None:
@@ -64,7 +52,7 @@ def main() -> None:
         parser.error(f"{path} exists already: nothing was written. Choose another name")
     if not path.parent.is_dir():
         parser.error(f"there is no folder {path.parent}: nothing was written")
-    path.write_text(stitched(path.name), "utf-8")
+    write_whole(path, Path(properties.__file__).read_text("utf-8") + END)
     print(
         f"{path} is written. Put your attention into make_attention at its end, then: pytest {path}"
     )

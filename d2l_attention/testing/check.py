@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from d2l_attention.testing.adapters import adapted
-from d2l_attention.testing.properties import PROPERTIES, Property
+from d2l_attention.testing.properties import PROPERTIES, Attention, Property, adapted
 
 
 @dataclass
@@ -45,20 +44,20 @@ def check_attention(
     it hides anything, ``valid_lens`` (B,), ``is_causal``, or a boolean ``mask`` (True = may
     attend); ``torch.nn.MultiheadAttention`` is known. A property that needs what the attention
     does not take is not tried. A layer is put in eval mode, because dropout is random, and back.
-    ``dtype`` is that of the inputs: a layer in half precision takes half precision.
+    Inputs are made on the device of a layer, for a function on PyTorch's default device, in
+    ``dtype``: a layer in half precision takes half precision. Random generators are given back.
 
     Nothing is raised where a property fails, and an exception of the attention is a failure with
     its words.
 
     Errors: ``TypeError`` unless ``attention`` takes queries, keys and values.
     """
-    called, report = adapted(attention), Report()
-    called.dtype = dtype
+    called, report = adapted(attention, dtype), Report()
     training = called.module is not None and called.module.training
     if called.module is not None:
         called.module.eval()
     try:
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        with torch.enable_grad():
             for known in PROPERTIES:
                 _try(known, called, size, report)
     finally:
@@ -67,7 +66,7 @@ def check_attention(
     return report
 
 
-def _try(known: Property, attention, size: int, report: Report) -> None:
+def _try(known: Property, attention: Attention, size: int, report: Report) -> None:
     if why := known.not_tried(attention):
         report.not_tried[known.name] = why
         return

@@ -1,15 +1,169 @@
-"""The ten properties. Each is a function that says what is wrong, or ``None``."""
+"""Ten properties that any attention has, and one way to call every attention.
 
-from collections.abc import Callable
+From the course d2l_attention, chapter 12. This file needs torch, and nothing of the course.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
-
-from d2l_attention.testing.adapters import Attention, batch
+from torch import Tensor, nn
 
 Q, K = 5, 7  # unequal: a swapped axis cannot pass
-LENS = torch.tensor([7, 4, 1])
+LENS = (7, 4, 1)
+
+
+# ---- One way to call every attention: D2L's layers, PyTorch's, and plain functions ---------
+
+
+@dataclass
+class Attention:
+    """What the properties call: ``attention(queries, keys, values, valid_lens, is_causal)``.
+
+    Shape: queries (B, Q, size), keys (B, K, size), values (B, K, size), valid_lens (B,)
+    -> (B, Q, any size), in float32.
+
+    All of it is on ``device`` and, but for the lengths, in ``dtype``: there the layer is.
+    """
+
+    call: Callable[..., Tensor]
+    takes_lengths: bool
+    takes_causal: bool
+    module: nn.Module | None
+    device: torch.device
+    dtype: torch.dtype
+
+    def __call__(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        # Each call begins with the same random numbers and gives them back, so that dropout is the
+        # same in all of them: two calls can be compared while training.
+        draws_on = [] if self.device.type == "cpu" else [self.device]
+        with torch.random.fork_rng(draws_on, device_type=self.device.type):
+            return self.call(queries, keys, values, valid_lens, is_causal).float()
+
+    def inputs(self, size: int, num_queries: int = Q, num_keys: int = K) -> list[Tensor]:
+        """Random queries, keys and values of three sentences, the same at every call.
+
+        Shape: (3, Q, size), (3, K, size), (3, K, size).
+        """
+        generator = torch.Generator("cpu").manual_seed(0)
+        lengths = (num_queries, num_keys, num_keys)
+        drawn = [torch.randn(3, n, size, generator=generator, device="cpu") for n in lengths]
+        return [X.to(self.device, self.dtype) for X in drawn]
+
+    def lengths(self, lens: Sequence[int] = LENS) -> Tensor:
+        """The lengths of three sentences, (3,)."""
+        return torch.tensor(lens, device=self.device)
+
+    def differs(self, name: str, mine: Tensor, expected: Tensor) -> str | None:
+        """What to say where two results are not the same up to rounding."""
+        if mine.shape != expected.shape:
+            return f"{name}: the shape is {tuple(mine.shape)} instead of {tuple(expected.shape)}"
+        if not torch.isfinite(mine).all():
+            return f"{name}: there is NaN or infinity in the output"
+        gap = (mine - expected).abs().max().item() if mine.numel() else 0.0
+        rounding = max(1e-4, 10 * torch.finfo(self.dtype).eps)
+        if gap > rounding * (1 + expected.abs().max().item()):
+            return f"{name}: the largest difference is {gap:.3g}"
+        return None
+
+
+def adapted(attention: Callable[..., object], dtype: torch.dtype = torch.float32) -> Attention:
+    """The attention with one signature, by what its own asks for.
+
+    Understood are ``valid_lens`` and ``is_causal`` (this course and D2L), ``mask`` or
+    ``attn_mask`` with True = may attend ((B, Q, K), or (Q, K) for what is only causal), and
+    ``torch.nn.MultiheadAttention``, where True = ignore. An output may come with weights behind.
+    A layer is where its parameters are, a function on PyTorch's default device.
+
+    Errors: ``TypeError`` unless it can be called with queries, keys and values.
+    """
+    if not callable(attention):
+        raise TypeError(f"attention must be a layer or a function, got {type(attention).__name__}")
+    module = attention if isinstance(attention, nn.Module) else None
+    home = _device(module), dtype
+    if isinstance(attention, nn.MultiheadAttention):
+        return Attention(_of_pytorch(attention), True, True, module, *home)
+    function = attention.forward if isinstance(attention, nn.Module) else attention
+    try:
+        parameters = inspect.signature(function).parameters
+    except ValueError as error:
+        raise TypeError(f"{attention} does not say its arguments: wrap it in a function") from error
+    names = list(parameters)
+    if len(names) < 3:
+        raise TypeError(f"attention must take queries, keys and values, got parameters {names}")
+    mask = next((name for name in ("mask", "attn_mask") if name in names), None)
+    lengths, causal = "valid_lens" in names, "is_causal" in names
+
+    def call(queries, keys, values, valid_lens, is_causal):
+        options = {}
+        if lengths:
+            options["valid_lens"] = valid_lens
+        if causal:
+            options["is_causal"] = is_causal
+        if mask is not None:
+            hidden_by = None if lengths else valid_lens
+            options[mask] = visible(queries, keys, hidden_by, is_causal and not causal)
+            if options[mask] is None and parameters[mask].default is inspect.Parameter.empty:
+                options[mask] = torch.ones_like(queries @ keys.mT, dtype=torch.bool)
+        return _output(attention(queries, keys, values, **options))
+
+    return Attention(call, lengths or mask is not None, causal or mask is not None, module, *home)
+
+
+def _device(module: nn.Module | None) -> torch.device:
+    held = () if module is None else (*module.parameters(), *module.buffers())
+    return held[0].device if held else torch.get_default_device()
+
+
+def _of_pytorch(layer: nn.MultiheadAttention) -> Callable[..., Tensor]:
+    def call(queries, keys, values, valid_lens, is_causal):
+        causal = visible(queries, keys, None, is_causal)
+        padding = visible(queries, keys, valid_lens, False)
+        ignored = dict(
+            attn_mask=None if causal is None else ~causal,
+            key_padding_mask=None if padding is None else ~padding[:, 0],
+        )
+        if not layer.batch_first:
+            queries, keys, values = (X.transpose(0, 1) for X in (queries, keys, values))
+        output = _output(layer(queries, keys, values, **ignored))
+        return output if layer.batch_first else output.transpose(0, 1)
+
+    return call
+
+
+def visible(
+    queries: Tensor, keys: Tensor, valid_lens: Tensor | None, is_causal: bool
+) -> Tensor | None:
+    """Who may attend to whom, (B, Q, K) or (Q, K), True = may; None where all may.
+
+    Plain on purpose: what tests a layer uses none of the layer's code.
+    """
+    everything = torch.ones_like(queries @ keys.mT, dtype=torch.bool)  # (B, Q, K)
+    past = everything[0].tril() if is_causal else None
+    if valid_lens is None:
+        return past
+    words = everything & (
+        torch.arange(keys.shape[1], device=keys.device) < valid_lens[:, None, None]
+    )
+    return words if past is None else words & past
+
+
+def _output(result: object) -> Tensor:
+    output = result[0] if isinstance(result, tuple) else result
+    if not isinstance(output, Tensor):
+        raise TypeError(f"attention must return a tensor, got {type(output).__name__}")
+    return output
+
+
+# ---- The ten: each is a function that says what is wrong, or None ---------------------------
 
 
 @dataclass(frozen=True)
@@ -32,7 +186,7 @@ class Property:
 
 
 def an_answer_for_each_query(attention: Attention, size: int) -> str | None:
-    queries, keys, values = batch(size, Q, K)
+    queries, keys, values = attention.inputs(size)
     output = attention(queries, keys, values)
     if output.ndim != 3 or output.shape[:2] != queries.shape[:2]:
         return f"queries {tuple(queries.shape)} got an output of shape {tuple(output.shape)}"
@@ -40,8 +194,8 @@ def an_answer_for_each_query(attention: Attention, size: int) -> str | None:
 
 
 def keys_in_any_order(attention: Attention, size: int) -> str | None:
-    queries, keys, values = batch(size, Q, K)
-    order = torch.tensor([3, 6, 0, 5, 1, 4, 2])
+    queries, keys, values = attention.inputs(size)
+    order = torch.tensor([3, 6, 0, 5, 1, 4, 2], device=attention.device)
     shuffled = attention(queries, keys[:, order], values[:, order])
     return attention.differs(
         "keys and values in another order", shuffled, attention(queries, keys, values)
@@ -49,7 +203,7 @@ def keys_in_any_order(attention: Attention, size: int) -> str | None:
 
 
 def queries_by_themselves(attention: Attention, size: int) -> str | None:
-    queries, keys, values = batch(size, Q, K)
+    queries, keys, values = attention.inputs(size)
     whole = attention(queries, keys, values)
     for query in (0, Q - 1):
         alone = attention(queries[:, query : query + 1], keys, values)
@@ -59,8 +213,8 @@ def queries_by_themselves(attention: Attention, size: int) -> str | None:
 
 
 def sentences_by_themselves(attention: Attention, size: int) -> str | None:
-    queries, keys, values = batch(size, Q, K)
-    lens = LENS if attention.takes_lengths else None
+    queries, keys, values = attention.inputs(size)
+    lens = attention.lengths() if attention.takes_lengths else None
     whole = attention(queries, keys, values, lens)
     for sentence in range(len(queries)):
         one = slice(sentence, sentence + 1)
@@ -72,7 +226,7 @@ def sentences_by_themselves(attention: Attention, size: int) -> str | None:
 
 
 def weights_sum_to_one(attention: Attention, size: int) -> str | None:
-    queries, keys, values = batch(size, Q, K)
+    queries, keys, values = attention.inputs(size)
     same = values[:, :1].expand_as(values)  # every key has the same value: any average is it
     first = attention(queries[:, :1], keys[:, :1], same[:, :1])
     return attention.differs(
@@ -83,7 +237,7 @@ def weights_sum_to_one(attention: Attention, size: int) -> str | None:
 
 
 def every_key_can_matter(attention: Attention, size: int) -> str | None:
-    queries, keys, values = batch(size, Q, K)
+    queries, keys, values = attention.inputs(size)
     output = attention(queries, keys, values)
     for key in range(K):
         for part, name in ((keys, "key"), (values, "value")):
@@ -110,30 +264,26 @@ def no_gradient(attention: Attention, *inputs: Tensor) -> str | None:
 
 
 def padding_changes_nothing(attention: Attention, size: int) -> str | None:
-    queries, keys, values = batch(size, Q, K)
-    output = attention(queries, keys, values, LENS)
-    for sentence, length in enumerate(LENS.tolist()):
-        cut = attention(
-            *(X[sentence : sentence + 1, :n] for X, n in _cut(queries, keys, values, length)),
-        )
+    queries, keys, values = attention.inputs(size)
+    lens = attention.lengths()
+    output = attention(queries, keys, values, lens)
+    for sentence, length in enumerate(LENS):
+        one = slice(sentence, sentence + 1)
+        cut = attention(queries[one], keys[one, :length], values[one, :length])
         name = f"a sentence of length {length} padded to {K}, beside the same one cut to {length}"
-        if wrong := attention.differs(name, output[sentence : sentence + 1], cut):
+        if wrong := attention.differs(name, output[one], cut):
             return wrong
-    for sentence, length in enumerate(LENS.tolist()):
+    for sentence, length in enumerate(LENS):
         keys[sentence, length:] = 100.0
         values[sentence, length:] = -100.0
     return attention.differs(
-        "other numbers in the padding", attention(queries, keys, values, LENS), output
+        "other numbers in the padding", attention(queries, keys, values, lens), output
     )
 
 
-def _cut(queries: Tensor, keys: Tensor, values: Tensor, length: int):
-    return (queries, Q), (keys, length), (values, length)
-
-
 def nothing_to_see_is_zero(attention: Attention, size: int) -> str | None:
-    queries, keys, values = (X.requires_grad_() for X in batch(size, Q, K))
-    lens = torch.tensor([0, K, 2])
+    queries, keys, values = (X.requires_grad_() for X in attention.inputs(size))
+    lens = attention.lengths((0, K, 2))
     output = attention(queries, keys, values, lens)
     if not torch.isfinite(output).all():
         return "a sentence of length 0: there is NaN or infinity in the output"
@@ -149,13 +299,12 @@ def nothing_to_see_is_zero(attention: Attention, size: int) -> str | None:
 
 
 def the_future_changes_nothing(attention: Attention, size: int) -> str | None:
-    X = batch(size, K, K)[0]
-    modes = (True, False) if attention.module is not None else (False,)
-    was_training = attention.module is not None and attention.module.training
+    X = attention.inputs(size, K)[0]
+    layer = nn.Identity() if attention.module is None else attention.module
+    was_training = layer.training
     try:
-        for training in modes:
-            if attention.module is not None:
-                attention.module.train(training)
+        for training in (False, True):
+            layer.train(training)
             output = attention(X, X, X, None, True)
             for position in range(1, K):
                 later = X.clone()
@@ -166,14 +315,13 @@ def the_future_changes_nothing(attention: Attention, size: int) -> str | None:
                 if wrong := attention.differs(name, changed[:, :position], output[:, :position]):
                     return wrong
     finally:
-        if attention.module is not None:
-            attention.module.train(was_training)
+        layer.train(was_training)
     return None
 
 
 def inputs_stay_as_they_were(attention: Attention, size: int) -> str | None:
-    given = batch(size, Q, K)
-    lens = LENS.clone()
+    given = attention.inputs(size)
+    lens = attention.lengths()
     before = [X.clone() for X in (*given, lens)]
     attention(*given, lens if attention.takes_lengths else None)
     for name, X, old in zip(

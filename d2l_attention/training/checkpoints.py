@@ -108,8 +108,13 @@ def state_of(model: nn.Module, optimizer, scaler, history: History) -> dict:
     }
 
 
-def restore(path: Path, run: dict, model: nn.Module, optimizer, scaler) -> History:
-    """Bring all that training changes to where the checkpoint is; ``run`` is what must agree."""
+def restore(
+    path: Path, run: dict, model: nn.Module, optimizer, scaler
+) -> tuple[History, dict[str, float]]:
+    """Bring all that training changes to where the checkpoint is; ``run`` is what must agree.
+
+    Beside what training saw so far: with which settings.
+    """
     state = load_checkpoint(path)
     for name, value in run.items():
         if state[name] != value:
@@ -119,13 +124,14 @@ def restore(path: Path, run: dict, model: nn.Module, optimizer, scaler) -> Histo
     optimizer.load_state_dict(state["optimizer"])
     if scaler is not None and state["scaler"] is not None:
         scaler.load_state_dict(state["scaler"])
-    return History(**state["history"])
+    return History(**state["history"]), state.get("settings", {})
 
 
 class StopRequest:
     """Ctrl-C as a request, for a loop to see between two steps; a second one acts at once.
 
-    SIGTERM too: launchers and clusters send it to a process that they are about to end.
+    SIGTERM too: launchers and clusters send it to a process that they are about to end. (Windows
+    ends a process without asking it.)
     """
 
     def __enter__(self) -> "StopRequest":

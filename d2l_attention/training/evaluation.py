@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from d2l_attention.data import Pair, Vocab, make_batch
-from d2l_attention.models.decoding import translate
+from d2l_attention.data import BOS, EOS, Pair, Vocab, make_batch
+from d2l_attention.models.decoding import greedy_decode
+from d2l_attention.models.encoder_decoder import EncoderDecoder
 from d2l_attention.training.metrics import (
     Link,
     align_by_attention,
@@ -54,6 +55,34 @@ def evaluate(
             [pair.possible for pair in pairs],
         )
     return Evaluation(found, bleu(found, references), exact_match(found, references), error_rate)
+
+
+def translate(
+    model: EncoderDecoder,
+    sentences: Sequence[Sequence[str]],
+    src_vocab: Vocab,
+    tgt_vocab: Vocab,
+    *,
+    batch_size: int = 64,
+) -> list[list[str]]:
+    """Greedy translations of tokenized sentences, of up to 10 tokens + twice the source."""
+    model.eval()
+    device = next(model.parameters()).device
+    found = []
+    for start in range(0, len(sentences), batch_size):
+        # A pair needs a target: an empty one, of which nothing is read.
+        some = [Pair(tuple(tokens), ((),)) for tokens in sentences[start : start + batch_size]]
+        batch = make_batch(some, src_vocab, tgt_vocab)
+        decoded = greedy_decode(
+            model,
+            batch.src.to(device),
+            batch.src_lens.to(device),
+            bos=tgt_vocab[BOS],
+            eos=tgt_vocab[EOS],
+            max_len=10 + 2 * batch.src.shape[1],
+        )
+        found += [tgt_vocab.to_tokens(numbers) for numbers in decoded.sentences()]
+    return found
 
 
 def has_weights(model: nn.Module) -> bool:

@@ -4,7 +4,6 @@ The batch size is that of all processes together, so the number of processes cha
 that training takes, and nothing else (but what dropout draws).
 """
 
-import inspect
 import math
 import os
 import sys
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from d2l_attention.data import Batch, Pair, Vocab, data_loader
-from d2l_attention.models.seq2seq import guidance_loss, sequence_loss
+from d2l_attention.models.encoder_decoder import guidance_loss, sequence_loss
 from d2l_attention.training.checkpoints import (
     History,
     StopRequest,
@@ -27,7 +26,8 @@ from d2l_attention.training.checkpoints import (
     save_checkpoint,
     state_of,
 )
-from d2l_attention.training.devices import try_gpu
+from d2l_attention.training.devices import own_randomness, seed_generators, try_gpu
+from d2l_attention.training.evaluation import has_weights
 from d2l_attention.training.sharing import batches, share
 
 
@@ -58,7 +58,8 @@ def train(
     ``check_every`` steps, and at the end, the loss on ``valid`` is taken and ``folder`` gets
     ``last.pt``, and ``best.pt`` where it was the lowest. ``resume`` goes on from ``last.pt``: with
     the same ``steps`` the losses are those of a run that never stopped; a run that ended before its
-    first ``last.pt`` begins at the beginning, and a line says so. Ctrl-C, or a
+    first ``last.pt`` begins at the beginning, and a line says so. Another ``lr``, ``clip`` or
+    ``guidance`` than before is used from there on, and a line says so. Ctrl-C, or a
     ``KeyboardInterrupt`` from ``on_step``, ends the step, saves and raises a
     ``KeyboardInterrupt`` that says how to go on.
 
@@ -80,20 +81,23 @@ def train(
     loader = data_loader(pairs, src_vocab, tgt_vocab, batch_size, generator=order, by_length=True)
     loader.collate_fn = partial(share, accelerator, loader.collate_fn)
     run = {"seed": seed, "batch_size": batch_size, "sentences": len(loader.dataset)}
+    settings = {"lr": lr, "clip": clip, "guidance": guidance}
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
     # What is called is `parallel`: the model, where needed with lower precision and with
     # gradients averaged over the processes.
     parallel, optimizer = accelerator.prepare(model, optimizer)
     history = History()
     if resume and last.exists():
-        history = restore(last, run, model, optimizer, accelerator.scaler)
+        history, before = restore(last, run, model, optimizer, accelerator.scaler)
+        for sentence in changes(before, settings):
+            accelerator.print(sentence)
     elif resume:
         accelerator.print(f"There is no {last} yet: training begins at the beginning.")
 
     def save(name: str) -> None:
         if last is not None and accelerator.is_main_process:
             state = state_of(model, optimizer, accelerator.scaler, history)
-            save_checkpoint(last.with_name(name), run | state)
+            save_checkpoint(last.with_name(name), run | {"settings": settings} | state)
 
     def check() -> None:
         if valid:
@@ -104,7 +108,6 @@ def train(
         save("last.pt")
 
     if last is not None and accelerator.is_main_process:
-        last.parent.mkdir(parents=True, exist_ok=True)
         src_vocab.save(last.with_name("source.json"))
         tgt_vocab.save(last.with_name("target.json"))
 
@@ -125,7 +128,8 @@ def train(
             for group in optimizer.param_groups:
                 group["lr"] = lr * (1 - (step - 1) / steps)
             # Dropout depends on the step alone: a resumed run draws what it would have drawn.
-            torch.manual_seed(seed + step * accelerator.num_processes + accelerator.process_index)
+            own = step * accelerator.num_processes + accelerator.process_index
+            seed_generators(accelerator.device, seed + own)
             losses = shared_losses(parallel, batch, guidance, tokens, linked, accelerator)
             loss, aside = accelerator.reduce(losses.detach(), "mean").tolist()
             check_finite("loss", loss + aside, step, lr, last)
@@ -145,16 +149,31 @@ def train(
                 with stop.on_interrupt():
                     on_step(history)
             started = time.perf_counter()
-        stopped = stop.asked or history.step < steps
-        if stopped:
+        if history.step < steps:
             save("last.pt")
     accelerator.unwrap_model(parallel, keep_fp32_wrapper=False).eval()
-    if stopped:
-        where = "Nothing is saved: no folder was given."
-        if last is not None:
-            where = f"All is saved in {last}: the same again with resume (--resume) goes on."
-        raise KeyboardInterrupt(f"Stopped after step {history.step} of {steps}. {where}")
+    if stop.asked or history.step < steps:
+        raise KeyboardInterrupt(interruption(history.step, steps, last))
     return history
+
+
+def changes(before: dict[str, float], settings: dict[str, float]) -> list[str]:
+    """Which settings of a run that goes on are not those of before, and which count now."""
+    return [
+        f"From here on {name} is {value}, before it was {before[name]}."
+        for name, value in settings.items()
+        if before.get(name, value) != value  # an old checkpoint does not say
+    ]
+
+
+def interruption(step: int, steps: int, last: Path | None) -> str:
+    """What to say to those who pressed Ctrl-C: how far training came, and how it goes on."""
+    done = step >= steps
+    what = f"All {steps} steps were done" if done else f"Stopped after step {step} of {steps}"
+    if last is None:
+        return f"{what}. Nothing is saved: no folder was given."
+    how = "" if done else ": the same again with resume (--resume) goes on"
+    return f"{what}. All is saved in {last}{how}."
 
 
 def check_arguments(model, pairs, steps, lr, clip, guidance, check_every) -> None:
@@ -164,7 +183,7 @@ def check_arguments(model, pairs, steps, lr, clip, guidance, check_every) -> Non
     if not guidance >= 0:
         raise ValueError(f"guidance must be 0 or more, got {guidance}")
     if guidance > 0:
-        if "need_weights" not in inspect.signature(model.decoder.forward).parameters:
+        if not has_weights(model):
             name = type(model.decoder).__name__
             raise ValueError(f"guidance needs a decoder with attention weights, {name} has none")
         if not any(pair.possible for pair in pairs):
@@ -239,11 +258,6 @@ def default_accelerator() -> Accelerator:
     """Whatever device there is. Without a GPU Accelerate has to be told that it is the CPU: two
     processes would not find each other."""
     return Accelerator(cpu=try_gpu().type == "cpu")
-
-
-def own_randomness(device: torch.device):
-    """Give the global generators back as they were."""
-    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
 
 def progress_bar(done: int, steps: int, progress: bool | None, accelerator: Accelerator) -> tqdm:

@@ -106,7 +106,7 @@ def align_by_attention(weights: Tensor, num_source: int, num_target: int) -> set
 
 
 def align_diagonally(num_source: int, num_target: int) -> set[Link]:
-    """Each target word to the source word at the same relative place: the simplest guess."""
+    """Each target word to the source word at the same relative position: the simplest guess."""
     return {
         (min(int((target + 0.5) * num_source / num_target), num_source - 1), target)
         for target in range(num_target)
@@ -149,11 +149,11 @@ class IBMModel1:
     def align(self, source: Sentence, target: Sentence) -> set[Link]:
         """Each target word's most likely source word; no link where that is the empty word."""
         links = set()
-        for place, f in enumerate(target):
+        for position, f in enumerate(target):
             best, best_t = None, self.t.get((f, self.EMPTY), 0.0)
             for candidate, e in enumerate(source):
                 if self.t.get((f, e), 0.0) > best_t:
                     best, best_t = candidate, self.t[f, e]
             if best is not None:
-                links.add((best, place))
+                links.add((best, position))
         return links

@@ -2,12 +2,8 @@
 
 from torch import nn
 
-from d2l_attention.models.seq2seq import (
-    EncoderDecoder,
-    Seq2SeqAttentionDecoder,
-    Seq2SeqDecoder,
-    Seq2SeqEncoder,
-)
+from d2l_attention.models.encoder_decoder import EncoderDecoder
+from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder, Seq2SeqDecoder, Seq2SeqEncoder
 from d2l_attention.models.transformer import TransformerDecoder, TransformerEncoder
 
 

@@ -31,9 +31,9 @@ from torch import nn
 
 from d2l_attention import attention_pooling
 from d2l_attention.data import BOS, EOS, Vocab, link_matrix, load, make_batch
-from d2l_attention.models.decoding import beam_search, greedy_decode, translate
+from d2l_attention.models.decoding import beam_search, greedy_decode
 from d2l_attention.training import MODELS, train
-from d2l_attention.training.evaluation import align, evaluate
+from d2l_attention.training.evaluation import align, evaluate, translate
 from d2l_attention.training.metrics import (
     IBMModel1,
     align_diagonally,
@@ -1072,7 +1072,7 @@ print(*(f"{loss:.1f}" for loss in losses), f"  for {len(tgt_vocab)} French words
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks encoder and loss against the package's, with the same parameters
-from d2l_attention.models.seq2seq import sequence_loss
+from d2l_attention.models.encoder_decoder import sequence_loss
 
 plain_encoder.load_state_dict(with_attention.encoder.state_dict(), strict=True)
 for ours, theirs in zip(

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
-from d2l_oracle import load_d2l
-from timing import Row, faster, share
 from torch import nn
 
 from d2l_attention import (
@@ -14,12 +12,17 @@ from d2l_attention import (
     MultiHeadAttention,
     dot_product_attention,
 )
+from tests.benchmarks.timing import Row, faster, share
+from tests.d2l_oracle import load_d2l
 
 
 def rows(full: bool) -> Iterator[Row]:
     yield multi_head(2, 10, 100, 5, goal=1.1, padded=True)
     yield multi_head(32, 128, 256, 8, goal=1.5, padded=True)
     yield against_torch(32, 128, 256, 8)
+    yield by_hand(32, 128, 256, 8, goal=1.05)
+    yield by_hand(1, 4096, 512, 8, goal=1.05)
+    yield by_hand(2, 10, 100, 5, goal=1.2)  # microseconds: checks and zeroed rows show
     for n, goal in ((128, 1.05), (1024, 1.05)):
         yield against_fused(n, goal)
     yield weights_asked(128)
@@ -53,12 +56,43 @@ def multi_head(batch: int, n: int, size: int, heads: int, goal: float, padded: b
     torch.testing.assert_close(book(X, X, X, lens), layer(X, X, X, lens), atol=1e-4, rtol=1e-4)
 
     def step(module):
-        module.zero_grad()
-        X.grad = None
-        module(X, X, X, lens).sum().backward()
+        learn(module, X, X, X, valid_lens=lens)
 
     name = f"multi-head, {'lengths, ' if padded else ''}{(batch, n, size, heads)}, with backward"
     return faster(f"{name} / d2l", lambda: step(book), lambda: step(layer), goal)
+
+
+class ByHand(nn.Module):
+    """The same layer as one writes it in ten lines: no masks, no checks, no weights to read."""
+
+    def __init__(self, size: int, num_heads: int):
+        super().__init__()
+        self.num_heads = num_heads
+        self.W_q, self.W_k, self.W_v, self.W_o = (
+            nn.Linear(size, size, bias=False) for _ in range(4)
+        )
+
+    def split(self, X):  # (B, n, D) -> (B, H, n, D / H)
+        return X.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def forward(self, queries, keys, values):
+        q, k, v = self.W_q(queries), self.W_k(keys), self.W_v(values)
+        output = F.scaled_dot_product_attention(self.split(q), self.split(k), self.split(v))
+        return self.W_o(output.transpose(1, 2).flatten(2))
+
+
+def by_hand(batch: int, n: int, size: int, num_heads: int, goal: float) -> Row:
+    hand, layer = ByHand(size, num_heads), MultiHeadAttention(size, num_heads, 0.0)
+    X = torch.randn(batch, n, size, requires_grad=True)
+    layer(X, X, X)
+    hand.load_state_dict(layer.state_dict(), strict=True)
+    torch.testing.assert_close(hand(X, X, X), layer(X, X, X), atol=1e-4, rtol=1e-4)
+    return share(
+        f"multi-head, {(batch, n, size, num_heads)}, with backward / fused by hand",
+        lambda: learn(layer, X, X, X),
+        lambda: learn(hand, X, X, X),
+        goal,
+    )
 
 
 def against_torch(batch: int, n: int, size: int, num_heads: int) -> Row:

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from timing import ROUNDS, Row
+from tests.benchmarks.timing import ROUNDS, Row
 
+ROOT = Path(__file__).resolve().parents[2]  # from where tests and d2l_attention are found
 PEAK = """
 import sys, torch
-sys.path.insert(0, sys.argv[3])
-from footprint import peak
+from tests.benchmarks.footprint import peak
 from d2l_attention import AdditiveAttention, MultiHeadAttention
 torch.set_num_threads(1)
 kind, tokens = sys.argv[1], int(sys.argv[2])
@@ -61,13 +61,14 @@ def rows(full: bool) -> Iterator[Row]:
 def peak() -> float:
     """The largest resident set of this process so far, in MiB."""
     # Not getrusage: its peak is inherited from the process that started this one.
-    status = Path("/proc/self/status").read_text()
+    status = Path("/proc/self/status").read_text("utf-8")
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
 
 
 def fresh(code: str, *arguments) -> float:
-    command = [sys.executable, "-c", code, *map(str, arguments), str(Path(__file__).parent)]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    return float(done.stdout)
 
 
 def memory(kind: str, tokens: int, goal: float, what: str | None = None) -> Row:

@@ -1,4 +1,4 @@
-"""Attention on a GPU: ``python tests/benchmarks/gpu.py``. Not tried yet: no GPU was at hand.
+"""Attention on a GPU: ``python -m tests.benchmarks.gpu``. Not tried yet: no GPU was at hand.
 
 Multi-head attention in bfloat16, 1,024 wide, 16 heads, from 1k to 64k tokens. Seconds are taken by
 CUDA events; operations are given as a share of a large matrix product's, in the same run.

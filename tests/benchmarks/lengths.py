@@ -1,28 +1,28 @@
-"""Seconds and memory against the number of tokens, drawn: ``python tests/benchmarks/lengths.py``.
+"""Seconds and memory against the number of tokens, drawn: ``python -m tests.benchmarks.lengths``.
 
 One training pass of multi-head attention, 512 wide, 8 heads, each point in a fresh process.
 """
 
 import argparse
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-ROOT = Path(__file__).resolve().parents[2]
+from d2l_attention.data.files import writing
+from tests.benchmarks.footprint import ROOT
+
 LENGTHS = [512, 1024, 2048, 4096, 8192, 16_384]
 LONGEST_EXPLICIT = 4096  # d2l needs 6 GiB for 8,192 tokens
 ONE = """
 import sys, time, torch
-sys.path[:0] = ["tests", "tests/benchmarks"]
-from footprint import peak
+from tests.benchmarks.footprint import peak
 from d2l_attention import MultiHeadAttention
 torch.set_num_threads(1)
 who, n = sys.argv[1], int(sys.argv[2])
 if who == "d2l":
-    from d2l_oracle import load_d2l
+    from tests.d2l_oracle import load_d2l
     layer = load_d2l().MultiHeadAttention(512, 8, 0.0)
 else:
     layer = MultiHeadAttention(512, 8, 0.0)
@@ -41,11 +41,8 @@ COLOURS = {"d2l": "#b35900", "this package": "#08519c"}
 
 def measure(who: str, n: int) -> tuple[float, float]:
     """Seconds and MiB of one pass forward and backward."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", ONE, who, str(n)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     seconds, mib = map(float, done.stdout.split())
     return seconds, mib
 
@@ -73,7 +70,8 @@ def draw(points: dict[str, dict[int, tuple[float, float]]], path: Path) -> None:
         ax.set_ylabel(("seconds, forward and backward", "MiB above the inputs")[panel])
         ax.set_title(title)
         ax.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path)
+    with writing(path) as file:
+        figure.savefig(file, format=path.suffix[1:])
 
 
 def main() -> None:
@@ -87,7 +85,6 @@ def main() -> None:
                 continue
             seconds, mib = points[name][n] = measure(name, n)
             print(f"{name:14s}{n:8,} tokens{seconds:9.3f} s{mib:9.0f} MiB", flush=True)
-    out.parent.mkdir(parents=True, exist_ok=True)
     draw(points, out)
     print(f"Written: {out}")
 

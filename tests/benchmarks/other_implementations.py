@@ -1,7 +1,7 @@
 """The ten properties on other people's attention: the table of chapter 12.
 
-    python tests/benchmarks/other_implementations.py --install FOLDER   # once
-    python tests/benchmarks/other_implementations.py FOLDER             # prints the table
+    python -m tests.benchmarks.other_implementations --install FOLDER   # once
+    python -m tests.benchmarks.other_implementations FOLDER             # prints the table
 
 The packages go into FOLDER, without what they depend on, and never into the environment.
 """
@@ -12,7 +12,6 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -20,9 +19,7 @@ from torch import nn
 
 import d2l_attention as ours
 from d2l_attention.testing import PROPERTIES, check_attention
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from d2l_oracle import load_d2l
+from tests.d2l_oracle import load_d2l
 
 PACKAGES = [
     *["x-transformers==2.31.10", "einops==0.8.2", "einx==0.4.3", "loguru", "frozendict"],

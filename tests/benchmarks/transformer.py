@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from functools import partial
 
 import torch
-from d2l_oracle import load_d2l
-from timing import Row, faster, share
 from torch import nn
 
 from d2l_attention import TransformerDecoder, TransformerEncoder, TransformerEncoderBlock
 from d2l_attention.models.decoding import greedy_decode
-from d2l_attention.models.seq2seq import EncoderDecoder, sequence_loss
+from d2l_attention.models.encoder_decoder import EncoderDecoder, sequence_loss
+from tests.benchmarks.timing import Row, faster, share
+from tests.d2l_oracle import load_d2l
 
 WORDS, SIZE, FFN, HEADS, BLOCKS = 300, 256, 1024, 8, 2
 BOS, EOS = 1, 2

@@ -3,17 +3,13 @@
 from collections.abc import Iterator
 
 import torch
-from d2l_oracle import load_d2l
-from timing import Row, faster
 from torch import nn
 
 from d2l_attention.models.decoding import greedy_decode
-from d2l_attention.models.seq2seq import (
-    EncoderDecoder,
-    Seq2SeqAttentionDecoder,
-    Seq2SeqEncoder,
-    sequence_loss,
-)
+from d2l_attention.models.encoder_decoder import EncoderDecoder, sequence_loss
+from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder, Seq2SeqEncoder
+from tests.benchmarks.timing import Row, faster
+from tests.d2l_oracle import load_d2l
 
 SOURCE_WORDS, TARGET_WORDS, SIZE, LAYERS = 300, 400, 256, 2
 BOS, EOS = 1, 2

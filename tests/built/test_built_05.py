@@ -6,12 +6,8 @@ from builds import built
 
 from d2l_attention import AdditiveAttention
 from d2l_attention.models.decoding import greedy_decode
-from d2l_attention.models.seq2seq import (
-    EncoderDecoder,
-    Seq2SeqAttentionDecoder,
-    Seq2SeqEncoder,
-    sequence_loss,
-)
+from d2l_attention.models.encoder_decoder import EncoderDecoder, sequence_loss
+from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder, Seq2SeqEncoder
 
 page = built("05")
 B, Q, K = 3, 5, 7  # all different: a swapped axis cannot pass

@@ -11,7 +11,7 @@ from d2l_attention import (
     TransformerEncoderBlock,
 )
 from d2l_attention.models.decoding import greedy_decode
-from d2l_attention.models.seq2seq import EncoderDecoder
+from d2l_attention.models.encoder_decoder import EncoderDecoder
 
 page = built("08")
 B, H, S, T, D, HIDDEN = 2, 3, 7, 5, 12, 17  # all different: a swapped axis cannot pass

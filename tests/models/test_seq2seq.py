@@ -12,13 +12,12 @@ from torch import nn
 from torch.testing import assert_close
 
 from d2l_attention.models.decoding import beam_search, greedy_decode
+from d2l_attention.models.encoder_decoder import EncoderDecoder, sequence_loss
 from d2l_attention.models.seq2seq import (
-    EncoderDecoder,
     Seq2SeqAttentionDecoder,
     Seq2SeqDecoder,
     Seq2SeqEncoder,
     gru_cell,
-    sequence_loss,
 )
 
 B, S, T, E, H, N, M = 3, 7, 5, 4, 6, 11, 13  # N target words, M source words

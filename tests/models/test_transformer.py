@@ -21,7 +21,7 @@ from d2l_attention import (
     causal_mask,
     length_mask,
 )
-from d2l_attention.models.seq2seq import EncoderDecoder, guidance_loss, sequence_loss
+from d2l_attention.models.encoder_decoder import EncoderDecoder, guidance_loss, sequence_loss
 
 # As many heads as sentences: a mask that falls on the wrong axis still has the right size.
 B, H, S, T, D, FFN, N, M = 3, 3, 7, 5, 12, 17, 11, 13  # N target words, M source words

@@ -18,7 +18,7 @@ from d2l_attention import (
     TransformerEncoder,
 )
 from d2l_attention.models.decoding import beam_search, greedy_decode
-from d2l_attention.models.seq2seq import EncoderDecoder
+from d2l_attention.models.encoder_decoder import EncoderDecoder
 
 
 class FullPrefix(nn.Module):
@@ -122,16 +122,16 @@ class TestDecoding:
 def test_positions_tell_the_order(positions):
     order = torch.tensor([1, 0, *range(2, S)])
     tokens, encoded, start = torch.arange(S)[None], torch.randn(1, S, D), [None]
-    for given, told in ((positions(), True), (Positions(), False)):
+    for given, ordered in ((positions(), True), (Positions(), False)):
         encoder = TransformerEncoder(M, D, FFN, H, 1, 0.0, positions=given)
         swapped_after, swapped_before = encoder(tokens)[:, order], encoder(tokens[:, order])
-        assert torch.allclose(swapped_after, swapped_before, atol=1e-5) != told
+        assert torch.allclose(swapped_after, swapped_before, atol=1e-5) != ordered
         # One block that looks back sees no order either; a second would see who saw whom.
         decoder = TransformerDecoder(N, D, FFN, H, 1, 0.0, positions=given)
         states = ([source, None, start] for source in (encoded, encoded, encoded[:, order]))
         inputs = (tokens, tokens[:, order], tokens)
         last = [decoder(X, state)[0][:, -1] for X, state in zip(inputs, states, strict=True)]
-        assert torch.allclose(last[0], last[1], atol=1e-5) != told
+        assert torch.allclose(last[0], last[1], atol=1e-5) != ordered
         # The decoder's positions are not for the source.
         assert_close(last[0], last[2])
 

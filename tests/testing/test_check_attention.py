@@ -52,6 +52,10 @@ class Heads(nn.Module):
         weights = scores.masked_fill(~visible, -1e9).softmax(-1).masked_fill(~visible, 0.0)
         return self.W_o((weights @ v).transpose(1, 2).flatten(2))
 """
+ON_DEVICE = {
+    "dtype=torch.bool)\n": "dtype=torch.bool, device=q.device)\n",
+    "arange(k.shape[2])": "arange(k.shape[2], device=k.device)",
+}
 # What is written instead of what, and the properties that must fail, no others.
 MISTAKES = {
     "no softmax": ({"scores.softmax(-1)": "scores"}, {SUM}),
@@ -166,15 +170,21 @@ def test_mistakes_of_a_layer_with_heads(edits, expected):
         MultiHeadAttention(12, 3, 0.3),
         GroupedQueryAttention(12, 6, 2, 0.3),
         dot_product_attention,
-        nn.MultiheadAttention(12, 3, dropout=0.3, batch_first=True),
-        nn.MultiheadAttention(12, 3),
         lambda q, k, v, mask=None: F.scaled_dot_product_attention(q, k, v, attn_mask=mask),
     ],
-    ids=["dot", "additive", "heads", "grouped", "function", "pytorch", "pytorch2", "kernel"],
+    ids=["dot", "additive", "heads", "grouped", "function", "kernel"],
 )
-def test_the_courses_layers_and_pytorchs(attention):
+def test_the_courses_layers_and_pytorchs_kernel(attention):
     report = check_attention(attention)
     assert report.passed == NAMES, str(report)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_pytorchs_layer_as_a_user_calls_it(batch_first):
+    """With ``need_weights`` left at True, a sentence of length 0 is NaN."""
+    report = check_attention(nn.MultiheadAttention(12, 3, dropout=0.3, batch_first=batch_first))
+    seen = "a sentence of length 0: there is NaN or infinity in the output"
+    assert report.failed == {NOTHING: seen}, str(report)
 
 
 @pytest.mark.parametrize("name", ["DotProductAttention", "AdditiveAttention", "MultiHeadAttention"])
@@ -204,6 +214,42 @@ def test_it_leaves_the_layer_and_the_random_numbers_as_they_were():
     check_attention(layer)
     assert layer.training and torch.equal(torch.get_rng_state(), state)
     assert all(map(torch.equal, layer.parameters(), before))
+
+
+@pytest.mark.parametrize("attention", [MultiHeadAttention(12, 3, 0.5), written(HEADS, ON_DEVICE)])
+def test_nothing_is_made_on_another_device_than_the_layers(attention):
+    """The default device stands for any other: what is made there does not mix with the layer's."""
+    attention(*torch.zeros(3, 1, 2, 12))  # makes lazy parameters here
+    with torch.device("meta"):
+        report = check_attention(attention)
+    assert report.passed == NAMES, str(report)
+
+
+def test_a_function_gets_its_inputs_on_the_default_device():
+    devices = set()
+
+    def attend(queries, keys, values, mask):
+        devices.update(X.device.type for X in (queries, keys, values, mask))
+        return queries
+
+    with torch.device("meta"):
+        check_attention(attend)
+    assert devices == {"meta"}
+
+
+def test_generators_of_devices_that_are_not_used_are_left_alone(monkeypatch):
+    """``torch.manual_seed`` would seed every device, and nobody gives these back."""
+    seeded = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeded.append)
+    monkeypatch.setattr(torch.mps, "manual_seed", seeded.append)
+    assert check_attention(MultiHeadAttention(12, 3, 0.5)).ok
+    assert seeded == []
+
+
+def test_what_is_changed_in_place_is_seen_in_half_precision_too():
+    changing = written(PLAIN, {"scores = queries @": "scores = queries.div_(2) @"})
+    report = check_attention(changing, dtype=torch.bfloat16)
+    assert report.failed[INPUTS] == "queries were changed in place"
 
 
 def test_what_cannot_be_called():

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLE = "return torch.nn.MultiheadAttention(SIZE, 3, batch_first=True)"
+EXAMPLE = """
+    def attention(queries, keys, values, mask=None):
+        return nn.functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+
+    return attention
+"""
+PYTORCH = """
+    return torch.nn.MultiheadAttention(SIZE, 3, batch_first=True)
+"""
 FUNCTION = """
     def attend(queries, keys, values, mask=None):
         scores = queries @ keys.mT / queries.shape[-1] ** 0.5
@@ -38,9 +46,9 @@ def write(path):
 
 def outcome(path, attention):
     """The last lines of pytest on the file with this attention in it."""
-    text = path.read_text()
+    text = path.read_text("utf-8")
     assert EXAMPLE in text
-    path.write_text(text.replace(EXAMPLE, attention.strip()))
+    path.write_text(text.replace(EXAMPLE, attention), "utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:nbval"]
     run = subprocess.run(
         [*command, "-rs", str(path)], capture_output=True, text=True, cwd=path.parent
@@ -65,7 +73,7 @@ def file(written, tmp_path):
 def test_it_stands_alone_and_passes_on_its_example(file):
     modules = {
         name.split(".")[0]
-        for node in ast.walk(ast.parse(file.read_text()))
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
         for name in (
             [node.module] if isinstance(node, ast.ImportFrom)
             else [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -85,8 +93,9 @@ def test_it_stands_alone_and_passes_on_its_example(file):
         (FUNCTION.format(hidden="~mask", axis=-2), "A softmax over the wrong axis"),
         (FUNCTION.format(hidden="mask", axis=-1), "an inverted mask"),
         (D2L, "9 passed, 1 skipped"),
+        (PYTORCH, "1 failed, 9 passed"),
     ],
-    ids=["function", "wrong axis", "inverted", "d2l"],
+    ids=["function", "wrong axis", "inverted", "d2l", "pytorch"],
 )
 def test_on_an_attention_of_ones_own(file, attention, expected):
     assert expected.lower() in outcome(file, attention).lower()
@@ -98,7 +107,7 @@ def test_a_folder_that_is_not_there(tmp_path):
 
 
 def test_it_never_writes_over_a_file(file):
-    file.write_text("mine")
+    file.write_text("mine", "utf-8")
     said = write(file)
     assert said.returncode != 0 and "exists already" in said.stderr
-    assert file.read_text() == "mine"
+    assert file.read_text("utf-8") == "mine"

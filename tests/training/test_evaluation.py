@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from d2l_attention.data import Pair, Vocab, grammar, link_matrix, make_batch
-from d2l_attention.models.decoding import translate
 from d2l_attention.training import MODELS
-from d2l_attention.training.evaluation import align, evaluate
+from d2l_attention.training.evaluation import align, evaluate, translate
 from d2l_attention.training.metrics import (
     align_by_attention,
     alignment_error_rate,

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from d2l_attention.models.seq2seq import guidance_loss
+from d2l_attention.models.encoder_decoder import guidance_loss
 from d2l_attention.training.metrics import (
     IBMModel1,
     align_by_attention,

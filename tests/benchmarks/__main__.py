@@ -1,4 +1,4 @@
-"""The benchmark, ``make bench``: a table on the screen, and the same as a file with its date.
+"""The benchmark, ``python -m tests.benchmarks``: a table on the screen and in a file.
 
 Ratios against others, taken in one run: d2l 1.0.3 from the package index, PyTorch by hand.
 """
@@ -9,19 +9,14 @@ import datetime
 import json
 import os
 import platform
-import sys
 from pathlib import Path
 
-os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
+import torch
+
+from d2l_attention.data.files import write_whole
+from tests.benchmarks import attention, footprint, transformer, translation
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests")]
-
-import attention  # noqa: E402
-import footprint  # noqa: E402
-import torch  # noqa: E402
-import transformer  # noqa: E402
-import translation  # noqa: E402
-
 SUBJECTS = {
     "attention": attention,
     "translation": translation,
@@ -36,19 +31,21 @@ def machine() -> dict[str, str]:
         for line in read("/proc/cpuinfo").splitlines()
         if line.startswith("model name")
     ]
-    return {
+    facts = {
         "date": datetime.datetime.now().isoformat(timespec="minutes"),
         "processor": names[0] if names else platform.processor() or platform.machine(),
         "threads": str(torch.get_num_threads()),
         "system": platform.platform(terse=True),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "load": " ".join(f"{load:.1f}" for load in os.getloadavg()),
     }
+    if hasattr(os, "getloadavg"):  # Windows has none
+        facts["load"] = " ".join(f"{load:.1f}" for load in os.getloadavg())
+    return facts
 
 
 def read(path: str) -> str:
-    return Path(path).read_text() if Path(path).exists() else ""
+    return Path(path).read_text("utf-8") if Path(path).exists() else ""
 
 
 def markdown(facts: dict[str, str], rows: list) -> str:
@@ -79,15 +76,14 @@ def main() -> None:
         print(f"{name}: {value}")
     print("median (lowest to highest round)\n")
     path = arguments.out / facts["date"].replace(":", "")
-    path.parent.mkdir(parents=True, exist_ok=True)
     for subject in arguments.subjects or SUBJECTS:
         for row in SUBJECTS[subject].rows(arguments.full):
             print(row, flush=True)
             rows.append(row)
             # After each row, so that a run that is cut off leaves what it has measured.
             what = {"machine": facts, "rows": [dataclasses.asdict(row) for row in rows]}
-            path.with_suffix(".json").write_text(json.dumps(what, indent=1) + "\n")
-            path.with_suffix(".md").write_text(markdown(facts, rows))
+            write_whole(path.with_suffix(".json"), json.dumps(what, indent=1) + "\n")
+            write_whole(path.with_suffix(".md"), markdown(facts, rows))
     missed = sum(not row.reached for row in rows)
     print(f"\n{len(rows) - missed} of {len(rows)} goals reached. Written: {path}.md and .json")
 
