@@ -3,7 +3,6 @@
 from nbformat import NotebookNode
 
 FIGURE = "*Figure:"
-FOR_THE_LECTURER = "**For the lecturer.**"
 NOTES = "notes"
 FOLDED = "hide-input"
 

@@ -86,7 +86,7 @@ def small_deck(tmp_path_factory) -> Path:
 
     cells = [
         words("# Small $\\sqrt{d}$\n\n**You will** see.", "slide"),
-        words("**For the lecturer.** Ask about $\\alpha$ and wait.", "notes"),
+        words("Ask about $\\alpha$ and wait.", "notes"),
         words("## A view", "slide"),
         cell("...", "fragment", "AttentionView(...)", ["hide-input"], **widget),
         words("## A figure", "subslide"),

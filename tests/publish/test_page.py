@@ -16,7 +16,7 @@ TEXT = """\
 # **Predict.** How many?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.** They say six.
+# They say six.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the weights

@@ -13,7 +13,7 @@ import jupytext
 import nbformat
 from sphinx.project import Project
 
-from notebooks.publish.cells import FOR_THE_LECTURER, is_note
+from notebooks.publish.cells import is_note
 from notebooks.publish.slides.views import REFERENCE, STATE_MIME, WIDGET_MIME, states_of
 
 FOLDER = Path(__file__).resolve().parents[2]
@@ -95,7 +95,7 @@ def read_notes(text):
             if heading:
                 parts.append(f"## {heading.lstrip('# ')}")
                 heading = None
-            parts.append(cell.source.removeprefix(FOR_THE_LECTURER).strip())
+            parts.append(cell.source)
     return nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("\n\n".join(parts))])
 
 

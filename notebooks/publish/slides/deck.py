@@ -21,7 +21,7 @@ from notebooks.publish.slides.frames import (
     frames_of,
     is_explore_output,
 )
-from notebooks.publish.slides.render import cell_html, markdown, notes
+from notebooks.publish.slides.render import cell_html, markdown
 from notebooks.publish.slides.structure import Slide, columns_of
 from notebooks.publish.slides.views import alive
 
@@ -97,7 +97,7 @@ def deck(notebook: NotebookNode, name: str, frames: dict[str, dict]) -> tuple[st
                 {
                     "cell": slide.cells[0].id,
                     "body": body,
-                    "notes": "\n".join(notes(cell) for cell in slide.notes),
+                    "notes": "\n".join(markdown(cell.source) for cell in slide.notes),
                     "section": "" if section == chapter else section,
                 }
             )

@@ -7,7 +7,7 @@ import nbconvert.filters
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 
-from notebooks.publish.cells import FOR_THE_LECTURER, is_description, slide_type
+from notebooks.publish.cells import is_description, slide_type
 from notebooks.publish.slides import frames
 from notebooks.publish.slides.views import WIDGET_MIME
 
@@ -25,10 +25,6 @@ def markdown(text: str) -> str:
     # Wide tables and lists of images are the author's to mend: the tests measure them.
     page = MarkdownWithMath(renderer=renderer).render(text)
     return re.sub(r'href="(\d\d_\w+)\.ipynb', r'href="\1.html', page)  # to the chapter's deck
-
-
-def notes(cell: NotebookNode) -> str:
-    return markdown(cell.source.removeprefix(FOR_THE_LECTURER).lstrip())
 
 
 def cell_html(cell: NotebookNode, described_by: str | None, alive: set[str]) -> str:
