@@ -20,8 +20,10 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError
 from nbformat import NotebookNode
 
 from d2l_attention.data.files import write_whole
-from notebooks.publish.page import METADATA, NOTEBOOKS, TEXTS, add_alt, students_page
+from notebooks.publish.course import NOTEBOOKS, chosen, notebook_of
+from notebooks.publish.page import add_alt, students_page
 from notebooks.publish.pictures import shrink
+from notebooks.publish.text import METADATA
 
 SECONDS_A_CELL = 600
 
@@ -98,14 +100,6 @@ def write(notebook: NotebookNode, path: Path) -> None:
     write_whole(path, nbformat.writes(notebook) + "\n")
 
 
-def chosen(numbers: list[str]) -> list[Path]:
-    """The texts of the chapters with these numbers; of all chapters, where there are none."""
-    texts = [path for n in numbers or ["[0-9]*"] for path in sorted(TEXTS.glob(f"{n}_*.py"))]
-    if not texts:
-        sys.exit(f"No chapter {' '.join(numbers)} in {TEXTS}.")
-    return texts
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("numbers", nargs="*", metavar="NN", help="run these chapters")
@@ -113,15 +107,23 @@ def main() -> None:
     arguments = parser.parse_args()
     # As in the tests: sums over threads may differ in their last digit from run to run.
     os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
-    # The exercises that the author has solved are nobody else's business.
-    os.environ["D2L_ATTENTION_PROGRESS"] = str(Path(tempfile.mkdtemp(), "progress.json"))
+    with tempfile.TemporaryDirectory() as scratch:
+        # The exercises that the author has solved are nobody else's business.
+        os.environ["D2L_ATTENTION_PROGRESS"] = str(Path(scratch, "progress.json"))
+        bring_up_to_date(
+            chosen(arguments.numbers), force=bool(arguments.force or arguments.numbers)
+        )
+
+
+def bring_up_to_date(texts: list[Path], force: bool) -> None:
+    """Make the notebooks of these texts, and say of each what was done."""
     failed, current = [], 0
-    for text in chosen(arguments.numbers):
-        path, notebook = NOTEBOOKS / f"{text.stem}.ipynb", students_page(text)
-        if not (arguments.force or arguments.numbers) and is_current(notebook, path):
+    for text in texts:
+        path, notebook = notebook_of(text), students_page(text)
+        if not force and is_current(notebook, path):
             current += 1
             continue
-        if not (arguments.force or arguments.numbers) and keep_outputs(notebook, path):
+        if not force and keep_outputs(notebook, path):
             write(notebook, path)
             print(f"{text.stem}: the same code, so the outputs stay", flush=True)
             continue

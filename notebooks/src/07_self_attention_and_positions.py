@@ -1349,7 +1349,8 @@ print("checked: column 4 is the first; dot products depend on the distance, at f
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Name the panels first. Let the room call out columns. Then ask for a number that stays before you
 # touch 'position'. It is column 4; the number that stays is 0.61, over the right panel. At column 0
-# let them find another twin: at distance 25 the fast hand has made almost four turns. Three minutes.
+# let them find another twin: at distance 25 the fast hand has made almost four turns. Three
+# minutes.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Why add?

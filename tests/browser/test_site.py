@@ -12,7 +12,7 @@ from bs4 import BeautifulSoup
 from site_build import CHAPTERS, ROOT, WITH_SLIDES
 
 from notebooks.publish.cells import is_note
-from notebooks.publish.page import read_text
+from notebooks.publish.text import read_text
 
 # One process parses the pages for all these tests.
 pytestmark = pytest.mark.xdist_group("site")

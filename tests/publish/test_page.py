@@ -4,7 +4,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_output
 
-from notebooks.publish.page import add_alt, lecture, read_text, students_page
+from notebooks.publish.lecture_copies import lecture_copy
+from notebooks.publish.page import add_alt, lecture, students_page
+from notebooks.publish.text import read_text
 
 TEXT = """\
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -88,7 +90,13 @@ def test_the_lecture_has_the_notes_and_the_outputs_of_the_page(text, page):
     assert [cell.source for cell in whole.cells] == [c.source for c in read_text(text).cells]
     drawn, printed = [cell for cell in whole.cells if cell.cell_type == "code"]
     assert drawn.outputs[0].data == FIGURE and printed.outputs[0].text == "5\n"
-    assert "They say six." in whole.cells[2].source
+    assert whole.cells[2].source == "They say six."
+
+
+def test_the_lecturers_copy_puts_a_heading_over_each_note(text, page):
+    copy = lecture_copy(text, page)
+    assert copy.cells[2].source == "**For the lecturer.**\nThey say six."
+    assert str(copy).count("For the lecturer") == 1
 
 
 def test_cells_keep_their_ids_when_others_come(text):

@@ -13,10 +13,11 @@ from nbconvert.filters import strip_ansi
 from nbformat import NotebookNode
 
 from d2l_attention.data.files import write_whole
+from notebooks.publish.course import ROOT
 from notebooks.publish.needed_cells import needed_cells
 from notebooks.publish.slides.errors import SlidesError
 
-VIEWS = Path(__file__).resolve().parents[3] / "d2l_attention" / "views"
+VIEWS = ROOT / "d2l_attention" / "views"
 DRAWN_BY = ("explore_view.py", "frames.py")
 # As in d2l_attention.views.frames, which is not imported: that would cost seconds a call.
 MIME = "application/vnd.d2l-attention.frames+json"
