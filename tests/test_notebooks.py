@@ -11,6 +11,7 @@ from notebooks.publish.cells import is_description, is_folded, is_note
 from notebooks.publish.course import NOTEBOOKS, ROOT, text_of, texts
 from notebooks.publish.minutes import minutes, rounded
 from notebooks.publish.page import add_alt, students_page
+from notebooks.publish.text import read_text
 
 CHAPTERS = [
     "00_start_here",
@@ -128,7 +129,9 @@ def test_the_minutes_are_what_the_chapter_takes(path):
     if number > 0:  # chapter 0 has one exercise, of a minute
         expected += f" Exercises: {exercises}."
     assert expected in " ".join(text.cells[0].source.split())
-    row = re.search(rf"^\| \[{number:02d} .*$", (ROOT / "README.md").read_text(), re.MULTILINE)[0]
+    row = re.search(
+        rf"^\| \[{number:02d} .*$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE
+    )[0]
     times = " + ".join(map(str, [core, further, exercises] if further else [core, exercises]))
     assert f"({path.relative_to(ROOT)})" in row and f"| {times} |" in row
 
@@ -165,9 +168,7 @@ def test_notes_for_the_lecturer_are_in_the_text_only(path):
     notes = [cell for cell in read_text(text_of(path)).cells if is_note(cell)]
     assert notes, "a lecture needs notes"
     for cell in notes:
-        assert re.match("[A-Z0-9']", cell.source), (
-            cell.source
-        )  # a note is a sentence from its start
+        assert re.match("[A-Z0-9']", cell.source), f"no sentence begins here: {cell.source}"
         assert "For the lecturer" not in cell.source, "the slide type says it already"
     assert not [cell for cell in read(path).cells if is_note(cell) or "lecturer" in cell.source]
 

@@ -49,7 +49,7 @@ HARMLESS = ("file:", "data:", "blob:", "about:")
 def deck(name: str) -> Path:
     """The file of a deck, as its notebook is now."""
     command = [sys.executable, "-m", "notebooks.publish.slides", "--out", str(DECKS), name[:2]]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stdout + done.stderr
     return DECKS / f"{name}.html"
 

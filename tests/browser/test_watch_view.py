@@ -42,7 +42,7 @@ CELLS = {
 @pytest.fixture(scope="module")
 def lab_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("watch")
-    (folder / "watch.ipynb").write_text(notebook_text(CELLS, []))
+    (folder / "watch.ipynb").write_text(notebook_text(CELLS, []), "utf-8")
     return folder
 
 

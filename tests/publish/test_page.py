@@ -39,7 +39,7 @@ FIGURE = {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"}
 @pytest.fixture
 def text(tmp_path):
     path = tmp_path / "98_weights.py"
-    path.write_text(TEXT)
+    path.write_text(TEXT, "utf-8")
     return path
 
 
@@ -101,6 +101,6 @@ def test_the_lecturers_copy_puts_a_heading_over_each_note(text, page):
 
 def test_cells_keep_their_ids_when_others_come(text):
     before = {cell.source: cell.id for cell in students_page(text).cells}
-    text.write_text(TEXT.replace("print(5)", "print(4)\n\n# %%\nprint(5)"))
+    text.write_text(TEXT.replace("print(5)", "print(4)\n\n# %%\nprint(5)"), "utf-8")
     after = {cell.source: cell.id for cell in students_page(text).cells}
     assert before.items() <= after.items()

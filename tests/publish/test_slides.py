@@ -278,12 +278,12 @@ def test_export_writes_a_whole_file_and_leaves_nothing_else(tmp_path):
 @pytest.mark.parametrize("content", [None, "", "{", "[]", '{"cells": 1}', "\xff"])
 def test_a_missing_or_damaged_notebook_is_named_and_leaves_the_old_deck(tmp_path, content):
     path, out = tmp_path / "05_name.ipynb", tmp_path / "05_name.html"
-    out.write_text("the old deck")
+    out.write_text("the old deck", "utf-8")
     if content is not None:
         path.write_bytes(content.encode("latin-1"))
     with pytest.raises(SlidesError, match="05_name.ipynb"):
         export(path, out)
-    assert out.read_text() == "the old deck"
+    assert out.read_text("utf-8") == "the old deck"
     assert not list(tmp_path.glob(".*"))
 
 
@@ -305,7 +305,7 @@ ODD = {
 def test_an_odd_cell_is_an_error_that_names_the_notebook(tmp_path, cell):
     path, out = tmp_path / "05_name.ipynb", tmp_path / "05_name.html"
     book = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    path.write_text(json.dumps(book))
+    path.write_text(json.dumps(book), "utf-8")
     with pytest.raises(SlidesError, match="05_name.ipynb"):
         export(path, out)
     assert not out.exists()
@@ -316,15 +316,15 @@ def test_a_notebook_of_an_older_jupyter_has_no_ids_and_a_deck_all_the_same(tmp_p
     cell = {"cell_type": "markdown", "metadata": {"slideshow": None}, "source": "# T"}
     lone = {"cell_type": "markdown", "metadata": {}, "source": "half a letter: \ud83d"}
     book = {"cells": [cell, lone], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
-    path.write_text(json.dumps(book))
+    path.write_text(json.dumps(book), "utf-8")
     assert export(path, out)[0] == 1
 
 
 def test_a_deck_is_current_until_its_notebook_changes(tmp_path):
     book, out = tmp_path / "00_name.ipynb", tmp_path / "00_name.html"
-    book.write_text("{}")
+    book.write_text("{}", "utf-8")
     assert not is_current(out, book)
-    out.write_text("deck")
+    out.write_text("deck", "utf-8")
     assert is_current(out, book)
     later = time.time() + 60
     os.utime(book, (later, later))
