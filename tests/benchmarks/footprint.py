@@ -61,13 +61,13 @@ def rows(full: bool) -> Iterator[Row]:
 def peak() -> float:
     """The largest resident set of this process so far, in MiB."""
     # Not getrusage: its peak is inherited from the process that started this one.
-    status = Path("/proc/self/status").read_text()
+    status = Path("/proc/self/status").read_text("utf-8")
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
 
 
 def fresh(code: str, *arguments) -> float:
     command = [sys.executable, "-c", code, *map(str, arguments), str(Path(__file__).parent)]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return float(subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout)
 
 
 def memory(kind: str, tokens: int, goal: float, what: str | None = None) -> Row:

@@ -44,7 +44,7 @@ def measure(who: str, n: int) -> tuple[float, float]:
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", ONE, who, str(n)]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment
+        command, capture_output=True, encoding="utf-8", check=True, cwd=ROOT, env=environment
     )
     seconds, mib = map(float, done.stdout.split())
     return seconds, mib

@@ -48,7 +48,7 @@ def machine() -> dict[str, str]:
 
 
 def read(path: str) -> str:
-    return Path(path).read_text() if Path(path).exists() else ""
+    return Path(path).read_text("utf-8") if Path(path).exists() else ""
 
 
 def markdown(facts: dict[str, str], rows: list) -> str:
@@ -86,8 +86,8 @@ def main() -> None:
             rows.append(row)
             # After each row, so that a run that is cut off leaves what it has measured.
             what = {"machine": facts, "rows": [dataclasses.asdict(row) for row in rows]}
-            path.with_suffix(".json").write_text(json.dumps(what, indent=1) + "\n")
-            path.with_suffix(".md").write_text(markdown(facts, rows))
+            path.with_suffix(".json").write_text(json.dumps(what, indent=1) + "\n", "utf-8")
+            path.with_suffix(".md").write_text(markdown(facts, rows), "utf-8")
     missed = sum(not row.reached for row in rows)
     print(f"\n{len(rows) - missed} of {len(rows)} goals reached. Written: {path}.md and .json")
 

@@ -29,7 +29,7 @@ def test_who_is_interrupted_finds_the_old_file_and_nothing_else(tmp_path, error)
     with pytest.raises(error), writing(path) as file:
         file.write(b"ne")
         raise error
-    assert path.read_text() == "old"
+    assert path.read_text("utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -50,7 +50,7 @@ def test_an_old_file_keeps_its_rights(tmp_path):
     path.touch()
     path.chmod(0o640)
     write_whole(path, "new")
-    assert (path.read_text(), rights(path)) == ("new", 0o640)
+    assert (path.read_text("utf-8"), rights(path)) == ("new", 0o640)
 
 
 def test_on_windows_it_waits_for_whoever_reads_the_file(tmp_path, monkeypatch):
@@ -65,19 +65,19 @@ def test_on_windows_it_waits_for_whoever_reads_the_file(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "os", _like_windows(replace))
     write_whole(tmp_path / "read", "new")
     assert len(tries) == 3
-    assert (tmp_path / "read").read_text() == "new"
+    assert (tmp_path / "read").read_text("utf-8") == "new"
 
 
 def test_a_file_that_may_not_be_replaced_is_an_error_and_stays(tmp_path, monkeypatch):
     def replace(new, old):
         raise PermissionError("in use")
 
-    (tmp_path / "read").write_text("old")
+    (tmp_path / "read").write_text("old", "utf-8")
     monkeypatch.setattr(files, "os", _like_windows(replace))
     monkeypatch.setattr(files, "PATIENCE", 0.0)
     with pytest.raises(PermissionError):
         write_whole(tmp_path / "read", "new")
-    assert [entry.read_text() for entry in tmp_path.iterdir()] == ["old"]
+    assert [entry.read_text("utf-8") for entry in tmp_path.iterdir()] == ["old"]
 
 
 def _like_windows(replace):

@@ -92,7 +92,7 @@ DAMAGED = [
 @pytest.mark.parametrize("text", DAMAGED)
 def test_a_damaged_file_is_a_named_error(tmp_path, text):
     path = tmp_path / "vocab.json"
-    path.write_text(text)
+    path.write_text(text, "utf-8")
     with pytest.raises(ValueError, match=r"vocab\.json holds no vocabulary"):
         Vocab.load(path)
 

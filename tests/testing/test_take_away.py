@@ -33,17 +33,17 @@ D2L = """
 
 def write(path):
     command = [sys.executable, "-m", "d2l_attention.testing", str(path)]
-    return subprocess.run(command, capture_output=True, text=True)
+    return subprocess.run(command, capture_output=True, encoding="utf-8")
 
 
 def outcome(path, attention):
     """The last lines of pytest on the file with this attention in it."""
-    text = path.read_text()
+    text = path.read_text("utf-8")
     assert EXAMPLE in text
-    path.write_text(text.replace(EXAMPLE, attention.strip()))
+    path.write_text(text.replace(EXAMPLE, attention.strip()), "utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:nbval"]
     run = subprocess.run(
-        [*command, "-rs", str(path)], capture_output=True, text=True, cwd=path.parent
+        [*command, "-rs", str(path)], capture_output=True, encoding="utf-8", cwd=path.parent
     )
     return run.stdout
 
@@ -65,7 +65,7 @@ def file(written, tmp_path):
 def test_it_stands_alone_and_passes_on_its_example(file):
     modules = {
         name.split(".")[0]
-        for node in ast.walk(ast.parse(file.read_text()))
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
         for name in (
             [node.module] if isinstance(node, ast.ImportFrom)
             else [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -98,7 +98,7 @@ def test_a_folder_that_is_not_there(tmp_path):
 
 
 def test_it_never_writes_over_a_file(file):
-    file.write_text("mine")
+    file.write_text("mine", "utf-8")
     said = write(file)
     assert said.returncode != 0 and "exists already" in said.stderr
-    assert file.read_text() == "mine"
+    assert file.read_text("utf-8") == "mine"
