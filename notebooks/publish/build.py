@@ -8,24 +8,20 @@ the outputs stay.
 """
 
 import argparse
-import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import nbformat
-from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
 from nbformat import NotebookNode
 
 from d2l_attention.data.files import write_whole
 from notebooks.publish.course import NOTEBOOKS, chosen, notebook_of
+from notebooks.publish.kernel import run_cells
 from notebooks.publish.page import add_alt, students_page
 from notebooks.publish.pictures import shrink
 from notebooks.publish.text import METADATA
-
-SECONDS_A_CELL = 600
 
 
 def read_stored(path: Path) -> NotebookNode | None:
@@ -79,21 +75,6 @@ def cells_of(notebook: NotebookNode) -> list[tuple]:
     return [(cell.id, cell.cell_type, cell.source, cell.metadata) for cell in notebook.cells]
 
 
-def run(notebook: NotebookNode) -> None:
-    """Run every cell in a fresh kernel, as a student's JupyterLab would, and keep the outputs."""
-    client = NotebookClient(
-        notebook,
-        kernel_name="python3",
-        timeout=SECONDS_A_CELL,
-        extra_arguments=["--log-level=CRITICAL"],  # what the notebook says, not what ipykernel says
-        record_timing=False,
-        coalesce_streams=True,  # else a print may arrive in two pieces, on some days
-        resources={"metadata": {"path": str(NOTEBOOKS)}},
-    )
-    client.execute()
-    notebook.metadata.update(METADATA)  # the kernel has put its version there
-
-
 def write(notebook: NotebookNode, path: Path) -> None:
     add_alt(notebook)
     shrink(notebook)
@@ -105,20 +86,9 @@ def main() -> None:
     parser.add_argument("numbers", nargs="*", metavar="NN", help="run these chapters")
     parser.add_argument("--force", action="store_true", help="run all chapters")
     arguments = parser.parse_args()
-    # As in the tests: sums over threads may differ in their last digit from run to run.
-    os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
-    with tempfile.TemporaryDirectory() as scratch:
-        # The exercises that the author has solved are nobody else's business.
-        os.environ["D2L_ATTENTION_PROGRESS"] = str(Path(scratch, "progress.json"))
-        bring_up_to_date(
-            chosen(arguments.numbers), force=bool(arguments.force or arguments.numbers)
-        )
-
-
-def bring_up_to_date(texts: list[Path], force: bool) -> None:
-    """Make the notebooks of these texts, and say of each what was done."""
+    force = bool(arguments.force or arguments.numbers)
     failed, current = [], 0
-    for text in texts:
+    for text in chosen(arguments.numbers):
         path, notebook = notebook_of(text), students_page(text)
         if not force and is_current(notebook, path):
             current += 1
@@ -129,13 +99,14 @@ def bring_up_to_date(texts: list[Path], force: bool) -> None:
             continue
         start = time.monotonic()
         try:
-            run(notebook)
+            run_cells(notebook, NOTEBOOKS)
         except (CellExecutionError, CellTimeoutError) as error:
             failed.append(text.stem)
             print(f"{text.stem}: stays as it was, because a cell failed.\n{error}", flush=True)
         except BaseException as error:  # nbclient turns Ctrl-C into many kinds of exception
             sys.exit(f"{text.stem}: stays as it was, not run to its end ({type(error).__name__}).")
         else:
+            notebook.metadata.update(METADATA)  # the kernel has put its version there
             write(notebook, path)
             print(f"{text.stem}: {time.monotonic() - start:.1f} s", flush=True)
     if current:

@@ -5,6 +5,7 @@ from nbformat import NotebookNode
 FIGURE = "*Figure:"
 NOTES = "notes"
 FOLDED = "hide-input"
+WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 
 
 def slide_type(cell: NotebookNode) -> str:

@@ -20,7 +20,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from slide_report import DECKS, ROOT, open_deck, problems_of
 
 from d2l_attention.views import AttentionView
-from notebooks.publish.slides import export
+from notebooks.publish.slides.deck import export
 
 NAMES = [path.stem for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))]
 SIZES = [(1280, 720), (1920, 1080)]

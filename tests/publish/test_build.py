@@ -1,9 +1,5 @@
 """What `make notebooks` runs again, and where it keeps the outputs that are there."""
 
-import os
-import sys
-import tempfile
-
 import nbformat
 import pytest
 
@@ -100,21 +96,3 @@ def test_a_damaged_notebook_is_made_anew(build, stored, content):
     notebook = students_page(stored.with_suffix(".py"))
     stored.write_text(content, "utf-8")
     assert not build.is_current(notebook, stored) and not build.keep_outputs(notebook, stored)
-
-
-def test_the_authors_progress_is_left_alone_and_nothing_is_left_behind(
-    build, monkeypatch, tmp_path
-):
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "D2L_ATTENTION_PROGRESS"):
-        monkeypatch.setenv(name, "as before")  # and so again after the test
-    monkeypatch.setattr(sys, "argv", ["build"])
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    seen = []
-
-    def look(*_, **__):
-        seen.append(os.environ["D2L_ATTENTION_PROGRESS"])
-
-    monkeypatch.setattr(build, "bring_up_to_date", look)
-    build.main()
-    assert seen[0].startswith(str(tmp_path))
-    assert list(tmp_path.iterdir()) == []

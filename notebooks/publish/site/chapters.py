@@ -14,9 +14,9 @@ import jupytext
 import nbformat
 from sphinx.project import Project
 
-from notebooks.publish.cells import is_note
+from notebooks.publish.cells import WIDGET_MIME, is_note
 from notebooks.publish.course import notebook_of, texts
-from notebooks.publish.slides.views import REFERENCE, STATE_MIME, WIDGET_MIME, states_of
+from notebooks.publish.slides.views import REFERENCE, STATE_MIME, states_of
 
 NOTES_OF = "notes_"
 ANCHOR = re.compile(r"(?<=\.ipynb)#[\w-]+(?=\))")
