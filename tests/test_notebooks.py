@@ -133,7 +133,7 @@ def test_the_minutes_are_what_the_chapter_takes(path):
         rf"^\| \[{number:02d} .*$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE
     )[0]
     times = " + ".join(map(str, [core, further, exercises] if further else [core, exercises]))
-    assert f"({path.relative_to(ROOT)})" in row and f"| {times} |" in row
+    assert f"({path.relative_to(ROOT).as_posix()})" in row and f"| {times} |" in row
 
 
 @notebook_paths
