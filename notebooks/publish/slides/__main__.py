@@ -9,9 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from notebooks.publish.course import ROOT, chosen, notebook_of, text_of
+from notebooks.publish.slides.errors import SlidesError
 
+HERE = Path(__file__).parent
 # What a deck is made of besides its notebook; frames come from the views.
-SOURCES = [*Path(__file__).parent.iterdir(), *(ROOT / "d2l_attention" / "views").iterdir()]
+SOURCES = [*HERE.iterdir(), *HERE.parent.glob("*.py")]
+SOURCES += (ROOT / "d2l_attention" / "views").iterdir()
 
 
 def main() -> None:
@@ -82,7 +85,7 @@ def write_two_at_a_time(paths: list[Path], out: Path) -> list[Path]:
 def write(path: Path, folder: Path) -> bool:
     """Write one deck and say so; whether it is there now."""
     # Here, because `--help` and a deck that is up to date need none of it, and it takes a second.
-    from notebooks.publish.slides.deck import SlidesError, export
+    from notebooks.publish.slides.deck import export
 
     start = time.monotonic()
     try:
