@@ -2,18 +2,17 @@
 
 import ast
 import re
-from pathlib import Path
 
 import nbformat
 import pytest
 
 from d2l_attention.exercises.engine.registry import load_chapter
 from notebooks.publish.cells import is_description, is_folded, is_note
+from notebooks.publish.course import NOTEBOOKS, ROOT, text_of, texts
 from notebooks.publish.minutes import minutes, rounded
-from notebooks.publish.page import add_alt, read_text, students_page
+from notebooks.publish.page import add_alt, students_page
+from notebooks.publish.text import read_text
 
-ROOT = Path(__file__).resolve().parent.parent
-NOTEBOOKS = ROOT / "notebooks"
 CHAPTERS = [
     "00_start_here",
     "01_queries_keys_values",
@@ -59,23 +58,18 @@ def outputs(notebook):
     return [output for cell in code_cells(notebook) for output in cell.outputs]
 
 
-def text_of(path):
-    """The chapter's text: the lecture, with the notes."""
-    return read_text(NOTEBOOKS / "src" / f"{path.stem}.py")
-
-
 def banned_in(code):
     return [name for name, regex in BANNED.items() if re.search(regex, code, re.MULTILINE)]
 
 
 def test_every_chapter_is_there_as_text_and_as_notebook():
     assert [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb"))] == CHAPTERS
-    assert [path.stem for path in sorted(NOTEBOOKS.glob("src/[0-9]*.py"))] == CHAPTERS
+    assert [text.stem for text in texts()] == CHAPTERS
 
 
 @notebook_paths
 def test_the_notebook_is_the_students_page_of_its_text(path):
-    page, expected = read(path), students_page(NOTEBOOKS / "src" / f"{path.stem}.py")
+    page, expected = read(path), students_page(text_of(path))
     for notebook in (page, expected):
         for cell in notebook.cells:
             cell.update({"outputs": [], "execution_count": None} if "outputs" in cell else {})
@@ -126,7 +120,7 @@ def test_the_first_cell_says_what_awaits_the_student(path):
 @notebook_paths
 def test_the_minutes_are_what_the_chapter_takes(path):
     """In the chapter's first cell and in the README's table: core, further, exercises."""
-    text, number = text_of(path), int(path.stem[:2])
+    text, number = read_text(text_of(path)), int(path.stem[:2])
     exercises = sum(exercise.minutes for exercise in load_chapter(number).exercises)
     core, further = rounded(minutes(text, "core")), rounded(minutes(text, "further"))
     expected = f"Core path: {core} minutes."
@@ -135,9 +129,11 @@ def test_the_minutes_are_what_the_chapter_takes(path):
     if number > 0:  # chapter 0 has one exercise, of a minute
         expected += f" Exercises: {exercises}."
     assert expected in " ".join(text.cells[0].source.split())
-    row = re.search(rf"^\| \[{number:02d} .*$", (ROOT / "README.md").read_text(), re.MULTILINE)[0]
+    row = re.search(
+        rf"^\| \[{number:02d} .*$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE
+    )[0]
     times = " + ".join(map(str, [core, further, exercises] if further else [core, exercises]))
-    assert f"({path.relative_to(ROOT)})" in row and f"| {times} |" in row
+    assert f"({path.relative_to(ROOT).as_posix()})" in row and f"| {times} |" in row
 
 
 @notebook_paths
@@ -169,10 +165,11 @@ def test_every_cell_has_its_place_on_the_slides(path):
 
 @notebook_paths
 def test_notes_for_the_lecturer_are_in_the_text_only(path):
-    notes = [cell for cell in text_of(path).cells if is_note(cell)]
+    notes = [cell for cell in read_text(text_of(path)).cells if is_note(cell)]
     assert notes, "a lecture needs notes"
     for cell in notes:
-        assert cell.source.startswith("**For the lecturer.**"), cell.source
+        assert re.match("[A-Z0-9']", cell.source), f"no sentence begins here: {cell.source}"
+        assert "For the lecturer" not in cell.source, "the slide type says it already"
     assert not [cell for cell in read(path).cells if is_note(cell) or "lecturer" in cell.source]
 
 
@@ -185,7 +182,8 @@ def test_every_picture_is_followed_by_its_description(path):
                 assert following is not None, cell.source
                 assert "<summary>The figure in words</summary>" in following.source, cell.source
                 assert output.metadata["image/png"]["alt"].strip(), cell.source
-    for cell, following in zip(text_of(path).cells, text_of(path).cells[1:], strict=False):
+    cells = read_text(text_of(path)).cells
+    for cell, following in zip(cells, cells[1:], strict=False):
         if is_description(following):
             assert cell.cell_type == "code", following.source
 

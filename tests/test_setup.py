@@ -14,8 +14,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-CONSTRAINTS = (ROOT / "constraints.txt").read_text().splitlines()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+CONSTRAINTS = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
 
 
 def requirements(*extras):
@@ -26,7 +26,7 @@ def requirements(*extras):
 
 
 def test_conda_gets_the_same_requirements():
-    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))
     python, pip, listed = environment["dependencies"]
     assert (python, pip) == ("python=3.11", "pip")
     assert sorted(listed["pip"]) == sorted(
@@ -54,7 +54,9 @@ def test_every_requirement_is_pinned_to_a_version_that_it_allows():
 
 def test_importing_the_package_needs_no_notebook_library():
     code = "import sys, d2l_attention; print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True
+    )
     loaded = {name.partition(".")[0] for name in run.stdout.split()}
     assert "torch" in loaded
     assert loaded & {"matplotlib", "IPython", "ipywidgets", "anywidget", "jupytext"} == set()
@@ -69,9 +71,9 @@ def test_no_file_points_outside_the_project():
 
 
 def test_ci_runs_the_command_of_the_readme():
-    assert (ROOT / ".ci" / "run").read_text().rstrip().endswith("make test")
+    assert (ROOT / ".ci" / "run").read_text("utf-8").rstrip().endswith("make test")
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
-    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"))
     assert {"run": ".ci/run"} in workflow["jobs"]["test"]["steps"]
 
 
@@ -92,7 +94,7 @@ def ready(clone):
     """A clone with what the set-up leaves behind, but an empty Python."""
     (clone / ".venv" / "bin").mkdir(parents=True)
     script(clone / ".venv" / "bin" / "python", "")
-    (clone / ".venv" / ".made").write_text(f"{clone.resolve()}\n")
+    (clone / ".venv" / ".made").write_text(f"{clone.resolve()}\n", "utf-8")
     for stamp in (".lab-stamp", ".test-stamp"):
         (clone / ".venv" / stamp).touch()
     return clone
@@ -102,12 +104,16 @@ def make(folder, *arguments, **environment):
     # Run from a test that make runs, it shall not take over that make's settings.
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "PIP_", "PYTHON"))}
     return subprocess.run(
-        ["make", *arguments], cwd=folder, env=kept | environment, capture_output=True, text=True
+        ["make", *arguments],
+        cwd=folder,
+        env=kept | environment,
+        capture_output=True,
+        encoding="utf-8",
     )
 
 
 def script(path, line):
-    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.write_text(f"#!/bin/sh\n{line}\n", "utf-8")
     path.chmod(0o755)
     return str(path)
 
@@ -119,7 +125,9 @@ def python(tmp_path):
 
 
 def test_make_alone_lists_every_target(clone):
-    (phony,) = re.findall(r"^\.PHONY: (help .*)$", (clone / "Makefile").read_text(), re.MULTILINE)
+    (phony,) = re.findall(
+        r"^\.PHONY: (help .*)$", (clone / "Makefile").read_text("utf-8"), re.MULTILINE
+    )
     listed = re.findall(r"^  make (\w+) +\S+", make(clone).stdout, re.MULTILINE)
     assert sorted(listed) == sorted(phony.split())
 
@@ -132,7 +140,7 @@ def test_a_python_that_is_too_old_is_one_sentence(tmp_path, clone):
 
 
 def test_a_python_without_venv_is_one_sentence(tmp_path, clone):
-    (tmp_path / "ensurepip.py").write_text("raise ModuleNotFoundError('ensurepip')")
+    (tmp_path / "ensurepip.py").write_text("raise ModuleNotFoundError('ensurepip')", "utf-8")
     python = script(tmp_path / "python", f'PYTHONPATH="{tmp_path}" exec "{sys.executable}" "$@"')
     run = make(clone, "test", PYTHON=python)
     assert run.returncode != 0 and not (clone / ".venv").exists()
@@ -154,7 +162,7 @@ def test_no_network_is_one_sentence_and_leaves_no_stamp(clone, python):
 
 
 def test_another_failure_of_pip_shows_the_end_of_its_log(clone, python):
-    (clone / "pyproject.toml").write_text("this is no TOML")
+    (clone / "pyproject.toml").write_text("this is no TOML", "utf-8")
     run = make(clone, "lab", PYTHON=python)
     assert run.returncode != 0 and not (clone / ".venv" / ".lab-stamp").exists()
     assert "pip could not install the course. The end of .venv/install.log:" in run.stdout

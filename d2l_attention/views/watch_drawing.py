@@ -3,7 +3,9 @@
 import json
 import math
 import textwrap
+from collections import deque
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import matplotlib
@@ -26,6 +28,8 @@ CHARACTERS = 7  # of a number, with the space behind it
 SIZES = ((16, SIDE), (4, SIDE), (1, SIDE), (1, 12), (1, 6), (0, 0))
 MOST_PANELS = 6  # of a still picture
 WIDEST_LINE = 72
+BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
+BRACKETS |= {frozenset: ("frozenset({", "})"), deque: ("deque([", "])")}
 COLUMN = 26  # letters of a name and its value, side by side
 
 
@@ -49,7 +53,7 @@ def matrices(tensor: Tensor, most: int, side: int) -> Tensor:
     return rows.reshape(-1, *rows.shape[-2:])[:most, :side, :side]
 
 
-def told(value: Any, depth: int = 3) -> str:
+def in_words(value: Any, depth: int = 3) -> str:
     """A value in a few words: a shape, a number, a short text, the shapes in a list."""
     if getattr(value, "is_nested", False) is True:
         return "a nested tensor"
@@ -57,13 +61,16 @@ def told(value: Any, depth: int = 3) -> str:
         if tuple(value.shape) or getattr(value, "is_meta", False):
             return str(tuple(value.shape))
         value = value.item()
-    if type(value) in (list, tuple, dict) and depth:
-        start, end = {list: "[]", tuple: "()", dict: "{}"}[type(value)]
-        entries = (
-            [f"{key!r}: {told(value[key], depth - 1)}" for key in list(value)[:6]]
-            if (type(value) is dict)
-            else [told(entry, depth - 1) for entry in value[:6]]
-        )
+    if type(value) is set and not value:
+        return "set()"  # {} is a dict
+    if type(value) in BRACKETS and depth:
+        start, end = BRACKETS[type(value)]
+        if type(value) is dict:
+            entries = [f"{key!r}: {in_words(value[key], depth - 1)}" for key in list(value)[:6]]
+        elif type(value) in (set, frozenset):  # their own order is another one in each process
+            entries = sorted(in_words(entry, depth - 1) for entry in value)[:6]
+        else:
+            entries = [in_words(entry, depth - 1) for entry in islice(value, 6)]
         more = [f"... {len(value)} in all"] if len(value) > 6 else []
         return start + ", ".join(entries + more) + end
     if isinstance(value, float):
@@ -141,7 +148,7 @@ def _step(step: Step, values: dict[str, int], most: int, side: int, recording: R
 def _value(value: Any, most: int, side: int) -> dict:
     tensor = as_numbers(value)
     if tensor is None:
-        return {"t": told(value)}
+        return {"t": in_words(value)}
     cut = matrices(tensor, most, side)
     numbers = [f"{number:.4g}" for number in cut.double().flatten().tolist()]
     kind = str(value.dtype).removeprefix("torch.")
@@ -228,7 +235,7 @@ class Page:
         for i, name in enumerate(self.others):
             x, y = self.left + (across + 0.3) * (i % 2), below + self.LINE * (i // 2)
             weight = "bold" if name in self.step.changed else None
-            words = cut(f"{name} = {told(self.step.names[name])}", COLUMN)
+            words = cut(f"{name} = {in_words(self.step.names[name])}", COLUMN)
             self.text(x, y, words, weight=weight)
 
     def at(self, x: float, y: float) -> tuple[float, float]:

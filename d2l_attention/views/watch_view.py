@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 from traitlets import Int, TraitError, Unicode, validate
 
+from d2l_attention.views.differences import first_difference
 from d2l_attention.views.picture import add_picture, png, ramp
-from d2l_attention.views.recorder import Recording, Step, first_difference, record
+from d2l_attention.views.recorder import Recording, Step, record
 from d2l_attention.views.replays import replays
-from d2l_attention.views.watch_drawing import Page, as_text, draw, scales, told
+from d2l_attention.views.watch_drawing import Page, as_text, draw, in_words, scales
 
 HERE = Path(__file__).parent
 
@@ -143,7 +144,10 @@ def watch(
     ``watch("6.4")`` replays your answer to an exercise on the case on which ``check`` found it
     wrong, and opens at the first line where a name of the same shape differs from the solution's.
 
-    At most 500 steps are kept. An exception is the last step; it is not raised.
+    A change in place is seen in tensors, arrays, lists, tuples, dicts, sets and deques, and in what
+    a method's ``self`` holds of these and of numbers; through ``.data`` in tensors of at most
+    10,000 numbers. In other objects it is not. At most 500 steps are kept. An exception is the last
+    step; it is not raised.
 
     Errors: ``TypeError`` for what has no lines to watch (built in, compiled, a generator);
     ``ValueError`` for a step that is not there, an exercise with nothing to replay.
@@ -228,7 +232,7 @@ def _name(function: Any) -> str:
 
 def _described(title: str, steps: Sequence[Step], at: int) -> str:
     step = steps[at]
-    changed = ", ".join(f"{name} = {told(value)}" for name, value in step.changed.items())
+    changed = ", ".join(f"{name} = {in_words(value)}" for name, value in step.changed.items())
     end = step.error or (f"New: {changed}." if changed else "Nothing is changed.")
     text = f"{title}. Step {at + 1} of {len(steps)}, line {step.line}: {step.source} {end}"
     return text if len(text) <= 400 else text[:399] + "…"

@@ -8,22 +8,20 @@ the outputs stay.
 """
 
 import argparse
-import os
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import nbformat
-from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
 from nbformat import NotebookNode
 
 from d2l_attention.data.files import write_whole
-from notebooks.publish.page import METADATA, NOTEBOOKS, TEXTS, add_alt, students_page
+from notebooks.publish.course import NOTEBOOKS, chosen, notebook_of
+from notebooks.publish.kernel import run_cells
+from notebooks.publish.page import add_alt, students_page
 from notebooks.publish.pictures import shrink
-
-SECONDS_A_CELL = 600
+from notebooks.publish.text import METADATA
 
 
 def read_stored(path: Path) -> NotebookNode | None:
@@ -77,33 +75,10 @@ def cells_of(notebook: NotebookNode) -> list[tuple]:
     return [(cell.id, cell.cell_type, cell.source, cell.metadata) for cell in notebook.cells]
 
 
-def run(notebook: NotebookNode) -> None:
-    """Run every cell in a fresh kernel, as a student's JupyterLab would, and keep the outputs."""
-    client = NotebookClient(
-        notebook,
-        kernel_name="python3",
-        timeout=SECONDS_A_CELL,
-        extra_arguments=["--log-level=CRITICAL"],  # what the notebook says, not what ipykernel says
-        record_timing=False,
-        coalesce_streams=True,  # else a print may arrive in two pieces, on some days
-        resources={"metadata": {"path": str(NOTEBOOKS)}},
-    )
-    client.execute()
-    notebook.metadata.update(METADATA)  # the kernel has put its version there
-
-
 def write(notebook: NotebookNode, path: Path) -> None:
     add_alt(notebook)
     shrink(notebook)
     write_whole(path, nbformat.writes(notebook) + "\n")
-
-
-def chosen(numbers: list[str]) -> list[Path]:
-    """The texts of the chapters with these numbers; of all chapters, where there are none."""
-    texts = [path for n in numbers or ["[0-9]*"] for path in sorted(TEXTS.glob(f"{n}_*.py"))]
-    if not texts:
-        sys.exit(f"No chapter {' '.join(numbers)} in {TEXTS}.")
-    return texts
 
 
 def main() -> None:
@@ -111,29 +86,27 @@ def main() -> None:
     parser.add_argument("numbers", nargs="*", metavar="NN", help="run these chapters")
     parser.add_argument("--force", action="store_true", help="run all chapters")
     arguments = parser.parse_args()
-    # As in the tests: sums over threads may differ in their last digit from run to run.
-    os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1")
-    # The exercises that the author has solved are nobody else's business.
-    os.environ["D2L_ATTENTION_PROGRESS"] = str(Path(tempfile.mkdtemp(), "progress.json"))
+    force = bool(arguments.force or arguments.numbers)
     failed, current = [], 0
     for text in chosen(arguments.numbers):
-        path, notebook = NOTEBOOKS / f"{text.stem}.ipynb", students_page(text)
-        if not (arguments.force or arguments.numbers) and is_current(notebook, path):
+        path, notebook = notebook_of(text), students_page(text)
+        if not force and is_current(notebook, path):
             current += 1
             continue
-        if not (arguments.force or arguments.numbers) and keep_outputs(notebook, path):
+        if not force and keep_outputs(notebook, path):
             write(notebook, path)
             print(f"{text.stem}: the same code, so the outputs stay", flush=True)
             continue
         start = time.monotonic()
         try:
-            run(notebook)
+            run_cells(notebook, NOTEBOOKS)
         except (CellExecutionError, CellTimeoutError) as error:
             failed.append(text.stem)
             print(f"{text.stem}: stays as it was, because a cell failed.\n{error}", flush=True)
         except BaseException as error:  # nbclient turns Ctrl-C into many kinds of exception
             sys.exit(f"{text.stem}: stays as it was, not run to its end ({type(error).__name__}).")
         else:
+            notebook.metadata.update(METADATA)  # the kernel has put its version there
             write(notebook, path)
             print(f"{text.stem}: {time.monotonic() - start:.1f} s", flush=True)
     if current:

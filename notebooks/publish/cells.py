@@ -3,9 +3,9 @@
 from nbformat import NotebookNode
 
 FIGURE = "*Figure:"
-FOR_THE_LECTURER = "**For the lecturer.**"
 NOTES = "notes"
 FOLDED = "hide-input"
+WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
 
 
 def slide_type(cell: NotebookNode) -> str:

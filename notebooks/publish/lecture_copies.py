@@ -10,23 +10,30 @@ from pathlib import Path
 import nbformat
 
 from d2l_attention.data.files import write_whole
+from notebooks.publish.cells import is_note
+from notebooks.publish.course import notebook_of, texts
 from notebooks.publish.page import lecture
 from notebooks.publish.student_copies import deliver
 
-NOTEBOOKS, MADE, LECTURE = Path("notebooks"), Path("build/lecture"), Path("lecture")
+MADE, LECTURE = Path("build/lecture"), Path("lecture")
+# Among the student's cells nothing else shows which are the notes.
+HEADING = "**For the lecturer.**"
 
 
-def make_lectures(notebooks: Path, made: Path) -> None:
-    """Write each chapter with its notes and outputs into the folder ``made``."""
-    for text in sorted(notebooks.glob("src/[0-9]*.py")):
-        name = f"{text.stem}.ipynb"
-        page = nbformat.read(notebooks / name, as_version=4)
-        write_whole(made / name, nbformat.writes(lecture(text, page)) + "\n")
+def lecture_copy(text: Path, page: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """The lecture, with a heading over each note."""
+    copy = lecture(text, page)
+    for cell in filter(is_note, copy.cells):
+        cell.source = f"{HEADING}\n{cell.source}"
+    return copy
 
 
 if __name__ == "__main__":
     try:
-        make_lectures(NOTEBOOKS, MADE)
+        for text in texts():
+            page = nbformat.read(notebook_of(text), as_version=4)
+            copy = nbformat.writes(lecture_copy(text, page))
+            write_whole(MADE / f"{text.stem}.ipynb", f"{copy}\n")
         sentences = deliver(MADE, LECTURE, content=Path.read_bytes)
     except OSError as error:
         sys.exit(f"Cannot fill {LECTURE}/: {error}")

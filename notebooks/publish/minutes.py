@@ -11,6 +11,8 @@ from itertools import accumulate
 from nbformat import NotebookNode
 
 from notebooks.publish.cells import is_description, is_folded, is_note
+from notebooks.publish.course import texts
+from notebooks.publish.text import read_text
 
 WORDS_A_MINUTE, LINES_A_MINUTE = 150, 6
 FURTHER = "Going further"
@@ -88,10 +90,8 @@ def minutes_left(notebook: NotebookNode) -> dict[str, str]:
 
 
 def main() -> None:
-    from notebooks.publish.page import TEXTS, read_text
-
     print(f"{'chapter':36} {'core':>5} {'further':>8} {'words':>6} {'lines':>6} {'guesses':>8}")
-    for text in sorted(TEXTS.glob("[0-9]*.py")):
+    for text in texts():
         notebook = read_text(text)
         core = [each.cell for each in parts_of(notebook) if each.part == "core"]
         read = [cell for cell in core if minutes_of(cell) > 0]

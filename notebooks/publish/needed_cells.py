@@ -8,7 +8,7 @@ import ast
 import dis
 from types import CodeType
 
-WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
+from notebooks.publish.cells import WIDGET_MIME
 
 
 def view_cells(cells: list[dict]) -> list[int]:

@@ -4,44 +4,20 @@ The lecture has every cell. The student's page has what a student reads: no note
 cells that only draw or check folded, figures in words folded, and the way on at its end.
 """
 
-import hashlib
 import re
-from collections import Counter
 from pathlib import Path
 
-import jupytext
 import nbformat
 from nbformat import NotebookNode
 
 from notebooks.publish.cells import FIGURE, is_description, is_folded, is_note
+from notebooks.publish.course import texts
 from notebooks.publish.minutes import minutes_left
+from notebooks.publish.text import read_text
 
-NOTEBOOKS = Path(__file__).resolve().parents[1]
-TEXTS = NOTEBOOKS / "src"
 MAP = "00_start_here.ipynb"
 SYMBOLS = f"<small>[Symbols and words]({MAP}#Symbols-and-words) of the course.</small>"
-# Without versions, so that another Python's run leaves no trace in a diff.
-METADATA = {
-    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
-    "language_info": {"name": "python", "pygments_lexer": "ipython3"},
-}
 IN_WORDS, END_OF_WORDS = "<details><summary>The figure in words</summary>", "</details>"
-
-
-def read_text(text: Path) -> NotebookNode:
-    """The lecture that the chapter's text describes, without outputs."""
-    notebook = jupytext.read(text, fmt="py:percent")
-    notebook.metadata = nbformat.from_dict(METADATA)
-    notebook.nbformat, notebook.nbformat_minor = 4, 5
-    seen = Counter()
-    for cell in notebook.cells:
-        # Random ids would change in every build, numbered ones after every cell that is put in.
-        content = cell.cell_type, cell.source
-        seen[content] += 1
-        cell.metadata = {k: v for k, v in cell.metadata.items() if k in ("slideshow", "tags")}
-        cell.metadata = nbformat.from_dict(cell.metadata)
-        cell.id = hashlib.sha256(repr((content, seen[content])).encode()).hexdigest()[:8]
-    return notebook
 
 
 def students_page(text: Path) -> NotebookNode:
@@ -102,8 +78,7 @@ def _folded_words(description: str) -> str:
 
 def _the_way_on(text: Path) -> NotebookNode:
     """The last cell: a link to the next chapter, and one to the map of the course."""
-    chapters = sorted(TEXTS.glob("[0-9]*.py"))
-    following = [path for path in chapters if path.name > text.name][:1]
+    following = [path for path in texts() if path.name > text.name][:1]
     links = [f"**Next:** [{_title(path)}]({path.stem}.ipynb)" for path in following]
     if text.stem != Path(MAP).stem:
         links.append(f"[Back to the map]({MAP})")

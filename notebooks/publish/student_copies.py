@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from d2l_attention.data.files import write_whole
+from notebooks.publish.course import NOTEBOOKS
 
 DELIVERED = ".delivered.json"
 
@@ -109,7 +110,7 @@ def free_place(copy: Path, ours: set[str | None]) -> Path:
 
 if __name__ == "__main__":
     try:
-        sentences = deliver(Path("notebooks"), Path("work"))
+        sentences = deliver(NOTEBOOKS, Path("work"))
     except OSError as error:
         sys.exit(f"Cannot fill work/: {error}")
     print(*sentences, sep="\n", end="\n" if sentences else "")

@@ -8,7 +8,6 @@
 # Learning* (D2L), here the opening of its chapter 11.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # 26 minutes: 14 for the cat and the street, 8 for the two intuitions, 2 for the map, 2 for the
 # exercise. Skip the party first, then the map. Open this notebook in JupyterLab beforehand and run
 # all of it, for 60 cm and for the exercise. 'How these notebooks work' is on the page only: send
@@ -36,7 +35,6 @@ set_style()
 # What is *it*?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Read both sentences aloud and stop after each. The room calls out the cat, then the
 # street; only then show the arrows. Ask how they knew: sooner or later somebody says 'streets do
 # not get tired', which is the next slide. The example follows Google's blog of 2017 on the
@@ -112,7 +110,6 @@ plt.show()
 # numbers are 0.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Write the query for *tired* on the board: (1, 0, 0). Expect 'Who chooses *alive*?'
 # (Here we do. A network finds its numbers by training, and they have no names.) And 'Why 3 and not
 # 1?' (Any number above 0 lets the cat win. The slider will change how clearly.)
@@ -127,7 +124,6 @@ plt.show()
 # nothing, or a little?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Hands up for 'nothing' before you go on: expect most of the room, because their
 # scores are 0. Then show the code, and after it the numbers. 'Why $e$?' Any base above 1 gives
 # positive shares and the same order. $e$ is the custom, because its derivative is simple (chapter
@@ -173,7 +169,6 @@ assert (both > 0).all()
 print("checked: the winners are the cat and the street, and no weight is 0")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Read one row aloud, cell by cell: it is the first heat map of many. What matters: the
 # same operation, with the same keys, gave two answers, because the query changed.
 
@@ -211,7 +206,6 @@ view
 # sharpness. It opens at sharpness 1, the picture above.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Five minutes. The view is alive: ask for a vote on the first question, then pull the slider to 0
 # (every weight is 1/7). Go up one step at a time, and let the room call 'stop' at 99%: only 3 does
 # it. **Show lines** draws the weights as links, and for many that is the picture that stays. Say
@@ -267,7 +261,6 @@ plt.show()
 # talk about the film. All other lines are thin, and none is missing.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Ask what in the party is the query and what are the keys. (The query is the question
 # in your head; a key is what makes a voice worth your ear; a value is what that voice says.) The
 # thickness of the lines is drawn by hand.
@@ -287,7 +280,6 @@ print("strict dictionary, 30 cm:", prices.get(30.0), "  25 cm:", prices.get(25.0
 # **Predict.** What does a generous dictionary say for 25 cm? And for 30 cm, still exactly 9?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Ask for a number for 25 cm: most say 7.5. Then vote on 30 cm: many say 9, because the
 # entry is there.
 
@@ -307,7 +299,6 @@ def generous(asked):
 print(f"25 cm: {generous(25.0):.2f}   30 cm: {generous(30.0):.2f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. These are the lines of the cat again: a score for each entry, shares that sum to one.
 # New is the last step, the weighted average. The 4.0 says how far a size may differ and still count
 # (chapter 2).
@@ -346,7 +337,6 @@ plt.show()
 # **Try it.** What does the generous dictionary say for 60 cm? Can it ever say more than 14?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. What were the values of the cat and the street? (There were none: we stopped at the
 # weights.) Then ask for 60 cm, and run `generous(60.0)` in the notebook that you opened
 # beforehand. Many expect about 24, as a straight line would give. It says 14.00: a blend is never
@@ -384,7 +374,6 @@ plt.show()
 # [12]: 12_the_bug_museum.ipynb
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Read the middle column only: each question comes up where the chapter before it ends.
 # Say which chapters your course takes.
 
@@ -433,7 +422,6 @@ check("0.1", answer)
 progress()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes, in the notebook that you opened beforehand. Give a wrong answer first, 7 say, so that
 # the room sees what a check tells. Then call `hint("0.1")` once. Show a folded cell on the way.
 

@@ -12,7 +12,6 @@
 # Builds on chapter 0. The book is *Dive into Deep Learning* (D2L), section 11.1.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # 42 minutes, with votes: title and why 3, the stations 5, the formula 2,
 # scores and softmax 7, build and answer 4, kinds of weights 3, all walkers 4, temperature 3,
 # properties 1, why it can learn 7, bridge and summary 3. Two slides are not in this plan: the view
@@ -99,7 +98,6 @@ plt.show()
 # of a fixed size. This chapter builds the operation. Chapter 5 builds the translator.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask before the picture. Expect 'cut or pad', and 'add the words up'. The last one is attention
 # with equal weights: any number of words goes in, but each counts alike. Left, tell the story: in
 # 2014 translations from one vector got worse as the sentences got longer (Cho and others). Right:
@@ -141,7 +139,6 @@ plt.show()
 # **Your guess.** Write down two numbers, east and north, and your rule.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # 2½ minutes. Collect guesses with their rules on the board and leave them there. Expect copies of
 # the Harbour or of the Lake, half of each, and the average of all four. Attention will say (8.9,
 # 3.7).
@@ -163,7 +160,6 @@ print("at the Harbour:", dictionary[0, 0])
 print("where you are: ", dictionary.get((2, 1)))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The whole chapter is the step from 'equal' to 'similar'. Ask at the end, before the formula: how
 # could all four winds have a say? Lead the answers to 'each as much as it deserves'. 2½ minutes.
 
@@ -193,7 +189,6 @@ two_winds = torch.tensor([[4.0, 0.0], [0.0, 8.0]])  # (2, 2): two values of size
 print(two_weights @ two_winds)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Which of these are numbers, which are vectors? Many take the weight for a vector. It is one
 # number, and the answer is as wide as a value. Let the room do the sum before you show it, and say
 # that in code it is `weights @ values`. 2 minutes.
@@ -225,7 +220,6 @@ print(names)
 print(distance_score(query, keys))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask now, before the softmax is on show: these scores are negative, how would you make weights of
 # them? 'Take the absolute value' and 'square them' come first. Then the farthest station counts
 # most. 2½ minutes.
@@ -248,7 +242,6 @@ print(distance_score(query, keys))
 # Their exponentials are $1$ and $3$, with the sum $4$. The weights are $\tfrac14$ and $\tfrac34$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Wait for the two weights before you show them. Some compute $\ln 3 = 1.1$ first; it is not needed.
 # 2 minutes.
 
@@ -276,7 +269,6 @@ print(exponentials, exponentials / exponentials.sum())
 # as infinity, and infinity divided by infinity is NaN, 'not a number'.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute, in pairs. Expect three votes: 'the larger one takes all', 'nothing', and 'it breaks'.
 # On paper and in PyTorch's `softmax` nothing changes; this code breaks. Before the next slide ask
 # how `softmax` avoids the NaN. 3 minutes.
@@ -302,7 +294,6 @@ print("weights", weights)
 print("wind   ", wind)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Go through the shapes, line by line. Before the run: which two stations get the same weight, and
 # why? Harbour and Lake: they are equally far. 2½ minutes.
 
@@ -334,7 +325,6 @@ plt.show()
 # the weights differ.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Compare with the guesses on the board: who was nearest? Ask for the weights behind each rule. 'The
 # nearest station' has a single 1. 1½ minutes.
 
@@ -419,7 +409,6 @@ print(f"strongest wind measured: {values.norm(dim=1).max():.1f} km/h")
 # never longer than the longest value ('Going further' has the proof).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Vote before the picture. Then say the names: cone, convex hull (a rubber band around the dots),
 # lookup, average. Ask for 2 at the Hill and −1 at the Forest, of sum one as well: draw the line
 # from the Forest through the Hill, the answer (10, 13) is beyond the Hill. 3 minutes.
@@ -457,7 +446,6 @@ schematic("attention pooling")
 # hardware that does thousands of multiplications at once can compute all rows together.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Let the room put numbers on the arrows: Q = 9, K = 4, D = 2, V = 2. Ask what changes with a fifth
 # station (K only), and why a graphics card likes this (no row waits for another row). 2 minutes.
 
@@ -483,7 +471,6 @@ plt.show()
 # is at $(2, 1.5)$, exactly 2.5 km away from Harbour, Hill and Lake. Each of the three gets 0.28.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Slowly: every later chapter shows such a picture. Why has one row three equal numbers? What
 # happens to the rest of a row if the Lake closes? (They grow by the same factor.) And 0.00 is
 # rounded: at the Harbour the Lake still has 0.0003. 2 minutes.
@@ -506,7 +493,6 @@ print((two_scores / 0.5).softmax(dim=-1))
 # together. Their order never changes.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute, in pairs. Expect $\tfrac18$ and $\tfrac38$, or 'the same', from those who remember
 # that a common factor cancels: it is a factor of the scores, not of the exponentials. Then ask for
 # very small and very large $T$ before you go on. 2½ minutes.
@@ -533,7 +519,6 @@ plt.show()
 # 1000. At 0.1 the Lake has all the weight; at 1000 each station has a quarter.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Does the order of the stations change from panel to panel? No: dividing by a positive number and
 # taking the exponential both keep the larger of two scores larger. Half a minute.
 
@@ -593,7 +578,6 @@ explore(
 # stays near the average of the four.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Not in the plan of 40 minutes; 3 minutes. Vote before you walk. Most say 'yes, one', because cold
 # means lookup: three equal scores stay equal, and each gets a third. Hot, the cross stays near the
 # average wherever you walk. On a slide the sliders have five or six stops, and all stops of the
@@ -619,7 +603,6 @@ print("shuffled ", pool(distance_score(query, keys[shuffled]), values[shuffled])
 # them apart all the same.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Before the last lines: which two sentences have the same words and different meanings? 1 minute.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -651,7 +634,6 @@ for here in (near_lake, near_lake + 0.01):  # 10 m east and 10 m north
     print("lookup", values[weights_here.argmax()], "  attention", wind_here)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask before the run which of the two changes. A lookup does change somewhere, half-way between two
 # stations, but a jump has no slope either. 1 minute.
 
@@ -683,7 +665,6 @@ for here in (near_lake, near_lake + 0.01):  # 10 m east and 10 m north
 # the east wind and one for the north wind.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three steps, each after a question. Which two things does $a_j$ change in $\alpha_j$? (Numerator
 # and sum.) And in $\alpha_l$? (The sum.) Two keys: the slope of the second weight needs no
 # calculation, because the weights sum to one. 4½ minutes.
@@ -711,7 +692,6 @@ torch.testing.assert_close(slopes, by_autograd[:, 0].T)
 print("checked: the slopes equal those of autograd, in all four scores")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Expect 'the same': the room looks at the weight and forgets the value. 1 minute.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -788,7 +768,6 @@ plt.show()
 # 1.57). Right, the wind of the same steps: it moves from (8.9, 3.7) to the goal, (7, 6).*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Not in the plan of 40 minutes; 3 minutes. The slopes are winds; the step is on the map. Do one
 # product on the board, the Harbour's: $0.48 \cdot (-1.9) - 0.72 \cdot 2.3 = -2.6$, so its score
 # must fall. The Hill has 1.7, Forest and Lake have less than 0.6. Then show the picture. The page
@@ -816,7 +795,6 @@ print("checked: the gradient at the star equals that of autograd")
 # 'Going further' learns such a matrix.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The bridge to the rest of the course. A word can ask for one thing and offer another, because
 # $W_q$ and $W_k$ are two matrices. 1½ minutes.
 
@@ -833,7 +811,6 @@ print("checked: the gradient at the star equals that of autograd")
 #   long as it is not too small ('Going further').
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask for the formula first, then for the three words of the title on the map. Homework: exercises
 # 1.1, 1.2 and 1.5. 1½ minutes.
 
@@ -986,7 +963,6 @@ assert ((random_weights @ values).norm(dim=1) <= values.norm(dim=1).max()).all()
 print("checked: no answer is longer than the longest value, 1,000 random rows of weights")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # For the question why the length matters: a network applies attention many times in a row.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -1013,7 +989,6 @@ print("sum of the rows is 0:", torch.allclose(as_a_matrix.sum(dim=0), torch.zero
 # The rows sum to zero. They must, because nothing changes when all scores rise together.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask for the sum of the rows before the run. It follows from 'add 100'.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -1043,7 +1018,6 @@ for T in (1.0, 0.3, 0.1, 0.03):
 # than at $T = 1$. So a function can be differentiable and still be hard to train.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # 'Differentiable' does not mean 'easy to train'. Chapter 3 shows how easily scores get far apart,
 # and what the square root of d does about it.
 
@@ -1107,7 +1081,6 @@ assert all((matrix - device).abs().max() < 0.05 for matrix, _ in learned)
 print("checked: every entry within 0.05 of the device's, 20 starts")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask what the training is told. Only readings and winds. Then ask where the slope comes from: the
 # loss, the output, the scores, the query, the matrix.
 

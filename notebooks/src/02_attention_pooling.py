@@ -11,7 +11,6 @@
 # Learning* (D2L), section 11.2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # 40 minutes, with votes: the rent 9, kernels 2½, the loft 2½, the width 7, Gaussian and softmax 6,
 # learning the width 8, house numbers 4, summary 1. Two slides are not in this plan: 'A fourth
 # flat' (2) and the view 'Turn the width yourself' (3). Each is the last of its column, so the
@@ -61,7 +60,6 @@ set_style()
 # **Predict.** What rent do you ask? Write a number down, and say how you found it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Collect four or five numbers with their rules on the board; 2 minutes. Expect 625 (the straight
 # line from 30 to 50 m²), 600 (the nearest flat) and 567 (the average). Keep the last two: they come
 # back as kernels. 625 cannot: 20 and 50 m² are equally far from 35, so every rule by distance gives
@@ -88,7 +86,6 @@ set_style()
 # The rent is $0.2 \cdot 400 + 0.6 \cdot 600 + 0.2 \cdot 700 = 80 + 360 + 140$, so **580 €**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three steps: let the room find the similarity of the 30 m² flat, then the weights, then the rent.
 # Somebody objects: 35 m² for 580 €, less than 30 m² for 600 €? Right. The rule knows distances, not
 # that larger flats cost more, so the 20 m² flat counts as much as the 50 m² one. 3 minutes.
@@ -114,7 +111,6 @@ def smooth(x_train, y_train, x_val, kernel):  # keys (K,), values (K,), queries 
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask over which axis the sum goes: over the keys, because the weights of one query sum to one. To
 # sum over the queries is the bug of exercise 2.3. 2 minutes.
 
@@ -157,7 +153,6 @@ plt.show()
 # 0.75 and 0.25.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Slide the triangle along with your hand: where is the query when only the largest flat counts?
 # (Above 50 m², where the 30 m² flat is out of reach.) 1 minute.
 
@@ -179,7 +174,6 @@ print(new_rent, new_weights)
 # 'model' is the table itself.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Not in the plan of 40 minutes; 2 minutes. Hands up for 'less than 50', then for 'more'. Expect
 # most for less: it is one flat in four. Then ask what has to be trained again, and wait. Who knows
 # regression wants to fit again.
@@ -253,7 +247,6 @@ plt.show()
 # division cancels it. What is left is the *shape* of a kernel and its *width*.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Before the last lines: multiply the triangle by $\tfrac34$. Does the rent shrink to three
 # quarters? Expect votes for it. Which kernel gives 567 €, the average? And say how a width
 # enters: divide the difference by it, so our triangle has the width 20. 2½ minutes.
@@ -279,7 +272,6 @@ print("the package", d2l_attention.nadaraya_watson(sizes, rents, loft, wide_box)
 # the weights sum to 0, there is no answer.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Vote between an error, 0, NaN and the average. Then ask what a website should show the owner of
 # the loft. No number is right; the site must know that it has none. 2½ minutes.
 
@@ -340,7 +332,6 @@ plt.show()
 # **Predict.** Sketch the prediction of a Gaussian of width 0.05, and that of width 3.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Everybody draws, and one student draws on the board. Many make the narrow one wave like the curve.
 # How many points does it ask at once? And what is left of $x$ when all points count nearly alike? 3
 # minutes.
@@ -386,7 +377,6 @@ plt.show()
 # Which width is best? We try 26:
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Compare with the sketches. Have somebody put a finger on the row of the query at 4 in the left
 # heat map: one dark cell, so one key, and its noise is the curve's.
 # 2½ minutes.
@@ -422,7 +412,6 @@ plt.show()
 # predict it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask why the lowest error is not 0. Admit that the best width was chosen on the very points that
 # measure it. 1½ minutes.
 
@@ -480,7 +469,6 @@ for kernel in (gaussian, boxcar, epanechikov):
 # for each kernel: a boxcar of width 1 ends at a distance of 1, and a Gaussian reaches farther.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Not in the plan of 40 minutes; 3 minutes. Gaussian first: the room says where to stop. Then the
 # boxcar and the triangle: nearly the same lowest error, at other widths. So the width matters, and
 # the shape hardly does, on these data.
@@ -504,7 +492,6 @@ for kernel in (gaussian, boxcar, epanechikov):
 # $T$. A narrow kernel is a cold softmax.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Wait for 'softmax', and ask: of which scores? Then, before the last lines: what does a width do to
 # the score? 2 minutes.
 
@@ -547,7 +534,6 @@ torch.testing.assert_close(by_package[:, 0], by_softmax[0])
 print("checked: the three are equal, for 200 queries")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Before the table: where is the kernel of the old code? In two places: the square is in the score,
 # the exponential in the softmax. The page checks that both codes and the package agree. 2 minutes.
 
@@ -569,7 +555,6 @@ print("score and softmax  ", gaussian_pooling(castle[:, None], sizes[:, None], r
 # weight.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The room has just learned that the two are equal, so expect 'the same, 700'. Show the numbers,
 # wait for the protest, then explain. (700 € for a castle is still a poor price: a softmax always
 # answers.) 2 minutes.
@@ -605,7 +590,6 @@ def learn_width(predict, keys, values, steps=400):
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Predict, error, step. Ask what one step does to the width: it multiplies it. Say in passing that
 # the 40 points will be asked about the 40 points (`all_points` on the next slide), and leave it
 # there: the room should stumble over it. 1½ minutes.
@@ -623,7 +607,6 @@ for step in (0, 20, 50, 100, 399):
     print(f"step {step:3}  width {own_widths[step].item():.3f}  own error {own_errors[step]:.2f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The usual wrong vote is 'near 0.32': the room forgets that the queries are among the keys. Point
 # at the falling error: 'Are you happy?' Give a minute to find out what went wrong; somebody says
 # 'it looks at itself'. 2½ minutes.
@@ -652,7 +635,6 @@ print(f"mean weight of a point on itself {own_weights.diagonal().mean().item():.
 # copies its own answer. It is an exam with the solution on the desk.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask how each point could be kept from its own answer. 'Remove it' is right, and it means 40
 # databases; a mask does it in one product. 1 minute.
 
@@ -701,7 +683,6 @@ plt.show()
 # the masked run: a soft band with a white diagonal, where each point would see itself.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Vote on the second question; the next slide answers it. Where is the white diagonal, and why?
 # 2 minutes.
 
@@ -745,7 +726,6 @@ plt.show()
 # the next word, it learns to copy. The cure is a mask again (chapter 4).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Four draws are below 1: better than the best? The learned width may be any number, and 'best' is
 # the best of the 26 that we tried. Say where the room meets this again: a language model that may
 # see the next word learns to copy, and chapter 4 hides it. 1 minute.
@@ -761,7 +741,6 @@ plt.show()
 # **Predict.** Which of the two widths is larger after the training?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # 'The house number's width goes to 0' is a common vote ('remove it'). Ask what a width of 0 would
 # do: only flats with exactly your house number would count. After the run: the numbers lie between
 # 0 and 5, so a width above 5 is wider than all of them. Why is one only 3.6? With 60 noisy points
@@ -800,7 +779,6 @@ for seed in range(5):
 # for the keys: $W_q$ and $W_k$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The point of the chapter: attention learns what should count as near. Leave one question open over
 # the break: must the best answer be *like* the question? Chapter 3 scores by a product instead of a
 # distance. 1½ minutes.
@@ -819,7 +797,6 @@ for seed in range(5):
 #   like a small $W_q$ and $W_k$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask for the two steps of attention pooling: score; softmax and average. Homework: exercises 2.1,
 # 2.3 and 2.5. 1 minute.
 

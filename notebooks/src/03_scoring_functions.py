@@ -11,7 +11,6 @@
 # Builds on chapters 1 and 2. *Dive into Deep Learning* (D2L), section 11.3.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The core in 40 minutes, with votes of two minutes: 5 to the end of 'Five keys', 7 for random
 # vectors, 5 for the softmax and its slope, 2 for the division, 3 for 'Turn $d$ yourself', 5 for the
 # layer, 5 for distance and product, 4 for the two other scores, 4 for price, table and summary.
@@ -60,7 +59,6 @@ set_style()
 # - Chapter 2's Gaussian score $-\tfrac12\lvert q - k\rvert^2$ prefers the nearest key.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # A minute and a half. Write (0, 1, 2) and (0.09, 0.24, 0.67) on the board and leave them there.
 # Ask where the slope is largest (at ½) and where it is almost 0 (close to 0, and close to 1).
 
@@ -94,7 +92,6 @@ show(five_keys(4))
 # or further from it?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Collect guesses before you show the last line. A typical one: 'more numbers average
 # out, so the weights become more equal'. Write it on the board and come back to it at 'What a
 # softmax does with large scores'. Do not explain yet.
@@ -141,7 +138,6 @@ plt.show()
 # 10. The key (−1, 2) is at a right angle, product 0. The key (−2, −1) is opposite, product −5.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes, with arms: one along the query, one along each key. The sign is what the room must
 # take away. Ask what the cosine is in the second panel: 1, as in the first. For a key that is
 # opposite and has twice the norm the product falls, to -10.
@@ -193,7 +189,6 @@ plt.show()
 # 64 and 32.1 for 1,024.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two and a half minutes. Vote before you show the figure. Most say 1 ('the entries are about 1') or
 # 1,024 ('there are 1,024 terms'). The second would be right if all terms had one sign. They do not,
 # so most of the sum cancels, as in a random walk of 1,024 steps.
@@ -224,7 +219,6 @@ plt.show()
 # The shape of the distribution does not matter, but independence and the mean 0 do.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two and a half minutes. If the room prefers numbers, begin at the board with d = 2 and entries +1
 # and -1: the query (1, 1) and its four keys give 2, 0, 0, -2, which has variance 2, and every other
 # query gives the same four numbers. Then ask which step of the proof needs independence (both: the
@@ -258,7 +252,6 @@ plt.show()
 # The softmax on the right is **saturated**: one weight is close to 1, all others are close to 0.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Ask for the weights before you show the bars. 'The same: a softmax sees only
 # differences' is a good wrong answer, because the differences are ten times as large, too. On the
 # board: e^-10 is about 0.00005.
@@ -283,7 +276,6 @@ for gap in (0.0, 2.0, 8.0, 32.0):
 # almost nothing of it arrives at the query and the keys.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. How fast training moves a weight depends on its slope. Write the gap on the board
 # and ask where the 2 comes from: the variances of k0 and k1 add up.
 # The small weight is about e^-32, and e^2.3 is about 10, so 32 divided by 2.3 gives the 14. Ask
@@ -307,7 +299,6 @@ show(five_keys(1024) / 32)
 # In chapter 1's words, $\sqrt d$ is a **temperature**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. This answers the question of the opening: look at the first guesses. An
 # objection that good students make: 'you divide the gradients, too.' True, by 32, but the slope
 # that is saved is worth far more: 'Going further' measures it. In chapter 1's words the root of d
@@ -365,7 +356,6 @@ explore(
 # scores of 400 queries, the ten weights of one query as bars, and their ten slopes as bars.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. The controls work on the slide. Double d slowly and let the room say 'stop' at 90%:
 # at d = 64. Go on: the winner changes. Ask for the chain from left to right: wide scores, one
 # winner, no slope. Divide by √d: no key passes 90%. Only if there is time ask why not by d: the
@@ -441,7 +431,6 @@ print(f"checked: the best two scores of these {large.sum()} queries differ by le
 print(f"of the others by more than 2, the median of all by {gaps.median():.0f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Not in the plan; two minutes. Ask before the picture: from which d on will it hurt? It begins at
 # 32. The picture shows medians. Without the division 35% of the queries keep a slope above 0.1 at
 # d = 64, and 9% at d = 1024, by luck: their best two scores are close.
@@ -469,7 +458,6 @@ for name, (left, right) in pairs.items():
 # vectors nor queries and keys that depend on each other.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Not in the plan; two minutes. Wait for someone to name the assumption that breaks in each row. A
 # third is the standard deviation after PyTorch's default start, because each matrix multiplies the
 # variance by a third. 'Is the variance still 1 after training?' Nothing here says so.
@@ -493,7 +481,6 @@ schematic("scaled dot-product")
 # (B, Q, K). Weights times values (B, K, V) give the output (B, Q, V).*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Before you show the boxes, ask for the shape of each product in the formula, with
 # Q queries and K keys of D numbers and values of V numbers. Which axis does the softmax take? 'The
 # last' is right, and 'the keys' is the better answer. Ask where D goes.
@@ -558,7 +545,6 @@ class PlainDotProductAttention(nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Read the three lines of `forward` beside the formula, and let the room say the
 # shapes. `plain_masked_softmax` is on the page: a softmax over the keys that gives padding the
 # weight 0. Chapter 4 builds it. Dropout sets random weights to 0 in training and is switched off
@@ -596,7 +582,6 @@ print("sentence 0, query 0:", [round(w, 2) for w in ours.attention_weights[0, 0]
 # | 2 at (0, 1) | 0 | −0.5 | −0.5 | **−1** |
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two and a half minutes. Then ask: 'one of the three terms can be left out without changing any
 # weight; which one?' Ten seconds, with fingers: 1, 2 or 3. Some say the middle term, 'it holds no
 # query'. Ask whether -0.5, -4.5, -0.5 is a number that all keys share.
@@ -643,7 +628,6 @@ plt.show()
 # are 0.11, 0.84, 0.04.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two and a half minutes. Ask before the picture which key gains without the fee. Then ask which
 # score is right. Neither: a query is a question, and the best answer need not look like it.
 
@@ -709,7 +693,6 @@ print("checked: -|q|²/2 cancels for any keys, the fee for keys after layer norm
 print(f"checked: after batch norm the squared norms differ, {low:.0f} to {high:.0f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Not in the plan; two minutes. Take votes. For the third case expect 'still all, the norm has made
 # them equal': draw the circle on which the keys lie after layer norm, and the ellipse
 # that a matrix makes of it.
@@ -747,7 +730,6 @@ torch.testing.assert_close(
 print("checked: M and its two halves give the same scores, queries of 20 and keys of 30 numbers")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Let the room work out the score of the example before you show it: half a minute.
 # Why two matrices? For queries of 20 and keys of 30 numbers M has 600 parameters, and two halves
 # that meet at 4 numbers have 200. The score may go one way: the subject need not look for the
@@ -773,7 +755,6 @@ print("checked: M and its two halves give the same scores, queries of 20 and key
 # key, one below the other.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Let the room add query and key first, then ask what a tanh does to 2, 0 and -2: only
 # the signs, and 'nearly 1', are needed. Why a network? With one hidden layer it can learn many
 # functions of a pair, and query and key may have any sizes. Draw it: query and key below, h units,
@@ -800,7 +781,6 @@ for name, units in (("with tanh", torch.tanh(sums)), ("without tanh", sums)):
 # it, and every query gets the same weights. The sum needs a nonlinear function.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Not in the plan; two minutes. Ask before you run it what the query still does; the usual vote is
 # 'a bit weaker'. Let them expand the bracket on the board. It is not a bit: the query vanishes.
 # Compare with the expanded square, where the same cancellation was welcome. The layer is on the
@@ -880,7 +860,6 @@ for layer in (PlainDotProductAttention(0.0), PlainAdditiveAttention(256, 0.0)):
 # the two projections.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Most choose 2 MiB: they project 128 queries and 128 keys and forget the pairs. Draw
 # the grid of pairs, with a vector of h numbers in each cell. On the page both layers run on this
 # batch: the additive one took more than a hundred times as long here, on one thread.
@@ -904,7 +883,6 @@ for layer in (PlainDotProductAttention(0.0), PlainAdditiveAttention(256, 0.0)):
 #   *unscaled* dot product (Britz et al., 2017). Vaswani et al. (2017) suspected saturation.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute; do not read the 24 cells. Ask for the row with the most numbers for a pair: the
 # additive one, with h. Then ask which of the four the Transformer uses: the second, with W_q and
 # W_k before it, which makes it the third.
@@ -922,7 +900,6 @@ for layer in (PlainDotProductAttention(0.0), PlainAdditiveAttention(256, 0.0)):
 #   holds $h$ numbers for each pair.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute. Ask the first question of the hour again: why did one of five keys take everything?
 # Homework: exercises 3.1 to 3.5.
 
@@ -1128,7 +1105,6 @@ for score in (dot_score, gaussian_score):
 # (2023) call the keys inside 'unselectable'.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Draw the triangle (3, 0), (0, 3), (-3, -3) with the point (0.5, 0.5) in it, and a query as an
 # arrow: a line at a right angle to it, pushed outwards, leaves the triangle at a corner.
 

@@ -12,7 +12,6 @@
 # Builds on chapter 3. The book is *Dive into Deep Learning* (D2L), section 11.3.2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The lecture in 40 minutes, with some reserve: 8 to the end of 'More and more padding', 6 for where
 # the mask acts, 4 for lengths, 7 for the future, 8 for the empty row and the build, 2 for rows and
 # columns, 4 for `True` and the summary. The two tests before the summary are for the
@@ -51,7 +50,6 @@ set_style()
 # Up to now every query could see every key. In this chapter some keys must not be seen.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # A minute and a half. Do the two weights on the board and leave them there: the numbers come back
 # on the next slides. Say once what is a row and what is a column; students confuse them until the
 # end of the hour.
@@ -71,7 +69,6 @@ for length, words in zip(valid_lens.tolist(), tokens, strict=True):
     print(f"length {length}:", "".join(f"{word:10}" for word in words))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # A minute and a half. Draw the rectangle, and shade its three paddings. Ask who fills it up in the
 # students' own code: the loader of the data.
 
@@ -91,7 +88,6 @@ print("weights", torch.tensor([math.log(2), 0.0, 0.0]).softmax(dim=-1))
 # score of $\ln 2$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Let the room vote by hands. Expect many for 'nothing', because the score is 0. Then do it on the
 # board: the exponentials are 2, 1, 1, their sum is 4. Two and a half minutes.
 
@@ -114,7 +110,6 @@ for n in (2, 3, 10, 100):
 # gave no warning.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Vote before you show the numbers. After them ask who would notice it in training. There is no
 # error to notice. Two minutes.
 
@@ -139,7 +134,6 @@ for n in (2, 3, 10, 100):
 # The answer is $(4, 2)$ each time. These three lines are the whole idea.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Write the sum for 'Hello' on the board and strike the padding's 1 out of it: 2 + 1.
 # A stumble: `~mask` turns True and False round, because `masked_fill` wants to know where to fill.
 # Say 'True is visible' aloud, and keep to it.
@@ -163,7 +157,6 @@ for pad_score in (0.0, 80.0, 100.0, 105.0):
 # number'. So the mask acts **on the scores, before the softmax**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Most say 'the same, since the padding is multiplied by 0'. If someone asks where a score of 105
 # should come from: an unscaled dot product of two vectors of 4,096 unit-variance entries has a
 # standard deviation of 64 (chapter 3). The safe order costs nothing. Three minutes.
@@ -215,7 +208,6 @@ plt.show()
 # Broadcasting repeats the only row of a sentence for every query.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Read the last line of the code, and let the room say the row of 'Learn to code'
 # before the figure. Ask why the 1 in the middle of (3, 1, 4) is needed: the same row for every
 # query. Which model could want the grid on the right? Leave it open; 'Not seeing the future'
@@ -265,7 +257,6 @@ torch.testing.assert_close(masked_weights.sum(dim=-1), torch.ones(3, 4))
 print("checked: padding has weight 0, rows sum to one, the sentence without padding is unchanged")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Let the room point before the figure: which cells become 0, and what do the others
 # do? They grow, all of one row by the same factor. In 'Dive into Deep Learning' nothing changes.
 # Two likely questions. 'Why do the padding's own rows have weights?': see 'Columns, not rows'.
@@ -297,7 +288,6 @@ print("the same as the lengths 1, 2, 3, 4:", torch.equal(causal, one_more_each[0
 # one. D2L's Transformer trains its **decoder**, the part that writes, with such lengths.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask for row 0 before you show it. Then ask why the diagonal is open. Expect 'so it sees the
 # answer'. No: at position 1 is the word just read, and the answer is at position 2. D2L's decoder
 # builds these lengths only in training mode, so its validation loss is computed with the future in
@@ -327,7 +317,6 @@ plt.show()
 # without the last column, so the last two rows are equal.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Before the figure: half a minute for the four weights of the last row under both masks. Some
 # write a quarter four times: they forget the padding. On the figure ask why the last two rows of
 # the third map are equal: 'code' and the padding see the same three words. Two minutes.
@@ -393,7 +382,6 @@ explore(
 # column.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. The sliders work on the slide. Tick *causal*, and let the room vote before you move:
 # 'dive' from 4 to 3 removes one dot. Then 'hello' from 2 to 1 removes three: why? Last, set 'hello'
 # to 0, where everything is hatched, and leave the question open what such a row should answer: the
@@ -414,7 +402,6 @@ left_padded = plain_causal_mask(4) & torch.tensor([False, False, True, True])
 print(left_padded.int())
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # A minute and a half. Why pad on the left? The next word of every text is appended at the right, so
 # all texts must end at the same position.
 
@@ -438,7 +425,6 @@ print(torch.zeros(4, 4).masked_fill(~left_padded, -1e6).softmax(dim=-1)[[0, 3]])
 #   that may see nothing attends to everything, even to the future.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Take two votes, one for each number, before you show a row: does row 0 get zeros, equal weights,
 # or something else? The tempting answer is 'zeros' for both. After the run ask what such a row
 # should answer. Zeros, the mean, an error: let them argue for a minute. Two and a half minutes.
@@ -464,7 +450,6 @@ schematic("masked softmax")
 # (B, Q, K), goes up to the two boxes that fill what is hidden.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Follow the row of the empty query through the boxes: four equal numbers, 0.25 each, zeros. Ask
 # which of the two fills can go if no row is ever empty: the second. Two minutes.
 
@@ -535,7 +520,6 @@ print("checked: with the second fill all three numbers give equal weights and gr
 print("checked: scores near -2,000,000 lose their words to a first fill with -1,000,000")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # A minute and a half. Read the function line by line beside the boxes. Ask what row 0 holds after
 # the softmax (a quarter four times) and after the last line (zeros).
 
@@ -568,7 +552,6 @@ plt.show()
 # nobody reads their answers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Expect the wish to hide the rows as well, 'to be clean'. It is allowed, and changes nothing for
 # the words. Ask who reads the padding's answer: nobody, because its column is hidden in the next
 # layer, too. Which mean the loss must take is a section of 'Going further'. Two minutes.
@@ -591,7 +574,6 @@ plt.show()
 # `<pad> <pad>`'?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute. Let them read the table in silence, then vote: an error, NaN, or a vector, and which.
 # Most hope for an error.
 
@@ -608,7 +590,6 @@ print("the answer to 'Hello' is the vector of <pad>:", torch.allclose(answers[2,
 # nothing else. The companion code of a good textbook had this bug (rasbt/LLMs-from-scratch #1061).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute. Ask how long such a bug would live, and what would show it: the next section has a
 # test. 'Going further' has an experiment that finds the convention of any attention function.
 
@@ -652,7 +633,6 @@ plt.show()
 # hold 0 on the left, and the dye on the right.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # A minute and a half. Ask why one may demand equality to the bit where other tests allow a
 # tolerance: both runs do the same sums, because what was in the padding never enters. Ask what the
 # sentence of length 0 is for; the answer comes with the suspects. The code is on the page.
@@ -731,7 +711,6 @@ print(one_key_too_few(torch.zeros(1, 1, 5), torch.tensor([3])))
 # padding gets equal weights.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Four minutes, the vote in pairs. The second does not divide, as the friend did. Many say that
 # nothing wrong can pass. Ask why -1e6 is found:
 # only the empty sentence gives equal weights to its padding. A function that always returns zeros
@@ -807,7 +786,6 @@ print("checked: plain_safe_attention and the package leak in none of 100 random 
 print("checked: minus_a_million leaks in none of 100 random batches without an empty sentence")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two and a half minutes. The tempting answer is 'clean'. Point at the product:
 # weight 0 times NaN is NaN. In real
 # life the NaN comes from an uninitialised buffer (torch.empty), a division by a length of 0, or an
@@ -844,7 +822,6 @@ print("causal              ", changed(plain_attention, exact))
 # leak only on the tokens you try.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Ask first what must stay and what must change. Most forget the second: a function
 # that always answers 0 keeps the past, too. Then vote: answer 1, because it sees position 2.
 
@@ -863,7 +840,6 @@ print("causal              ", changed(plain_attention, exact))
 #   only on the inputs that they try, and do not see a mask that hides too much.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Half a minute. Homework: exercises 4.1 to 4.4. Exercise 4.7 suits a lab in pairs.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -964,7 +940,6 @@ print("mean over the words    ", losses[is_word[:, 0]].mean().item())
 # about this mean.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask for all three numbers first. For the second many say 1. Ask what it would do to a batch that
 # is half padding: the loss halves, and its gradient with it.
 
@@ -990,7 +965,6 @@ watch(plain_softmax_where, two_queries, torch.tensor([[True, True, False], [Fals
 # the function returns it is 0.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The slider works on the slide. Stop at the line of the softmax: the first row is right, the second
 # holds a third each. One step further it is zero.
 
@@ -1029,7 +1003,6 @@ print(*loss_and_gradient(plain_softmax_where))
 # parameters are NaN.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two votes. Expect most hands for 'loss finite', rightly, and then 'so the gradient is, too'. Write
 # the product on the board: a column of weights 1/2 and NaN times a gradient of 1 and 0.
 
@@ -1070,7 +1043,6 @@ for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
 # float32.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Take a vote for each of the three; expect hands for all. Ask those who chose minus infinity what
 # follows for an empty row.
 
@@ -1095,7 +1067,6 @@ print("PyTorch's is_causal shows only key 0:", torch.allclose(first[0, 0], keys_
 # offset.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Draw the 5 by 5 triangle, and cover all rows but one: which row is our query's? Code that writes
 # token by token meets this trap on its first day.
 
@@ -1154,7 +1125,6 @@ for name, attend in {
 # a mask must hold 0 where a key is visible and $-\infty$ where it is hidden.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The function has three answers, not two: ask the room what a third could be before the middle line
 # is printed.
 

@@ -13,7 +13,6 @@
 # with 10.5 to 10.8.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # 45 minutes: 8 for the question and the sentences, 11 for the translator with one vector and BLEU,
 # 15 for the decoder that looks back, 4 for what the look is worth, 7 for where it looks and the
 # summary. Skip first: the slide *From words to a batch*, then *From weights to links* with the
@@ -69,7 +68,6 @@ set_style()
 # *The king of the island writes them because he loves these white churches.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Do the covering for real: five seconds, then press B, and the screen is black. Half of the room
 # writes 'the king of the island' and then guesses something grammatical. The model without
 # attention makes a similar mistake, as we shall see. Two minutes.
@@ -135,7 +133,6 @@ plt.show()
 # **possible**: 'does' helps the verb.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ten seconds for the question. Somebody who speaks French says 'does', and the room has the
 # difference between sure and possible. Two minutes.
 
@@ -174,7 +171,6 @@ print("must write", *tgt_vocab.to_tokens(batch.tgt_out[0, :9]))
 # states, that is 1,344 numbers. The decoder gets 96 numbers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask for a sentence of 100 words: 9,600 numbers, and still 96 passed on. Draw it as a funnel, and
 # leave the funnel on the board. Three minutes.
 
@@ -230,7 +226,6 @@ for pair, words in zip(corpus.test[:3], map(tgt_vocab.to_tokens, numbers), stric
 # and then becomes another sentence.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask: 'Does this model know French?' It writes tolerable French, and has lost the English sentence.
 # Fluent is one thing, faithful is another: machine translation has told the two apart for decades.
 # Three minutes.
@@ -249,7 +244,6 @@ for pair, words in zip(corpus.test[:3], map(tgt_vocab.to_tokens, numbers), stric
 # $\left(\tfrac56 \cdot \tfrac45 \cdot \tfrac34 \cdot \tfrac23\right)^{1/4} = 0.76$, a BLEU of 76.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Let the room call out the four shares. Somebody asks whether a very short translation would cheat:
 # it pays a penalty, which is in *Going further* and in exercise 5.7. Two minutes.
 
@@ -293,7 +287,6 @@ print("checked: plain_translate writes what the package's translate writes, 64 s
 # have to hold everything.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Before the numbers: 'how much does it lose from 3 words to 16?' Then ask who is to blame: too
 # little training, the decoder, or the vector? So far nobody can know. Two minutes.
 
@@ -331,7 +324,6 @@ print("step 2: weights", weights[1], " context", contexts[1])
 # states were asked twice and gave two answers. The summary is the same at every step.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # On paper, two minutes, in pairs. The usual slip: to take 4, 1, 1 for weights and get (27, 9). Ask
 # what weights must add up to. Then, before the next slide: 'why is the newest state not the query?'
 # Wait until somebody says 'that is circular'. Four minutes.
@@ -344,7 +336,6 @@ print("step 2: weights", weights[1], " context", contexts[1])
 # by then, but only the GRU reads it, together with the context. The query has not read it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Who knows more may object that Luong et al. (2015, arXiv:1508.04025) do ask with the newest state:
 # there the context comes in after the state is made. A finger on each arrow of the picture. Two
 # minutes.
@@ -421,7 +412,6 @@ class PlainAttentionDecoder(nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Cover the comments and ask for the shapes of the sum, the scores and the weights.
 # The loop of the decoder is on the next slides, in the view.
 
@@ -501,7 +491,6 @@ run
 # on 'reads'. In the second it is on 'them', in the third on 'reads'.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Go through the first step together, the schematic on the board, then let the room
 # find the second and third. The surprise is the first: 'reads' for *elle*. The state at 'reads' can
 # carry 'she'. Before the next slide, ask in which line the word of the step is used first.
@@ -539,7 +528,6 @@ print("checked: 'them' and 'reads'; a step's weights do not depend on the word r
 # with `torch.cat`, when the step's weights are known already.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Most say that weights and logits change together. This is 'which state is the query?'
 # once more, now with numbers.
 
@@ -613,7 +601,6 @@ print("checked: 236,020 parameters and 18,528 more; BLEU above 80 with attention
 # command.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Collect votes and reasons before the table appears. Then read the two columns from top to bottom.
 # Do not say more than the table: nobody ran 1,000 units for a night. Three minutes.
 
@@ -668,7 +655,6 @@ AttentionView(
 # sure, because French has a helping verb here, too.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The view on the slide is alive without a kernel. Step to 'writing le' and wait. The first guess is
 # 'it makes a mistake'. Say that the word it writes is right, and ask again: what must one know to
 # write *le*? Then let them find the other rows that leave their frames. Two minutes.
@@ -719,7 +705,6 @@ print("checked: IBM model 1 aligns better than attention, attention better than 
 # decoder has read only the words before that word.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Vote by hands before the numbers. Nearly all vote for the network. Then wait: somebody says 'so it
 # is broken'. It writes 78 of 100 test sentences without a mistake. Two minutes.
 
@@ -906,7 +891,6 @@ print(f"{bleu([reference[:5]], [[reference]]):.1f}")  # each translation has a l
 # are summed before the shares are taken.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # About half say 100. Then ask for another way to cheat: to say a sure word twice. That is why each
 # sequence counts at most as often as in the reference.
 
@@ -964,7 +948,6 @@ print("checked: over half of the pronouns are missed, and less than 15% of the o
 # explanations. (Starts 1 and 2 are stored. *The tables of this chapter* has the command.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask which of the three starts 'understands French better'. The translations hardly tell. Two
 # minutes.
 
@@ -1010,7 +993,6 @@ print("checked: guided aligns better than IBM model 1; BLEU differs by less than
 # translate nearly as well. The loss had not asked for it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Let the room find two good arguments: BLEU rises, since looking at the right word must help; it
 # falls, since the model is no longer free. *Your sentence* shows where the guided model looks.
 # Three minutes.
@@ -1177,7 +1159,6 @@ for name in ("one vector", "with attention"):
 # have not measured it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Half and half, as a rule. Ask for a reason with each vote. Two minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -1224,7 +1205,6 @@ SentenceView(
 # French words against the English ones, with a slider for the steps of the decoding.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # A new sentence needs the kernel: run the notebook to this cell before the lecture, and go there
 # now. Take words from the room, and let it bet on the French before you type. The slide has the
 # first example only.

@@ -10,7 +10,6 @@
 # Deep Learning* (D2L) treats the subject in section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # 45 minutes: salt and pepper 10, the formula and the loop 11, all heads in one product and the
 # whole layer 8, what heads learn 11, the missing transpose 4, summary 1. If time is short, skip
 # first the proof for a layer, then what heads cost, then the stepping through the loop. Open the
@@ -79,7 +78,6 @@ plt.show()
 # and $p$, and the weight $\alpha$ of the salt on the third shelf.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Give the room one minute to try, then collect choices on the board. A typical
 # proposal is s = 1 and p = -1, 'then the mixture is in the middle'. It is, and that is the trouble:
 # 'both' would have to lie outside of 'salt' and 'pepper'.
@@ -103,7 +101,6 @@ for shelf, answer in {"ss": s, "pp": p, "sp": alpha * s + (1 - alpha) * p}.items
 # negative for every $\alpha$. So no choice is right on more than two of the three shelves.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Type the room's best choice into the cell before you show the table. The cell is a
 # test of one choice, the table is a proof for all. Say 'convex hull' only if they know the word.
 
@@ -130,7 +127,6 @@ for head in (0, 1):
 # plus a constant, is called a **linear readout**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. The shelves are salt and salt, pepper and pepper, salt and pepper, pepper and salt.
 # Ask how the room would make one answer of the two numbers, before you show the last lines.
 
@@ -151,7 +147,6 @@ for head in (0, 1):
 # **thin**, but it reads *all* numbers of a token.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Read it aloud from the inside: project, attend, put end to end, mix. Then ask for
 # the size of the output matrix. Many say D by D/H. It is D by D, because it reads all heads. (D2L
 # writes h_i for our o_h.)
@@ -170,7 +165,6 @@ schematic("multi-head")
 # W_o. The output is (B, Q, D).*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Follow one query with a finger. Ask: why are the heads put end to end, and not
 # added? If head 1 found (1, 0) and head 2 found (0, 1), or the other way round, the sum is (1, 1)
 # both times: nobody knows any more who found what.
@@ -195,7 +189,6 @@ schematic("multi-head")
 # reason for several heads: with a single one, 'averaging inhibits' attending to several things.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Ask before you come to this slide which part of a real layer might help: more
 # numbers, the output matrix, the bias? After the softmax everything is linear, so none of them
 # does. Somebody will think of a multilayer perceptron as readout: it does help (*Going further*).
@@ -225,7 +218,6 @@ def compute_weights(q, k, visible=None):  # (..., Q, d), (..., K, d) -> (..., Q,
 # from 0.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Line by line, with the formula on the board. Ask what happens to K: keys and values
 # are averaged away, so the output has one row for each query.
 
@@ -274,7 +266,6 @@ watch(
 # and 0.5, and the values 0, 1 and 1.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Go to the second round (slider or arrow keys) and stop before the weights: ask for
 # three numbers. Expect 0, 1 and 1. They are 0, 1/2 and 1/2: the two jars have the same key. Head 2
 # finds 1, because an average does not count the jars.
@@ -299,7 +290,6 @@ watch(
 # **Predict.** `tokens.view(2, 4, 2)` has the right shape and raises no error. What does head 1 get?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Let them write down the four rows of head 1. Most write A0 A1, B0 B1, C0 C1, D0 D1.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -356,7 +346,6 @@ plt.show()
 # **move** the heads to the front with `transpose`. On the way back, move first and then join.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Read the memory aloud: A0 A1 A2 A3 B0 B1 and so on. Neither view nor reshape moves
 # a number; only
 # transpose changes the order of the axes. All shapes are right, so no test of shapes fails.
@@ -376,7 +365,6 @@ plt.show()
 # The inputs may have other widths than $D$: `W_q`, `W_k` and `W_v` bring all of them to $D$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Cover the column of shapes and let the room fill it in. The class in the notebook has
 # one line for each row, in its `forward`.
 
@@ -456,7 +444,6 @@ for num_heads in (1, 8):
     print(f"H = {num_heads}: {parameters} parameters, {flops} operations, {weights} weights")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Three votes. 'Eight times the cost' is the common guess. Then go through the table
 # row by row and ask where the eight went: into heads that are eight times thinner.
 
@@ -490,7 +477,6 @@ for num_heads in (1, 8):
 # letter it is (26 numbers) and at which position (7 numbers). The words are random.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Let the room name the two letters for position 4. Ask why a token must say where it
 # is: nothing in the formula does.
 
@@ -552,7 +538,6 @@ def rates(speller):
 # letters opposite) can sum to?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes, the vote in pairs: 200%, 150% or 100%? Show the rates before you explain them.
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
@@ -575,7 +560,6 @@ for seed in range(3):
     print(f"start {seed}, one head: weight {on_before:.2f} before, {on_opposite:.2f} opposite")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Write the letters x and y on the board and let them change places: half x and half y
 # stays as it was. So the readout names the same letter both times, and is right once. Somebody asks
 # why start 0 has 12% and 97%: there the letter opposite weighs a little more.
@@ -653,7 +637,6 @@ assert on_rules[2].sum(dim=-1).min() > 0.7 and apart[2] < 0.2 and apart[4] > 0.5
 print("checked: at 80 steps over 70% of each head is on the two positions, at 200 the heads differ")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Play the frames once without a word, then ask the two questions. At 80 steps the
 # layer is one head, twice. They part between 120 and 200. A likely reason: the head that is a
 # little better at 'before' gets more of that gradient through its columns of W_o.
@@ -668,7 +651,6 @@ print("checked: at 80 steps over 70% of each head is on the two positions, at 20
 # still right, and how many of the letters opposite?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Insist on numbers, two from each voter: 'worse' is no prediction. Many expect that
 # both suffer. Then ask why it is not always head 1 that learns 'before'.
 
@@ -711,7 +693,6 @@ class NoTransposeBack(PlainMultiHeadAttention):
 # letters after 300. Which rates will this one reach?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. If time is short, this is the slide to keep: a wrong program that scores 100%. Ask
 # for two numbers and collect them on the board: expect low ones.
 
@@ -732,7 +713,6 @@ assert all(accuracy(fooled[500, seed], words).min() > 0.99 for seed in range(3))
 print("checked: after 500 steps the wrong layer names over 99% of the letters in 3 of 3 starts")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute. Ask in which of the six runs they would have become suspicious: only in the first.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -756,7 +736,6 @@ for way in (PlainMultiHeadAttention, NoTransposeBack):
     print(f"{way.__name__}: differs from the loop by {difference.abs().max():.3f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute. Ask what else would have caught it: a causal mask with chapter 4's test of the
 # future, or words of another length. In *Going further* the room can step through the wrong layer.
 
@@ -773,7 +752,6 @@ for way in (PlainMultiHeadAttention, NoTransposeBack):
 # - Training can learn around a bug, so compare your layer with a slow loop.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute. Exercises for the next meeting: 6.1 and 6.3, and 6.4 for those who want to write the
 # layer.
 
@@ -1040,7 +1018,6 @@ plt.show()
 # ask *on behalf of B*. This only works where all words are equally long.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. In the notebook the room can step through the wrong layer: up to `heads` the rows
 # are A, B, C, D in each head, and after the reshape row B has numbers of C and D.
 
@@ -1091,7 +1068,6 @@ for way in (PlainMultiHeadAttention, NoTransposeBack):
 # **Predict.** Now shuffle the English words. What happens to the answers in each of the three?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes, three votes. Many say 'nonsense comes out' for self-attention. Act it out: five
 # people swap seats, and each still says the same. This is the bridge to chapter 7.
 
@@ -1183,7 +1159,6 @@ for name, laid in {"(B, 1, Q, K)": mask[:, None], "(B, Q, K)": mask}.items():
 # It runs only because there are as many sentences as heads. Test with different numbers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Ask for three votes: an error, all masked wrongly, nothing. Most expect an error.
 # Write (2, 3, 3) under (2, 2, 3, 3) on the board, flush right.
 

@@ -12,7 +12,6 @@
 # Builds on chapters 3, 4, 5 and 6. The book is *Dive into Deep Learning* (D2L), section 11.6.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The plan in minutes: headlines 5, costs 2, sines 5, clock and rotation 5, learned positions 2,
 # rotary 8, ALiBi 4, experiment 13, summary 1: together 45. Skip first the costs, then the token at
 # position 16. The recap of earlier chapters and the code of the sinusoidal encoding are on the page
@@ -80,7 +79,6 @@ def plain_self_attention(X, W_q, W_k, W_v):  # (B, n, D) -> (B, n, D)
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Let somebody find query, key and value in the formula. One minute.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -125,7 +123,6 @@ torch.testing.assert_close(layer.W_o(plain_self_attention(X, W_q, W_k, W_v)), la
 print("checked: equivariant in 20 random orders, and equal to MultiHeadAttention with one head")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Vote by hands before you show the code. Expect 'a little, because the words are the same'. Wait
 # for somebody who asks which part of the formula contains a position. None does. Then read the
 # equation aloud: shuffle in, shuffle out. Four minutes.
@@ -160,7 +157,6 @@ print("checked: equivariant in 20 random orders, and equal to MultiHeadAttention
 # tokens in one layer. It pays for that with the term in $n^2$, and it has lost the order.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask for the three longest paths with 32 tokens and a window of three. A CNN or an RNN uses the
 # same few parameters at every position, and knows about neighbours before it has seen one sentence.
 # Self-attention has to learn what a neighbour is. Two minutes.
@@ -178,7 +174,6 @@ print("checked: equivariant in 20 random orders, and equal to MultiHeadAttention
 #   digits, the step from 7 to 8 changes the row as much as that from 8 to 9.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Collect ideas on the board before you show the list. For each of them ask what happens at word
 # 500, and in a sentence of another length. Two minutes.
 
@@ -202,7 +197,6 @@ print("checked: equivariant in 20 random orders, and equal to MultiHeadAttention
 # | 2 | 0.91 | −0.42 | 0.02 | 1.00 |
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask for the row of position 0 before you show the table. The second pair hardly moves: it is the
 # slow digit. If somebody asks 'why 10000?': the paper does not say. It sets the slowest wave, and
 # makes it far longer than a sentence. Two minutes.
@@ -269,7 +263,6 @@ plt.show()
 # the left, ever slower ones to the right. The last third of the columns hardly changes.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask which column of each panel changes slowest. The slowest wave of the right panel is 35,333
 # positions long, so the last third of the columns says nearly nothing about a short sentence. One
 # minute.
@@ -304,7 +297,6 @@ plt.show()
 # which one does not see.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask where the hands will be at position 3. Then ask by which angle they turn from position 1000 to
 # 1001. Two minutes.
 
@@ -347,7 +339,6 @@ print("checked: each of 61 rows, shifted by -3, has its highest score with the r
 # In a real layer a score also depends on the words. The rows of this check contain none.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask which letter does not occur in the matrix. The page checks that rows shifted by such matrices
 # find the key three positions back. Say what that does not show: that training finds these
 # matrices. The experiment at the end asks. Three minutes.
@@ -391,7 +382,6 @@ else:
     raise AssertionError("no error")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Most say 'an error', and hardly anybody expects a shape with a 0 in it. Then ask: a table of 1000
 # rows is trained on 16 tokens and gets 17. Leave the answer open; the experiment gives it. Two
 # minutes.
@@ -419,7 +409,6 @@ else:
 # $(\sin, \cos)$, with the angle measured from the top, so they turned clockwise.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Have somebody turn two pencils in the air by the same angle. What stays? The derivation is three
 # equal signs; let the room justify each. Three minutes.
 
@@ -448,7 +437,6 @@ def plain_rotate(X, offset=0):  # (..., n, d) -> (..., n, d)
 # query at 3 and the keys at 5?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Half a minute in pairs, four numbers. The first two are quickly said. For the exchanged positions
 # many say that both change their sign. Collect the answers before you go on. Two minutes.
 
@@ -467,7 +455,6 @@ for i, j in ((5, 3), (105, 103), (3, 5)):
 # one changes its sign, so a rotary score can tell left from right.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The cosine keeps its sign, the sine does not. Before the next slide ask: should the values be
 # turned, too? Two minutes.
 
@@ -497,7 +484,6 @@ schematic("rotary")
 # which no angle reaches. The output is (B, H, n, D/H).*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Let somebody find the arrow that no angle reaches. The page computes both cases. One minute.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -526,7 +512,6 @@ def plain_alibi_bias(num_heads, n):  # (H, n, n), for 1, 2, 4, 8, ... heads
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # On the board: three equal words, slope 1/2, the last word asks. The biases are −1, −1/2 and 0, and
 # the weights 0.19, 0.31 and 0.51. Two minutes.
 
@@ -566,7 +551,6 @@ plt.show()
 # row is nearly even over all of its past.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask which head could find the letter *three* back among equal letters. None can, because a nearer
 # key always pays less. Do not say so yet: it is half of the vote to come. Before the next slide
 # ask, for each encoding, on which numbers of position a score depends. One minute.
@@ -598,7 +582,6 @@ print("checked: both equal MultiHeadAttention with positions=RotaryEncoding or A
 # In all four, a score also depends on the two tokens.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask which of the four could not tell the two headlines apart without a mask. It is ALiBi: one
 # headline is the other read backwards, and the distance has no sign. One minute.
 
@@ -691,7 +674,6 @@ def accuracy(model, game, mask=None):  # (64,): right answers at each position
 # rotary, too.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The vote of the hour. The model is one layer with four heads; guessing is right once in eight.
 # Draw a table of 4 by 2 on the board: does it learn the game, and does it reach 63? Typical:
 # sinusoidal yes, 'because a formula has no end', learned no, rotary yes, 'because only the distance
@@ -757,7 +739,6 @@ for (name, kind), curve in curves.items():
 print("checked: the averages over positions 3-15, 16-31 and 32-63, in all three starts")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Compare with the table on the board. Then a minute in pairs, before you go on: why does each of
 # them fail where it does? Two minutes.
 
@@ -771,7 +752,6 @@ print("checked: the averages over positions 3-15, 16-31 and 32-63, in all three 
 #   there are also more keys. Which of the two is to blame?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Take the first two quickly. For the third, ask for an experiment that could tell the two
 # explanations apart, before you show one. Two minutes.
 
@@ -808,7 +788,6 @@ print("checked: training changed rows 0 to 15 only; ALiBi prefers the nearest of
 # first and the third do.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # This is the experiment to dwell on: two explanations that expect different rows to be right. Let
 # the room vote for one of them before you show the numbers. Two minutes.
 
@@ -856,7 +835,6 @@ for name, game in games.items():
     print(f"{'rotary':11} {keys:30}", *(f"{curve.mean():5.0%}" for curve in found))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Each line has three numbers, one for each random start. Ask which explanation is left, for rotary
 # and then for sinusoidal. Ask what the first row without the other two would have shown: fewer keys
 # or nearer keys, nobody could say. Two minutes.
@@ -895,7 +873,6 @@ print("checked: the rows in all three starts; without a limit the third is the t
 # without any encoding better.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask what follows in practice. Answers to expect: train on longer texts, keep a window (chapter 9),
 # or squeeze the angles so that long distances look like short ones (chapter 11). Vaswani et al.
 # hoped that sines 'may allow' a model to read past its training length. Here they do not. Two
@@ -918,7 +895,6 @@ print("checked: the rows in all three starts; without a limit the third is the t
 # - Where tokens come one at a time, pass the `offset`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Homework: exercises 7.1 to 7.4. Exercise 7.6 suits a lab in pairs. One minute.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -1051,7 +1027,6 @@ for name, counts in (("commonest so far", so_far), ("commonest of the latest 8",
 # at positions 32 to 63, are a little below the second line.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask how one could name the letter three back, if one knows the letters but not their order. Two
 # minutes.
 
@@ -1101,7 +1076,6 @@ def one_by_one(model, letters, counts_on):
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Let the room vote. Expect 'once in eight'. One minute.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -1136,7 +1110,6 @@ for (name, kind), trained in models.items():
 print("checked: with offset as all at once; rotary and ALiBi need none, the cache's length counts")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The keys still say which letters came, and how often. Ask who would have noticed. One minute.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -1182,7 +1155,6 @@ readers = {"CNN": read_cnn, "RNN": read_rnn, "self-attention": read_attention}
 # after four?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # A minute with paper before the picture: draw the three grids after four steps. Two minutes.
 
 
@@ -1239,7 +1211,6 @@ torch.testing.assert_close(read_rnn(X, 12)[-1], state)  # ... is what 12 steps c
 print("checked: the grids are as described; 12 steps end as an RNN that reads 12 words in a row")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Many drew a whole triangle for the RNN after one step, because its loop runs over the sentence.
 # That is twelve steps for twelve tokens: count them.
 
@@ -1299,7 +1270,6 @@ with torch.no_grad():
 # RNN's 512 steps are small products which wait for each other. We have not measured a GPU.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Run the cell live: the numbers change, the gap to ten stays.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -1377,10 +1347,10 @@ for delta in (0, 1, 10, 44):
 print("checked: column 4 is the first; dot products depend on the distance, at four distances")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.** Name the panels first. Let the room call out columns. Then ask for a number
-# that stays before you touch 'position'. It is column 4; the number that stays is 0.61, over the
-# right panel. At column 0 let them find another twin: at distance 25 the fast hand has made almost
-# four turns. Three minutes.
+# Name the panels first. Let the room call out columns. Then ask for a number that stays before you
+# touch 'position'. It is column 4; the number that stays is 0.61, over the right panel. At column 0
+# let them find another twin: at distance 25 the fast hand has made almost four turns. Three
+# minutes.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Why add?

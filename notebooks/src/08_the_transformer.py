@@ -10,7 +10,6 @@
 # Deep Learning* (D2L) treats the subject in section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The plan in minutes: 'it' and what is missing 4, the whole translator 2, network 4, add and norm
 # 5, encoder's block 4, decoder's block 4, training 3, writing and the maps 7, removing parts 5,
 # cache 7: together 45. Skip first the table of what attention lacks, then the code of the blocks.
@@ -67,7 +66,6 @@ set_style()
 # The noun decides between *mangée* and *mangé*: an orange is feminine in French, a cake is not.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Before you say it, let them vote which English word decides about the last letter:
 # 'took', 'good', 'orange' or 'ate'. Many choose 'ate', because it is beside 'it'.
 
@@ -86,7 +84,6 @@ set_style()
 # | sees words that are not written yet | a causal mask (chapter 4) |
 #
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Show the sentences first, and ask what would be missing without a GRU. 'The order'
 # comes at once. 'It sees the answer' comes from those who remember chapter 4. The first row is the
 # hard one, and it is the next section.
@@ -133,7 +130,6 @@ d.figure
 # and values of attention2.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Let one student tell how 'orange' gets from the embedding to the score of a French
 # word, naming each box. What is inside the blocks comes on the next slides.
 
@@ -155,7 +151,6 @@ print("network   ", F.relu(a - b) + F.relu(b - a))
 print("linear map", 0.5 * a + 0.5 * b)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes with pencil and paper. Ask why a linear map must say 2 for (2, 2), whatever its two
 # numbers are.
 
@@ -179,7 +174,6 @@ class PlainFFN(nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Ask how many tokens the network sees at once: one. Ask where the tokens meet, then.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -201,7 +195,6 @@ class PlainFFN(nn.Module):
 # up.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Ask for both numbers before you show them. For the second expect 'ten times 0.1 more,
 # so 2'. That is close enough: what counts is that the first is almost nothing.
 
@@ -219,7 +212,6 @@ print(nn.LayerNorm(3)(torch.tensor([[2.0, 2.0, 5.0], [20.0, 20.0, 50.0]])).detac
 # Layer norm looks at no other token. Each number then gets a learned factor and a learned shift.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Somebody divides by n - 1 and gets (-0.58, -0.58, 1.15). The norm divides by n. Ask
 # what batch norm would do to a sentence whose neighbour in the batch changes.
 
@@ -242,7 +234,6 @@ class PlainAddNorm(nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute. Ask in which of the two the gradient comes down through all blocks without meeting a
 # norm. In pre-norm there is a path with nothing but plus signs.
 
@@ -291,7 +282,6 @@ schematic("encoder block")
 # each token, and its answer (B, n, D) goes up to the box.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Follow one token with a finger. Ask where it meets other tokens: in one box of four.
 
 
@@ -317,7 +307,6 @@ class PlainEncoderBlock(nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. The last two lines are the picture. Ask what becomes of a padding token: it asks,
 # too, and its row is computed, but nobody reads it.
 
@@ -336,7 +325,6 @@ class PlainEncoderBlock(nn.Module):
 # French padding needs no mask of its own, because it is in the future of all real words.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Draw the empty table on the board and let the room fill it, row by row. In the last
 # row some let the English ask. The language that is written asks the one that is read.
 
@@ -355,7 +343,6 @@ schematic("decoder block")
 # the encoder output (B, K, D) below. Third, the FFN works on each token.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute. Ask which two arrows do not come from the line, and what would be left of the block
 # without them: an encoder's block with a causal mask, the block of a chat model.
 
@@ -489,7 +476,6 @@ for _ in range(4):
 print("means of 50 steps:", torch.tensor(losses).view(10, 50).mean(dim=1))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. The cell takes about half a minute. Ask what the loss is before the
 # first step: 436 French words, all about equally likely, and ln 436 is 6.1.
 
@@ -529,7 +515,6 @@ for noun in ("cake", "orange"):
     print(f"head {head + 1}:", *map("{} {:.2f}".format, words, onto_noun[head]))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Four minutes. Ask before you show the numbers: 'What should the other words do, if this head were
 # about pronouns?' The control is the point. Which head it is depends on the random start.
 
@@ -569,7 +554,6 @@ plt.show()
 # query comes from the word before. The row *mangée* looks at *la*, which already tells the gender.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Leave the maps alone for half a minute. Then ask what shows that the noun decides:
 # the two translations, not the maps. Ask whose query the row 'mangée' is: that of 'a' before it.
 
@@ -613,7 +597,6 @@ def bleu_on(model, pairs):
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Collect votes before you run it. Many vote for the networks as
 # the most important part, because they have most of the parameters of a block.
 
@@ -649,7 +632,6 @@ assert max(part_scores, key=part_scores.get) == "layer norms"
 print("checked: each part is used, residuals most and layer norms least")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Ask why nearly nothing is left without residual connections: positions and words
 # enter only at the bottom, and each sublayer was trained to add to them. Ask what the experiment
 # cannot say: what training would have done without the part.
@@ -665,7 +647,6 @@ print("checked: each part is used, residuals most and layer norms least")
 # each step reads all words again? And if it keeps them?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes, in pairs. 1 + 2 + ... + 24 is 24 times 25 / 2. Then ask why an encoder could not keep
 # its keys while a sentence grows: there a new word changes all others.
 
@@ -686,7 +667,6 @@ def attend_with_cache(layer, X, cache):  # X (B, 1, D), cache: keys and values (
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Ask why the mask is all True: everything in the cache is the past. Then ask what
 # still tells the order of the words: `offset`, the position that the new word gets in `embed`.
 
@@ -734,7 +714,6 @@ print("checked: 100 translations with the cache and without are equal, word for 
 # English keys and values at each step. The package keeps them, too.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Ask what the cache has to keep for 256 words in two blocks of four heads. The
 # picture of a step and the run line by line are in *Going further*.
 
@@ -876,7 +855,6 @@ schematic("key-value cache")
 # all values (B, H, n+1, D/H). The output is (B, H, 1, D/H).*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Cover the shapes and let the room fill them in.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -934,7 +912,6 @@ watch(
 # rows of `k` stay as they are.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes, line by line with the arrow keys. Ask how many words `embed` gets in the third
 # round, with which `offset`, and which rows of `k` have changed since the second. In each round one
 # word goes in, and the old rows of k stay as they are. Ask what would change them: a block that
@@ -963,7 +940,6 @@ def sees_the_future(model, batch):
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Before you show the code: how would you test that no position sees the future, for
 # any model and without a look inside? 'Look at the mask' comes first. Ask what to do with a model
 # whose weights you cannot see. Exercise 8.6 is this question.
@@ -1040,7 +1016,6 @@ print("checked: with the cache the leak changes no word; without it the lost pos
 # lost model reads all words at each step, so every word has its position.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Four minutes. Let them fill in a table of two rows and two columns on the board. Most say that the
 # leak lowers the loss, 'because it cheats'. That is the other bug: no mask in training either. Then
 # the model learns to copy the next word and cannot write. Ask for one test that catches both bugs
@@ -1091,7 +1066,6 @@ view_of("English asks English", [*pair.source, EOS], [*pair.source, EOS])
 # 0.48.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Leave the picture alone for half a minute, then read the row 'it' aloud, head by
 # head. Somebody says 'it knows what *it* means'. Ask which other rows look at 'orange', and go on.
 
@@ -1127,7 +1101,6 @@ print("checked: in one head at least the pronoun looks at the noun more than oth
 # 'it' means. Perhaps it looks for the last noun, whichever word asks.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Ask before the second line of numbers: 'What should the other words do, if this head
 # were about pronouns?' The control is the point of the slide. Which head it is depends on the
 # random start.
@@ -1187,7 +1160,6 @@ sentence
 # when *mangée* is said. The French written so far already tells the gender.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # This is for JupyterLab: run the notebook before the lecture, then open it by the link at the
 # bottom left. Let the room call out sentences. Right or wrong, ask what they would look at to find
 # out why.
@@ -1218,7 +1190,6 @@ sentence
 # ```
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Ask what the table cannot say: other languages, other sizes, other learning rates.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -1295,7 +1266,6 @@ print("checked: within 1 of each other at 0.006; post-norm is more than 1 behind
 # That agrees with the report, for this model, these two rates, 80 steps and one start.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Ask for a guess at 0.03 before the table. It is no proof: one start of a small
 # model.
 
@@ -1390,7 +1360,6 @@ for norm in (nn.LayerNorm(3), nn.BatchNorm1d(3)):
 # | encoder-decoder | both | as in this chapter | write a target | Transformer (2017), T5 (2019) |
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Cover the column of masks. Ask which family a chat model belongs to, and which one
 # you would take to sort e-mails.
 
@@ -1474,7 +1443,6 @@ for positions in (1, 0):
 # networks only after training on 14 million images or more. This toy says nothing about that.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Ask what is a word here, what a sentence, and what the embedding. Then the vote:
 # without positions, one of nine is 11%.
 

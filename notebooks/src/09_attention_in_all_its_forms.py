@@ -15,7 +15,6 @@
 # on from there.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The core fills two lectures of 45 minutes. Stop the first one after *Links in a grid*; *Other
 # mathematics* begins the second. If time is short, leave out *Two words together*. The slides of
 # *Going further* come after the summary. The figures of other people were looked up in the
@@ -156,7 +155,6 @@ print(f"on one core: {head:.0f} s a head of 64 numbers, {32 * head / 60:.0f} min
 # link. The time was measured for 4,096 words and multiplied by $(100{,}000 / 4096)^2$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Let the room vote on the bytes. 40 GB is more than most graphics cards in the room
 # have. Then say what is *not* the trouble: memory for the matrix, which a good kernel avoids. The
 # links themselves remain.
@@ -174,7 +172,6 @@ print(f"on one core: {head:.0f} s a head of 64 numbers, {32 * head / 60:.0f} min
 # **Question.** Which of the two could you cut, and how?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Leave the question open for a minute and write the answers on the board: 'not look so far', 'look
 # at summaries', 'fewer heads'. Nearly every form of this chapter comes up. Put names to them as
 # they pass.
@@ -241,7 +238,6 @@ plt.show()
 # Nothing: a full square with a small kernel, multi-token attention.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. This is the map of the chapter; come back to it before each section. Ask which of the
 # squares lost its future: in none of them is causality the subject, but Linformer cannot have it.
 
@@ -260,7 +256,6 @@ print(f"a word: {a_word / 2**20} MiB, 4,096 words: {4096 * a_word / 2**30} GiB")
 # For each further word the model reads all of it once: 2 GiB for one word.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes with pencil and paper; all factors are powers of two that they know. Who forgets the
 # layers gets 16 KiB. The point is the last sentence: to write *one* word the machine moves 2 GiB
 # and does hardly any arithmetic with it.
@@ -364,7 +359,6 @@ assert at_4096["Falcon 40B"] == 480 / 1024
 # only: of these models, Llama 3.1 is the only one that was made for so long a text.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Vote first: nearly all say 70B. Then let them multiply.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -402,7 +396,6 @@ assert took[1] < took[16]
 # close to multi-head in quality, and to multi-query in speed.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Expect 'no, the links are the same'. Ask back what the machine must *fetch* for one link. Half the
 # room then changes its vote. Close with the links: they are the bridge to the next section.
 
@@ -488,7 +481,6 @@ assert took["window"] < took["plain"] < took["plain, masked"]
 # here 384 keys for a query instead of 4,096.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Expect 'sixteen times less', from 4096 / 257. This is the commonest mistake about sparse
 # attention: to believe that zeros are free. The third line is a control: the same mask, already as
 # 0 and minus infinity.
@@ -640,7 +632,6 @@ plt.show()
 # none. One global token is enough for two layers: one to it, and one from it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Collect three numbers from the room before the picture. Expect 6 for dilated (63 / 12 rounded up)
 # and let someone defend it. Then ask: from token 5, which tokens can be reached at all? The trap is
 # a real one: a stack of equal dilated layers is as many separate texts as the dilation.
@@ -664,7 +655,6 @@ print("checked: 127 layers with a window of blocks, 9 with a random block for ea
 # tokens, and each layer on the way must carry it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # 'Six degrees of separation' comes from the room by itself. Ask what a heavily loaded global token
 # has to do: it sums up the whole text in one vector. Short paths are not wide paths.
 
@@ -699,7 +689,6 @@ in_windows, all_links = 64 * 49**2, 56**4
 print(f"{in_windows:,} of {all_links:,} links: 1 in {all_links // in_windows}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute. 64 windows have a 64th of the links. Ask at once what is wrong with windows: two
 # pixels on both sides of a border never meet, however many layers follow.
 
@@ -764,7 +753,6 @@ plt.show()
 # Later layers merge pixels, until, for a picture of $224 \times 224$, one window covers it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Four minutes. Have someone point at two pixels that are side by side in the rolled picture and far
 # apart in the real one. The mask itself is exercise 9.6.
 
@@ -847,7 +835,6 @@ for arguments in ({"is_causal": True}, {}):
 # summing up and **weak** at pointing at one word (*Going further*).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Four minutes. Ask why one cannot just mask. Someone finds it: by the time the queries look,
 # tomorrow's words are stirred into the soup. The two messages are the package's own.
 
@@ -914,7 +901,6 @@ print("sums", sums.T.tolist(), total.tolist(), "answer", (phi_q @ sums / (phi_q 
 # last step again.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes, in pairs; one does the first way, one the second. Then ask: if a second query
 # comes, what of the second way has to be done again? Only the last line. That is the whole saving.
 
@@ -993,7 +979,6 @@ print("checked: the state gives what the package gives for 100 words at once")
 # 64 words: inside a chunk it forms the products, and from all earlier chunks it takes the state.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Let them compute: 64 times 65 against 128 a word. Then the objection that must come: 'so a state
 # that is as large as 33 words holds a million?' No. What it loses comes next; do not give it away.
 
@@ -1060,7 +1045,6 @@ assert relu[0] > 0.8 and raw[0] == 1 > raw[1] > raw[2] > 0.1 > raw[3]
 # **Weak** at look-up. (Exercise 9.5 writes $f$ for $\varphi$.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Four minutes. Expect 'all 16, as many as numbers'. The fifth row is that idea, and even there 16
 # random keys blur. The second row is the surprise: the feature map of the paper cannot point. A
 # query that is ten times as loud has ten times the features, and after the division nothing has
@@ -1194,7 +1178,6 @@ for (matching, seed), finder in finders.items():
 # pixel, in 3 of 3 starts.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The vote is about the fixed order. Many say 'it learns it anyway'. Ask what a loss would say to
 # somebody who names the right two lights in the wrong order. Then the middle is obvious.
 
@@ -1336,7 +1319,6 @@ assert fooled.nonzero().flatten().tolist() == [2, 11, 12]
 # exists. **Good for** looking up by several marks at once.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # A minute with pencil and paper. Then ask how to fool the kernel before you show the last line: a
 # shorter first sentence does it. The kernel's width decides what 'together' means.
 
@@ -1448,7 +1430,6 @@ print("checked: plain attention takes longest at 8,192; four other forms grow ab
 # with $n^2$). *Going further* has the table, the settings, and what the forms keep in **memory**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask before the figure. Most say yes. Run the cell live; the crossings move with the machine, the
 # slopes do not.
 
@@ -1785,7 +1766,6 @@ torch.testing.assert_close(gated @ v, expected, atol=1e-5, rtol=1e-4)
 # long sequences in which distance says more than content.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Before the picture let them draw the matrix of a convolution with three taps, then make it longer.
 # 32 numbers fill 528 cells. Ask what is the same in all rows: 'how far back' is all it knows. Then
 # ask how the gates help, and take 'they can shut' as an answer.
@@ -1978,7 +1958,6 @@ assert corner == [[0, 0], [0, 1], [1, 0], [1, 1]]  # nobody from the far side
 # layers 64: the four windows that the shifted one touches.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The answer for the marked pixel is four windows of 16: count with the room.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -2126,7 +2105,6 @@ assert memory["plain, weights kept"][2048] > 5 * memory["plain"][2048]
 # windows copy blocks of keys, and a kernel written for windows need not.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # This is the slide that corrects the textbooks. Papers of 2020 compare with attention that stores
 # its matrix, and rightly said that they save memory. Since 2022 the kernel does not store it. Ask
 # what that changes for the choice of a form today.
@@ -2323,7 +2301,6 @@ def draw_form(figure, form="window", parameter=4, causal=True):
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Let the room name forms. Untick 'causal' once: only who hides the future can write. What stops
 # growing: window, dilated, Longformer, linear. What still looks at word 1: Longformer, if it is
 # global, and linear in its blurred way. BigBird surprises: its global blocks and random links want

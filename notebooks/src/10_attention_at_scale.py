@@ -14,7 +14,6 @@
 # and data parallel training in sections 13.5 and 13.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The core fills two lectures of 45 minutes, or one of 75. Stop the first after the cache; *Past one
 # machine* begins the second. The slides of *Going further* come after the summary.
 
@@ -80,7 +79,6 @@ set_style()
 #   $G = 8$ key-value heads, so it keeps a quarter of that.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute. Let the room compute the 5. MiB is $2^{20}$ bytes, MB is $10^6$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -103,7 +101,6 @@ print(f"all layers {32 * all_heads / 1e12:.0f} TB")
 # tokens (Llama Team, 2024).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Let the room do the product before you run the cell: $10^5 \cdot 10^5 \cdot 4$ for a
 # head, times 1,024.
 # Chapter 9 let tokens see less. This chapter leaves the result as it is and changes how it is
@@ -201,7 +198,6 @@ torch.testing.assert_close(F.scaled_dot_product_attention(*qkv), plain_attention
 print("checked: the same output with and without the matrix, 500 tokens")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. 'Four times' comes at once for plain attention. For the fused one the room says 'four
 # times, but less'. A process remembers the most memory that it ever held, so each measurement runs
 # in a new one. Ask how a softmax can be computed without its row: that is the next section.
@@ -223,7 +219,6 @@ print("without m:", scores.exp() / scores.exp().sum())
 print("softmax:  ", scores.softmax(dim=0))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute. Ask first whether $m$ may be left out, since it cancels. Infinity divided by infinity
 # is not a number. So the question is: can one begin before one knows the maximum?
 
@@ -249,7 +244,6 @@ for read in (scores[:2], scores[:3]):
 # \frac12 + 1 = \frac74$. And indeed $(1 + 2 + 4) / 4 = \frac74$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes, on the board, one column for $m$ and one for $Z$. The mistake to wait for is
 # that somebody halves the new 1 as well. Ask what $e^{a - m}$ is for the maximum itself: always 1.
 
@@ -314,7 +308,6 @@ for n in (1, 2, 7, 64, 101):
 print(f"checked: {compared} of {compared} shapes, blocks and sizes of scores equal the softmax")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Let them find the formula's two terms in the line with `total`. The loop reads the
 # row once, and the last line a second time. The next slide gets rid of that second reading, too.
 
@@ -351,7 +344,6 @@ print(f"at once: (1 · 7 + 2 · 14 + 4 · 0) / 7 = {(7 + 28) / 7:.1f}")
 # end. No row is kept.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes, in pairs. Some divide after each step and then have to undo it: let them say why
 # one division at the end is enough.
 
@@ -421,7 +413,6 @@ for is_causal in (False, True):
 print(f"checked: {compared} of {compared} equal, outputs and gradients, tiles of 5, 64 and 200")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Let the room find the four lines of the derivation. Ask what goes wrong if the
 # output is not rescaled, and which tests would still pass: those in which the first block has the
 # largest score (exercise 10.4).
@@ -470,7 +461,6 @@ plt.show()
 # made, used and forgotten. The output goes down once.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. The 20 MB are 192 KB for each of the 108 multiprocessors (section 2.1 of the paper).
 # Follow a tile with a finger: up, used, forgotten, and only the output comes down.
 
@@ -567,7 +557,6 @@ assert fused[3][2] < measured["plain"][3][2]
 # makes the novel *possible*. It does not make it cheap.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. The sentence 'FlashAttention makes attention linear' is in many heads. Ask those who
 # say it which multiplication was left out. Chapter 9's windows do leave some out.
 
@@ -603,7 +592,6 @@ torch.testing.assert_close((queries @ keys.T / 2 - log_sum[:, None]).exp(), weig
 print("checked: scores and one number for each query give all weights again, 7 queries by 7 keys")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Ask before the slide where a kernel gets the weights from that it never kept. The
 # numbers are those of the run shown; read them from the slide.
 
@@ -625,7 +613,6 @@ print("checked: scores and one number for each query give all weights again, 7 q
 # once.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Two vectors are read and one is written, so three numbers of 4 bytes for one
 # addition.
 
@@ -665,7 +652,6 @@ assert one == many
 print("checked: n/4, just under d/4 and 1/2, at three lengths; decoding for 1 and 32 sentences")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Four minutes. Let pairs derive the last row: $nd$ numbers in the keys, $nd$ in the values, 4 bytes
 # each. A causal mask halves the operations of the first two rows, and about halves their
 # intensity. 'Do several sentences help?' is the question that always comes.
@@ -776,7 +762,6 @@ assert core.ridge > 0.5 and decoding < best / 2
 # top, plain prefill and decoding on the slope.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Four minutes. Point at each cloud and take the vote: twice the operations, or twice the memory
 # speed? The vote for decoding surprises: a chat answers at the pace of its memory.
 
@@ -849,7 +834,6 @@ assert shapes["Llama 2 7B"].num_kv_heads == 4 * shapes["Llama 3.1 8B"].num_kv_he
 # chapter 11), so a reader takes hardly more than the text needs.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Four minutes with paper. Two vectors a token, 32 layers, 32 heads of 128, 2 bytes: half a MiB for
 # a token of a few letters. The factor that is forgotten is the first 2, keys and values.
 
@@ -870,7 +854,6 @@ for name, gigabytes in carried.items():
     print(f"{name:12}  {gigabytes:.0f} GB / 3,350 GB a second = {gigabytes / 3.35:.1f} ms a token")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute. With the cache alone it would be 16 ms. Ask what would make the token come sooner:
 # faster memory, fewer key-value heads, a smaller number format. Here a first lecture ends.
 
@@ -892,7 +875,6 @@ for name, gigabytes in carried.items():
 # There the second machine waits for the first unless several batches are under way.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Half a minute in pairs, before the table. 'Half of the layers each' and 'half of the
 # sentences each' come first.
 
@@ -937,7 +919,6 @@ def bring():
 print(*run_processes(bring, 2), sep="\n")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Ask what each has afterwards: both have 3. Gloo is the library that carries the
 # numbers between CPUs; on GPUs it is NCCL.
 
@@ -982,7 +963,6 @@ print((sum(shares) / 2).item())
 # returns 2 · (its sum) / (tokens of all). The averaging cancels the 2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Many say 'as much'. It is a bug that no error message reports: training is only a
 # little different with two machines than with one.
 
@@ -1029,7 +1009,6 @@ for rank, (shared_loss, shared_gradients) in enumerate(run_processes(in_two, 2))
 # The small differences are rounding, because the sums are taken in another order.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute. Ask beforehand how much loss and gradients may differ.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -1071,7 +1050,6 @@ print(*(share.item() for share in shares), "sum", sum(shares).item())
 # $$\text{concat}(h_1, h_2)\, W_o = h_1 W_o^{(1)} + h_2 W_o^{(2)}$$
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes, one of them in pairs. Somebody sends the heads' answers and multiplies afterwards:
 # that is right, but then everyone needs all of the output matrix.
 
@@ -1127,7 +1105,6 @@ plt.show()
 # pass, for the gradients of the inputs (section 3 of their paper).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Ask why not rows first: then the ReLU, or the softmax, would need the sum, and that
 # is one all-reduce more.
 
@@ -1223,7 +1200,6 @@ for rank, half in enumerate(run_processes(half_of_the_heads, 2)):
 # outputs, and gradients on the way back.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Let them find the columns, the rows and the one all-reduce. (PyTorch's layers store a
 # matrix as (outputs, inputs), so there the columns of the formula are rows.)
 
@@ -1284,7 +1260,6 @@ torch.testing.assert_close(log_sum.exp(), torch.tensor([7.0]))
 print("checked: the package merges the two parts to the answer 5, with the sum 7")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. The plain mean is the answer to wait for. Ask which part has the heavier keys. In
 # the package the sums are kept as logarithms, because the exponentials may be infinite.
 
@@ -1320,7 +1295,6 @@ assert all({(rank - step) % 4 for step in range(4)} == {0, 1, 2, 3} for rank in 
 # keeps its partial outputs until the end; a better one merges them at once.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Four students stand in a square and hand a sheet on. How many hand-overs until each
 # has seen all four? Three. The ring can also hide the sending behind the computing; ours waits.
 
@@ -1399,7 +1373,6 @@ plt.show()
 # section 3.3.2).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Let them draw the triangle and cut it in the middle: $\frac18$ against $\frac38$ of
 # the square. The course's ring keeps the plain halves, because it is meant to be read.
 
@@ -1656,7 +1629,6 @@ explore(
 # each block as a curve, with a dashed line at the true output.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Begin with 'rising', block 1, and step: the bars in the middle shrink with each step and the last
 # one is always 1. Then 'falling'. Then untick 'rescale' and let the room say which orders go wrong
 # before you show them.
@@ -1738,7 +1710,6 @@ assert list(counted.values())[:4] == [18, 1, 17, 28]
 # (2023, section 3.2) credits the swapped loops to Phil Tillet.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Ask what the orange boxes cost on the left: a trip to memory and back for each. Ask
 # then what the eight tiles on the diagonal need: a mask. All others need none. With more blocks the
 # share that is never computed goes to one half.
@@ -1776,7 +1747,6 @@ assert weight == 10e9 and took["mask"] > took["is_causal"] and peak > floats
 # builds a matrix as well, so read it for a sentence and not for a novel.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Fifteen seconds for the weight: a byte a pair, so a quarter of one head's 40 GB. For the time
 # expect 'the same, the mask says the same'. The result is the same; but the mask is read for every
 # pair, and no tile is skipped.
@@ -1851,7 +1821,6 @@ assert abs(12 * D**2 / published - 1) < 0.01 and all_reduce(1, 8) == 1.75
 print("checked: the package counts the same bytes; 12 D² is within 1% of the published layer")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Five minutes. With $B n = 16 D$ all rows can be compared in the head: 21, 112 and 88 + 21 times
 # the square of the width. Let the room derive the ring's two rows on the four students who stand in
 # a square.
@@ -1938,7 +1907,6 @@ for way in ("tensor", "context"):
 # figure leaves out the gradients, which the table includes.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Five minutes. 672 MiB take 14 ms. Take votes for the others; 'tensor is slow, data is fine' is
 # what most have read. It is right for larger batches, as the figure shows. The rule of thumb
 # follows: tensor parallel within a server, data parallel between servers, context parallel for long
@@ -1981,7 +1949,6 @@ for way in ("tensor", "context"):
 # None of these libraries ran here.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Open a terminal and enter the first line: it takes some ten seconds. Ask what the four machines
 # have to know of each other: one name and port, where they meet.
 

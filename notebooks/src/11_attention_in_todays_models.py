@@ -14,7 +14,6 @@
 # attention that they change is the one of its section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # By estimate the whole core takes 60 minutes: what you need 2, masks 6, latent 12, sinks 11,
 # windows 5, longer 8, delta rule 10, chosen blocks 5, *Choose a model* 1. For one lecture of 45
 # minutes skip masks, windows and chosen blocks in this order (44 minutes are left). Every section
@@ -85,7 +84,6 @@ set_style()
 #   They fail far beyond the trained length.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Do the 128 KiB on the board, it comes back: keys and values, layers, heads of keys,
 # numbers, bytes. Then ask which of the five factors one could still make smaller.
 
@@ -210,7 +208,6 @@ print(
 # there is no backward pass on the CPU. Without `torch.compile` the whole matrix of scores is made.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Six minutes. Ask for the blocks before the picture: most count the diagonal only, 8, and forget
 # that a query at the start of a block looks into the block before: 8 + 7. A rule must be
 # computable for every pair by itself: 'the best three keys' is no rule, and comes at the end.
@@ -418,7 +415,6 @@ print("checked: 576 against 32,768 numbers a layer; DeepSeek-V3 keeps about half
 # than with multi-head attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Twelve minutes, the longest section. On the board: the three-fold product with two ways to put the
 # brackets. For the prediction with the turn, draw a stretched ellipse: turn and stretch in both
 # orders. Before the table of caches ask whose is larger: nearly all say DeepSeek's; it has 69 KiB
@@ -648,7 +644,6 @@ print("checked: SinkAttention is the formula, and one factor; with s = -inf it i
 # weaker in language models. Qwen3-Next uses them.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Eleven minutes. The vote on the window is worth its time: nearly all say 'no harm', with a good
 # reason. Let them read the table by rows, then the heat map. Ask why start 1 with a sink still
 # loses: see its last column.
@@ -740,7 +735,6 @@ print("checked: 10.4 of 62 GiB for Gemma 3 27B, 3.0 of 6 GiB for gpt-oss-20b, 13
 # can look far back, and the cache still grows with $n$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Five minutes. 'The last one' is the typical answer: 'there everything comes together'. Let
 # someone draw the path for the first: the first layer brings token 0 to the last token, which then
 # keeps it.
@@ -963,7 +957,6 @@ print("checked: the head that looked three back looks about twelve back after in
 # for a large model.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Eight minutes. Read the table of speeds by columns: which way touches pair
 # 0? Only interpolation. From that the room can answer the prediction. gpt-oss uses YaRN, Gemma 3 a
 # base of a million in its global layers (both 2025).
@@ -1153,7 +1146,6 @@ print("checked: with 8 pairs 64% of the oldest value is left, and squared errors
 # Linear and Qwen3-Next (2025) have three layers of this kind for each one of attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ten minutes. The vote splits the room, and 'more' wins. Let them explain the
 # 'fewer': which pair is always right? The last one. Ask what the decay is good for: when the
 # subject changes, everything old may go.
@@ -1258,7 +1250,6 @@ print("checked: all blocks chosen is plain attention; another future changes no 
 # DeepSeek-V3.2 (2025) scores single tokens with a small extra scorer and reads the best 2,048.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Five minutes. The needle on the board, before the cell runs, with means. Then ask why a
 # FlexAttention rule cannot find 'the best four blocks': it sees one query and one key, and the
 # choice needs all blocks. It can only look a choice up that was made before.
@@ -1368,7 +1359,6 @@ assert gemma.bytes(8800) > llama.bytes(8800) and gemma.bytes(8900) < llama.bytes
 print("checked: each sixth layer is global; less than Llama 3.1 8B from 8,900 tokens on")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute. Let the room name a model and a length. Shapes: the sources
 # are in the package, file cache_size.py. The reach is a bound: it says which paths exist, not what
 # a model learned to send.
@@ -1530,7 +1520,6 @@ for name, score in ways.items():
 # equal, and the softmax no longer tells them apart.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Ask what a model loses by QK-norm: it cannot sharpen by longer vectors, so a learned factor is
 # added.
 
@@ -1576,7 +1565,6 @@ for name, score in ways.items():
 # matrix products became faster there and exponentials did not. Neither ran here.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # The words to compare with: virtual memory of an operating system. A table of
 # pages is all there is.
 

@@ -14,7 +14,6 @@
 # of the exhibits are modelled on the code or the discussions of its chapter 11.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # A plan for 45 minutes: the five losses 8, the first exhibit 8, the four rooms 5 each, the ten
 # tests 6, questions 3. The exhibits can be read in any order: take those that your students have
 # met.
@@ -53,7 +52,6 @@ set_style()
 #   `AssertionError` where it is wrong: `assert output.shape == (2, 5)`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # One minute. Ask who has ever had a model that trained well and was wrong.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -156,7 +154,6 @@ plt.show()
 # others?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Let the room vote, B and D included. Then run the next cell. Ask what one would have to measure
 # to find the mistakes of A and E.
 
@@ -200,7 +197,6 @@ for name, bug in {"C": "none", "B": "one word too many"}.items():
     print(f"model {name} writes:", *vocab.to_tokens(tokens[0, 1:].tolist()))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. The moral for the board: a loss says how well the model does with the attention it
 # has. It does not say which attention it has.
 
@@ -253,7 +249,6 @@ compare(broken("12.1"), right("12.1"), queries, keys, values, axes=axes)
 # each column of the weights sums to one. Below, the right one: each row sums to one.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Let them compute the rows in their heads. Then the question to the room: which
 # values would show the sum of the weights, if the layer gives only its output back?
 
@@ -320,7 +315,6 @@ print(broken("12.3")(torch.zeros(1, 4, 4), torch.zeros(1, 4, 4), one_hot)[0])
 # zeros. One-hot values are worth remembering: with them an output shows its weights.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Ask for the convention of the library that they use; few know it. Chapter 4 has the
 # table.
 
@@ -372,7 +366,6 @@ for name, attend in {"right": right("12.4"), "broken": broken("12.4")}.items():
 # user: a sentence of padding has one.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Ask first where an empty row could come from in their own code.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -430,7 +423,6 @@ for sentence, row in enumerate(difference.amax(dim=(-1, -2)).tolist()):
 # size of its own, **and** try equal sizes once.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Five minutes, the best exhibit for pairs. A debugging session with 8 sentences and 8 heads, the
 # usual numbers, would never stop here.
 
@@ -484,7 +476,6 @@ for name, bug in {"C": "none", "B": "one word too many"}.items():
 # whatever comes behind.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Before the number, ask what a perfect model would reach on this grammar.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -537,7 +528,6 @@ for training in (True, False):
 # not exist yet. The validation loss is wrong, and it decides which model is kept.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. The book's decoder block does this: `if self.training`. Its validation loss is
 # the loss of a decoder that reads ahead.
 
@@ -590,7 +580,6 @@ for n in (4, 8, 12):
 # with different padding cannot be compared, and the gradient of the words shrinks with them.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Two minutes. Ask what else in a training loop takes a mean over tokens: accuracy, perplexity.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -777,7 +766,6 @@ print("checked: the ten questions find all but", " and ".join(missed))
 # other six are no attention: positions, decoding, a loss, a measure, dropout.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.**
 # Three minutes. Homework for those who write code for a living: run the file on a layer of their
 # own project, and bring what fails.
 

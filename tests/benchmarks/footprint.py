@@ -67,7 +67,7 @@ def peak() -> float:
 
 def fresh(code: str, *arguments) -> float:
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True, cwd=ROOT)
     return float(done.stdout)
 
 

@@ -42,7 +42,7 @@ COLOURS = {"d2l": "#b35900", "this package": "#08519c"}
 def measure(who: str, n: int) -> tuple[float, float]:
     """Seconds and MiB of one pass forward and backward."""
     command = [sys.executable, "-c", ONE, who, str(n)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True, cwd=ROOT)
     seconds, mib = map(float, done.stdout.split())
     return seconds, mib
 

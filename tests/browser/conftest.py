@@ -57,7 +57,7 @@ class Lab:
         for name, values in SETTINGS.items():
             file = state / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
             file.parent.mkdir(parents=True)
-            file.write_text(json.dumps(values))
+            file.write_text(json.dumps(values), "utf-8")
         environment = os.environ | {
             "PYTHONPATH": str(ROOT),  # the code under test is this tree's
             "JUPYTER_PREFER_ENV_PATH": "1",
@@ -95,7 +95,7 @@ class Lab:
 
     def is_up(self) -> bool:
         if self.process.poll() is not None:
-            pytest.fail(f"JupyterLab ended by itself:\n{self.log.read_text()}")
+            pytest.fail(f"JupyterLab ended by itself:\n{self.log.read_text('utf-8')}")
         try:
             return bool(self.ask("/api/status"))
         except OSError:

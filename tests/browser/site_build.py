@@ -13,11 +13,11 @@ def build_site(folder: Path) -> Path:
     """The folder of the site, built without a warning, and nothing left among its sources."""
     sources = source_files()
     deck = folder / f"{WITH_SLIDES}.html"
-    deck.write_text("<!doctype html><title>slides</title>")
+    deck.write_text("<!doctype html><title>slides</title>", "utf-8")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
     command += ["-d", folder / "doctrees", "-D", f"course_decks={deck}"]
     command += [ROOT / "notebooks" / "publish" / "site", folder / "site"]
-    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    run = subprocess.run(command, capture_output=True, encoding="utf-8", cwd=ROOT)
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
     assert source_files() == sources
     return folder / "site"

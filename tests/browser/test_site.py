@@ -12,7 +12,7 @@ from bs4 import BeautifulSoup
 from site_build import CHAPTERS, ROOT, WITH_SLIDES
 
 from notebooks.publish.cells import is_note
-from notebooks.publish.page import read_text
+from notebooks.publish.text import read_text
 
 # One process parses the pages for all these tests.
 pytestmark = pytest.mark.xdist_group("site")
@@ -28,7 +28,7 @@ chapters = pytest.mark.parametrize("name", CHAPTERS)
 def pages(site):
     """Address -> page, as parsed. (In _static, the theme leaves a template of its own.)"""
     return {
-        str(path.relative_to(site)): BeautifulSoup(path.read_text("utf-8"), "html.parser")
+        path.relative_to(site).as_posix(): BeautifulSoup(path.read_text("utf-8"), "html.parser")
         for path in site.rglob("*.html")
         if "_static" not in path.parts
     }
@@ -47,7 +47,7 @@ def notebook(name):
 def test_the_pages_follow_each_other_from_the_start_page_on(pages):
     order, address = ["index.html"], "index.html"
     while link := pages[address].find("link", rel="next"):
-        following = str(Path(address).parent / link["href"])
+        following = (Path(address).parent / link["href"]).as_posix()
         back = pages[following].find("link", rel="prev")["href"]
         assert Path(following).parent / back in (Path(address), Path("api", "..", address))
         order.append(address := following)
@@ -87,7 +87,7 @@ def test_every_link_inside_the_site_leads_to_what_is_there(site, pages):
         if not target.resolve().is_file():
             lost.append((address, link))
         elif parts.fragment and target.suffix == ".html":
-            name = str(target.resolve().relative_to(site))
+            name = target.resolve().relative_to(site).as_posix()
             if parts.fragment not in anchors[name]:
                 lost.append((address, link))
     assert lost == [] and seen > 1000
@@ -187,7 +187,7 @@ def test_notes_for_the_lecturer_have_a_page_of_their_own(pages, page, name):
     notes = [cell.source for cell in text.cells if is_note(cell)]
     shown = pages[f"notes_{name}.html"].article.get_text().split()
     for note in notes:
-        words = re.findall(r"(?<!\S)[a-z]{3,}(?!\S)", note.partition("\n")[2])
+        words = re.findall(r"(?<!\S)[a-z]{3,}(?!\S)", note)
         assert words and set(words) <= set(shown), note
 
 

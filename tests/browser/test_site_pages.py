@@ -72,7 +72,7 @@ def test_page(open_page, name):
 @pytest.mark.parametrize("kind", OTHERS)
 def test_pages_of_the_reference_and_the_notes(open_page, site, kind):
     """Under axe-core, one after the other in one window."""
-    files = [str(file.relative_to(site)) for file in site.rglob("*.html")]
+    files = [file.relative_to(site).as_posix() for file in site.rglob("*.html")]
     assert all(name.startswith((*OTHERS, *NOT_OURS)) or name[:-5] in PAGES for name in files)
     names = sorted(name for name in files if name.startswith(kind) and name[:-5] not in PAGES)
     assert len(names) > 5

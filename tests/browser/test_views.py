@@ -74,10 +74,12 @@ def notebook_text(sources: dict[str, str], outputs: list[dict]) -> str:
 @pytest.fixture(scope="module")
 def lab_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("views")
-    (folder / "views.ipynb").write_text(notebook_text(CELLS, []))
+    (folder / "views.ipynb").write_text(notebook_text(CELLS, []), "utf-8")
     data, metadata = small_view()._repr_mimebundle_()
     output = {"output_type": "display_data", "data": data, "metadata": metadata}
-    (folder / "shipped.ipynb").write_text(notebook_text({"shipped": "AttentionView"}, [output]))
+    (folder / "shipped.ipynb").write_text(
+        notebook_text({"shipped": "AttentionView"}, [output]), "utf-8"
+    )
     return folder
 
 

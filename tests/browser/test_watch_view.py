@@ -13,7 +13,7 @@ from slide_report import open_deck
 from test_views import FOUR_FUNCTIONS, notebook_text
 
 from d2l_attention.views import compare, watch
-from notebooks.publish.slides import export
+from notebooks.publish.slides.deck import export
 
 # One process starts the JupyterLab.
 pytestmark = pytest.mark.xdist_group("watch")
@@ -42,7 +42,7 @@ CELLS = {
 @pytest.fixture(scope="module")
 def lab_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("watch")
-    (folder / "watch.ipynb").write_text(notebook_text(CELLS, []))
+    (folder / "watch.ipynb").write_text(notebook_text(CELLS, []), "utf-8")
     return folder
 
 

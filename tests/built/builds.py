@@ -2,13 +2,13 @@
 
 import ast
 import math
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from notebooks.publish.page import TEXTS, read_text
+from notebooks.publish.course import chosen
+from notebooks.publish.text import read_text
 
 MOST_LINES = 120
 ALLOWED = {"math", "torch"}
@@ -16,7 +16,7 @@ ALLOWED = {"math", "torch"}
 
 def build_cells(number: str) -> list[str]:
     """The code of the chapter's cells with the tag `build`, in order."""
-    text: Path = next(TEXTS.glob(f"{number}_*.py"))
+    (text,) = chosen([number])
     cells = read_text(text).cells
     return [cell.source for cell in cells if "build" in cell.metadata.get("tags", [])]
 

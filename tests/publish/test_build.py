@@ -31,7 +31,7 @@ def build():
 def stored(build, tmp_path):
     """A notebook that was run, as a file, beside its text."""
     text = tmp_path / "99_six.py"
-    text.write_text(TEXT)
+    text.write_text(TEXT, "utf-8")
     notebook = students_page(text)
     for number, cell in enumerate(code_of(notebook), start=1):
         cell.execution_count = number
@@ -44,7 +44,7 @@ def stored(build, tmp_path):
 def changed(build, stored, old, new):
     text = stored.with_suffix(".py")
     assert old in TEXT
-    text.write_text(TEXT.replace(old, new))
+    text.write_text(TEXT.replace(old, new), "utf-8")
     return students_page(text)
 
 
@@ -94,5 +94,5 @@ def test_what_was_never_run_is_run(build, stored):
 @pytest.mark.parametrize("content", ["<<<<<<< HEAD", "[]", '{"cells": [{}]}'])
 def test_a_damaged_notebook_is_made_anew(build, stored, content):
     notebook = students_page(stored.with_suffix(".py"))
-    stored.write_text(content)
+    stored.write_text(content, "utf-8")
     assert not build.is_current(notebook, stored) and not build.keep_outputs(notebook, stored)

@@ -12,12 +12,28 @@ import pytest
 
 SECONDS = 600  # ends what hangs
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+# Windows has one signal that can be sent to a process: its end.
+AS_ON_WINDOWS = """
+import runpy, signal, subprocess
+
+def send_signal(process, sent, as_it_is=subprocess.Popen.send_signal):
+    if sent != signal.SIGTERM:
+        raise ValueError(f"Unsupported signal: {sent}")
+    as_it_is(process, sent)
+
+subprocess.Popen.send_signal = send_signal
+runpy.run_module("notebooks.publish.slides", run_name="__main__", alter_sys=True)
+"""
 
 
-def start(folder, *numbers):
-    command = [sys.executable, "-m", "notebooks.publish.slides", "--out", str(folder), *numbers]
+def start(folder, *numbers, python=("-m", "notebooks.publish.slides")):
+    command = [sys.executable, *python, "--out", str(folder), *numbers]
     return subprocess.Popen(
-        command, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command,
+        env=ENVIRONMENT,
+        encoding="utf-8",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
 
@@ -54,9 +70,10 @@ def test_two_decks_are_written_side_by_side(tmp_path):
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminate"])
 def test_a_stop_ends_every_process_and_leaves_old_decks_alone(tmp_path, sent):
     old = tmp_path / "01_queries_keys_values.html"
-    old.write_text("old")
+    old.write_text("old", "utf-8")
     os.utime(old, (0, 0))
-    process = start(tmp_path, "01", "02", "04")  # all three have frames to draw, in a kernel
+    # All three have frames to draw, in a kernel.
+    process = start(tmp_path, "01", "02", "04", python=["-c", AS_ON_WINDOWS])
     parent = psutil.Process(process.pid)
     wait_for(lambda: len(parent.children(recursive=True)) >= 3)  # a kernel is there
     children = parent.children(recursive=True)
@@ -65,5 +82,5 @@ def test_a_stop_ends_every_process_and_leaves_old_decks_alone(tmp_path, sent):
     assert process.returncode == 1
     assert (out, errors) == ("", "Stopped: the decks that were not finished stay as they were.\n")
     wait_for(lambda: not any(map(is_alive, children)))
-    assert old.read_text() == "old"
+    assert old.read_text("utf-8") == "old"
     assert [path.name for path in tmp_path.iterdir()] == [old.name]

@@ -4,7 +4,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_output
 
-from notebooks.publish.page import add_alt, lecture, read_text, students_page
+from notebooks.publish.lecture_copies import lecture_copy
+from notebooks.publish.page import add_alt, lecture, students_page
+from notebooks.publish.text import read_text
 
 TEXT = """\
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -16,7 +18,7 @@ TEXT = """\
 # **Predict.** How many?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# **For the lecturer.** They say six.
+# They say six.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the weights
@@ -37,7 +39,7 @@ FIGURE = {"image/png": "iVBORw0KGgo=", "text/plain": "<Figure>"}
 @pytest.fixture
 def text(tmp_path):
     path = tmp_path / "98_weights.py"
-    path.write_text(TEXT)
+    path.write_text(TEXT, "utf-8")
     return path
 
 
@@ -88,11 +90,17 @@ def test_the_lecture_has_the_notes_and_the_outputs_of_the_page(text, page):
     assert [cell.source for cell in whole.cells] == [c.source for c in read_text(text).cells]
     drawn, printed = [cell for cell in whole.cells if cell.cell_type == "code"]
     assert drawn.outputs[0].data == FIGURE and printed.outputs[0].text == "5\n"
-    assert "They say six." in whole.cells[2].source
+    assert whole.cells[2].source == "They say six."
+
+
+def test_the_lecturers_copy_puts_a_heading_over_each_note(text, page):
+    copy = lecture_copy(text, page)
+    assert copy.cells[2].source == "**For the lecturer.**\nThey say six."
+    assert str(copy).count("For the lecturer") == 1
 
 
 def test_cells_keep_their_ids_when_others_come(text):
     before = {cell.source: cell.id for cell in students_page(text).cells}
-    text.write_text(TEXT.replace("print(5)", "print(4)\n\n# %%\nprint(5)"))
+    text.write_text(TEXT.replace("print(5)", "print(4)\n\n# %%\nprint(5)"), "utf-8")
     after = {cell.source: cell.id for cell in students_page(text).cells}
     assert before.items() <= after.items()

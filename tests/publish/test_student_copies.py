@@ -26,8 +26,8 @@ def course(tmp_path):
     """A folder of originals, and work/ as the first delivery leaves it."""
     notebooks, work = tmp_path / "notebooks", tmp_path / "work"
     notebooks.mkdir()
-    (notebooks / NAME).write_text(notebook("version 1"))
-    (notebooks / "02_pooling.ipynb").write_text(notebook("never touched"))
+    (notebooks / NAME).write_text(notebook("version 1"), "utf-8")
+    (notebooks / "02_pooling.ipynb").write_text(notebook("never touched"), "utf-8")
     deliver(notebooks, work)
     return notebooks, work
 
@@ -50,9 +50,9 @@ def test_a_copy_comes_without_outputs_and_without_the_state_of_views(course):
     notebooks, work = course
     whole = json.loads(notebook("version 2", output={"output_type": "stream", "text": "42"}))
     whole["metadata"]["widgets"] = {"application/vnd.jupyter.widget-state+json": {}}
-    (notebooks / NAME).write_text(json.dumps(whole))
+    (notebooks / NAME).write_text(json.dumps(whole), "utf-8")
     deliver(notebooks, work)
-    assert (work / NAME).read_text() == notebook("version 2")
+    assert (work / NAME).read_text("utf-8") == notebook("version 2")
 
 
 def test_nothing_new_changes_nothing_and_says_nothing(course):
@@ -64,66 +64,66 @@ def test_nothing_new_changes_nothing_and_says_nothing(course):
 
 def test_an_unchanged_copy_is_replaced(course):
     notebooks, work = course
-    (notebooks / NAME).write_text(notebook("version 2"))
+    (notebooks / NAME).write_text(notebook("version 2"), "utf-8")
     assert deliver(notebooks, work) == [f"New versions in {work}: {NAME}."]
-    assert (work / NAME).read_text() == notebook("version 2")
+    assert (work / NAME).read_text("utf-8") == notebook("version 2")
 
 
 def test_a_copy_that_was_only_run_counts_as_unchanged(course):
     notebooks, work = course
-    (work / NAME).write_text(notebook("version 1", output={"output_type": "stream"}))
-    (notebooks / NAME).write_text(notebook("version 2"))
+    (work / NAME).write_text(notebook("version 1", output={"output_type": "stream"}), "utf-8")
+    (notebooks / NAME).write_text(notebook("version 2"), "utf-8")
     deliver(notebooks, work)
-    assert (work / NAME).read_text() == notebook("version 2")
+    assert (work / NAME).read_text("utf-8") == notebook("version 2")
 
 
 @pytest.mark.parametrize("mine", [notebook("my answer"), "{ torn", "[]", "", "\x00\xff"])
 def test_a_changed_copy_stays_and_the_new_version_stands_beside_it(course, mine):
     notebooks, work = course
-    (work / NAME).write_text(mine)
+    (work / NAME).write_text(mine, "utf-8")
     assert deliver(notebooks, work) == []
-    (notebooks / NAME).write_text(notebook("version 2"))
+    (notebooks / NAME).write_text(notebook("version 2"), "utf-8")
     (sentence,) = deliver(notebooks, work)
     assert str(work / NAME) in sentence and "01_queries.new.ipynb" in sentence
-    assert (work / NAME).read_text() == mine
-    assert (work / "01_queries.new.ipynb").read_text() == notebook("version 2")
+    assert (work / NAME).read_text("utf-8") == mine
+    assert (work / "01_queries.new.ipynb").read_text("utf-8") == notebook("version 2")
     assert deliver(notebooks, work) == []
 
 
 def test_a_new_version_that_was_worked_in_stays_too(course):
     notebooks, work = course
-    (work / NAME).write_text(notebook("my answer"))
-    (notebooks / NAME).write_text(notebook("version 2"))
+    (work / NAME).write_text(notebook("my answer"), "utf-8")
+    (notebooks / NAME).write_text(notebook("version 2"), "utf-8")
     deliver(notebooks, work)
-    (work / "01_queries.new.ipynb").write_text(notebook("my second answer"))
+    (work / "01_queries.new.ipynb").write_text(notebook("my second answer"), "utf-8")
     for version in ("version 3", "version 4"):
-        (notebooks / NAME).write_text(notebook(version))
+        (notebooks / NAME).write_text(notebook(version), "utf-8")
         assert "01_queries.new2.ipynb" in deliver(notebooks, work)[0]
-        assert (work / "01_queries.new2.ipynb").read_text() == notebook(version)
-    assert (work / "01_queries.new.ipynb").read_text() == notebook("my second answer")
-    assert (work / NAME).read_text() == notebook("my answer")
+        assert (work / "01_queries.new2.ipynb").read_text("utf-8") == notebook(version)
+    assert (work / "01_queries.new.ipynb").read_text("utf-8") == notebook("my second answer")
+    assert (work / NAME).read_text("utf-8") == notebook("my answer")
     assert "01_queries.new3.ipynb" not in files(work)
 
 
 def test_who_takes_the_new_version_over_gets_the_next_one_in_place(course):
     notebooks, work = course
-    (work / NAME).write_text(notebook("my answer"))
-    (notebooks / NAME).write_text(notebook("version 2"))
+    (work / NAME).write_text(notebook("my answer"), "utf-8")
+    (notebooks / NAME).write_text(notebook("version 2"), "utf-8")
     deliver(notebooks, work)
     (work / "01_queries.new.ipynb").replace(work / NAME)
     deliver(notebooks, work)
-    (notebooks / NAME).write_text(notebook("version 3"))
+    (notebooks / NAME).write_text(notebook("version 3"), "utf-8")
     deliver(notebooks, work)
-    assert (work / NAME).read_text() == notebook("version 3")
+    assert (work / NAME).read_text("utf-8") == notebook("version 3")
 
 
 def test_a_deleted_copy_comes_back_and_a_new_chapter_arrives(course):
     notebooks, work = course
     (work / NAME).unlink()
-    (notebooks / "03_scoring.ipynb").write_text(notebook("a new chapter"))
+    (notebooks / "03_scoring.ipynb").write_text(notebook("a new chapter"), "utf-8")
     deliver(notebooks, work)
-    assert (work / NAME).read_text() == notebook("version 1")
-    assert (work / "03_scoring.ipynb").read_text() == notebook("a new chapter")
+    assert (work / NAME).read_text("utf-8") == notebook("version 1")
+    assert (work / "03_scoring.ipynb").read_text("utf-8") == notebook("a new chapter")
 
 
 @pytest.mark.parametrize("damage", [None, "{ torn", "[]", '{"01_queries.ipynb": 7}'])
@@ -131,13 +131,13 @@ def test_without_its_list_every_copy_counts_as_changed(course, damage):
     notebooks, work = course
     (work / DELIVERED).unlink()
     if damage is not None:
-        (work / DELIVERED).write_text(damage)
-    (work / NAME).write_text(notebook("my answer"))
-    (notebooks / "02_pooling.ipynb").write_text(notebook("version 2"))
+        (work / DELIVERED).write_text(damage, "utf-8")
+    (work / NAME).write_text(notebook("my answer"), "utf-8")
+    (notebooks / "02_pooling.ipynb").write_text(notebook("version 2"), "utf-8")
     assert len(deliver(notebooks, work)) == 2
-    assert (work / NAME).read_text() == notebook("my answer")
-    assert (work / "02_pooling.ipynb").read_text() == notebook("never touched")
-    assert (work / "02_pooling.new.ipynb").read_text() == notebook("version 2")
+    assert (work / NAME).read_text("utf-8") == notebook("my answer")
+    assert (work / "02_pooling.ipynb").read_text("utf-8") == notebook("never touched")
+    assert (work / "02_pooling.new.ipynb").read_text("utf-8") == notebook("version 2")
     assert deliver(notebooks, work) == []
 
 
@@ -150,15 +150,15 @@ def test_a_copy_that_equals_the_original_needs_no_list(course):
 
 def test_other_files_of_the_student_are_left_alone(course):
     notebooks, work = course
-    (work / "my_notes.ipynb").write_text("mine")
+    (work / "my_notes.ipynb").write_text("mine", "utf-8")
     (work / "data").mkdir()
     deliver(notebooks, work)
-    assert (work / "my_notes.ipynb").read_text() == "mine" and (work / "data").is_dir()
+    assert (work / "my_notes.ipynb").read_text("utf-8") == "mine" and (work / "data").is_dir()
 
 
 def test_an_interruption_leaves_the_old_file_and_is_made_good(course, monkeypatch):
     notebooks, work = course
-    (notebooks / NAME).write_text(notebook("version 2"))
+    (notebooks / NAME).write_text(notebook("version 2"), "utf-8")
 
     def interrupted(source, target):
         raise KeyboardInterrupt
@@ -167,9 +167,9 @@ def test_an_interruption_leaves_the_old_file_and_is_made_good(course, monkeypatc
         patch.setattr(os, "replace", interrupted)
         with pytest.raises(KeyboardInterrupt):
             deliver(notebooks, work)
-    assert (work / NAME).read_text() == notebook("version 1")
+    assert (work / NAME).read_text("utf-8") == notebook("version 1")
     deliver(notebooks, work)
-    assert (work / NAME).read_text() == notebook("version 2")
+    assert (work / NAME).read_text("utf-8") == notebook("version 2")
     assert files(work) == [DELIVERED, NAME, "02_pooling.ipynb"]
 
 
@@ -181,7 +181,9 @@ def test_an_empty_folder_of_originals_is_a_named_error(tmp_path):
 def test_the_fingerprint_sees_kind_and_text_of_every_cell(tmp_path):
     def of(*cells):
         path = tmp_path / "n.ipynb"
-        path.write_text(json.dumps({"cells": [{"cell_type": k, "source": s} for k, s in cells]}))
+        path.write_text(
+            json.dumps({"cells": [{"cell_type": k, "source": s} for k, s in cells]}), "utf-8"
+        )
         return fingerprint(path)
 
     assert of(("code", "a\nb")) == of(("code", ["a\n", "b"]))

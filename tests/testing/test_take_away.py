@@ -41,7 +41,7 @@ D2L = """
 
 def write(path):
     command = [sys.executable, "-m", "d2l_attention.testing", str(path)]
-    return subprocess.run(command, capture_output=True, text=True)
+    return subprocess.run(command, capture_output=True, encoding="utf-8")
 
 
 def outcome(path, attention):
@@ -51,7 +51,7 @@ def outcome(path, attention):
     path.write_text(text.replace(EXAMPLE, attention), "utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:nbval"]
     run = subprocess.run(
-        [*command, "-rs", str(path)], capture_output=True, text=True, cwd=path.parent
+        [*command, "-rs", str(path)], capture_output=True, encoding="utf-8", cwd=path.parent
     )
     return run.stdout
 

@@ -1,7 +1,8 @@
 """Sphinx extension: the notebooks beside this folder are pages, as they were committed.
 
 Their texts are pages, too: of the notes for the lecturer, which no notebook has. All stay where
-they are: Sphinx, which wants its documents below one folder, is told of them.
+they are. Sphinx has no setting for documents outside its own folder, so it gets a ``Project`` that
+knows them: copies would have to be kept fresh, and links are not for every system.
 """
 
 import os
@@ -13,23 +14,22 @@ import jupytext
 import nbformat
 from sphinx.project import Project
 
-from notebooks.publish.cells import FOR_THE_LECTURER, is_note
-from notebooks.publish.slides.views import REFERENCE, STATE_MIME, WIDGET_MIME, states_of
+from notebooks.publish.cells import WIDGET_MIME, is_note
+from notebooks.publish.course import notebook_of, texts
+from notebooks.publish.slides.views import REFERENCE, STATE_MIME, states_of
 
-FOLDER = Path(__file__).resolve().parents[2]
 NOTES_OF = "notes_"
 ANCHOR = re.compile(r"(?<=\.ipynb)#[\w-]+(?=\))")
 
 
 def chapters():
     """Page name -> notebook."""
-    return {path.stem: path for path in sorted(FOLDER.glob("[0-9]*.ipynb"))}
+    return {text.stem: notebook_of(text) for text in texts()}
 
 
 def documents():
     """Page name -> file: the chapters, and the lecturer's notes of each."""
-    texts = {f"{NOTES_OF}{path.stem}": path for path in sorted(FOLDER.glob("src/[0-9]*.py"))}
-    return chapters() | texts
+    return chapters() | {f"{NOTES_OF}{text.stem}": text for text in texts()}
 
 
 class Course(Project):
@@ -95,7 +95,7 @@ def read_notes(text):
             if heading:
                 parts.append(f"## {heading.lstrip('# ')}")
                 heading = None
-            parts.append(cell.source.removeprefix(FOR_THE_LECTURER).strip())
+            parts.append(cell.source)
     return nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("\n\n".join(parts))])
 
 

@@ -3,8 +3,3 @@
 A deck is self-contained: pictures, equations, views and speaker notes work without a network and
 without a kernel. It is made from the executed notebook, and nothing in it is written twice.
 """
-
-from notebooks.publish.slides.deck import export
-from notebooks.publish.slides.errors import SlidesError
-
-__all__ = ["SlidesError", "export"]

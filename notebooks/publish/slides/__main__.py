@@ -1,7 +1,6 @@
 """``python -m notebooks.publish.slides [NN ...]``: write the chapters' decks."""
 
 import argparse
-import re
 import signal
 import subprocess
 import sys
@@ -9,10 +8,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
-NOTEBOOKS = ROOT / "notebooks"
+from notebooks.publish.course import ROOT, chosen, notebook_of, text_of
+from notebooks.publish.slides.errors import SlidesError
+
+HERE = Path(__file__).parent
 # What a deck is made of besides its notebook; frames come from the views.
-SOURCES = [*Path(__file__).parent.iterdir(), *(ROOT / "d2l_attention" / "views").iterdir()]
+SOURCES = [*HERE.iterdir(), *HERE.parent.glob("*.py")]
+SOURCES += (ROOT / "d2l_attention" / "views").iterdir()
 
 
 def main() -> None:
@@ -28,8 +30,10 @@ def main() -> None:
         arguments.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         sys.exit(f"Cannot write into {arguments.out}: {error.strerror}.")
+    # Stopped in this way, too, a deck's process ends its kernel and leaves no half file.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     paths = []
-    for path in chosen(arguments.numbers):
+    for path in map(notebook_of, chosen(arguments.numbers)):
         if not arguments.force and is_current(arguments.out / f"{path.stem}.html", path):
             print(f"{path.stem}: up to date", flush=True)
         else:
@@ -42,30 +46,19 @@ def main() -> None:
         sys.exit(f"No deck of {', '.join(path.stem for path in failed)}.")
 
 
-def chosen(numbers: list[str]) -> list[Path]:
-    """The notebooks of these chapters; of all, where there are none."""
-    found = []
-    for number in numbers or ["[0-9][0-9]"]:
-        known = re.fullmatch(r"\d\d|\[0-9]\[0-9]", number)
-        paths = sorted(NOTEBOOKS.glob(f"{number}_*.ipynb")) if known else []
-        if not paths:
-            sys.exit(f"No chapter {number} in {NOTEBOOKS}: give its number, for example 03.")
-        found += paths
-    return found
-
-
 def write_two_at_a_time(paths: list[Path], out: Path) -> list[Path]:
     """Write each deck in a process of its own and say so; those that failed."""
     running: list[subprocess.Popen] = []
 
     def write_one(path: Path) -> bool:
-        command = [sys.executable, "-m", __spec__.name, "--force", "--out", str(out), path.stem[:2]]
+        command = [sys.executable, "-X", "utf8", "-m", __spec__.name]
+        command += ["--force", "--out", str(out), path.stem[:2]]
         # Out of reach of Ctrl-C, which would else come twice.
         process = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
             start_new_session=True,
         )
         running.append(process)
@@ -75,7 +68,6 @@ def write_two_at_a_time(paths: list[Path], out: Path) -> list[Path]:
         return process.returncode == 0
 
     stopped = False
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     pool = ThreadPoolExecutor(2)
     try:
         # Later chapters take longer: what is long is not left to the end.
@@ -85,7 +77,7 @@ def write_two_at_a_time(paths: list[Path], out: Path) -> list[Path]:
         stopped = True
         pool.shutdown(wait=False, cancel_futures=True)
         for process in running:
-            process.send_signal(signal.SIGINT)
+            process.terminate()
         pool.shutdown()  # waits until they have ended
         sys.exit("Stopped: the decks that were not finished stay as they were.")
 
@@ -93,7 +85,7 @@ def write_two_at_a_time(paths: list[Path], out: Path) -> list[Path]:
 def write(path: Path, folder: Path) -> bool:
     """Write one deck and say so; whether it is there now."""
     # Here, because `--help` and a deck that is up to date need none of it, and it takes a second.
-    from notebooks.publish.slides.deck import SlidesError, export
+    from notebooks.publish.slides.deck import export
 
     start = time.monotonic()
     try:
@@ -108,8 +100,7 @@ def write(path: Path, folder: Path) -> bool:
 
 def is_current(out: Path, notebook: Path) -> bool:
     """Whether the deck is younger than its notebook and text and all that it is made with."""
-    text = notebook.parent / "src" / f"{notebook.stem}.py"
-    sources = [file for file in (notebook, text, *SOURCES) if file.is_file()]
+    sources = [file for file in (notebook, text_of(notebook), *SOURCES) if file.is_file()]
     newest = max(file.stat().st_mtime for file in sources)
     return out.exists() and out.stat().st_mtime > newest
 

@@ -13,6 +13,7 @@ from pygments.formatters import HtmlFormatter
 
 from d2l_attention.data.files import write_whole
 from notebooks.publish.cells import is_description
+from notebooks.publish.course import text_of
 from notebooks.publish.page import lecture
 from notebooks.publish.slides.errors import SlidesError
 from notebooks.publish.slides.frames import (
@@ -21,7 +22,7 @@ from notebooks.publish.slides.frames import (
     frames_of,
     is_explore_output,
 )
-from notebooks.publish.slides.render import cell_html, markdown, notes
+from notebooks.publish.slides.render import cell_html, markdown
 from notebooks.publish.slides.structure import Slide, columns_of
 from notebooks.publish.slides.views import alive
 
@@ -34,7 +35,6 @@ LIBRARIES = {
     "mathjax_js": ("sphinx-mathjax-offline", "sphinx-mathjax-offline/static/mathjax/tex-svg.js"),
 }
 OWN = ("deck.css", "deck.js", "frames.js", "widgets.js")
-NOTEBOOK_URL = "http://localhost:8888/lab/tree/notebooks"
 
 
 def export(path: Path, out: Path) -> tuple[int, int]:
@@ -64,7 +64,7 @@ def read(path: Path) -> NotebookNode:
     try:
         notebook = nbformat.v4.upgrade(nbformat.read(path, as_version=4))  # older ones have no ids
         nbformat.validate(notebook)
-        text = path.parent / "src" / f"{path.stem}.py"
+        text = text_of(path)
         return lecture(text, notebook) if text.exists() else notebook
     except FileNotFoundError:
         raise SlidesError(f"there is no notebook {path}") from None
@@ -97,7 +97,7 @@ def deck(notebook: NotebookNode, name: str, frames: dict[str, dict]) -> tuple[st
                 {
                     "cell": slide.cells[0].id,
                     "body": body,
-                    "notes": "\n".join(notes(cell) for cell in slide.notes),
+                    "notes": "\n".join(markdown(cell.source) for cell in slide.notes),
                     "section": "" if section == chapter else section,
                 }
             )
@@ -106,9 +106,7 @@ def deck(notebook: NotebookNode, name: str, frames: dict[str, dict]) -> tuple[st
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(HERE), autoescape=False)
     text = environment.get_template("deck.html.j2").render(
         columns=columns,
-        name=name,
         chapter=chapter,
-        link=lambda cell: html.escape(f"{NOTEBOOK_URL}/{name}.ipynb#cell-id={cell}"),
         plain=lambda text: html.escape(text, quote=False),
         states=for_script(json.dumps(states)),
         frames=for_script(json.dumps(frames)),

@@ -3,25 +3,23 @@
 import copy
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 
-from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbconvert.filters import strip_ansi
 from nbformat import NotebookNode
 
 from d2l_attention.data.files import write_whole
+from notebooks.publish.course import ROOT
+from notebooks.publish.kernel import run_cells
 from notebooks.publish.needed_cells import needed_cells
 from notebooks.publish.slides.errors import SlidesError
 
-VIEWS = Path(__file__).resolve().parents[3] / "d2l_attention" / "views"
+VIEWS = ROOT / "d2l_attention" / "views"
 DRAWN_BY = ("explore_view.py", "frames.py")
 # As in d2l_attention.views.frames, which is not imported: that would cost seconds a call.
 MIME = "application/vnd.d2l-attention.frames+json"
 VARIABLE = "D2L_ATTENTION_FRAMES"
-SECONDS_A_CELL = 600
 
 
 def frames_of(notebook: NotebookNode, folder: Path, memory: Path) -> dict[str, dict]:
@@ -62,25 +60,11 @@ def frames_key(cell: NotebookNode, number: int) -> str:
 
 
 def _drawn(notebook: NotebookNode, folder: Path) -> dict[str, dict]:
-    with tempfile.TemporaryDirectory() as scratch:
-        environment = os.environ | {
-            VARIABLE: "1",
-            "D2L_ATTENTION_PROGRESS": str(Path(scratch, "progress.json")),
-            "OMP_NUM_THREADS": "1",
-            "MKL_NUM_THREADS": "1",
-        }
-        client = NotebookClient(
-            notebook,
-            kernel_name="python3",
-            timeout=SECONDS_A_CELL,
-            extra_arguments=["--log-level=CRITICAL"],
-            resources={"metadata": {"path": str(folder)}},
-        )
-        try:
-            client.execute(env=environment)
-        except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-            words = strip_ansi(str(error))
-            raise SlidesError(f"the views have no frames, because a cell fails: {words}") from error
+    try:
+        run_cells(notebook, folder, **{VARIABLE: "1"})
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        words = strip_ansi(str(error))
+        raise SlidesError(f"the views have no frames, because a cell fails: {words}") from error
     return {
         frames_key(cell, number): output.data[MIME]
         for cell in notebook.cells

@@ -7,11 +7,9 @@ import nbconvert.filters
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 
-from notebooks.publish.cells import FOR_THE_LECTURER, is_description, slide_type
-from notebooks.publish.slides import frames
-from notebooks.publish.slides.views import WIDGET_MIME
+from notebooks.publish.cells import WIDGET_MIME, is_description, is_folded, slide_type
+from notebooks.publish.slides.frames import MIME as FRAMES_MIME
 
-HIDE_INPUT, HIDE_OUTPUT = "hide-input", "hide-output"
 MOVE_IT = '<p class="aside">Move it in the notebook.</p>'
 # What fits beside each other at 1 px of font size, and the sizes that a hall can read.
 LINE_WIDTH, LETTER_WIDTH = 1132, 0.603
@@ -25,10 +23,6 @@ def markdown(text: str) -> str:
     # Wide tables and lists of images are the author's to mend: the tests measure them.
     page = MarkdownWithMath(renderer=renderer).render(text)
     return re.sub(r'href="(\d\d_\w+)\.ipynb', r'href="\1.html', page)  # to the chapter's deck
-
-
-def notes(cell: NotebookNode) -> str:
-    return markdown(cell.source.removeprefix(FOR_THE_LECTURER).lstrip())
 
 
 def cell_html(cell: NotebookNode, described_by: str | None, alive: set[str]) -> str:
@@ -53,13 +47,11 @@ def cell_html(cell: NotebookNode, described_by: str | None, alive: set[str]) -> 
 
 
 def _code(cell: NotebookNode, described_by: str | None, alive: set[str]) -> str:
-    tags = cell.metadata.get("tags") or []
     parts = []
-    if HIDE_INPUT not in tags and cell.source.strip():
+    if not is_folded(cell) and cell.source.strip():
         highlight = nbconvert.filters.Highlight2HTML(pygments_lexer="ipython3")
         parts.append(_sized(highlight(cell.source), cell.source, "source"))
-    if HIDE_OUTPUT not in tags:
-        parts += [_output(output, described_by, alive) for output in cell.outputs]
+    parts += [_output(output, described_by, alive) for output in cell.outputs]
     return "\n".join(parts)
 
 
@@ -70,8 +62,8 @@ def _output(output: NotebookNode, described_by: str | None, alive: set[str]) -> 
     if output.output_type not in ("display_data", "execute_result"):
         return ""
     picture = _picture(output, described_by) if "image/png" in data else ""
-    if frames.MIME in data:
-        return f'<div class="frames" data-frames="{data[frames.MIME]}">{picture}</div>'
+    if FRAMES_MIME in data:
+        return f'<div class="frames" data-frames="{data[FRAMES_MIME]}">{picture}</div>'
     if WIDGET_MIME in data:
         model = data[WIDGET_MIME]["model_id"]
         if model in alive:

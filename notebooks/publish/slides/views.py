@@ -2,7 +2,8 @@
 
 from nbformat import NotebookNode
 
-WIDGET_MIME = "application/vnd.jupyter.widget-view+json"
+from notebooks.publish.cells import WIDGET_MIME
+
 STATE_MIME = "application/vnd.jupyter.widget-state+json"
 REFERENCE = "IPY_MODEL_"
 DRAWS_ITSELF = "AnyModel"

@@ -1,0 +1,104 @@
+"""A value at one moment of a run: a mark that tells when it has changed, and a copy.
+
+A change is seen in tensors, arrays and Python's own containers, three levels deep.
+"""
+
+from collections import deque
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+MOST_ENTRIES = 100  # of a list or a deque that are looked at
+MOST_NUMBERS = 10_000  # of a tensor that are compared
+CONTAINERS = list, tuple, dict, set, frozenset, deque
+PLAIN = int, float, complex, bool, str
+
+
+def mark(value: Any, depth: int = 3) -> Any:
+    """Differs where ``value`` is another one, or was changed in place."""
+    if isinstance(value, Tensor):
+        return id(value), version(value), numbers(value)
+    if isinstance(value, np.ndarray):
+        return id(value), value.tobytes()
+    if type(value) in CONTAINERS and depth:
+        marks = (mark(entry, depth - 1) for entry in entries_of(value))
+        # The same entries may come in another order.
+        unordered = type(value) in (set, frozenset)
+        return id(value), len(value), frozenset(marks) if unordered else tuple(marks)
+    if type(value) in PLAIN:
+        return type(value), repr(value)  # where NaN equals NaN
+    return id(value)
+
+
+def version(tensor: Tensor) -> int | None:
+    """PyTorch's count of the changes in place; in inference mode there is none."""
+    try:
+        return tensor._version
+    except RuntimeError:
+        return None
+
+
+def numbers(tensor: Tensor) -> bytes | None:
+    """A tensor's numbers: what is written through ``.data`` or NumPy is not counted."""
+    try:
+        if tensor.numel() <= MOST_NUMBERS:
+            return tensor.detach().cpu().flatten().view(torch.uint8).numpy().tobytes()
+    except Exception:  # sparse, nested, inside vmap, a student's own kind: there are many
+        pass
+    return None
+
+
+def entries_of(value: Any) -> list:
+    """What a container holds; of a dict its keys and values."""
+    if type(value) is dict:
+        return [*value, *value.values()]
+    if type(value) in (set, frozenset):
+        return list(value)
+    return list(islice(value, MOST_ENTRIES)) if type(value) in CONTAINERS else []
+
+
+def attributes_of(owner: Any) -> dict[str, Any]:
+    """A method's ``self.n`` and so on: those attributes in which a change can be seen.
+
+    Of a layer its own parameters and buffers, too; none whose name begins with an underscore.
+    """
+    inside = dict(getattr(owner, "__dict__", {}))
+    if isinstance(owner, nn.Module):
+        inside |= inside.get("_parameters", {}) | inside.get("_buffers", {})
+    return {
+        f"self.{name}": value
+        for name, value in inside.items()
+        if not name.startswith("_")
+        and (isinstance(value, Tensor | np.ndarray) or type(value) in (*CONTAINERS, *PLAIN))
+    }
+
+
+def kept(value: Any, depth: int = 3) -> Any:
+    """A copy of what can change in place."""
+    if isinstance(value, Tensor):
+        try:
+            return value.detach().clone()
+        except Exception as error:  # a student's own kind of tensor must not stop the run
+            return f"a {type(value).__name__} that cannot be copied: {type(error).__name__}"
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if type(value) is dict and depth:
+        return {key: kept(entry, depth - 1) for key, entry in value.items()}
+    if type(value) in CONTAINERS and depth:
+        return type(value)(kept(entry, depth - 1) for entry in value)
+    return value
+
+
+def num_bytes(copied: Any, depth: int = 3) -> int:
+    """The bytes of the tensors and arrays in what ``kept`` gave."""
+    if isinstance(copied, Tensor):
+        return copied.numel() * copied.element_size()
+    if isinstance(copied, np.ndarray):
+        return copied.nbytes
+    if type(copied) in CONTAINERS and depth:
+        entries = copied.values() if type(copied) is dict else copied
+        return sum(num_bytes(entry, depth - 1) for entry in entries)
+    return 0
