@@ -8,8 +8,8 @@ a pickle, so a function that was written in a notebook works, too, and passes on
 for a new one takes seconds. ``limits.py`` is for the work itself.
 """
 
-from d2l_attention.workers.ready import Ready
 from d2l_attention.workers.limits import Clock, limit_memory
+from d2l_attention.workers.ready import Ready
 from d2l_attention.workers.worker import (
     CannotTravel,
     Gone,

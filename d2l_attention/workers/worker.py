@@ -22,7 +22,8 @@ import psutil
 
 from d2l_attention.workers import inside
 
-MARK = (
+# All that a worker starts inherits this variable, and is found by it.
+MARK = "D2L_ATTENTION_WORKERS"
     "D2L_ATTENTION_WORKERS"  # all that a worker starts inherits this variable, and is found by it
 )
 LOOK = 0.1  # seconds between two looks at a worker that says nothing
