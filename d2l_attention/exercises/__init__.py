@@ -30,7 +30,6 @@ def check(exercise_id: str, answer: Any = None) -> Result:
         exercise = find(exercise_id)
     except UnknownExercise as unknown:
         return Result("Unknown exercise", Verdict("trouble", str(unknown)))
-    # Nothing here looks at the answer: what it is may be found out only where it can be stopped.
     verdict, printed = run(exercise, answer)
     verdict = replace(verdict, message=verdict.message + remember(exercise, answer, verdict))
     note = None

@@ -4,20 +4,14 @@ The notebook's own process is never copied: it has threads and sockets, perhaps 
 worker is a new Python, started in the same way on Linux, macOS and Windows. It takes its work as
 a pickle, so a function that was written in a notebook works, too, and passes on what it prints.
 
-``worker.py`` is the caller's side, ``inside.py`` the worker's. ``ready.py`` keeps one worker warm,
-for a new one takes seconds. ``limits.py`` is for the work itself.
+``worker.py`` is the caller's side, ``inside.py`` the worker's; ``packing.py`` is what travels, and
+``limits.py`` is for the work itself. ``ready.py`` keeps a worker warm: a new one takes seconds.
 """
 
 from d2l_attention.workers.limits import Clock, limit_memory
+from d2l_attention.workers.packing import CannotTravel, as_written, packed
 from d2l_attention.workers.ready import Ready
-from d2l_attention.workers.worker import (
-    CannotTravel,
-    Gone,
-    Message,
-    Worker,
-    cause_of_death,
-    packed,
-)
+from d2l_attention.workers.worker import Gone, Message, Worker, cause_of_death, in_a_worker
 
 __all__ = [
     "CannotTravel",
@@ -26,7 +20,9 @@ __all__ = [
     "Message",
     "Ready",
     "Worker",
+    "as_written",
     "cause_of_death",
+    "in_a_worker",
     "limit_memory",
     "packed",
 ]

@@ -1,35 +1,46 @@
 """Limits that work sets itself, in its own process: time and memory."""
 
 import faulthandler
+import math
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
 class Clock:
-    """Ends this process when what runs inside has taken ``seconds`` altogether.
+    """Ends this process when what runs inside has taken ``seconds``, pauses not counted.
 
-    ``with clock:`` may be entered often; only the time inside counts. Python's own watchdog does
-    it, a thread that needs nothing of Python: it also ends one long operation written in C, and
-    code that catches every exception. It leaves in stderr where each thread was.
+    Python's own watchdog does it, a thread that needs nothing of Python: it also ends one long
+    operation written in C, and code that catches every exception. It leaves in stderr where each
+    thread was, for ``Gone``. A process has one such watchdog, so one clock runs at a time.
     """
 
     def __init__(self, seconds: float):
-        self.left = seconds
-        self._depth = 0  # it may be entered inside itself
+        self._left = seconds
+        self._since: float | None = None
 
-    def __enter__(self) -> None:
-        if self._depth == 0:
-            self._since = time.monotonic()
+    def __enter__(self) -> "Clock":
+        self._since = time.monotonic()
+        if self._left < math.inf:
             # 1 ms at least: zero would be an error, and no limit.
-            faulthandler.dump_traceback_later(max(self.left, 1e-3), exit=True, file=2)
-        self._depth += 1
+            faulthandler.dump_traceback_later(max(self._left, 1e-3), exit=True, file=2)
+        return self
 
     def __exit__(self, *_: object) -> None:
-        self._depth -= 1
-        if self._depth == 0:
+        if self._left < math.inf:
             faulthandler.cancel_dump_traceback_later()
-            self.left -= time.monotonic() - self._since
+        self._left -= time.monotonic() - self._since
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """For work that does not count; ``with clock:`` in it is for what does."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
 
 
 def limit_memory(most: int) -> None:

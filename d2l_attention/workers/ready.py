@@ -3,17 +3,18 @@
 import atexit
 import importlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from d2l_attention.workers.worker import Worker, packed
+from d2l_attention.workers.packing import packed
+from d2l_attention.workers.worker import Worker
 
 
 class Ready:
     """Lends a worker that has imported ``modules`` already; a second caller gets one of its own."""
 
-    def __init__(self, *modules: str):
-        self._modules = modules
+    def __init__(self, *modules: str, environment: Mapping[str, str] | None = None):
+        self._modules, self._environment = modules, environment
         self._spare: Worker | None = None
         self._free = threading.Lock()
         atexit.register(self.end)
@@ -60,7 +61,7 @@ class Ready:
             worker.end()
 
     def _started(self) -> Worker:
-        worker = Worker()
+        worker = Worker(environment=self._environment)
         worker.give(packed(_imported, self._modules))
         return worker
 

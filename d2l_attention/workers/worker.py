@@ -1,7 +1,6 @@
 """The caller's side of a worker: start it, give it work, hear it, end it with all below it."""
 
 import json
-import linecache
 import os
 import pickle
 import queue
@@ -14,18 +13,15 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import cloudpickle
 import psutil
 
 from d2l_attention.workers import inside
 
 # All that a worker starts inherits this variable, and is found by it.
 MARK = "D2L_ATTENTION_WORKERS"
-    "D2L_ATTENTION_WORKERS"  # all that a worker starts inherits this variable, and is found by it
-)
 LOOK = 0.1  # seconds between two looks at a worker that says nothing
 GRACE = 2.0  # seconds in which a worker that hung up may still end by itself
 # The worker looks for modules where its caller does.
@@ -33,10 +29,6 @@ BEGIN = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     f"from {inside.__name__} import main; main()"
 )
-
-
-class CannotTravel(TypeError):
-    """The work cannot be turned into a pickle; the message says what stands in the way."""
 
 
 class Message(NamedTuple):
@@ -70,20 +62,24 @@ class Gone(Exception):
 class Worker:
     """A new Python that waits for work; several may report to one queue of ``messages``."""
 
-    def __init__(self, messages: queue.SimpleQueue | None = None):
+    def __init__(
+        self,
+        messages: queue.SimpleQueue | None = None,
+        environment: Mapping[str, str] | None = None,
+    ):
         self.messages = queue.SimpleQueue() if messages is None else messages
         self.mark = secrets.token_hex(8)
         self.given = 0  # pieces of work
         # What it says before it can speak, and where it was when its time was up.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
-        above = os.environ.get(MARK)
+        marks_above = filter(None, [os.environ.get(MARK)])
         try:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", BEGIN, json.dumps(sys.path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
-                env=os.environ | {MARK: f"{above},{self.mark}" if above else self.mark},
+                env=os.environ | (environment or {}) | {MARK: ",".join([*marks_above, self.mark])},
                 **_deaf_to_ctrl_c(),
             )
         except BaseException:
@@ -194,34 +190,20 @@ class Worker:
             return 0
 
 
-def packed(function: Callable, *arguments: Any, **named: Any) -> bytes:
-    """Work as it travels, with the text of a notebook's cells, which no file holds.
-
-    Errors: ``CannotTravel``.
-    """
-    try:
-        work = cloudpickle.dumps((function, arguments, named))
-    except Exception as error:  # an object decides itself how it refuses
-        raise CannotTravel(str(error) or type(error).__name__) from error
-    cells = {
-        name: (len(entry[2]), None, entry[2], name)
-        for name, entry in list(linecache.cache.items())
-        if len(entry) == 4 and not os.path.exists(name)
-    }
-    return pickle.dumps((work, sys.path, os.getcwd(), cells))
-
-
 def _frames_in(last_words: str) -> list[traceback.FrameSummary]:
     """The work's own frames, as faulthandler wrote them down, the most recent one last."""
     for thread in last_words.split("\n\n"):
         found = re.findall(r'^  File "(.+)", line (\d+) in (.+)$', thread, re.MULTILINE)
-        names = [name for _, _, name in found]
-        if inside.perform.__name__ in names:
-            work = found[: names.index(inside.perform.__name__)]
-            return [
-                traceback.FrameSummary(file, int(line), name) for file, line, name in reversed(work)
-            ]
+        calls = [(file, name) for file, _, name in found]
+        if (caller := (inside.__file__, inside.perform.__name__)) in calls:
+            work = reversed(found[: calls.index(caller)])
+            return [traceback.FrameSummary(file, int(line), name) for file, line, name in work]
     return []
+
+
+def in_a_worker() -> bool:
+    """Whether this process is a worker, or was started below one."""
+    return MARK in os.environ
 
 
 def end_marked(mark: str) -> None:

@@ -3,7 +3,6 @@
 import os
 import sys
 import time
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,10 +11,7 @@ from sample_exercise import SCORES, an_exercise, softmax
 import d2l_attention.exercises as engine
 from d2l_attention.exercises import check
 from d2l_attention.exercises.authoring import Mistake
-from d2l_attention.exercises.engine import clock, sandbox
 from d2l_attention.exercises.engine.attempt import Attempt, unchanged
-
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
 
 @pytest.fixture(autouse=True)
@@ -25,13 +21,9 @@ def own_progress(tmp_path, monkeypatch):
     return file
 
 
-@pytest.fixture(params=["in a copy", "in the kernel"])
-def tell(request, monkeypatch):
-    """``check`` on the exercise above, on both of the ways in which a check runs."""
-    if request.param == "in the kernel":
-        monkeypatch.setattr(sandbox, "_copies_work", False)
-    elif not hasattr(os, "fork"):
-        pytest.skip("no fork on this system")
+@pytest.fixture
+def tell(monkeypatch):
+    """``check`` on the exercise above."""
 
     def run(answer, **changes):
         monkeypatch.setattr(engine, "find", lambda _: an_exercise(**changes))
@@ -177,44 +169,6 @@ def test_our_own_work_takes_nothing_from_the_students_time(tell):
     slow = Mistake(wrong_and_slow, "Your weights are half of what they should be.")
     result = tell(lambda scores: softmax(scores) / 3, seconds=1, mistakes=[slow])
     assert "Your function gives" in result.message
-
-
-def test_pauses_do_not_count_and_calls_in_them_do(monkeypatch):
-    now, given = SimpleNamespace(monotonic=lambda: seconds), []
-
-    class Limit:
-        passed = False
-
-        def __init__(self, seconds):
-            given.append(seconds)
-
-        def __enter__(self): ...
-
-        def __exit__(self, *_): ...
-
-    monkeypatch.setattr(clock, "time", now)
-    monkeypatch.setattr(clock, "TimeLimit", Limit)
-    seconds = 0
-    with (ten := clock.Clock(10)):
-        seconds = 3
-        with ten.paused():
-            seconds = 100
-            with ten:
-                seconds = 102
-            seconds = 200
-        seconds = 204
-    assert given == [10, 7, 5]
-
-
-def test_time_that_is_used_up_is_not_given_again():
-    limit = clock.Clock(0.1)
-    with pytest.raises(KeyboardInterrupt), limit:
-        with limit.paused():
-            pass
-        time.sleep(60)
-    assert limit.passed
-    with pytest.raises(KeyboardInterrupt), limit:
-        time.sleep(60)
 
 
 def test_an_error_names_the_students_line_and_the_input(tell):

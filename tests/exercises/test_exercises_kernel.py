@@ -5,7 +5,6 @@ import textwrap
 from pathlib import Path
 
 import nbformat
-import pytest
 from nbclient import NotebookClient
 
 PROJECT = Path(__file__).parents[2]
@@ -36,11 +35,9 @@ CELLS = [
     check("4.99", my_softmax)
     """,
     """
-    import sys
-    kernels_own = sys.stdout
     def my_softmax(scores):
         display("seen")
-        print(input("?"), file=kernels_own)
+        print(input("?"))
     check("4.99", my_softmax)
     """,
     """
@@ -50,7 +47,6 @@ CELLS = [
 ]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_in_a_kernel_the_next_cell_still_works(tmp_path):
     cells = [nbformat.v4.new_code_cell(textwrap.dedent(cell)) for cell in CELLS]
     notebook = nbformat.v4.new_notebook(cells=cells)
@@ -64,9 +60,9 @@ def test_in_a_kernel_the_next_cell_still_works(tmp_path):
         [
             "Not attempted yet.",
             "was stopped. It was in line",
-            "only be stopped by force",
+            "was stopped. It was in line",
             "Your code ends Python",
-            "a check cannot type",
+            "there is no keyboard here",
             "Solved. Because.",
         ],
         strict=True,

@@ -1,6 +1,7 @@
 """The verdict on an answer, here and now. ``sandbox.py`` decides where."""
 
 import contextlib
+import math
 import sys
 import types
 from collections.abc import Iterator, Sequence
@@ -9,12 +10,12 @@ from typing import Any, Literal
 
 import torch
 
-from d2l_attention.exercises.engine.attempt import CALLER, Attempt, NotAttempted, Raised
-from d2l_attention.exercises.engine.clock import Clock
+from d2l_attention.exercises.engine.attempt import Attempt, NotAttempted, Raised
 from d2l_attention.exercises.engine.ladder import first_finding
-from d2l_attention.exercises.engine.show import show_error, student_line, type_in_words
+from d2l_attention.exercises.engine.show import show_error, type_in_words
 from d2l_attention.exercises.engine.stubs import is_stub
 from d2l_attention.exercises.exercise import Exercise
+from d2l_attention.workers import Clock
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def neutral() -> Iterator[None]:
             stack.enter_context(torch.device("cpu"))
         stack.enter_context(torch.random.fork_rng(devices=[]))
         if "torch._dynamo" in sys.modules:
-            # Compilers start processes and threads, which a copy of a process has not got.
+            # Compiling takes longer than a check may.
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         torch.set_default_dtype(torch.float32)
         try:
@@ -51,21 +52,13 @@ def neutral() -> Iterator[None]:
             torch.set_default_dtype(before)
 
 
-def examine(exercise: Exercise, answer: Any) -> Verdict:
-    """The verdict on ``answer``; whatever it does, no exception comes out."""
-    clock = Clock(exercise.seconds)
-    verdict, stopped_at = NOT_ATTEMPTED, None
-    try:
-        with clock, neutral():
-            verdict = judged(exercise, answer, clock)
-    except KeyboardInterrupt as stop:
-        stopped_at = stop
-    # Also when the answer caught the stop itself and went on.
-    if clock.passed:
-        return out_of_time(exercise, stopped_at)
-    if stopped_at is not None:
-        return Verdict("trouble", "You stopped the check.")
-    return verdict
+def examine(exercise: Exercise, answer: Any, seconds: float = math.inf) -> Verdict:
+    """The verdict on ``answer``; whatever it does, no exception comes out.
+
+    With ``seconds`` this process ends when the answer takes longer.
+    """
+    with neutral(), Clock(seconds) as clock:
+        return judged(exercise, answer, clock)
 
 
 def judged(exercise: Exercise, answer: Any, clock: Clock) -> Verdict:
@@ -73,14 +66,12 @@ def judged(exercise: Exercise, answer: Any, clock: Clock) -> Verdict:
     try:
         if is_stub(answer, exercise.stub):
             return NOT_ATTEMPTED
-        found, case_number = finding(exercise, as_written(answer), clock)
+        found, case_number = finding(exercise, answer, clock)
     except NotAttempted:
         return NOT_ATTEMPTED
     except Raised as failure:
         found = str(failure)
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
         # A step that did not expect what the answer gave it.
         return Verdict(
             "trouble",
@@ -105,14 +96,6 @@ def replayable(exercise: Exercise) -> list[Sequence[Any]]:
     return [*(case.inputs for case in exercise.cases), *exercise.show]
 
 
-def as_written(answer: Any) -> Any:
-    """A compiled function or module as it was before it was compiled."""
-    for name in ("_torchdynamo_orig_callable", "_orig_mod"):
-        if (original := getattr(answer, name, None)) is not None:
-            return original
-    return answer
-
-
 def wrong_kind(exercise: Exercise, answer: Any) -> str | None:
     """A function where a value is asked for, or the other way round."""
     if isinstance(exercise.solution, type) and not isinstance(answer, type):
@@ -126,15 +109,3 @@ def wrong_kind(exercise: Exercise, answer: Any) -> str | None:
     if not callable(exercise.solution) and isinstance(answer, routines):
         return "This exercise asks for a value, and your answer is a function: call it first."
     return None
-
-
-def out_of_time(exercise: Exercise, stop: BaseException | None) -> Verdict:
-    """``stop`` is the interrupt that ended the answer, if one could."""
-    line = student_line(stop, CALLER) if stop else None
-    where = f" It was in {line}." if line else ""
-    return Verdict(
-        "not yet",
-        f"Not yet. Your code was still running after {exercise.seconds:g} seconds and was "
-        f"stopped.{where} Look for a loop that never ends, or for one that a tensor operation "
-        "can replace.",
-    )

@@ -93,7 +93,11 @@ def student_line(error: BaseException, caller: str) -> str | None:
     ``caller`` is the file of ours that called that code. Lines of libraries and of this
     package, into which the student's code may have called in turn, are passed over.
     """
-    frames = traceback.extract_tb(error.__traceback__)
+    return last_line(traceback.extract_tb(error.__traceback__), caller)
+
+
+def last_line(frames: Sequence[traceback.FrameSummary], caller: str) -> str | None:
+    """The last line of the student's own code in a stack, the most recent frame last."""
     called = [index for index, frame in enumerate(frames) if frame.filename == caller]
     below = frames[called[-1] + 1 :] if called else []
     theirs = [frame for frame in below if not of_a_library(frame.filename)]
