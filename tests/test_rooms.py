@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "d2l_attention"
-ROOMS = "attention data exercises models scale testing training variants views".split()
+ROOMS = "attention data exercises models scale testing training variants views workers".split()
 # Where nothing is said, a room may import all others but the exercises.
 ALLOWED = {
     "attention": set(),
@@ -23,6 +23,7 @@ ALLOWED = {
     "models": {"attention", "data"},
     "testing": {"data"},
     "variants": {"attention", "data"},
+    "workers": set(),
 }
 
 

@@ -1,9 +1,7 @@
 """A process that fails, dies, stops or never starts is reported, and nothing is left behind."""
 
 import contextlib
-import multiprocessing
 import os
-import pickle
 import re
 import signal
 import subprocess
@@ -16,22 +14,21 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from d2l_attention.scale.parallel import launch, run_processes
+from d2l_attention.scale.parallel import run_processes
+from d2l_attention.workers import CannotTravel, Worker, packed
+from d2l_attention.workers.worker import MARK
 
 LONG = 200  # seconds: an error that is not about time came long before
 
 
 @pytest.fixture(autouse=True)
 def nobody_is_left():
+    def of_mine():
+        return {process.pid for process in psutil.Process().children(recursive=True)}
+
+    before = of_mine()
     yield
-    assert multiprocessing.active_children() == []
-    names = []
-    for child in psutil.Process().children(recursive=True):
-        # One may just have ended, or be another test's.
-        with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
-            if os.getsid(child.pid) == os.getsid(0):
-                names.append(" ".join(child.cmdline()))
-    assert [name for name in names if "spawn_main" in name] == []
+    assert of_mine() <= before
 
 
 def total(number):
@@ -91,24 +88,48 @@ def test_an_exit_is_a_failure():
         run_processes(exits, 1, timeout=LONG)
 
 
-def leaves_a_child_behind(needed):
-    if os.fork() == 0:  # the child holds all pipes open that its parent had
-        os.setsid()  # nobody of ours: see ``nobody_is_left``
-        os.closerange(0, 3)
-        while needed.exists():
-            time.sleep(0.1)
-        os._exit(0)
+def leaves_a_child_behind(number):
+    """The child holds all pipes open that its parent had."""
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(LONG)
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_pipes_that_stay_open_do_not_hide_an_end():
+    with pytest.raises(RuntimeError, match="^process 0 of 1 was killed by SIGKILL"):
+        run_processes(leaves_a_child_behind, 1, timeout=LONG, number=signal.SIGKILL)
+    marked = [p for p in psutil.process_iter() if p.pid != os.getpid() and has_mark(p)]
+    assert marked == []
+
+
+def has_mark(process):
+    """Whether it was started below a worker of a group; the one for checks has no child."""
+    try:
+        return MARK in process.environ() and process.parent().pid == 1
+    except (psutil.Error, OSError, AttributeError):
+        return False
+
+
+def exits_early():
     os._exit(7)
 
 
-def test_pipes_that_stay_open_do_not_hide_an_end(tmp_path):
-    needed = tmp_path / "for as long as this is there"
-    needed.touch()
-    try:
-        with pytest.raises(RuntimeError, match="^process 0 of 1 ended with exit code 7 and"):
-            run_processes(leaves_a_child_behind, 1, timeout=LONG, needed=needed)
-    finally:
-        needed.unlink()
+def test_an_exit_without_a_word():
+    with pytest.raises(
+        RuntimeError, match="^process 0 of 1 ended with exit code 7 without a result"
+    ):
+        run_processes(exits_early, 1, timeout=LONG)
+
+
+def prints():
+    print("rank", dist.get_rank())
+
+
+def test_what_is_printed_is_passed_on(capsys):
+    run_processes(prints, 2, timeout=LONG)
+    assert sorted(capsys.readouterr().out.splitlines()) == ["rank 0", "rank 1"]
 
 
 def returns_what_cannot_travel():
@@ -142,71 +163,59 @@ def test_who_is_late_is_asked_where_it_is():
 
 
 @contextlib.contextmanager
-def second_process(monkeypatch, target, *arguments):
-    """Process 1 runs this in place of all that it should."""
-    start = launch.Member.start
+def second_process(monkeypatch, function, *arguments):
+    """Process 1 gets this to do in place of its part."""
+    give, given = Worker.give, []
 
-    def changed(member, task):
-        if member.rank == 0:
-            return start(member, task)
-        context = multiprocessing.get_context("spawn")
-        member.ear, mouth = context.Pipe(duplex=False)
-        with mouth:
-            process = context.Process(target=target, args=(*arguments, mouth), daemon=True)
-            process.start()
-        member.process = process
+    def changed(worker, work):
+        given.append(worker)
+        give(worker, packed(function, *arguments) if len(given) % 2 == 0 else work)
 
     with monkeypatch.context() as patch:
-        patch.setattr(launch.Member, "start", changed)
+        patch.setattr(Worker, "give", changed)
         yield
 
 
-def sleep_with(mouth):
-    time.sleep(2 * LONG)
-
-
-def exit_with(code, mouth):
-    os._exit(code)
-
-
 def test_a_process_that_never_joins(monkeypatch):
-    with second_process(monkeypatch, sleep_with):
-        expected = "(?s)process 0 .*in join_group.* 1 of 2 says nothing$"
+    with second_process(monkeypatch, time.sleep, 2 * LONG):
+        expected = "(?s)process 0 .*init_process_group.* 1 of 2 says nothing$"
         assert re.search(expected, told_when_late(total, expected, number=1.0))
 
 
 def test_a_process_that_dies_before_it_joins(monkeypatch):
-    with second_process(monkeypatch, exit_with, 5):
+    with second_process(monkeypatch, os._exit, 5):
         with pytest.raises(RuntimeError, match="process 1 of 2 ended with exit code 5"):
             run_processes(total, 2, timeout=LONG, number=1.0)
 
 
 def test_a_process_that_cannot_be_started(monkeypatch):
-    def refuse(member, task):
-        if member.rank == 1:
-            raise OSError("too many processes")
-        return start(member, task)
+    started = []
 
-    start = launch.Member.start
-    monkeypatch.setattr(launch.Member, "start", refuse)
+    def refuse(*arguments, **named):
+        if started:
+            raise OSError("too many processes")
+        started.append(True)
+        return popen(*arguments, **named)
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", refuse)
     with pytest.raises(OSError, match="too many processes"):
         run_processes(total, 2, timeout=LONG, number=1.0)
 
 
 SCRIPT = """
-import os, torch, torch.distributed as dist
+import torch, torch.distributed as dist
 from d2l_attention.scale.parallel import run_processes
 
 def wait():
     dist.barrier()
-    os.write(1, b"ready\\n")  # in one piece, where both write to one pipe
+    print("ready\\n", end="", flush=True)
     dist.recv(torch.zeros(1), 1 - dist.get_rank())
 
-if __name__ == "__main__":
-    try:
-        run_processes(wait, 2, timeout=200)
-    except KeyboardInterrupt:
-        print("interrupted", flush=True)
+try:
+    run_processes(wait, 2, timeout=200)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
 """
 
 
@@ -239,12 +248,12 @@ def test_when_the_caller_ends_all_end(tmp_path, number):
 
 
 def test_refused_before_anything_starts(monkeypatch):
-    monkeypatch.setattr(launch.Member, "start", None)
+    monkeypatch.setattr(subprocess, "Popen", None)
     with pytest.raises(TypeError, match="function must be callable, got int"):
         run_processes(3)
     with pytest.raises(ValueError, match="num_processes must be .* got 0"):
         run_processes(total, 0)
     with pytest.raises(ValueError, match="timeout must be .* got -1"):
         run_processes(total, timeout=-1)
-    with pytest.raises((TypeError, pickle.PicklingError), match="cannot pickle"):
+    with pytest.raises(CannotTravel, match="cannot pickle"):
         run_processes(total, number=threading.Lock())

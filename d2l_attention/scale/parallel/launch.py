@@ -7,7 +7,6 @@ So the caller listens to all of them at once, and the first failure ends the res
 import os
 import queue
 import socket
-import sys
 import tempfile
 import threading
 import time
@@ -81,7 +80,7 @@ def listen(team: list[Worker], messages: queue.SimpleQueue, group: Group) -> lis
             continue
         rank = team.index(message.worker)
         if message.kind == "printed":
-            sys.stdout.write(message.what)
+            print(message.what, end="", flush=True)
         elif message.kind == "result":
             results[rank] = message.what
         elif message.kind == "raised":

@@ -1,0 +1,247 @@
+"""Functions that run in another process: what comes back, what ends it, what is left."""
+
+import math
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+import torch
+
+from d2l_attention.workers import (
+    CannotTravel,
+    Clock,
+    Gone,
+    Ready,
+    Worker,
+    as_written,
+    cause_of_death,
+    in_a_worker,
+    packed,
+)
+
+PATIENCE = 200.0  # seconds: an error that is not about time came long before
+
+
+@pytest.fixture
+def worker():
+    worker = Worker()
+    yield worker
+    worker.end()
+
+
+def call(worker, function, *arguments, **limits):
+    worker.give(packed(function, *arguments))
+    return worker.result(limits.pop("patience", PATIENCE), **limits)
+
+
+def test_results_prints_and_errors_come_back_in_their_order(worker):
+    size, printed = 3, []
+
+    def squares(number):
+        print("squares of", number)
+        return torch.arange(number) ** 2
+
+    for _ in range(2):
+        assert call(worker, squares, size, on_print=printed.append).tolist() == [0, 1, 4]
+    assert "".join(printed) == "squares of 3\n" * 2
+    with pytest.raises(RuntimeError, match="(?s)^TypeError: .*Traceback.*in squares"):
+        call(worker, squares, "three")
+    assert call(worker, squares, 1).tolist() == [0]
+
+
+def test_the_folder_and_the_modules_are_the_callers(worker, tmp_path, monkeypatch):
+    (tmp_path / "of_mine_only.py").write_text("NUMBER = 11\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def number():
+        import of_mine_only
+
+        return os.getcwd(), of_mine_only.NUMBER, in_a_worker()
+
+    assert call(worker, number) == (str(tmp_path.resolve()), 11, True)
+    assert not in_a_worker()
+
+
+def in_pieces(seconds, piece, times, pause=0.0):
+    with Clock(seconds) as clock:
+        for _ in range(times):
+            time.sleep(piece)
+            with clock.paused():
+                time.sleep(pause)
+    return "done"
+
+
+def test_the_clock_adds_up_what_runs_inside(worker):
+    with pytest.raises(Gone) as gone:
+        call(worker, in_pieces, 0.5, 0.05, 10**6)
+    assert gone.value.why == "late"
+    assert [frame.name for frame in gone.value.frames] == ["in_pieces"]
+
+
+def test_pauses_do_not_count(worker):
+    assert call(worker, in_pieces, 3.0, 0.0, 2, 2.0) == "done"
+
+
+def test_without_an_end_the_clock_ends_nothing():
+    assert in_pieces(math.inf, 0.0, 2) == "done"
+
+
+def test_one_that_dies_or_says_nothing():
+    for function, arguments, why, code in (
+        (os._exit, (3,), "died", 3),
+        (time.sleep, (600,), "silent", None),
+    ):
+        worker = Worker()
+        try:
+            with pytest.raises(Gone) as gone:
+                call(worker, function, *arguments, patience=PATIENCE if code else 1.0)
+            assert (gone.value.why, gone.value.exit_code) == (why, code)
+        finally:
+            worker.end()
+        assert not worker.alive
+
+
+def test_one_that_cannot_begin_says_why(monkeypatch):
+    monkeypatch.setattr("d2l_attention.workers.worker.BEGIN", "raise SystemExit('no torch here')")
+    worker = Worker()
+    try:
+        with pytest.raises(Gone) as gone:
+            call(worker, len, "")
+        assert "no torch here" in gone.value.last_words
+    finally:
+        worker.end()
+
+
+def starts_a_thread():
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+
+
+def starts_a_process():
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+
+
+def changes_the_environment():
+    os.environ["CHANGED"] = "yes"
+
+
+@pytest.mark.parametrize(
+    ("work", "free"),
+    [
+        (os.getpid, True),
+        (starts_a_thread, False),
+        (starts_a_process, False),
+        (changes_the_environment, False),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_it_works_again_only_if_nothing_is_left_behind(worker, work, free):
+    call(worker, work)
+    assert worker.is_free() is free
+
+
+def test_a_ready_one_is_used_again_unless_something_is_left_behind():
+    ready = Ready("colorsys")
+
+    def loaded():
+        return os.getpid(), "colorsys" in sys.modules
+
+    def in_one(function):
+        with ready.worker() as worker:
+            return call(worker, function)
+
+    try:
+        first, has_module = in_one(loaded)
+        assert has_module
+        assert in_one(loaded)[0] == first
+        in_one(changes_the_environment)
+        assert in_one(loaded)[0] != first
+    finally:
+        ready.end()
+
+
+def test_a_ready_one_that_ended_idle_comes_back():
+    ready = Ready()
+    try:
+        with ready.worker() as worker:
+            first = call(worker, os.getpid)
+        psutil.Process(first).kill()
+        worker.process.wait()
+        with ready.worker() as worker:
+            assert call(worker, os.getpid) != first
+    finally:
+        ready.end()
+
+
+def test_idle_ones_end_by_themselves(monkeypatch):
+    short = "from d2l_attention.workers import inside; inside.IDLE = 0.1; inside.main()"
+    monkeypatch.setattr("d2l_attention.workers.worker.BEGIN", short)
+    worker = Worker()
+    try:
+        assert worker.process.wait(PATIENCE) == 0
+    finally:
+        worker.end()
+
+
+CALLER = """
+import os, sys, time
+from d2l_attention.workers import Worker, packed
+
+def loops():
+    print(os.getpid(), flush=True)
+    while True:
+        pass
+
+worker = Worker()
+worker.give(packed(loops))
+worker.result(600, on_print=lambda text: print(text, end="", flush=True))
+"""
+
+
+def test_it_ends_when_its_caller_is_killed():
+    caller = subprocess.Popen([sys.executable, "-c", CALLER], stdout=subprocess.PIPE)
+    try:
+        below = psutil.Process(int(caller.stdout.readline()))
+        caller.kill()
+        psutil.wait_procs([below], timeout=PATIENCE)
+        assert not below.is_running() or below.status() == psutil.STATUS_ZOMBIE
+    finally:
+        caller.kill()
+        caller.communicate()
+
+
+def test_what_cannot_travel_says_what_stands_in_the_way():
+    with pytest.raises(CannotTravel, match="cannot pickle '_thread.lock' object"):
+        packed(len, threading.Lock())
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own imports
+def test_compiled_functions_and_modules_travel_as_they_were_written(worker):
+    layer = torch.nn.Linear(2, 3)
+
+    def twice(number):
+        return 2 * number
+
+    assert as_written(torch.compile(twice, backend="eager")) is twice
+    assert as_written(torch.compile(layer, backend="eager")) is layer
+    assert as_written(layer) is layer and as_written(3) == 3
+    assert call(worker, torch.compile(twice, backend="eager"), 21) == 42
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (3, "ended with exit code 3"),
+        (-9, "was killed by SIGKILL"),
+        (-99, "was killed by signal 99"),
+        (None, "hung up"),
+    ],
+)
+def test_the_cause_of_death_in_words(code, told):
+    if code == -9 and os.name == "nt":
+        pytest.skip("Windows has no SIGKILL")
+    assert cause_of_death(code) == told
