@@ -2,11 +2,15 @@
 
 import faulthandler
 import math
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
 
 
 class Clock:
@@ -49,10 +53,8 @@ def limit_memory(most: int) -> None:
     On Linux; elsewhere the system keeps to no such limit, and the caller looks (``Worker.result``).
     """
     sizes = Path("/proc/self/statm")
-    if sys.platform != "linux" or not sizes.exists():
+    if resource is None or not sizes.exists():
         return
-    import resource
-
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Not the address space: a GPU's driver reserves far more of it than it uses.
     data = int(sizes.read_text().split()[5]) * resource.getpagesize()
