@@ -7,11 +7,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from d2l_attention import (
-    boxcar,
-    epanechikov,
-    gaussian,
-)
+from d2l_attention import boxcar, epanechikov, gaussian
 
 # 2.2 --------------------------------------------------------------------------------------
 
@@ -71,8 +67,12 @@ def hidden_by_a_hundred(x, y, width):
     return (scores.softmax(1) @ y - y).square().mean()
 
 
-def error_as_a_column(x, y, width):
-    return point_after_point(x, y, width)[None]
+def overwritten(x, y, width):
+    scores = -((x[:, None] - x) ** 2) / (2 * width**2)
+    weights = scores.masked_fill(torch.eye(len(x)).bool(), -math.inf).softmax(1)
+    errors = weights @ y - y
+    errors *= errors
+    return errors.mean()
 
 
 # 2.6 --------------------------------------------------------------------------------------
@@ -92,9 +92,10 @@ def with_numbers_in_lists(implementation):
     assert math.isclose(prediction[0].item(), 4, rel_tol=1e-4)
 
 
-def sums_only(implementation):
-    _, weights = implementation(torch.arange(3.0), torch.rand(3), torch.rand(2), gaussian)
-    torch.testing.assert_close(weights.sum(1), torch.ones(2))
+def whole_numbers(implementation):
+    x = torch.tensor([0, 1, 2])
+    prediction, _ = implementation(x, x, torch.tensor([1, 9]), epanechikov)
+    assert prediction.tolist() == [1, 0]
 
 
 def square_and_symmetric(implementation):
@@ -141,10 +142,10 @@ WRONG = {
     "2.5": [
         (similarities_divided, "Think of the castle"),
         (hidden_by_a_hundred, "these two points see themselves"),
-        (error_as_a_column, "has shape (1,)"),
+        (overwritten, "overwritten in place"),
     ],
     "2.6": [
-        (sums_only, "All your queries have a key in reach"),
         (square_and_symmetric, "as many queries as keys"),
+        (whole_numbers, "write `1.0` for `1`"),
     ],
 }

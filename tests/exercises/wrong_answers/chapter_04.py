@@ -6,10 +6,7 @@ from fractions import Fraction
 import numpy as np
 import torch
 
-from d2l_attention import (
-    causal_mask,
-    length_mask,
-)
+from d2l_attention import causal_mask, length_mask
 
 # 4.2 --------------------------------------------------------------------------------------
 
@@ -106,10 +103,10 @@ def attend_if(queries, keys, values, valid_lens):
 # 4.7 --------------------------------------------------------------------------------------
 
 
-def given(lens=(0, 3, 5)):
+def given():
     """Queries, keys, values, lengths, and where the padding is."""
     tensors = [torch.randn(shape) for shape in ((3, 2, 7), (3, 5, 7), (3, 5, 11))]
-    valid_lens = torch.tensor(lens)
+    valid_lens = torch.tensor([0, 3, 5])
     return *tensors, valid_lens, (torch.arange(5) >= valid_lens[:, None])[..., None]
 
 

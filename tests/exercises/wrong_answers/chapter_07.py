@@ -81,6 +81,11 @@ def hidden_by_a_hundred(num_heads, num_queries, num_keys):
     return entry_by_entry(num_heads, num_queries, num_keys).clamp(min=-100)
 
 
+def gains(num_heads, num_queries, num_keys):
+    bias = 2 * entry_by_entry(num_heads, num_queries, num_keys)
+    return torch.where(bias.isinf(), bias, -bias)
+
+
 def sees_three_tokens(num_heads, num_queries, num_keys):
     newest = torch.arange(num_keys)[-num_queries:, None]
     far = torch.arange(num_keys) < newest - 2
@@ -94,29 +99,21 @@ def a_list(num_heads, num_queries, num_keys):
 # 7.6 --------------------------------------------------------------------------------------
 
 
-def given(B=2, H=3, Q=2, K=5, D=6, V=4):
-    return torch.randn(B, H, Q, D), torch.randn(B, H, K, D), torch.randn(B, H, K, V)
-
-
-def expected(queries, keys, values, first_query, first_key):
-    rotary = RotaryEncoding(queries.shape[-1])
-    q = rotary.transform(queries, offset=first_query)
-    k = rotary.transform(keys, offset=first_key)
-    return F.scaled_dot_product_attention(q, k, values)
-
-
-def compare(attend, inputs, first_query=4, first_key=1):
-    right = expected(*inputs, first_query, first_key)
-    assert_close(attend(*inputs, first_query, first_key), right, rtol=1e-4, atol=1e-5)
+def given():
+    return torch.randn(2, 3, 2, 6), torch.randn(2, 3, 5, 6), torch.randn(2, 3, 5, 4)
 
 
 def compares_with_pytorch(attend):
-    compare(attend, given())
+    queries, keys, values = given()
+    turn = RotaryEncoding(6).transform
+    q, k = turn(queries, offset=4), turn(keys, offset=1)
+    right = F.scaled_dot_product_attention(q, k, values)
+    assert_close(attend(queries, keys, values, 4, 1), right, rtol=1e-4, atol=1e-5)
 
 
-def first_positions(attend):
-    compare(attend, given(), 0, 0)
-    compare(attend, given(K=2), 0, 0)
+def asks_for_the_name(attend):
+    assert attend(*given(), 4, 1).shape == (2, 3, 2, 4)
+    assert attend.__name__ == "attend"
 
 
 def moved_on(attend):
@@ -154,11 +151,12 @@ WRONG = {
     "7.5": [
         (mask_multiplied, "0 times infinity"),
         (hidden_by_a_hundred, "whose exponential is exactly 0"),
+        (gains, "the sign is wrong"),
         (sees_three_tokens, "and sees all keys"),
         (a_list, "it should return a tensor"),
     ],
     "7.6": [
-        (first_positions, "always begin at position 0"),
+        (asks_for_the_name, "not at which one it is"),
         (moved_on, "the root of D. In your calls its output differs"),
     ],
 }

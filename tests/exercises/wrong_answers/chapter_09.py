@@ -40,13 +40,10 @@ def groups_in_a_loop(queries, keys, values):
     return torch.stack(heads, dim=1).to(queries.dtype)
 
 
-def attend(queries, keys, values, group):
-    return F.scaled_dot_product_attention(queries, keys[:, group], values[:, group])
-
-
 def halves(queries, keys, values):
     H, G = queries.shape[1], keys.shape[1]
-    return attend(queries, keys, values, (torch.arange(H) >= H // 2).long() * (G - 1))
+    group = (torch.arange(H) >= H // 2).long() * (G - 1)
+    return F.scaled_dot_product_attention(queries, keys[:, group], values[:, group])
 
 
 def two_copies(queries, keys, values):
@@ -126,9 +123,7 @@ def sees_itself_and_neighbours(X, window, shift):
 
 
 def square_maps_only(X, window, shift):
-    size = X.shape[1]
-    windows, mask = pixel_by_pixel(X[:, :, :size], window, shift)
-    return windows, mask
+    return pixel_by_pixel(X[:, :, : X.shape[1]], window, shift)
 
 
 # 9.7 --------------------------------------------------------------------------------------
@@ -138,11 +133,9 @@ def some(n=10, seed=1):
     return torch.randn(2, n, 8, generator=torch.Generator().manual_seed(seed))
 
 
-def other_from(X, t, stop=None):
-    """X with another future from place t on, up to ``stop``."""
-    changed = X.clone()
-    changed[:, t:stop] = some(X.shape[1], seed=2)[:, t:stop]
-    return changed
+def other_from(X, t):
+    """X with another future from place t on."""
+    return torch.cat((X[:, :t], some(X.shape[1], seed=2)[:, t:]), dim=1)
 
 
 def small_gradients(layer):

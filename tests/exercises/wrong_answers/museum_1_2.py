@@ -8,8 +8,8 @@ def attention(queries, keys, values, mask=None):
     return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
 
 
-def qkv(Q=3, K=5, D=7, V=11, B=2):
-    return torch.randn(B, Q, D), torch.randn(B, K, D), torch.randn(B, K, V)
+def qkv(Q=3, K=5):
+    return torch.randn(2, Q, 7), torch.randn(2, K, 7), torch.randn(2, K, 11)
 
 
 # 12.1 -------------------------------------------------------------------------------------
@@ -41,8 +41,8 @@ def tokens_all_alike(attend):
 # 12.2 -------------------------------------------------------------------------------------
 
 
-def masked(visible=2, Q=3, K=5):
-    return *qkv(Q, K), (torch.arange(K) < visible).expand(2, Q, K)
+def masked(visible=2):
+    return *qkv(), (torch.arange(5) < visible).expand(2, 3, 5)
 
 
 def masked_against_pytorch(attend):
@@ -238,8 +238,8 @@ def best_key_wins(attend):
 # 12.11 ------------------------------------------------------------------------------------
 
 
-def tokens_with_heads(n=5, H=3, B=2):
-    return [torch.randn(B, n, H, 7) for _ in range(3)]
+def tokens_with_heads():
+    return [torch.randn(2, 5, 3, 7) for _ in range(3)]
 
 
 def last_token_hears_the_first(attend):
@@ -289,8 +289,6 @@ def causal_rows_sum_to_one(attend):
     torch.testing.assert_close(output, torch.ones(2, 5, 1))
 
 
-EXPECTED = "the mistake is in what you expect"
-
 WRONG = {
     "12.1": [
         (total_of_a_square, "Let all values be 1"),
@@ -314,7 +312,7 @@ WRONG = {
     ],
     "12.6": [
         (no_sentence_is_empty, "Which length is left?"),
-        (each_row_sums_to_one, EXPECTED),
+        (each_row_sums_to_one, "the mistake is in what you expect"),
     ],
     "12.7": [
         (in_single_precision, "None of your scores are float16"),
