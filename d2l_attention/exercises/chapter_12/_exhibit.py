@@ -35,7 +35,7 @@ def exhibit(
     bug: Mapping[str, str],
     what: str,
     sources: Sequence[str],
-    also_right: Sequence[Callable],
+    also_right: Sequence[Callable] = (),
     blind: Mapping[str, str] | None = None,
     more: Sequence[Suspect] = (),
     everywhere: bool = False,
@@ -47,11 +47,12 @@ def exhibit(
     """The exercise 'write the test that catches it' on an exhibit, which joins ``MUSEUM``.
 
     ``right`` is plain code, and ``bug`` the edit of its source that breaks it; ``what`` goes on
-    after 'an implementation that'. ``also_right`` are two more right ones, in other words.
-    ``blind`` maps what may be true of all calls of a test to the sentence for it, as in
-    ``Suspect``, and ``crashes``, too; ``more`` are other broken ones that the test has to catch as
-    well, and ``test_options`` go to ``catches``. ``name`` is what the test calls ``right``, if
-    that is a class. All else is ``Exercise``'s.
+    after 'an implementation that'. ``also_right`` are right ones in other words, where a test
+    could ask for more than the task says, such as the same dropout for the same seed. ``blind``
+    maps what may be true of all calls of a test to the sentence for it, as in ``Suspect``, and
+    ``crashes``, too; ``more`` are other broken ones that the test has to catch as well, and
+    ``test_options`` go to ``catches``. ``name`` is what the test calls ``right``, if that is a
+    class. All else is ``Exercise``'s.
     """
     name = name or right.__name__
     broken = wrong_function(right, Mistake(bug, what, everywhere), name=right.__name__)

@@ -62,6 +62,13 @@ def hides_nothing(attend):
     torch.testing.assert_close(attend(*inputs, mask), attention(*inputs))
 
 
+def nan_in_hidden_keys(attend):
+    queries, keys, values, mask = masked()
+    expected = attention(queries, keys, values, mask)
+    keys[:, 2:] = torch.nan
+    torch.testing.assert_close(attend(queries, keys, values, mask), expected)
+
+
 # 12.3 -------------------------------------------------------------------------------------
 
 
@@ -297,6 +304,7 @@ WRONG = {
     "12.2": [
         (hidden_values_change_nothing, "Do the visible keys share a weight of 1?"),
         (hides_nothing, "Your mask hides nothing"),
+        (nan_in_hidden_keys, "fails on a right implementation"),
     ],
     "12.3": [
         (all_rows_sum_to_one, "has no mask at all"),

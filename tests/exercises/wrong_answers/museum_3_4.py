@@ -115,6 +115,16 @@ def eval_alone(attention):
         torch.testing.assert_close(attention(X[:, :n]), whole[:, :n])
 
 
+def switches_the_dropout_off(attention):
+    attention.dropout.p = 0.0
+    X = torch.randn(1, 4, 3)
+    other = X.clone()
+    other[:, 2:] = 0.0
+    for training in (True, False):
+        attention.train(training)
+        torch.testing.assert_close(attention(other)[:, :2], attention(X)[:, :2])
+
+
 # 12.18 ------------------------------------------------------------------------------------
 
 
@@ -164,6 +174,15 @@ def rows_of_one(drop):
 def without_dropping(drop):
     weights = torch.tensor([[0.7, 0.2, 0.1]])
     torch.testing.assert_close(drop(weights, 0.0), weights)
+
+
+def draws_the_same(drop):
+    weights = torch.tensor([[0.7, 0.2, 0.1]])
+    torch.manual_seed(1)
+    dropped = drop(weights, 0.5)
+    torch.manual_seed(1)
+    kept = torch.rand_like(weights) >= 0.5
+    torch.testing.assert_close(dropped, weights * kept / 0.5)
 
 
 def mean_of_many(drop):
@@ -225,6 +244,7 @@ WRONG = {
     "12.17": [
         (never_eval, "never calls `attention.eval()`"),
         (modes_must_agree, "has no dropout"),
+        (switches_the_dropout_off, "has no attribute 'dropout'"),
     ],
     "12.18": [
         (no_padding, "there is no padding"),
@@ -237,6 +257,7 @@ WRONG = {
     "12.20": [
         (rows_of_one, "the mistake is in what you expect"),
         (without_dropping, "With p = 0 nothing is dropped"),
+        (draws_the_same, "fails on a right implementation"),
     ],
     "12.21": [
         (only_the_values, "is it not 0?"),
