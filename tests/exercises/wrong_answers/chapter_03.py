@@ -92,10 +92,6 @@ def causal_where_it_fits(queries, keys, values):
 # 3.6 --------------------------------------------------------------------------------------
 
 
-def three_sizes(B=2, Q=3, K=5, D=7):
-    return torch.randn(B, Q, D), torch.randn(B, K, D)
-
-
 def compares_with_a_loop(implementation):
     queries, keys = torch.rand(4, 6), torch.rand(3, 6)
     scores = implementation(queries, keys)
@@ -106,7 +102,7 @@ def compares_with_a_loop(implementation):
 
 
 def every_digit_of_the_package(implementation):
-    inputs = three_sizes()
+    inputs = torch.randn(2, 3, 7), torch.randn(2, 5, 7)
     assert torch.equal(implementation(*inputs), scaled_dot_score(*inputs))
 
 
