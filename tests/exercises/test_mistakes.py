@@ -88,12 +88,12 @@ class TestEachExercise:
 
     def test_wrong_in_a_voice_of_its_own(self, exercise):
         wrong = answers("WRONG", exercise)
-        assert len(wrong) >= 3
+        assert len(wrong) >= 2
         assert not not_told(exercise, wrong)
 
     def test_right_in_another_voice(self, exercise):
         right = answers("RIGHT", exercise)
-        assert len(right) >= 2
+        assert len(right) >= 1
         for answer in right:
             verdict = examine(exercise, answer)
             assert verdict.state == "solved", f"{answer}: {verdict.message}"

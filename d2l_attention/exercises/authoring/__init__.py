@@ -77,9 +77,9 @@ untouched stub, notices changed inputs and memory, and knows what rounding is.
 **What is tested** (``tests/exercises/test_mistakes.py``, derived): the solution is solved; the
 stub is not attempted; each mistake alone is rejected with its own words; an edit that fits
 nowhere, fits twice or changes nothing is an error that names exercise and edit. You write, in
-``tests/exercises/wrong_answers/chapter_NN.py``, ``WRONG`` and ``RIGHT``: by exercise, three to
-eight wrong answers in a student's own voice, each with words of its diagnosis, and two right
-ones that share no line with yours.
+``tests/exercises/wrong_answers/chapter_NN.py``, ``WRONG`` and ``RIGHT``: by exercise, two wrong
+answers in a student's own voice, each with words of its diagnosis, and one right answer that
+shares no line with yours. One of the wrong ones at least is no edit of your solution.
 
 **What stands ready.** ``errors={"words of an exception": "what to say"}``. Rules, for ``rules=``,
 which explain a wrong result: ``no_nan`` (put it first), ``rows_sum_to_one`` and

@@ -40,7 +40,7 @@ def exhibit(
     bug: Mapping[str, str],
     what: str,
     sources: Sequence[str],
-    also_right: Sequence[Callable],
+    also_right: Sequence[Callable] = (),
     blind: Blind = (),
     more: Sequence[Suspect] = (),
     everywhere: bool = False,
@@ -52,9 +52,10 @@ def exhibit(
     """The exercise 'write the test that catches it' on an exhibit, which joins ``MUSEUM``.
 
     ``right`` is plain code, and ``bug`` the edit of its source that breaks it; ``what`` goes on
-    after 'an implementation that'. ``also_right`` are two more right ones, in other words.
-    ``blind`` and ``crashes`` are as in ``Suspect``; ``more`` are other broken ones that the test
-    has to catch as well, and ``test_options`` go to ``catches``. ``name`` is what the test calls
+    after 'an implementation that'. ``also_right`` are right ones in other words, where a test
+    could ask for more than the task says, such as the same dropout for the same seed. ``blind``
+    and ``crashes`` are as in ``Suspect``; ``more`` are other broken ones that the test has to
+    catch as well, and ``test_options`` go to ``catches``. ``name`` is what the test calls
     ``right``, if that is a class. All else is ``Exercise``'s.
     """
     name = name or right.__name__

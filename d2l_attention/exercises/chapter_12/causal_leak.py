@@ -13,15 +13,6 @@ def attend_to_the_past(X):
     return scores.softmax(dim=-1) @ X
 
 
-def by_beginnings(X):
-    outputs = []
-    for t in range(X.shape[1]):
-        seen = X[:, : t + 1]
-        weights = (seen @ seen[:, t, :, None] / X.shape[2] ** 0.5).softmax(dim=1)  # (B, t + 1, 1)
-        outputs.append((weights * seen).sum(dim=1))
-    return torch.stack(outputs, dim=1)
-
-
 def by_pytorch(X):
     return torch.nn.functional.scaled_dot_product_attention(X, X, X, is_causal=True)
 
@@ -62,7 +53,7 @@ causal_leak = exhibit(
     bug={".tril()": ".tril(1)"},
     what="shows each token the one that comes next",
     sources=["https://github.com/jadore801120/attention-is-all-you-need-pytorch/issues/19"],
-    also_right=[by_beginnings, by_pytorch],
+    also_right=[by_pytorch],
     more=[
         Suspect({".tril()": ".triu()"}, "shows each token its future instead of its past"),
         Suspect(

@@ -3,7 +3,7 @@
 import torch
 
 from d2l_attention.exercises.chapter_12._exhibit import exhibit
-from d2l_attention.exercises.chapter_12.softmax_axis import attend, by_exponentials, by_pytorch
+from d2l_attention.exercises.chapter_12.softmax_axis import attend, by_exponentials
 
 
 def test_scores_can_learn(attend):
@@ -30,7 +30,7 @@ cut_gradient = exhibit(
     bug={"scores.softmax(dim=-1)": "scores.softmax(dim=-1).detach()"},
     what="lets no gradient through to queries and keys",
     sources=["https://github.com/bboylyg/NAD/issues/8"],
-    also_right=[by_exponentials, by_pytorch],
+    also_right=[by_exponentials],
     blind=[
         (
             lambda queries: not queries.requires_grad,

@@ -12,14 +12,6 @@ def masked_softmax(scores, valid_lens):
     return weights.masked_fill(beyond, 0.0)
 
 
-def by_exponentials(scores, valid_lens):
-    visible = torch.arange(scores.shape[-1]) < valid_lens[:, None, None]
-    scores = torch.where(visible, scores, -torch.inf)
-    largest = scores.amax(dim=-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).min)
-    exponentials = (scores - largest).exp()
-    return exponentials / exponentials.sum(dim=-1, keepdim=True).clamp(min=1e-30)
-
-
 def sentence_by_sentence(scores, valid_lens):
     weights = torch.zeros_like(scores)
     for i, length in enumerate(valid_lens.tolist()):
@@ -54,7 +46,7 @@ finite_fill = exhibit(
     sources=[
         "https://github.com/d2l-ai/d2l-en/pull/2423",
     ],
-    also_right=[by_exponentials, sentence_by_sentence],
+    also_right=[sentence_by_sentence],
     blind=[
         (
             lambda valid_lens: (valid_lens > 0).all(),

@@ -16,13 +16,6 @@ def by_einsum(queries, keys, values):
     return torch.einsum("bhqk,bkhd->bqhd", scores.softmax(dim=-1), values)
 
 
-def head_after_head(queries, keys, values):
-    outputs = []
-    for q, k, v in zip(queries.unbind(2), keys.unbind(2), values.unbind(2), strict=True):
-        outputs.append((q @ k.mT / q.shape[-1] ** 0.5).softmax(dim=-1) @ v)
-    return torch.stack(outputs, dim=2)
-
-
 def test_heads_for_tokens(attend):
     """Pass where tokens attend to each other, and fail by an `AssertionError` otherwise.
 
@@ -57,7 +50,7 @@ heads_for_tokens = exhibit(
         "https://github.com/NVlabs/FoundationStereo/pull/217",
         "https://github.com/aipixel/AEMatter/issues/3",
     ],
-    also_right=[by_einsum, head_after_head],
+    also_right=[by_einsum],
     blind=[
         (
             lambda queries: queries.shape[1] == 1,

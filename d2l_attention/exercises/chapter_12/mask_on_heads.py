@@ -13,14 +13,6 @@ def attend(queries, keys, values, mask):
     return scores.softmax(dim=-1) @ values  # (B, H, Q, V)
 
 
-def head_after_head(queries, keys, values, mask):
-    outputs = []
-    for q, k, v in zip(queries.unbind(1), keys.unbind(1), values.unbind(1), strict=True):
-        scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf)
-        outputs.append(scores.softmax(dim=-1) @ v)
-    return torch.stack(outputs, dim=1)
-
-
 def by_pytorch(queries, keys, values, mask):
     attention = torch.nn.functional.scaled_dot_product_attention
     return attention(queries, keys, values, attn_mask=mask.unsqueeze(1))
@@ -69,7 +61,7 @@ mask_on_heads = exhibit(
         "https://github.com/lucidrains/vit-pytorch/issues/71",
         "https://github.com/lucidrains/graph-transformer-pytorch/pull/2",
     ],
-    also_right=[head_after_head, by_pytorch],
+    also_right=[by_pytorch],
     blind=[
         (
             lambda queries: queries.shape[0] == 1,

@@ -28,14 +28,6 @@ class WithTheFusedKernel(nn.Module):
         )
 
 
-class WithoutDropout(nn.Module):
-    def forward(self, X):
-        scores = X @ X.mT / X.shape[2] ** 0.5
-        scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -torch.inf)
-        weights = (scores - scores.amax(dim=-1, keepdim=True)).exp()
-        return weights / weights.sum(dim=-1, keepdim=True) @ X
-
-
 def test_in_both_modes(attention):
     """Pass where no token ever sees a later one, and fail by an `AssertionError` otherwise.
 
@@ -80,7 +72,7 @@ only_while_training = exhibit(
     bug={"masked_fill(future, -torch.inf)": "masked_fill(future & self.training, -torch.inf)"},
     what="hides the future only while training",
     sources=["d2l 1.0.3, TransformerDecoderBlock.forward: `if self.training`"],
-    also_right=[WithTheFusedKernel, WithoutDropout],
+    also_right=[WithTheFusedKernel],
     blind=[
         (
             lambda training: training,
@@ -104,7 +96,12 @@ only_while_training = exhibit(
         nothing=Fails,
         little=Noise,
         little_why=BY_LOT,
-        beliefs=[Suspect(WithoutDropout, "has no dropout (while training, a right one draws)")],
+        beliefs=[
+            Suspect(
+                {"self.dropout(scores.softmax(dim=-1))": "scores.softmax(dim=-1)"},
+                "has no dropout (while training, a right one draws)",
+            )
+        ],
         blind=[
             (lambda X: X.shape[1] == 1, "Your sentences have a single token: it has no future.")
         ],

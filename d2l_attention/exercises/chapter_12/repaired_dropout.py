@@ -15,10 +15,6 @@ def by_pytorch(weights, p):
     return torch.nn.functional.dropout(weights, p)
 
 
-def by_bernoulli(weights, p):
-    return torch.where(torch.bernoulli(torch.full_like(weights, p)).bool(), 0.0, weights / (1 - p))
-
-
 def scaled_by_lot(weights, p):
     return drop(weights, p) * torch.rand_like(weights)
 
@@ -54,7 +50,7 @@ repaired_dropout = exhibit(
         "https://github.com/pytorch/pytorch/issues/42929",
         "https://github.com/facebookresearch/fairseq/issues/351",
     ],
-    also_right=[by_pytorch, by_bernoulli],
+    also_right=[by_pytorch],
     blind=[
         (lambda p: p == 0, NOTHING),
         (lambda weights: (weights == weights[..., :1]).all(), EQUAL),

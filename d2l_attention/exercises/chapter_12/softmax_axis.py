@@ -18,10 +18,6 @@ def by_exponentials(queries, keys, values):
     return exponentials @ values / exponentials.sum(dim=-1, keepdim=True)
 
 
-def by_pytorch(queries, keys, values):
-    return torch.nn.functional.scaled_dot_product_attention(queries, keys, values)
-
-
 def test_softmax_axis(attend):
     """Pass where each query spends a weight of 1, and fail by an `AssertionError` otherwise.
 
@@ -49,7 +45,7 @@ softmax_axis = exhibit(
         "https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146",
         "https://github.com/PetrochukM/PyTorch-NLP/issues/2",
     ],
-    also_right=[by_exponentials, by_pytorch],
+    also_right=[by_exponentials],
     blind=[
         (
             lambda queries, keys: (

@@ -13,14 +13,6 @@ def self_attention(X, num_heads):
     return output.transpose(1, 2).reshape(B, n, D)
 
 
-def head_after_head(X, num_heads):
-    outputs = []
-    for head in X.chunk(num_heads, dim=-1):  # (B, n, D / H)
-        weights = (head @ head.mT / head.shape[-1] ** 0.5).softmax(dim=-1)
-        outputs.append(weights @ head)
-    return torch.cat(outputs, dim=-1)
-
-
 def by_einsum(X, num_heads):
     heads = X.unflatten(-1, (num_heads, -1))  # (B, n, H, D / H)
     scores = torch.einsum("bqhd,bkhd->bhqk", heads, heads) / heads.shape[-1] ** 0.5
@@ -64,7 +56,7 @@ view_for_transpose = exhibit(
         "https://github.com/jsbaan/transformer-from-scratch/pull/6",
         "https://github.com/hackiey/QAnet-pytorch/issues/2",
     ],
-    also_right=[head_after_head, by_einsum],
+    also_right=[by_einsum],
     blind=[
         (
             lambda num_heads: num_heads == 1,
