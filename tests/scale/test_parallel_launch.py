@@ -219,7 +219,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="sends signals")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
 def test_when_the_caller_ends_all_end(tmp_path, number):
     (tmp_path / "script.py").write_text(SCRIPT)
