@@ -3,6 +3,18 @@
 import torch
 
 
+def named_device(name: str) -> torch.device:
+    """The device of this name. Errors: ``ValueError`` where there is none."""
+    try:
+        device = torch.device(name)
+        count = torch.get_device_module(device).device_count()
+    except RuntimeError as error:
+        raise ValueError(f"device must be a name such as cpu, cuda:0 or mps, got {name}") from error
+    if (device.index or 0) >= count:
+        raise ValueError(f"there is no device {name} here, only {count} of type {device.type}")
+    return device
+
+
 def try_gpu(i: int | str = 0) -> torch.device:
     """The ``i``-th CUDA device, else Apple's MPS, else the CPU (D2L's ``try_gpu``).
 
@@ -19,15 +31,3 @@ def try_gpu(i: int | str = 0) -> torch.device:
     if torch.backends.mps.is_available():
         return torch.device("mps")
     return torch.device("cpu")
-
-
-def named_device(name: str) -> torch.device:
-    """The device of this name. Errors: ``ValueError`` where there is none."""
-    try:
-        device = torch.device(name)
-        count = torch.get_device_module(device).device_count()
-    except RuntimeError as error:
-        raise ValueError(f"device must be a name such as cpu, cuda:0 or mps, got {name}") from error
-    if (device.index or 0) >= count:
-        raise ValueError(f"there is no device {name} here, only {count} of type {device.type}")
-    return device
