@@ -17,6 +17,17 @@ def test_try_gpu_takes_what_is_there(monkeypatch):
         try_gpu(-1)
 
 
+def test_try_gpu_takes_a_name(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert try_gpu("cpu") == torch.device("cpu")
+    assert [try_gpu(name).index for name in ("cuda", "cuda:1")] == [None, 1]
+    with pytest.raises(ValueError, match="no device cuda:2 here, only 2 of type cuda"):
+        try_gpu("cuda:2")
+    for unknown in ("gpu", "cuda:x", "meta"):
+        with pytest.raises(ValueError, match=f"cpu, cuda:0 or mps, got {unknown}"):
+            try_gpu(unknown)
+
+
 def test_show_source_is_the_code_that_runs():
     source = show_source(masked_softmax)
     assert repr(source).startswith("def masked_softmax(")

@@ -5,10 +5,13 @@ import sys
 from pathlib import Path
 
 import torch
+from accelerate import Accelerator
+from accelerate.utils import patch_environment
 from tqdm.auto import tqdm
 
 from d2l_attention.data import Vocab, load
 from d2l_attention.training.checkpoints import History, load_weights
+from d2l_attention.training.devices import try_gpu
 from d2l_attention.training.evaluation import evaluate
 from d2l_attention.training.loop import default_accelerator, train
 from d2l_attention.training.presets import LEARNING_RATES, MODELS
@@ -31,6 +34,7 @@ def main() -> None:
     parser.add_argument("--check-every", type=int, default=200, help="steps from check to check")
     parser.add_argument("--out", type=Path, help="folder for checkpoints; without it none is kept")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
+    parser.add_argument("--device", help="cpu, cuda:1, mps, ...; without it, the fastest there is")
     parser.add_argument("--seed", type=int, default=0, help="of weights and of the data's order")
     try:
         run(parser.parse_args())
@@ -42,7 +46,7 @@ def main() -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    accelerator = default_accelerator()
+    accelerator = default_accelerator() if options.device is None else on_device(options.device)
     corpus = load(options.data)
     src_vocab = Vocab((pair.source for pair in corpus.train), min_freq=2)
     tgt_vocab = Vocab((target for pair in corpus.train for target in pair.targets), min_freq=2)
@@ -86,6 +90,13 @@ def run(options: argparse.Namespace) -> None:
         for name, pairs in {"test": corpus.test, "compositional": corpus.compositional}.items():
             if pairs:
                 print(f"{name:14s}{evaluate(model, pairs, src_vocab, tgt_vocab)}")
+
+
+def on_device(name: str) -> Accelerator:
+    """Accelerate on the device of this name; it asks the environment, not its caller."""
+    device = try_gpu(name)
+    with patch_environment(ACCELERATE_TORCH_DEVICE=str(device)):
+        return Accelerator(cpu=device.type == "cpu")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,27 @@ from contextlib import AbstractContextManager
 import torch
 
 
-def try_gpu(i: int = 0) -> torch.device:
-    """The ``i``-th CUDA device, else Apple's MPS, else the CPU (D2L's ``try_gpu``)."""
+def named_device(name: str) -> torch.device:
+    """The device of this name. Errors: ``ValueError`` where there is none."""
+    try:
+        device = torch.device(name)
+        count = torch.get_device_module(device).device_count()
+    except RuntimeError as error:
+        raise ValueError(f"device must be a name such as cpu, cuda:0 or mps, got {name}") from error
+    if (device.index or 0) >= count:
+        raise ValueError(f"there is no device {name} here, only {count} of type {device.type}")
+    return device
+
+
+def try_gpu(i: int | str = 0) -> torch.device:
+    """The ``i``-th CUDA device, else Apple's MPS, else the CPU (D2L's ``try_gpu``).
+
+    A name gives this device and no other: "cpu", "cuda", "cuda:1", "mps", whatever PyTorch knows.
+
+    Errors: ``ValueError`` for a number below 0, and for a device that is not on this machine.
+    """
+    if isinstance(i, str):
+        return named_device(i)
     if i < 0:
         raise ValueError(f"i counts devices from 0, got {i}")
     if torch.cuda.device_count() > i:

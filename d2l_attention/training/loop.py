@@ -77,6 +77,7 @@ def train(
     if last is None and resume:
         raise ValueError("resume needs the folder of the run that is to go on, got None")
     accelerator = accelerator or default_accelerator()
+    model.to(accelerator.device)  # not every device lets an optimizer keep what is moved later
     order = torch.Generator()
     loader = data_loader(pairs, src_vocab, tgt_vocab, batch_size, generator=order, by_length=True)
     loader.collate_fn = partial(share, accelerator, loader.collate_fn)

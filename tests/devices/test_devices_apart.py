@@ -1,0 +1,32 @@
+"""The tests in this folder, on each device there is, in a process of their own: see conftest.py."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils import backend_registration
+
+IN_PYTHON = hasattr(backend_registration, "_setup_privateuseone_for_python_backend")
+DEVICES = [
+    pytest.param("pretended", marks=pytest.mark.skipif(not IN_PYTHON, reason="an older PyTorch")),
+    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")),
+    pytest.param(
+        "mps", marks=pytest.mark.skipif(not torch.backends.mps.is_available(), reason="no MPS")
+    ),
+]
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_all_is_the_same_on(name):
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:nbval"]
+    command += ["-p", "no:cacheprovider", str(Path(__file__).parent)]
+    environment = os.environ | {"D2L_ATTENTION_DEVICE": name}
+    environment.pop("D2L_ATTENTION_TEST_DEVICE", None)  # here the CPU is what it is compared with
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=900
+    )
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
+    assert " passed" in done.stdout

@@ -1,0 +1,64 @@
+"""What is left on the CPU by mistake makes these tests fail: shown with a mistake of each kind."""
+
+import pytest
+import torch
+from both import same_on
+from parts import LENGTHS, B, D, K, heads
+
+from d2l_attention import KeyValueCache, PositionalEncoding
+from d2l_attention.attention import cache, masks
+
+
+def refused():
+    return pytest.raises(RuntimeError, match="on the same device|but got|different device")
+
+
+def test_a_causal_mask(device, monkeypatch):
+    whole = masks.causal_mask
+    monkeypatch.setattr(masks, "causal_mask", lambda *sizes, device, **more: whole(*sizes, **more))
+    with refused():
+        same_on(
+            device,
+            lambda layer, X: layer(X, X, X, is_causal=True, need_weights=True),
+            heads(),
+            torch.randn(B, K, D),
+        )
+
+
+def test_a_mask_of_lengths(device, monkeypatch):
+    whole = masks.length_mask
+    monkeypatch.setattr(masks, "length_mask", lambda lens, n: whole(lens.cpu(), n))
+    with refused():
+        same_on(
+            device,
+            lambda layer, X, lens: layer(X, X, X, lens),
+            heads(),
+            torch.randn(B, K, D),
+            LENGTHS,
+        )
+
+
+def test_lengths(device):
+    with refused():
+        same_on(device, lambda layer, X: layer(X, X, X, LENGTHS), heads(), torch.randn(B, K, D))
+
+
+def test_a_table_of_positions(device):
+    layer = PositionalEncoding(D, 0.0, max_len=K)
+    vars(layer)["P"] = layer._buffers.pop("P")  # an attribute does not move with its layer
+    with refused():
+        same_on(device, lambda layer, X: layer(X), layer, torch.randn(B, K, D))
+
+
+def test_the_rows_of_a_cache(device, monkeypatch):
+    monkeypatch.setattr(
+        cache, "_empty_like", lambda rows, size: torch.empty(*rows.shape[:2], size, rows.shape[3])
+    )
+
+    def run(layer, X):
+        so_far = KeyValueCache()
+        with torch.no_grad():
+            return [layer(Y, Y, Y, cache=so_far) for Y in X.split(1, dim=1)]
+
+    with refused():
+        same_on(device, run, heads(), torch.randn(B, K, D))
