@@ -18,8 +18,8 @@ from d2l_attention import (
     TransformerEncoder,
     TransformerEncoderBlock,
 )
+from d2l_attention.models.encoder_decoder import EncoderDecoder
 from d2l_attention.models.seq2seq import (
-    EncoderDecoder,
     Seq2SeqAttentionDecoder,
     Seq2SeqDecoder,
     Seq2SeqEncoder,

@@ -7,8 +7,9 @@ from parts import MODELS, SOURCE_WORDS, TARGET_WORDS, B
 from torch.testing import assert_close
 
 from d2l_attention.data import Vocab
-from d2l_attention.models.decoding import beam_search, greedy_decode, translate
-from d2l_attention.models.seq2seq import guidance_loss, sequence_loss
+from d2l_attention.models.decoding import beam_search, greedy_decode
+from d2l_attention.models.encoder_decoder import guidance_loss, sequence_loss
+from d2l_attention.training.evaluation import translate
 
 S, T = 7, 5
 BOS, EOS = 1, 2

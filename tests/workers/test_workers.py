@@ -129,6 +129,28 @@ def changes_the_environment():
     os.environ["CHANGED"] = "yes"
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_process_that_escapes_with_our_pipe_holds_nobody_up(tmp_path):
+    def lets_its_pipes_be_inherited(file):
+        for number in range(3, 20):
+            try:
+                os.set_inheritable(number, True)
+            except OSError:
+                pass
+        if (child := os.fork()) == 0:
+            os.execve(sys.executable, ["python", "-c", "import time; time.sleep(600)"], {})
+        file.write_text(str(child), "utf-8")
+
+    file, worker = tmp_path / "number", Worker()
+    try:
+        call(worker, lets_its_pipes_be_inherited, file)
+        worker.process.kill()
+        worker.process.wait()  # its child is nobody's now, and has no mark
+    finally:
+        worker.end()
+        psutil.Process(int(file.read_text("utf-8"))).kill()
+
+
 @pytest.mark.parametrize(
     ("work", "free"),
     [
