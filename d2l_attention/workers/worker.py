@@ -165,8 +165,9 @@ class Worker:
             self.process.wait()
             end_marked(self.mark)
         finally:
+            # Who escaped us may hold its end of the pipe open: that is no reason to wait for ever.
             self._hears.join(GRACE)
-            for pipe in (self.process.stdin, self.process.stdout, self._log):
+            for pipe in (self.process.stdin, self._log):
                 try:
                     pipe.close()
                 except OSError:  # there was work in it that nobody took
@@ -181,7 +182,7 @@ class Worker:
                 message = Message(self, "gone")
             self.messages.put(message)
             if message.kind == "gone":
-                return
+                return self.process.stdout.close()
 
     def _bytes(self) -> int:
         try:
