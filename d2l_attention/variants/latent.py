@@ -55,7 +55,6 @@ class MultiHeadLatentAttention(nn.Module):
         self.W_o = nn.Linear(num_heads * head_size, num_hiddens, bias=False)
         self.rotary = RotaryEncoding(rotary_size)
         self.attention = GroupedDotProductAttention(dropout)
-        self.attention.zeroes_rows = False  # done here, before the projections
 
     @property
     def attention_weights(self) -> Tensor:

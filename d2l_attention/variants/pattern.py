@@ -8,7 +8,7 @@ from d2l_attention.attention.checks import (
     check_valid_lens,
 )
 from d2l_attention.attention.layers import DotProductAttention
-from d2l_attention.attention.masks import combine_masks, length_mask
+from d2l_attention.attention.masks import combine_masks, length_mask, zero_hidden_rows
 
 
 class PatternAttention(DotProductAttention):
@@ -67,7 +67,7 @@ class PatternAttention(DotProductAttention):
             return super().forward(
                 queries, keys, values, **masking, bias=bias, need_weights=need_weights
             )
-        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **masking)
+        queries, keys, values = zero_hidden_rows(queries, keys, values, **masking)
         self._remember(queries, keys, bias=bias, **masking)
         dropout = self.dropout.p if self.training else 0.0
         return self.sparse(queries, keys, values, valid_lens, is_causal, dropout)

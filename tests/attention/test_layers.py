@@ -443,6 +443,22 @@ def test_only_a_layer_of_this_kind_serves_as_attention():
         MultiHeadAttention(HIDDEN, H, 0.0, attention=torch.nn.Linear(3, 3))
 
 
+@pytest.mark.parametrize("make", [DotProductAttention, lambda p: AdditiveAttention(2, p)])
+def test_an_attention_that_is_given_to_heads_stays_as_it_was(make):
+    attention, clean = make(0.0), [torch.randn(B, n, 2) for n in (Q, K, K)]
+    lens = torch.tensor([4, 0])
+    dirty = [X.clone() for X in clean]
+    for X in dirty[1:]:
+        X[0, 4:] = X[1] = math.nan
+    expected, before = attention(*clean, lens), dict(vars(attention), _last=None)
+    layer = MultiHeadAttention(HIDDEN, H, 0.0, attention=attention)
+    assert layer.attention is attention
+    assert dict(vars(attention), _last=None) == before
+    layer(*qkv(), lens)
+    assert_close(layer.attention.attention_weights, layer.attention_weights)
+    assert torch.equal(attention(*dirty, lens), expected)
+
+
 def test_the_error_on_sizes_tells_the_shapes_that_were_given():
     X = torch.randn(2, 5, 8)
     with pytest.raises(ValueError, match=r"queries \(2, 5, 3\) and keys \(2, 5, 8\)"):
