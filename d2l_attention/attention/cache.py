@@ -75,9 +75,12 @@ class KeyValueCache:
             )
             self._buffer = _Buffer(keys, values, end)
         else:
-            # Twice the size: then a row is copied about once, however many follow. A copy of
-            # this cache may have written behind our rows: then that place is taken.
-            if self._buffer.used > start or end > self._buffer.keys.shape[2]:
+            # A copy of this cache may have written behind our rows: then that place is taken. And
+            # what was made under inference_mode, PyTorch locks when that ends.
+            taken = self._buffer.used > start
+            locked = self._buffer.keys.is_inference() and not torch.is_inference_mode_enabled()
+            if taken or locked or end > self._buffer.keys.shape[2]:
+                # Twice the size: then a row is copied about once, however many follow.
                 self._buffer = self._buffer.larger(start, 2 * end)
             self._buffer.keys[:, :, start:end] = keys
             self._buffer.values[:, :, start:end] = values

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from d2l_attention.attention.checks import check_valid_lens
 from d2l_attention.attention.masks import attention_mask, zero_rows
 
 MANY_WEIGHTS = 2**23  # 32 MiB of float32: where dropout, which needs them, goes head by head
@@ -55,18 +56,22 @@ def _causal(
     queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None, dropout: float
 ) -> Tensor:
     """The past of each query, without its padding and without a (Q, K) mask."""
-    causal = _call_kernel(queries, keys, values, None, True, dropout)
     if valid_lens is None:
-        return causal
+        return _call_kernel(queries, keys, values, None, True, dropout)
     # Before its sequence ends a query sees no padding anyway, so the causal kernel is right;
-    # from there on all that it may see is past, so the padding mask is right.
+    # from there on all that it may see is past, so the padding mask is right. Which of the two
+    # depends on the sequence only between the shortest and the longest of them.
+    bounds = check_valid_lens(valid_lens, keys.shape[-2])
+    shortest, longest = (min(bound, queries.shape[-2]) for bound in bounds)
+    between = longest - shortest
+    causal = _call_kernel(queries[..., :longest, :], keys, values, None, True, dropout)
     one_row = (*queries.shape[:-2], 1, keys.shape[-2])
     padding = attention_mask(one_row, valid_lens)  # (B, ..., 1, K)
-    padded = _call_kernel(queries, keys, values, padding, False, dropout)
-    positions = torch.arange(queries.shape[-2], device=valid_lens.device)
-    inside = positions < valid_lens[:, None]  # (B, Q)
-    inside = inside.reshape(len(valid_lens), *[1] * (queries.ndim - 3), len(positions), 1)
-    return torch.where(inside, causal, padded)
+    padded = _call_kernel(queries[..., shortest:, :], keys, values, padding, False, dropout)
+    inside = torch.arange(shortest, longest, device=valid_lens.device) < valid_lens[:, None]
+    inside = inside.reshape(len(valid_lens), *[1] * (queries.ndim - 3), between, 1)
+    either = torch.where(inside, causal[..., shortest:, :], padded[..., :between, :])
+    return torch.cat((causal[..., :shortest, :], either, padded[..., between:, :]), dim=-2)
 
 
 def _call_kernel(

@@ -6,7 +6,7 @@ keyword-only, ``mask`` (bool, True = may attend), ``is_causal`` and ``need_weigh
 """
 
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -25,7 +25,6 @@ class AttentionLayer(nn.Module):
     """
 
     score: Callable[..., Tensor]
-    zeroes_rows = True  # False inside heads: there it was done before the projections
     _last: tuple[tuple[Tensor, ...], Tensor | None, dict[str, Any]] | None = None
 
     def __init__(self, dropout: float):
@@ -42,14 +41,6 @@ class AttentionLayer(nn.Module):
         """
         inputs, bias, masking = self._remembered()
         return masked_softmax(add_bias(self.score(*inputs), bias), **masking)
-
-    def _zero_hidden_rows(
-        self, queries: Tensor, keys: Tensor, values: Tensor, **masking: Unpack[Masking]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Zeros in rows that take no part, so that NaN there reaches nothing. Shape: the same."""
-        if not self.zeroes_rows:
-            return queries, keys, values
-        return zero_hidden_rows(queries, keys, values, **masking)
 
     def _remember(self, *inputs: Tensor, bias: Tensor | None, **masking: Any) -> None:
         """Keep what ``attention_weights`` is computed from."""
@@ -92,7 +83,7 @@ class DotProductAttention(AttentionLayer):
     ) -> Tensor | tuple[Tensor, Tensor]:
         check_attention_inputs(queries, keys, values, bias, same_size=True)
         masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **masking)
+        queries, keys, values = zero_hidden_rows(queries, keys, values, **masking)
         self._remember(queries, keys, bias=bias, **masking)  # for attention_weights, read later
         if not need_weights:  # PyTorch's kernel does the three lines below in one, without weights
             dropout = self.dropout.p if self.training else 0.0  # a function does not know eval()
@@ -134,12 +125,9 @@ class AdditiveAttention(AttentionLayer):
     ) -> Tensor | tuple[Tensor, Tensor]:
         check_attention_inputs(queries, keys, values, bias)
         masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **masking)
-        queries, keys = (
-            self.W_q(queries),
-            self.W_k(keys),
-        )  # (*, Q, num_hiddens), (*, K, num_hiddens)
-        w_v = self.w_v.weight[0]  # (h,), h = num_hiddens
+        queries, keys, values = zero_hidden_rows(queries, keys, values, **masking)
+        queries, keys = self.W_q(queries), self.W_k(keys)  # (*, Q, h) and (*, K, h)
+        w_v = self.w_v.weight[0]  # (h,), where h is num_hiddens
         # An optimizer changes w_v in place: the weights of this pass need a copy of it.
         self._remember(queries, keys, w_v.to(queries.dtype, copy=True), bias=bias, **masking)
         scores = add_bias(additive_score(queries, keys, w_v), bias)  # (*, Q, K)

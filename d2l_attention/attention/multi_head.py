@@ -24,8 +24,7 @@ class MultiHeadAttention(nn.Module):
     with ``need_weights`` a pair, the second weights (B, H, Q, K).
 
     ``attention`` is what happens in each head, scaled dot-product unless given, for example
-    ``AdditiveAttention(num_hiddens // num_heads, dropout)``; its parameters serve all heads. From
-    then on it belongs to this layer, which zeroes hidden rows for it.
+    ``AdditiveAttention(num_hiddens // num_heads, dropout)``; its parameters serve all heads.
 
     ``positions`` tells the heads where queries and keys stand: see ``Positions``. It is for
     self-attention, where query i and key i are the same token; in cross-attention it would
@@ -64,7 +63,6 @@ class MultiHeadAttention(nn.Module):
             )
         self.num_heads, self.head_size = num_heads, num_hiddens // num_heads
         self.attention = DotProductAttention(dropout) if attention is None else attention
-        self.attention.zeroes_rows = False  # done here, before the projections
         self.positions = Positions() if positions is None else positions
         self.W_q = nn.LazyLinear(num_hiddens, bias=bias)
         self.W_k = nn.LazyLinear(num_hiddens, bias=bias)
@@ -98,15 +96,14 @@ class MultiHeadAttention(nn.Module):
             (B, Q, K), valid_lens, mask=_in_any_head(mask), is_causal=is_causal, offset=offset
         )
         queries = zero_rows(queries, seeing)  # (B, Q, any size)
-        # With a cache: below, after the projection. (The type checker wants the other two.)
+        # A cache keeps all rows: later queries may see what these may not. The attention inside
+        # hides what these may not see. (The type checker wants the other two.)
         if cache is None and keys is not None and values is not None:
             keys, values = zero_pairs(keys, values, seen)  # (B, K, any size)
         # Project, split, position.
         queries = self.split_heads(self.W_q(queries))  # (B, H, Q, D / H)
         queries = self.positions.transform(queries, offset=offset)
         keys, values = self._project_keys_values(keys, values, cache, offset)  # (B, H, K, D / H)
-        if cache is not None:  # it keeps all rows: later queries may see what these may not
-            keys, values = zero_pairs(keys, values, _in_every_head(seen))
         # Attend, merge, project.
         masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
         result = self.attention(
@@ -177,11 +174,6 @@ def _with_head_axis(mask: Tensor | None, scores_shape: tuple[int, ...]) -> Tenso
     mask = mask[:, None] if mask.ndim == 3 else mask
     check_mask_shape(mask, scores_shape)
     return mask
-
-
-def _in_every_head(seen: Tensor | None) -> Tensor | None:
-    """(B, K) or (K,) -> (B, 1, K) or (1, K): the same for each head."""
-    return None if seen is None else seen.unsqueeze(-2)
 
 
 def _in_any_head(mask: Tensor | None) -> Tensor | None:

@@ -69,13 +69,15 @@ class PositionalEncoding(AddedPositions):
 
     def __init__(self, num_hiddens: int, dropout: float, max_len: int = 1000):
         super().__init__(dropout)
-        # In float64: in float32 the sine of position 100,000 is off in the fourth digit.
-        columns = torch.arange(num_hiddens, dtype=torch.float64)
+        # In float64: in float32 the sine of position 100,000 is off in the fourth digit. On the
+        # CPU, because not every device has float64.
+        columns = torch.arange(num_hiddens, dtype=torch.float64, device="cpu")
         wavelength = 10000 ** ((columns - columns % 2) / num_hiddens)
-        angles = torch.arange(max_len)[:, None] / wavelength
-        P = torch.where(columns % 2 == 0, angles.sin(), angles.cos())
+        angles = torch.arange(max_len, device="cpu")[:, None] / wavelength
+        P = torch.where(columns % 2 == 0, angles.sin(), angles.cos())[None]
+        P = P.to(torch.get_default_device(), torch.get_default_dtype())
         # A buffer follows the module to its device; computed, so checkpoints leave it out.
-        self.register_buffer("P", P[None].to(torch.get_default_dtype()), persistent=False)
+        self.register_buffer("P", P, persistent=False)
 
 
 class LearnedPositionalEncoding(AddedPositions):
@@ -120,10 +122,9 @@ class RotaryEncoding(Positions):
         if base <= 0:
             raise ValueError(f"base must be positive, got {base}")
         self.head_size = head_size
-        # On the CPU, which has float64: in float32 the angle at 100,000 is off by 0.005.
-        columns = torch.arange(0, head_size, 2, dtype=torch.float64, device="cpu")
-        self.speeds = base ** (-columns / head_size) if speeds is None else speeds.double().cpu()
-        check_shape(self.speeds, (head_size // 2,))
+        speeds = rotary_speeds(head_size, base) if speeds is None else speeds
+        check_shape(speeds, (head_size // 2,))
+        self.speeds = speeds.cpu().double()
 
     def angles(self, num_positions: int, *, offset: int = 0) -> Tensor:
         """The angle of each position and pair. Shape: (n, head_size / 2), in float64."""
@@ -141,6 +142,18 @@ class RotaryEncoding(Positions):
         first, second = X[..., 0::2], X[..., 1::2]
         turned = first * cos - second * sin, first * sin + second * cos
         return torch.stack(turned, dim=-1).flatten(start_dim=-2)
+
+
+def rotary_speeds(head_size: int, base: float = 10000) -> Tensor:
+    """The angle by which each pair turns from one position to the next: base^(-2j / head_size).
+
+    Shape: (head_size / 2,), in float64 on the CPU: in float32 the angle at position 100,000 is
+    off by 0.005, and not every device has float64.
+
+    Source: Su et al. (2021), section 3.2.2; Xiong et al. (2023), section 2.1, for a larger base.
+    """
+    columns = torch.arange(0, head_size, 2, dtype=torch.float64, device="cpu")
+    return base ** (-columns / head_size)
 
 
 class ALiBi(Positions):

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from d2l_attention.attention.checks import check_divides
 from d2l_attention.attention.fused import fused_attention
 from d2l_attention.attention.layers import DotProductAttention
-from d2l_attention.attention.masks import Masking
+from d2l_attention.attention.masks import Masking, zero_hidden_rows
 from d2l_attention.attention.multi_head import MultiHeadAttention
 from d2l_attention.attention.positional import Positions
 from d2l_attention.attention.scores import scaled_dot_score
@@ -88,7 +88,7 @@ class GroupedDotProductAttention(DotProductAttention):
             return super().forward(
                 queries, keys, values, **masking, bias=bias, need_weights=need_weights
             )
-        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **masking)
+        queries, keys, values = zero_hidden_rows(queries, keys, values, **masking)
         self._remember(queries, keys, bias=None, **masking)
         dropout = self.dropout.p if self.training else 0.0
         lens_by_query = valid_lens is not None and valid_lens.ndim == 2

@@ -55,7 +55,6 @@ class MultiHeadLatentAttention(nn.Module):
         self.W_o = nn.Linear(num_heads * head_size, num_hiddens, bias=False)
         self.rotary = RotaryEncoding(rotary_size)
         self.attention = GroupedDotProductAttention(dropout)
-        self.attention.zeroes_rows = False  # done here, before the projections
 
     @property
     def attention_weights(self) -> Tensor:
@@ -100,13 +99,14 @@ class MultiHeadLatentAttention(nn.Module):
         W_uv = self.W_uv.weight.unflatten(0, (self.num_heads, -1))
         if absorbed:
             # One head of keys for all; the scores must still be divided by the explicit size.
-            queries = cat(content @ W_uk, turned)  # (B, H, n, latent_size + rotary_size)
+            queries = with_positions(content @ W_uk, turned)  # (B, H, n, latent_size + rotary_size)
             explicit_size = self.head_size + self.rotary.head_size
             queries = queries * (queries.shape[-1] / explicit_size) ** 0.5
-            keys, values = cat(latents, turned_keys), latents
+            keys, values = with_positions(latents, turned_keys), latents
         else:
-            queries = cat(content, turned)  # (B, H, n, head_size + rotary_size)
-            keys = cat(latents @ W_uk.mT, turned_keys.expand(-1, self.num_heads, -1, -1))
+            queries = with_positions(content, turned)  # (B, H, n, head_size + rotary_size)
+            turned_keys = turned_keys.expand(-1, self.num_heads, -1, -1)  # shared by the heads
+            keys = with_positions(latents @ W_uk.mT, turned_keys)
             values = latents @ W_uv.mT  # (B, H, K, head_size)
         result = self.attention(queries, keys, values, **masking, need_weights=need_weights)
         output, weights = result if need_weights else (result, None)
@@ -116,6 +116,6 @@ class MultiHeadLatentAttention(nn.Module):
         return output if weights is None else (output, weights)
 
 
-def cat(content: Tensor, turned: Tensor) -> Tensor:
+def with_positions(content: Tensor, turned: Tensor) -> Tensor:
     """What a head knows of a token, then where it is. Shape: (*, a), (*, b) -> (*, a + b)."""
     return torch.cat((content, turned), dim=-1)

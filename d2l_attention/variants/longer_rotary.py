@@ -7,17 +7,9 @@ next. ``factor`` is how many times longer the text may get.
 
 import math
 
-import torch
 from torch import Tensor
 
-
-def rotary_speeds(head_size: int, base: float = 10000) -> Tensor:
-    """The speeds of plain rotary positions; with a larger ``base`` all but the first are slower.
-
-    Source: Su et al. (2021), section 3.2.2; Xiong et al. (2023), section 2.1, for the larger base.
-    """
-    columns = torch.arange(0, head_size, 2, dtype=torch.float64)
-    return base ** (-columns / head_size)
+from d2l_attention.attention.positional import rotary_speeds
 
 
 def interpolated_speeds(head_size: int, factor: float, base: float = 10000) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from d2l_attention.attention.checks import check_divides, check_heads, check_whole
 from d2l_attention.attention.layers import AttentionLayer
-from d2l_attention.attention.masks import attention_mask, masked_softmax
+from d2l_attention.attention.masks import attention_mask, masked_softmax, zero_hidden_rows
 from d2l_attention.attention.multi_head import MultiHeadAttention
 from d2l_attention.attention.scores import scaled_dot_score
 
@@ -38,7 +38,7 @@ class MultiTokenDotProductAttention(AttentionLayer):
         if bias is not None:
             raise ValueError("multi-token attention takes no bias: leave positions out")
         masking["valid_lens"] = valid_lens
-        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **masking)
+        queries, keys, values = zero_hidden_rows(queries, keys, values, **masking)
         # An optimizer changes the two in place: the weights of this pass need copies.
         copies = (X.to(queries.dtype, copy=True) for X in (self.kernel, self.mix))
         self._remember(queries, keys, *copies, bias=None, **masking)

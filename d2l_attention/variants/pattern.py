@@ -8,7 +8,13 @@ from d2l_attention.attention.checks import (
     check_valid_lens,
 )
 from d2l_attention.attention.layers import DotProductAttention
-from d2l_attention.attention.masks import combine_masks, length_mask
+from d2l_attention.attention.masks import (
+    combine_masks,
+    length_mask,
+    masked_softmax,
+    zero_hidden_rows,
+)
+from d2l_attention.attention.scores import add_bias
 
 
 class PatternAttention(DotProductAttention):
@@ -67,7 +73,7 @@ class PatternAttention(DotProductAttention):
             return super().forward(
                 queries, keys, values, **masking, bias=bias, need_weights=need_weights
             )
-        queries, keys, values = self._zero_hidden_rows(queries, keys, values, **masking)
+        queries, keys, values = zero_hidden_rows(queries, keys, values, **masking)
         self._remember(queries, keys, bias=bias, **masking)
         dropout = self.dropout.p if self.training else 0.0
         return self.sparse(queries, keys, values, valid_lens, is_causal, dropout)
@@ -83,9 +89,8 @@ class PatternAttention(DotProductAttention):
     def attention_weights(self) -> Tensor:
         """Weights of the last forward pass, (*, n, n): see ``AttentionLayer``."""
         inputs, bias, masking = self._remembered()
-        masking = masking | {"mask": self._inside_pattern(masking["mask"], *inputs)}
-        self._remember(*inputs, bias=bias, **masking)
-        return super().attention_weights
+        mask = self._inside_pattern(masking["mask"], *inputs)
+        return masked_softmax(add_bias(self.score(*inputs), bias), **masking | {"mask": mask})
 
 
 def check_one_sequence(num_queries: int, num_keys: int, offset: int) -> None:

@@ -90,6 +90,15 @@ class TestCache:
         assert torch.equal(other.keys, torch.cat((start, others[0]), dim=2))
         assert (len(one), len(other)) == (6, 6)
 
+    @pytest.mark.parametrize("then", [torch.no_grad, torch.enable_grad, torch.inference_mode])
+    @pytest.mark.parametrize("first", [torch.no_grad, torch.enable_grad, torch.inference_mode])
+    def test_it_goes_on_in_another_mode_than_it_began_in(self, first, then):
+        cache, (keys, values) = KeyValueCache(), heads(N)
+        for mode, start, end in ((first, 0, 3), (first, 3, 4), (then, 4, 5), (then, 5, N)):
+            with mode():
+                cache.append(keys[:, :, start:end], values[:, :, start:end])
+        assert torch.equal(cache.keys, keys) and torch.equal(cache.values, values)
+
     def test_select_picks_and_repeats_sentences(self):
         cache = KeyValueCache()
         cache.append(*heads(3))

@@ -431,6 +431,19 @@ def test_compiled_for_real():
     assert_close(torch.compile(layer)(*inputs, lens), expected)
 
 
+@pytest.mark.parametrize("lens", [[0, 0], [0, 7], [7, 7], [3, 3], [2, 6], [7, 4]], ids=str)
+@pytest.mark.parametrize("num_queries", [0, 1, 4, 7, 9])
+def test_lengths_and_the_future_from_the_shortest_to_the_longest(lens, num_queries):
+    shapes = (2, 3, num_queries, 5), (2, 3, 7, 5), (2, 3, 7, 11)
+    inputs = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    lens = torch.tensor(lens)
+    results = []
+    for options in ({"is_causal": True}, {"mask": causal_mask(num_queries, 7)}):
+        output = DotProductAttention(0.0)(*inputs, lens, **options)
+        results.append([output, *torch.autograd.grad(output.square().sum(), inputs)])
+    assert_close(*results)
+
+
 def test_hooks_on_the_attention_inside_the_heads_fire():
     layer, X, seen = MultiHeadAttention(HIDDEN, H, 0.0), torch.randn(2, 5, HIDDEN), []
     layer.attention.register_forward_hook(lambda module, inputs, output: seen.append(output.shape))
@@ -441,6 +454,22 @@ def test_hooks_on_the_attention_inside_the_heads_fire():
 def test_only_a_layer_of_this_kind_serves_as_attention():
     with pytest.raises(TypeError, match="attention must be an AttentionLayer, got Linear"):
         MultiHeadAttention(HIDDEN, H, 0.0, attention=torch.nn.Linear(3, 3))
+
+
+@pytest.mark.parametrize("make", [DotProductAttention, lambda p: AdditiveAttention(2, p)])
+def test_an_attention_that_is_given_to_heads_stays_as_it_was(make):
+    attention, clean = make(0.0), [torch.randn(B, n, 2) for n in (Q, K, K)]
+    lens = torch.tensor([4, 0])
+    dirty = [X.clone() for X in clean]
+    for X in dirty[1:]:
+        X[0, 4:] = X[1] = math.nan
+    expected, before = attention(*clean, lens), dict(vars(attention), _last=None)
+    layer = MultiHeadAttention(HIDDEN, H, 0.0, attention=attention)
+    assert layer.attention is attention
+    assert dict(vars(attention), _last=None) == before
+    layer(*qkv(), lens)
+    assert_close(layer.attention.attention_weights, layer.attention_weights)
+    assert torch.equal(attention(*dirty, lens), expected)
 
 
 def test_the_error_on_sizes_tells_the_shapes_that_were_given():

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from d2l_attention import (
     ALiBi,
@@ -87,6 +88,33 @@ def test_computed_positions_are_in_no_checkpoint():
         names = set(kind().state_dict())
         assert names == ({"P"} if kind is EVERY["learned"] else set())
     PositionalEncoding(HIDDEN, 0.0, max_len=5).load_state_dict({}, strict=True)
+
+
+class NoFloat64(TorchDispatchMode):
+    """A device without float64, as Apple's MPS: the device "meta" stands in for it."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor) and result.device.type != "cpu":
+            assert result.dtype != torch.float64, function
+        return result
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_on_a_device_without_float64(name):
+    X, inside = torch.zeros(B, N, HIDDEN), torch.zeros(B, H, N, HEAD)
+    with torch.device("meta"), NoFloat64():
+        positions = EVERY[name]()
+        assert positions(X.to("meta")).dtype == torch.float32
+        assert positions.transform(inside.to("meta")).device.type == "meta"
+        assert name != "sinusoidal" or positions.P.device.type == "meta"
+
+
+def test_speeds_from_a_device_without_float64():
+    with NoFloat64():
+        speeds = torch.ones(HEAD // 2, device="meta")
+        with pytest.raises(NotImplementedError, match="meta"):  # it holds no numbers to copy
+            RotaryEncoding(HEAD, speeds=speeds)
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -96,6 +96,15 @@ def test_padding_and_future_change_nothing():
     assert torch.equal(made(later, is_causal=True)[:, :3], made(X.detach(), is_causal=True)[:, :3])
 
 
+@pytest.mark.parametrize("absorbed", [False, True], ids=["explicit", "absorbed"])
+def test_padding_in_a_cache_reaches_no_output(absorbed):
+    made, X = layer()
+    lens, dirty = torch.tensor([3, 4]), X.detach().clone()
+    dirty[0, 3:], dirty[1, 4:] = torch.nan, torch.nan
+    output = made(dirty, lens, is_causal=True, cache=KeyValueCache(), absorbed=absorbed)
+    assert_close(output[0, :3], made(X, lens, is_causal=True)[0, :3])
+
+
 def test_errors():
     with pytest.raises(ValueError, match="head_size must be even"):
         MultiHeadLatentAttention(HIDDEN, H, HEAD, LATENT, 3)

@@ -5,10 +5,10 @@ import torch
 from torch.testing import assert_close
 
 from d2l_attention import RotaryEncoding
+from d2l_attention.variants import rotary_speeds
 from d2l_attention.variants.longer_rotary import (
     interpolated_speeds,
     ntk_speeds,
-    rotary_speeds,
     yarn_scale,
     yarn_speeds,
 )
@@ -22,6 +22,14 @@ def test_plain_speeds_are_the_layers():
     assert torch.equal(
         given.transform(X, offset=7), RotaryEncoding(SIZE, 500).transform(X, offset=7)
     )
+
+
+@pytest.mark.parametrize(
+    "speeds", [interpolated_speeds, ntk_speeds, lambda d, f: yarn_speeds(d, f, 100)]
+)
+def test_they_are_on_the_cpu_whatever_the_default_device(speeds):
+    with torch.device("meta"):
+        assert speeds(SIZE, 4).device.type == "cpu"
 
 
 @pytest.mark.parametrize(
