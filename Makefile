@@ -1,4 +1,5 @@
 # `make` alone prints what there is to type. Needs GNU make, 3.81 or newer, and /bin/sh.
+# It builds .venv; the work is done by notebooks/__main__.py, which needs no make.
 
 # The Python that .venv is built with; empty: the first of PYTHONS that is 3.11 or newer.
 PYTHON ?=
@@ -16,17 +17,15 @@ FORCE =
 FULL =
 
 PY := .venv/bin/python
+COURSE := $(PY) -m notebooks
 PIP := $(PY) -m pip --disable-pip-version-check --no-input
 LOG := .venv/install.log
 # The version that `make constraints` pins; the versions of all other packages follow.
 TORCH := torch==2.13.0
 # The book's own package, which tests compare with. Its requirements are years old: not installed.
 D2L := d2l==1.0.3
-# Two notebooks run side by side on two cores: more threads would only wait for each other.
-ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-# Only what is in .venv counts, the kernel named python3 too, whatever this machine has besides.
-export JUPYTER_PREFER_ENV_PATH := 1
+# Only what is in .venv counts, whatever this machine has besides.
 unexport JUPYTER_PATH PYTHONHOME PYTHONPATH
 
 .PHONY: help lab test lint notebooks slides site bench constraints clean
@@ -35,55 +34,25 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 lab: .venv/.lab-stamp ## open the course, your own copies in work/ (LECTURE=1: with the lecturer's notes)
-	@test "$(DIR)" != work || $(PY) -m notebooks.publish.student_copies
-	@test "$(DIR)" != lecture || $(PY) -m notebooks.publish.lecture_copies
-	@echo "JupyterLab opens in your browser. Leave this window open; Ctrl-C in it ends the session."
-	@$(PY) -m jupyterlab --log-level=ERROR $(AS_ROOT) $(TOP) $(LAB_ARGS) $(DIR)/00_start_here.ipynb
-
-# Jupyter refuses root unless told; in a container everybody is root.
-AS_ROOT = $(if $(filter 0,$(shell id -u)),--allow-root)
-# Served from the top, Jupytext sees its settings in pyproject.toml when it opens a text.
-TOP = $(if $(filter notebooks,$(DIR)),--ServerApp.root_dir=.)
+	@$(COURSE) lab --open $(DIR) $(LAB_ARGS)
 
 test: .venv/.test-stamp ## all that CI checks: lint, unit tests, every notebook cell, the browser
-	@rm -f $(TIMES)
-	$(call part,Lint,$(MAKE) --no-print-directory lint)
-	$(call part,Unit tests,$(ONE_THREAD) $(PY) -m pytest -q -n 2 --dist loadfile -p no:nbval \
-		--ignore=tests/browser)
-	$(call part,Notebooks,$(ONE_THREAD) D2L_ATTENTION_PROGRESS="$(CURDIR)/.venv/nobody.json" \
-		$(PY) -m pytest -q -n 2 --dist loadfile -p tests.notebook_times --nbval --nbval-current-env \
-		--nbval-sanitize-with tests/nbval_sanitize.cfg $(LONGEST_FIRST))
-	$(call part,Browser,$(ONE_THREAD) $(PY) -m pytest -q -rs -n 2 --dist loadgroup \
-		--no-loadscope-reorder -p no:nbval tests/browser)
-	@echo "How long each part took:"
-	@awk '{ printf "%4d:%02d  %s\n", $$1 / 60, $$1 % 60, substr($$0, index($$0, " ") + 1) }' $(TIMES)
-
-TIMES := .venv/times
-# Chapters that train come first, or the second core waits for them at the end.
-LONGEST_FIRST = $(sort $(wildcard notebooks/05_*.ipynb)) $(wildcard notebooks/08_*.ipynb) \
-	$(filter-out notebooks/05_% notebooks/08_%,$(sort $(wildcard notebooks/*.ipynb)))
-# $(call part,NAME,COMMAND) runs a part of `make test`, and keeps its seconds for the end.
-part = @echo "$(1):"; start=$$(date +%s); $(2) && echo "$$(($$(date +%s) - start)) $(1)" >> $(TIMES)
+	@$(COURSE) test
 
 lint: .venv/.test-stamp ## ruff, for mistakes and for format, and the core's types
-	@$(PY) -m ruff check --quiet .
-	@$(PY) -m ruff format --check .
-	@$(PY) -m mypy
+	@$(COURSE) lint
 
 notebooks: .venv/.lab-stamp ## bring notebooks/ up to notebooks/src/ (NB=03: this one, FORCE=1: all)
-	@$(PY) -m notebooks.publish.build $(if $(FORCE),--force) $(NB)
+	@$(COURSE) notebooks $(if $(FORCE),--force) $(NB)
 
 slides: .venv/.test-stamp ## one file a chapter for the lecture room, no network needed: build/slides (NB=03: this one)
-	@$(ONE_THREAD) $(PY) -m notebooks.publish.slides $(if $(FORCE),--force) $(NB)
+	@$(COURSE) slides $(if $(FORCE),--force) $(NB)
 
-site: slides ## the whole course as pages to read, for any web server or none: build/site/index.html
-	@rm -rf build/site build/doctrees
-	@echo "Site:"
-	@$(ONE_THREAD) $(PY) -m sphinx -W --keep-going -q -b html -d build/doctrees notebooks/publish/site build/site
-	@echo "Open build/site/index.html."
+site: .venv/.test-stamp ## the whole course as pages to read, for any web server or none: build/site/index.html
+	@$(COURSE) site
 
 bench: .venv/.test-stamp ## speed against d2l and PyTorch: two minutes (FULL=1: all, a quarter of an hour)
-	@$(PY) -m tests.benchmarks $(if $(FULL),--full && $(PY) -m tests.benchmarks.lengths)
+	@$(COURSE) bench $(if $(FULL),--full)
 
 # Pinned on the oldest Python: what installs there installs on newer ones.
 constraints: PYTHONS = python3.11
@@ -148,17 +117,9 @@ endif
 .venv/.lab-stamp: EXTRA = notebooks
 .venv/.test-stamp: EXTRA = dev
 
-# JupyterLab would ask about news and look for updates: the course works offline. And it would
-# save a notebook without its views, which are then gone when it is opened again.
-LAB_SETTINGS := { \
-	"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}, \
-	"@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": true}}
-
 # The stamp comes last, so an installation that was interrupted is done again.
 .venv/.lab-stamp .venv/.test-stamp: pyproject.toml constraints.txt .venv/.made
 	@echo "Installing the course into .venv: minutes the first time, torch is large (see $(LOG))."
 	@$(PIP) install -c constraints.txt -e ".[$(EXTRA)]" > $(LOG) 2>&1 || { $(explain); }
 	@test $(EXTRA) != dev || $(PIP) install --no-deps "$(D2L)" >> $(LOG) 2>&1 || { $(explain); }
-	@mkdir -p .venv/share/jupyter/lab/settings
-	@echo '$(LAB_SETTINGS)' > .venv/share/jupyter/lab/settings/overrides.json
 	@touch .venv/.lab-stamp $@

@@ -149,7 +149,7 @@ for name in sys.argv[1:]:
 def test_each_module_can_be_the_first_that_is_imported():
     command = [sys.executable, "-c", EACH_AS_THE_FIRST, *MODULES]
     ours = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=ours, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, env=ours, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
 
@@ -197,7 +197,9 @@ AT_THE_ROOT = """
 def test_only_what_is_listed_stands_at_the_root():
     """Of what git keeps: a student's own files may stand there, too."""
     try:
-        listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+        listed = subprocess.run(
+            ["git", "ls-files"], cwd=ROOT, capture_output=True, encoding="utf-8"
+        )
     except FileNotFoundError:
         pytest.skip("git is not installed")
     if listed.returncode:

@@ -57,7 +57,7 @@ def limit_memory(most: int) -> None:
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Not the address space: a GPU's driver reserves far more of it than it uses.
-    data = int(sizes.read_text().split()[5]) * resource.getpagesize()
+    data = int(sizes.read_text("utf-8").split()[5]) * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if hard == resource.RLIM_INFINITY or data + most < hard:
         resource.setrlimit(resource.RLIMIT_DATA, (data + most, hard))

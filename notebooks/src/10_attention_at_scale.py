@@ -133,9 +133,13 @@ def peak_mib():
     """The most memory that this process has ever held."""
     status = Path("/proc/self/status")
     if status.exists():  # Linux
-        return int(re.search(r"VmHWM:\s+(\d+)", status.read_text())[1]) / 2**10
-    import resource
+        return int(re.search(r"VmHWM:\s+(\d+)", status.read_text("utf-8"))[1]) / 2**10
+    try:
+        import resource
+    except ImportError:  # Windows
+        import psutil
 
+        return psutil.Process().memory_info().peak_wset / 2**20
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # macOS counts bytes
 
 

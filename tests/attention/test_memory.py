@@ -33,7 +33,7 @@ def test_forward_and_backward_at_8192_tokens(options):
     command = [sys.executable, "-c", MEASURE, "8192", *options]
     # Freed memory goes back at once, so the peak is what is alive, busy machine or not.
     malloc = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
-    run = subprocess.run(command, env=malloc, capture_output=True, text=True, check=True)
+    run = subprocess.run(command, env=malloc, capture_output=True, encoding="utf-8", check=True)
     grown = float(run.stdout)
     # One (8192, 8192) mask of bools would be 64 MiB more, a matrix of floats a head 2,048.
     assert 0 < grown < 190, f"{grown:.0f} MiB above the start"

@@ -10,7 +10,7 @@ from tests.benchmarks.footprint import ROOT
 
 def test_it_starts_as_a_module():
     command = [sys.executable, "-m", "tests.benchmarks", "nonsense"]
-    said = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    said = subprocess.run(command, capture_output=True, encoding="utf-8", cwd=ROOT)
     assert said.returncode == 2
     assert "no subject nonsense: choose of attention, translation, transformer" in said.stderr
 

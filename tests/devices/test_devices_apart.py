@@ -26,7 +26,7 @@ def test_all_is_the_same_on(name):
     environment = os.environ | {"D2L_ATTENTION_DEVICE": name}
     environment.pop("D2L_ATTENTION_TEST_DEVICE", None)  # here the CPU is what it is compared with
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=900
+        command, env=environment, capture_output=True, encoding="utf-8", timeout=900
     )
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
     assert " passed" in done.stdout

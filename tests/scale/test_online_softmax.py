@@ -200,7 +200,7 @@ print(peak() - start)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")
 def test_memory_is_linear_backward_included():
     run = subprocess.run(
-        [sys.executable, "-c", MEASURE], capture_output=True, text=True, check=True
+        [sys.executable, "-c", MEASURE], capture_output=True, encoding="utf-8", check=True
     )
     # One (4096, 4096) matrix of floats would be 64 MiB, and the way back needs several.
     assert 0 < float(run.stdout) < 64, run.stdout

@@ -333,7 +333,7 @@ TABLE = r"(2 processes against one: .*\n.*outputs +gradients\n(.{34} +\S+ +\S+  
 def test_the_command_line_under_torchrun():
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     command += ["-m", "d2l_attention.scale.parallel"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    run = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=600)
     assert run.returncode == 0, run.stderr
     assert re.fullmatch(TABLE, run.stdout), run.stdout
 

@@ -222,7 +222,7 @@ def test_when_the_caller_ends_all_end(tmp_path, number):
         start_new_session=True,  # a group of its own, as a terminal gives
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
     )
     try:
         assert {caller.stdout.readline() for _ in range(2)} == {"ready\n"}

@@ -58,7 +58,7 @@ def launch(script, timeout=900):
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
         env=os.environ | ALONE,
     )
     family = psutil.Process(launcher.pid)
@@ -106,7 +106,7 @@ def test_command_line(tmp_path, name):
     command += ["--num-hiddens", "8", "--batch-size", "16", "--out", str(tmp_path / "run")]
     command += ["--check-every", "2", "--resume"]  # there is nothing to resume yet
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=900, env=os.environ | ALONE
+        command, capture_output=True, encoding="utf-8", timeout=900, env=os.environ | ALONE
     )
     assert done.returncode == 0, done.stderr
     assert "8,000 source sentences" in done.stdout and f"{name} on 1 x cpu" in done.stdout
@@ -136,5 +136,5 @@ def test_what_needs_accelerate_is_imported_by_name():
     code = "import sys, d2l_attention.training, d2l_attention.models.seq2seq; "
     code += "print('accelerate' in sys.modules)"
     command = [sys.executable, "-c", code]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    found = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=300)
     assert found.stdout == "False\n"

@@ -1,0 +1,249 @@
+"""The front door, the same on every system: ``python -m notebooks COMMAND``.
+
+It installs nothing. Where there is make, the Makefile builds .venv first and then comes here.
+"""
+
+import argparse
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# Two notebooks run side by side on two cores: more threads would only wait for each other.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+# JupyterLab would ask about news and look for updates: the course works offline. And it would
+# save a notebook without its views, which are then gone when it is opened again.
+LAB_SETTINGS = ROOT / "notebooks" / "publish" / "jupyterlab"
+# What pip installs, and the modules that tell whether it is there.
+STUDENT = '-c constraints.txt -e ".[notebooks]"'
+DEVELOPER = '-c constraints.txt -e ".[dev]"'
+# The book's own package, which tests compare with. Its requirements are years old.
+BOOK = "--no-deps -c constraints.txt d2l"
+MODULES = {
+    STUDENT: ["torch", "jupyterlab", "jupytext", "ipywidgets"],
+    DEVELOPER: ["ruff", "mypy", "pytest", "nbval", "xdist", "sphinx"],
+    BOOK: ["d2l"],
+}
+
+
+def main() -> None:
+    arguments, for_lab = parser().parse_known_args()
+    if arguments.command is None:
+        parser().print_help()
+        return
+    if for_lab and arguments.command is not lab:
+        parser().error(f"unrecognized arguments: {' '.join(for_lab)}")
+    options = {name: value for name, value in vars(arguments).items() if name != "command"}
+    if arguments.command is lab:
+        options["for_jupyterlab"] = for_lab
+    os.chdir(ROOT)
+    only_this_environment()
+    try:
+        arguments.command(**options)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def parser() -> argparse.ArgumentParser:
+    whole = argparse.ArgumentParser(prog="python -m notebooks", allow_abbrev=False)
+    whole.set_defaults(command=None)
+    commands = whole.add_subparsers(title="commands", metavar="COMMAND")
+
+    def add(command):
+        sentence = command.__doc__.partition("\n")[0].rstrip(".")
+        added = commands.add_parser(
+            command.__name__, help=sentence, description=command.__doc__, allow_abbrev=False
+        )
+        added.set_defaults(command=command)
+        return added
+
+    add(lab).add_argument(
+        "--open",
+        dest="folder",
+        choices=["work", "lecture", "notebooks"],
+        default="work",
+        help="your copies, copies with the lecturer's notes, or the originals (default: work)",
+    )
+    add(test)
+    add(lint)
+    for command in (slides, notebooks):
+        added = add(command)
+        added.add_argument("numbers", nargs="*", metavar="NN", help="these chapters, as in 03")
+        added.add_argument("--force", action="store_true", help="also what is up to date")
+    add(site)
+    add(bench).add_argument("--full", action="store_true", help="all, a quarter of an hour")
+    return whole
+
+
+# ---- The commands: the first line of each docstring is what the list says of it --------------
+
+
+def lab(folder: str, for_jupyterlab: list[str]) -> None:
+    """Open the course in JupyterLab, your own copies in work/.
+
+    More arguments are JupyterLab's, such as --no-browser or --port=8890.
+    """
+    need(STUDENT)
+    say("Opening the course ...")
+    if folder == "work":
+        run("notebooks.publish.student_copies")
+    elif folder == "lecture":
+        run("notebooks.publish.lecture_copies")
+    say("JupyterLab opens in your browser. Leave this window open; Ctrl-C in it ends the session.")
+    command = ["--log-level=ERROR"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")  # in a container everybody is root
+    if folder == "notebooks":
+        # Served from the top, Jupytext sees its settings in pyproject.toml when it opens a text.
+        command.append("--ServerApp.root_dir=.")
+    # In this process, so that Ctrl-C and every other end reach JupyterLab itself.
+    from jupyterlab.labapp import main as open_jupyterlab
+
+    sys.exit(open_jupyterlab([*command, *for_jupyterlab, f"{folder}/00_start_here.ipynb"]))
+
+
+def test() -> None:
+    """Check everything: lint, unit tests, every notebook cell, the browser."""
+    need(DEVELOPER, BOOK)
+    seconds = {}
+    for name, part in TEST_PARTS.items():
+        say(f"{name}:")
+        start = time.monotonic()
+        part()
+        seconds[name] = round(time.monotonic() - start)
+    say("How long each part took:")
+    for name, took in seconds.items():
+        say(f"{took // 60:4d}:{took % 60:02d}  {name}")
+
+
+def lint() -> None:
+    """Look for mistakes and for format with ruff, and check the core's types."""
+    need(DEVELOPER)
+    run("ruff", "check", "--quiet", ".")
+    run("ruff", "format", "--check", ".")
+    run("mypy")
+
+
+def slides(numbers: list[str], force: bool) -> None:
+    """Write one file a chapter for the lecture room, no network needed: build/slides."""
+    need(DEVELOPER)
+    run("notebooks.publish.slides", *["--force"] * force, *numbers, **ONE_THREAD)
+
+
+def notebooks(numbers: list[str], force: bool) -> None:
+    """Bring notebooks/ up to notebooks/src/."""
+    need(STUDENT)
+    run("notebooks.publish.build", *["--force"] * force, *numbers)
+
+
+def site() -> None:
+    """Write the whole course as pages to read, for any web server or none: build/site."""
+    slides([], force=False)
+    for made in ("site", "doctrees"):
+        shutil.rmtree(Path("build", made), ignore_errors=True)
+    say("Site:")
+    pages = ["notebooks/publish/site", "build/site"]
+    options = ["-W", "--keep-going", "-q", "-b", "html", "-d", "build/doctrees"]
+    run("sphinx", *options, *pages, **ONE_THREAD)
+    say("Open build/site/index.html.")
+
+
+def bench(full: bool) -> None:
+    """Measure the speed against d2l and PyTorch, in two minutes."""
+    need(DEVELOPER, BOOK)
+    run("tests.benchmarks", *["--full"] * full)
+    if full:
+        run("tests.benchmarks.lengths")
+
+
+# ---- The parts of the test -------------------------------------------------------------------
+
+
+def unit_tests() -> None:
+    pytest("--dist", "loadfile", "-p", "no:nbval", "--ignore=tests/browser")
+
+
+def every_notebook_cell() -> None:
+    # Chapters that train come first, or the second core waits for them at the end.
+    chapters = sorted(
+        Path("notebooks").glob("*.ipynb"),
+        key=lambda path: (path.name[:2] != "05", path.name[:2] != "08", path.name),
+    )
+    pytest(
+        *("--dist", "loadfile", "-p", "tests.notebook_times", "--nbval", "--nbval-current-env"),
+        *("--nbval-sanitize-with", "tests/nbval_sanitize.cfg", *map(str, chapters)),
+        D2L_ATTENTION_PROGRESS=str(ROOT / "build" / "nobody.json"),
+    )
+
+
+def browser_tests() -> None:
+    pytest(
+        "-rs", "--dist", "loadgroup", "--no-loadscope-reorder", "-p", "no:nbval", "tests/browser"
+    )
+
+
+TEST_PARTS = {
+    "Lint": lint,
+    "Unit tests": unit_tests,
+    "Notebooks": every_notebook_cell,
+    "Browser": browser_tests,
+}
+
+
+def pytest(*arguments: str, **environment: str) -> None:
+    run("pytest", "-q", "-n", "2", *arguments, **ONE_THREAD, **environment)
+
+
+# ---- How a command is run --------------------------------------------------------------------
+
+
+def only_this_environment() -> None:
+    """Only what is installed here counts, the kernel named python3, too."""
+    for name in ("JUPYTER_PATH", "PYTHONHOME", "PYTHONPATH"):
+        os.environ.pop(name, None)
+    os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
+    more = os.environ.get("JUPYTER_CONFIG_PATH")
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join([str(LAB_SETTINGS), *filter(None, [more])])
+
+
+def need(*installed: str) -> None:
+    """End with a sentence and the pip command where a package is missing."""
+    for what in installed:
+        missing = [name for name in MODULES[what] if importlib.util.find_spec(name) is None]
+        if missing:
+            sys.exit(
+                f"This Python has no {' and no '.join(missing)}. In the course's folder, this "
+                f"installs what is missing:\n  {this_python()} -m pip install {what}"
+            )
+
+
+def this_python() -> str:
+    """How this Python is called from the course's folder."""
+    python = Path(sys.executable)
+    short = python.relative_to(ROOT) if python.is_relative_to(ROOT) else python
+    return f'"{short}"' if " " in str(short) else str(short)
+
+
+def run(module: str, *arguments: str, **environment: str) -> None:
+    """Run a module in a Python of its own; end with its exit code where that is not 0."""
+    command = [sys.executable, "-m", module, *arguments]
+    process = subprocess.Popen(command, env=os.environ | environment)
+    try:
+        code = process.wait()
+    except KeyboardInterrupt:
+        process.wait()  # it heard Ctrl-C as well, and ends in its own way
+        raise
+    if code:
+        sys.exit(code if code > 0 else 128 - code)  # as a shell tells it, where a signal ended it
+
+
+def say(sentence: str) -> None:
+    print(sentence, flush=True)  # before what the command says, into a file as well
+
+
+if __name__ == "__main__":
+    main()
