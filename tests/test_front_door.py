@@ -211,6 +211,7 @@ def command(*arguments):
 def test_the_lecture_there(course):
     """JupyterLab is a stand-in that says how it was called."""
     (course / "jupyterlab").mkdir()
+    (course / "jupyterlab" / "__init__.py").touch()
     (course / "jupyterlab" / "labapp.py").write_text("main = print", "utf-8")
     run = subprocess.run(
         command("lab", "--open", "lecture"), cwd=course, capture_output=True, encoding="utf-8"
