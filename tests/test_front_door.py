@@ -214,7 +214,11 @@ def test_the_lecture_there(course):
     (course / "jupyterlab" / "__init__.py").touch()
     (course / "jupyterlab" / "labapp.py").write_text("main = print", "utf-8")
     run = subprocess.run(
-        command("lab", "--open", "lecture"), cwd=course, capture_output=True, encoding="utf-8"
+        command("lab", "--open", "lecture"),
+        cwd=course,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
     )
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.startswith("Opening the course ...\n")
