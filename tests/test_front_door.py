@@ -1,0 +1,275 @@
+"""``python -m notebooks``: each command runs what it should, also in a folder with an odd name."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from notebooks import __main__ as door
+from notebooks.publish.course import ROOT
+
+COMMANDS = ["lab", "test", "lint", "slides", "notebooks", "site", "bench"]
+LEFT_OUT = ("PYTHONHOME", "PYTHONPATH", "JUPYTER_PATH", "JUPYTER_CONFIG_PATH")
+
+
+@pytest.fixture
+def call(monkeypatch):
+    """Call the front door and get what it would run: (module, arguments, environment)."""
+    runs = []
+
+    def record(module, *arguments, **environment):
+        runs.append((module, arguments, environment))
+
+    def jupyterlab(arguments):
+        runs.append(("jupyterlab", tuple(arguments), {}))
+
+    monkeypatch.setattr(door, "run", record)
+    monkeypatch.setattr("jupyterlab.labapp.main", jupyterlab)
+    monkeypatch.chdir(ROOT)
+    for name in (*LEFT_OUT, "JUPYTER_PREFER_ENV_PATH"):
+        monkeypatch.setenv(name, "")  # given back after the test
+
+    def call(*arguments):
+        runs.clear()
+        monkeypatch.setattr(sys, "argv", ["notebooks", *arguments])
+        try:
+            door.main()
+        except SystemExit as end:
+            assert not end.code, end.code
+        return list(runs)
+
+    return call
+
+
+def test_nothing_to_do_is_a_list_of_the_commands(call, capsys):
+    assert call() == []
+    listed = capsys.readouterr().out.partition("COMMAND\n")[2].splitlines()
+    assert [line.split()[0] for line in listed if line.startswith("    ") and line[4] != " "] == (
+        COMMANDS
+    )
+
+
+@pytest.mark.parametrize("arguments", [["slidez"], ["lint", "--force"], ["lab", "--open", "src"]])
+def test_what_is_unknown_is_refused(call, capsys, arguments):
+    with pytest.raises(AssertionError, match="2"):
+        call(*arguments)
+    assert arguments[-1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "modules", "end"),
+    [
+        ([], ["notebooks.publish.student_copies"], ["work/00_start_here.ipynb"]),
+        (
+            ["--open", "lecture", "--port=9", "--no-browser"],
+            ["notebooks.publish.lecture_copies"],
+            ["--port=9", "--no-browser", "lecture/00_start_here.ipynb"],
+        ),
+        (
+            ["--open=notebooks"],
+            [],
+            ["--ServerApp.root_dir=.", "notebooks/00_start_here.ipynb"],
+        ),
+    ],
+    ids=["work", "lecture", "notebooks"],
+)
+def test_lab_delivers_the_copies_and_opens_them(call, arguments, modules, end):
+    *before, (last, options, _) = call("lab", *arguments)
+    assert [module for module, *_ in before] == modules
+    assert last == "jupyterlab" and options[0] == "--log-level=ERROR"
+    assert list(options[-len(end) :]) == end
+
+
+def test_only_this_environment_counts(call):
+    call("lint")
+    assert [name for name in LEFT_OUT[:3] if name in os.environ] == []
+    assert os.environ["JUPYTER_PREFER_ENV_PATH"] == "1"
+    os.environ["JUPYTER_CONFIG_PATH"] = "mine"
+    call("lint")
+    assert os.environ["JUPYTER_CONFIG_PATH"].split(os.pathsep) == [str(door.LAB_SETTINGS), "mine"]
+
+
+def test_the_test_is_lint_then_units_then_every_cell_then_the_browser(call, capsys):
+    runs = call("test")
+    lint, (units, cells, browser) = runs[:3], runs[3:]
+    assert [module for module, *_ in lint] == ["ruff", "ruff", "mypy"]
+    for module, arguments, environment in (units, cells, browser):
+        assert module == "pytest" and arguments[:3] == ("-q", "-n", "2")
+        assert environment.items() >= door.ONE_THREAD.items()
+    assert "--ignore=tests/browser" in units[1] and "no:nbval" in units[1]
+    assert {"--nbval", "--nbval-current-env", "tests/nbval_sanitize.cfg"} <= set(cells[1])
+    chapters = [Path(name).name[:2] for name in cells[1] if name.endswith(".ipynb")]
+    assert chapters[:3] == ["05", "08", "00"]
+    assert sorted(chapters) == sorted(path.name[:2] for path in ROOT.glob("notebooks/*.ipynb"))
+    assert "D2L_ATTENTION_PROGRESS" in cells[2]
+    assert browser[1][-1] == "tests/browser" and "-rs" in browser[1]
+    times = capsys.readouterr().out.partition("How long each part took:\n")[2].splitlines()
+    assert [line.split(maxsplit=1)[1] for line in times] == [
+        "Lint",
+        "Unit tests",
+        "Notebooks",
+        "Browser",
+    ]
+
+
+def test_the_first_part_that_fails_ends_the_test_with_its_code(monkeypatch, capfd):
+    parts = {
+        "Good": lambda: door.run("json.tool", "--help"),
+        "Bad": lambda: door.run("json.tool", "--nonsense"),
+        "Never": lambda: pytest.fail("it went on"),
+    }
+    monkeypatch.setattr(door, "TEST_PARTS", parts)
+    with pytest.raises(SystemExit) as end:
+        door.test()
+    assert end.value.code == 2
+    said = capfd.readouterr().out
+    assert "Bad:" in said and "Never:" not in said and "How long" not in said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+def test_a_command_that_a_signal_ended_is_told_as_a_shell_tells_it(tmp_path, monkeypatch):
+    (tmp_path / "ends.py").write_text("import os; os.kill(os.getpid(), 9)", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        door.run("ends")
+    assert end.value.code == 128 + 9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "runs"),
+    [
+        (["notebooks"], [("notebooks.publish.build", ())]),
+        (["notebooks", "03", "--force"], [("notebooks.publish.build", ("--force", "03"))]),
+        (["slides", "03", "04"], [("notebooks.publish.slides", ("03", "04"))]),
+        (["bench"], [("tests.benchmarks", ())]),
+        (
+            ["bench", "--full"],
+            [("tests.benchmarks", ("--full",)), ("tests.benchmarks.lengths", ())],
+        ),
+    ],
+)
+def test_arguments_arrive(call, arguments, runs):
+    assert [run[:2] for run in call(*arguments)] == runs
+
+
+def test_the_site_comes_after_its_slides_into_an_empty_folder(call, monkeypatch):
+    removed = []
+    monkeypatch.setattr(shutil, "rmtree", lambda path, **_: removed.append(path))
+    slides, sphinx = call("site")
+    assert slides[0] == "notebooks.publish.slides" and sphinx[0] == "sphinx" and "-W" in sphinx[1]
+    assert removed == [Path("build", "site"), Path("build", "doctrees")]
+
+
+@pytest.mark.parametrize(
+    ("module", "command", "what"),
+    [
+        ("jupyterlab", "lab", '-c constraints.txt -e ".[notebooks]"'),
+        ("nbval", "test", '-c constraints.txt -e ".[dev]"'),
+        ("d2l", "bench", "--no-deps -c constraints.txt d2l"),
+    ],
+)
+def test_a_missing_package_is_a_sentence_with_the_command(call, monkeypatch, module, command, what):
+    def find(name):
+        return None if name == module else find_spec(name)
+
+    monkeypatch.setattr("importlib.util.find_spec", find)
+    with pytest.raises(AssertionError, match=f"^This Python has no {module}. ") as said:
+        call(command)
+    assert f"-m pip install {what}" in str(said.value)
+
+
+# ---- In a folder whose name has spaces and letters beyond ASCII ------------------------------
+
+
+@pytest.fixture
+def course(tmp_path):
+    """A copy of what the student's copies and the lecture need, with two chapters."""
+    folder = tmp_path / "né w course"
+    unwanted = shutil.ignore_patterns("__pycache__", "*.ipynb", "[0-9]*.py")
+    for name in ("d2l_attention", "notebooks"):
+        shutil.copytree(ROOT / name, folder / name, ignore=unwanted)
+    for chapter in ("00_start_here", "01_queries_keys_values"):
+        shutil.copy(ROOT / "notebooks" / f"{chapter}.ipynb", folder / "notebooks")
+        shutil.copy(ROOT / "notebooks" / "src" / f"{chapter}.py", folder / "notebooks" / "src")
+    return folder
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "notebooks", *arguments]
+
+
+def test_the_lecture_there(course):
+    """JupyterLab is a stand-in that says how it was called."""
+    (course / "jupyterlab").mkdir()
+    (course / "jupyterlab" / "__init__.py").touch()
+    (course / "jupyterlab" / "labapp.py").write_text("main = print", "utf-8")
+    run = subprocess.run(
+        command("lab", "--open", "lecture"),
+        cwd=course,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith("Opening the course ...\n")
+    assert "lecture/00_start_here.ipynb" in run.stdout.splitlines()[-1]
+    assert len(list((course / "lecture").glob("*.ipynb"))) == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there Ctrl-C is no signal to one process")
+def test_jupyterlab_there_until_ctrl_c(course, tmp_path):
+    """It serves the student's copies with the course's settings, and ends without a traceback."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = ["--no-browser", f"--port={port}", "--IdentityProvider.token=course"]
+    folders = {
+        f"JUPYTER{name}_DIR": str(tmp_path / name) for name in ("_CONFIG", "_DATA", "_RUNTIME")
+    } | {"JUPYTERLAB_SETTINGS_DIR": str(tmp_path / "s"), "IPYTHONDIR": str(tmp_path / "i")}
+    lab = subprocess.Popen(
+        command("lab", *options),
+        cwd=course,
+        env=os.environ | folders,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+    try:
+        copies = [file["name"] for file in ask(lab, port, "contents")["content"]]
+        plugin = "@jupyter-widgets/jupyterlab-manager:plugin"
+        settings = ask(lab, port, f"settings/{plugin}", "/lab")["schema"]["properties"]
+    finally:
+        lab.send_signal(signal.SIGINT)
+        said = lab.communicate()[0]
+    assert sorted(copies) == ["00_start_here.ipynb", "01_queries_keys_values.ipynb"]
+    assert settings["saveState"]["default"] is True
+    assert lab.returncode == 0 and "Traceback" not in said, said
+
+
+def ask(lab, port, path, where=""):
+    """The answer of JupyterLab's REST interface, as soon as there is one."""
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}{where}/api/{path}", headers={"Authorization": "token course"}
+    )
+    while lab.poll() is None:
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return json.load(answer)
+        except ConnectionError:
+            pass
+        except urllib.error.URLError as error:
+            if not isinstance(error.reason, ConnectionError):
+                raise
+        time.sleep(0.2)
+    pytest.fail(f"JupyterLab ended: {lab.communicate()[0]}")
