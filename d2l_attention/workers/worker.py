@@ -71,7 +71,7 @@ class Worker:
         self.mark = secrets.token_hex(8)
         self.given = 0  # pieces of work
         # What it says before it can speak, and where it was when its time was up.
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        self._log = tempfile.TemporaryFile()
         marks_above = filter(None, [os.environ.get(MARK)])
         try:
             self.process = subprocess.Popen(
@@ -95,6 +95,7 @@ class Worker:
     def give(self, work: bytes) -> None:
         """Hand over what ``packed`` made. One that is gone meanwhile is found to be so later."""
         self.given += 1
+        self._held = self._bytes()
         try:
             pickle.dump(work, self.process.stdin)
             self.process.stdin.flush()
@@ -108,19 +109,18 @@ class Worker:
 
         Errors: ``RuntimeError`` with its traceback where it raised one; ``Gone`` where the worker
         is, or has to be ended: it needs more than ``patience`` seconds, or more than ``memory``
-        bytes on top of what it held at first.
+        bytes on top of what it held when it got the work.
         """
-        give_up, held = time.monotonic() + patience, 0
+        give_up = time.monotonic() + patience
         while True:
             message = self._next(LOOK)
+            if time.monotonic() > give_up:
+                raise Gone("silent")
+            if memory is not None and self._bytes() > self._held + memory:
+                raise Gone("memory")
             if message is None:
-                held, in_use = held or self._bytes(), self._bytes()
                 if not self.alive:
                     raise self.why_gone()
-                if memory is not None and in_use > held + memory:
-                    raise Gone("memory")
-                if time.monotonic() > give_up:
-                    raise Gone("silent")
             elif message.kind == "printed":
                 on_print(message.what)
             elif message.kind == "result":

@@ -130,6 +130,23 @@ def in_threads(scores):
     loops(scores)
 
 
+def test_threads_of_an_answer_may_all_print(monkeypatch):
+    def prints_in_threads(scores):
+        def shout():
+            for _ in range(200):
+                print("x" * 50)
+
+        threads = [threading.Thread(target=shout) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return softmax(scores)
+
+    monkeypatch.setattr(engine, "find", lambda _: an_exercise())
+    assert check("4.99", prints_in_threads).solved
+
+
 @pytest.mark.parametrize(
     ("answer", "line"),
     [

@@ -67,6 +67,24 @@ def test_the_folder_and_the_modules_are_the_callers(worker, tmp_path, monkeypatc
     assert not in_a_worker()
 
 
+def shouts_in_threads():
+    def shout():
+        for _ in range(300):
+            print("x" * 99)
+
+    threads = [threading.Thread(target=shout) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_threads_that_print_do_not_spoil_each_others_messages(worker):
+    printed = []
+    call(worker, shouts_in_threads, on_print=printed.append)
+    assert "".join(printed).count("x") == 8 * 300 * 99
+
+
 def in_pieces(seconds, piece, times, pause=0.0):
     with Clock(seconds) as clock:
         for _ in range(times):
