@@ -1,8 +1,8 @@
 """What the notebooks show: plots, source code, and views that answer the hand.
 
 ``AttentionView`` is for weights, ``SentenceView`` for weights of a sentence that the reader writes,
-``watch`` for a function's run, line by line, ``compare`` for two of them, ``schematic`` for
-who feeds what, ``explore`` for everything else.
+``watch`` for a function's run, line by line, ``compare`` for two of them, ``look_inside`` for a
+model from the outside in, ``schematic`` for who feeds what, ``explore`` for everything else.
 """
 
 from importlib import import_module
@@ -10,10 +10,12 @@ from importlib import import_module
 _MODULES = {
     "AttentionView": "attention_view",
     "Explore": "explore_view",
+    "LookInside": "inside.inside_view",
     "SentenceView": "sentence_view",
     "Watch": "watch_view",
     "compare": "watch_view",
     "explore": "explore_view",
+    "look_inside": "inside.inside_view",
     "schematic": "schematics",
     "watch": "watch_view",
 }
@@ -21,10 +23,12 @@ _MODULES = {
 __all__ = [
     "AttentionView",
     "Explore",
+    "LookInside",
     "SentenceView",
     "Watch",
     "compare",
     "explore",
+    "look_inside",
     "schematic",
     "watch",
 ]

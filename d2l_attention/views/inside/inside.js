@@ -1,0 +1,376 @@
+// A recorded run of a model in the browser: opens its parts, needs no kernel. inside_drawing.js
+// stands in front of this file: together they are one module. Names and words come from users: they
+// only ever become text nodes.
+
+// JupyterLab takes the arrow keys for itself, except from elements that carry this attribute.
+const KEYS_ARE_MINE = { "data-lm-suppress-shortcuts": "true" };
+const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const AT_ONCE = 60; // parts of a list, before one asks for more
+const OPENED = 16; // numbers of a vector that are written out
+
+// What a place names: a part, and in it a head, and in that a cell, [query, key].
+function readPlace(run, text) {
+  const found = { parts: [run.parts[0]], head: null, cell: null };
+  for (const name of text ? text.split("/") : []) {
+    const part = found.parts.at(-1);
+    const below = part.below.map((number) => run.parts[number]);
+    const next = below.find((each) => each.name === name);
+    if (next && found.head === null) {
+      found.parts.push(next);
+      continue;
+    }
+    const look = run.looks[part.look];
+    const [head, cell] = [/^head (\d+)$/.exec(name), /^query (\d+), key (\d+)$/.exec(name)];
+    if (!look) return found;
+    if (head && Number(head[1]) <= look.sent[0]) found.head = Number(head[1]) - 1;
+    else if (cell && found.head !== null) {
+      const [q, k] = [Number(cell[1]), Number(cell[2])];
+      if (q < look.sent[1] && k < look.sent[2]) found.cell = [q, k];
+    }
+  }
+  return found;
+}
+
+function writePlace({ parts, head, cell }) {
+  const names = parts.slice(1).map((part) => part.name);
+  if (head !== null) names.push(`head ${head + 1}`);
+  if (cell) names.push(`query ${cell[0]}, key ${cell[1]}`);
+  return names.join("/");
+}
+
+function render({ model, el }) {
+  const root = add(el, "div", { class: "d2l-inside" });
+  let run, here, body, said, readout;
+  let painters = []; // what has to be drawn again where the theme or the width changes
+
+  const words = (number, count) =>
+    run.words[number] ?? Array.from({ length: count }, (_, i) => String(i));
+  const go = (place) => {
+    const text = writePlace(place);
+    if (text === writePlace(here)) return;
+    model.set("place", text);
+    model.save_changes();
+  };
+  const into = (part) => go({ parts: [...here.parts, part], head: null, cell: null });
+
+  function build() {
+    run = readRun(model.get("run_text"));
+    root.replaceChildren();
+    if (model.get("title")) add(root, "div", { class: "title" }, model.get("title"));
+    body = add(root, "div", { class: "body", tabindex: -1, ...KEYS_ARE_MINE });
+    readout = null;
+    said = add(root, "div", { class: "unseen", "aria-live": "polite" });
+    here = null;
+    paint();
+  }
+
+  function paint() {
+    const before = here;
+    const hadFocus = root.contains(document.activeElement);
+    here = readPlace(run, model.get("place"));
+    painters = [];
+    const moves = before && before.cell && here.cell; // from cell to cell the focus stays
+    body.replaceChildren();
+    trail();
+    readout = null;
+    const part = here.parts.at(-1);
+    if (here.cell) numbers(part, run.looks[part.look]);
+    else if (here.head !== null) map(part, run.looks[part.look]);
+    else flow(part);
+    painters.forEach((draw) => draw());
+    if (!before) return;
+    said.textContent = inWords(part);
+    if (hadFocus && !moves) refocus(before);
+    else if (hadFocus) body.querySelector(".numbers").focus();
+  }
+
+  // The keyboard goes on where it was: into what was opened, or on what was closed.
+  function refocus(before) {
+    const closed = writePlace(here);
+    const was = writePlace(before);
+    const name = was.startsWith(closed) ? was.slice(closed.length).split("/").filter(Boolean)[0] : null;
+    const stops = [...body.querySelectorAll(".stop")];
+    const target = stops.find((stop) => stop.dataset.name === name) ?? stops[0] ?? body;
+    target.focus();
+  }
+
+  function inWords(part) {
+    if (here.cell) return body.querySelector(".sum")?.textContent ?? "numbers";
+    if (here.head !== null) return `head ${here.head + 1} of ${part.name}, a map`;
+    const count = part.below.length;
+    return `${part.name}, ${count === 1 ? "1 part" : `${count} parts`}`;
+  }
+
+  // ---- Where one is ----
+
+  function trail() {
+    const nav = add(body, "nav", { class: "trail", "aria-label": "where you are in the model" });
+    const list = add(nav, "ol");
+    const steps = here.parts.map((part, i) => [
+      part.name, { parts: here.parts.slice(0, i + 1), head: null, cell: null },
+    ]);
+    if (here.head !== null) steps.push([`head ${here.head + 1}`, { ...here, cell: null }]);
+    if (here.cell) {
+      const look = run.looks[here.parts.at(-1).look];
+      const [q, k] = here.cell;
+      const pair = [words(look.qwords, look.sent[1])[q], words(look.kwords, look.sent[2])[k]];
+      steps.push([`${pair[0]} looks at ${pair[1]}`, here]);
+    }
+    steps.forEach(([name, place], i) => {
+      const item = add(list, "li");
+      if (i === steps.length - 1) add(item, "span", { "aria-current": "location" }, name);
+      else {
+        const button = add(item, "button", { type: "button", ...KEYS_ARE_MINE }, name);
+        button.onclick = () => go(place);
+      }
+    });
+  }
+
+  function heading(part) {
+    const head = add(body, "div", { class: "heading" });
+    const about = run.about[part.about];
+    add(head, "span", { class: "kind" }, part.kind);
+    if (part.params) add(head, "span", {}, `${part.params.toLocaleString("en")} parameters`);
+    if (about.does) add(head, "span", { class: "does" }, about.does);
+    for (const [name, shape] of part.own ?? []) add(head, "span", { class: "faint" }, `${name} ${shapeWords(shape)}`);
+    if (!about.formula && !about.code) return;
+    const details = add(body, "details");
+    add(details, "summary", {}, about.chapter ? "Formula, chapter, code" : "Code");
+    if (about.formula) add(details, "div", { class: "formula" }, about.formula);
+    if (about.chapter) add(details, "div", {}, `${about.chapter}, builds it.`);
+    if (about.code) add(add(details, "pre", { tabindex: 0 }), "code", {}, about.code);
+  }
+
+  // ---- A part: what goes in, what it calls, what comes out ----
+
+  function flow(part) {
+    heading(part);
+    const list = add(body, "ol", { class: "flow", ...KEYS_ARE_MINE });
+    for (const held of part.in) tensor(list, "in", held);
+    const below = part.below.map((number) => run.parts[number]);
+    const rows = below.map((each) => () => card(list, each));
+    if (part.look !== undefined) rows.splice(part.heads_at, 0, () => heads(list, part));
+    const show = (from) => {
+      rows.slice(from, from + AT_ONCE).forEach((row) => row());
+      if (rows.length <= from + AT_ONCE) return end();
+      const item = add(list, "li");
+      const text = `Show ${Math.min(AT_ONCE, rows.length - from - AT_ONCE)} of ${rows.length - from - AT_ONCE} more parts`;
+      const more = add(item, "button", { type: "button", class: "stop", ...KEYS_ARE_MINE }, text);
+      more.onclick = () => {
+        item.remove();
+        painters = [];
+        show(from + AT_ONCE);
+        painters.forEach((draw) => draw());
+      };
+    };
+    const end = () => {
+      if (part.more) add(list, "li", { class: "faint" }, `${part.more} calls more are not kept.`);
+      for (const held of part.out) tensor(list, "out", held, part.out.length === 1);
+      const never = part.never?.join(", ");
+      if (never) add(list, "li", { class: "faint" }, `Not called as a part in this run: ${never}.`);
+    };
+    show(0);
+    if (run.left_out && here.parts.length === 1) {
+      add(body, "div", { class: "faint" }, `${run.left_out} inner calls of this run are not kept.`);
+    }
+    readout = add(body, "div", { class: "readout", "aria-live": "polite" });
+  }
+
+  function tensor(list, side, [name, number, labels, best], only) {
+    const value = run.values[number];
+    const item = add(list, "li", { class: `tensor ${side}` });
+    const text = add(item, "div", { class: "text" });
+    add(text, "span", { class: "side" }, side);
+    if (!only) add(text, "b", {}, name);
+    add(text, "span", { class: "faint" }, `${shapeWords(value.shape)}${partWords(value)}`);
+    const [low, high] = rangeOf(value.numbers);
+    if (value.kind !== "bool" && value.numbers.length > 8) {
+      add(text, "span", { class: "faint" }, `colours from ${brief(low)} to ${brief(high)}`);
+    }
+    const canvas = add(item, "canvas", {
+      ...KEYS_ARE_MINE, tabindex: 0, role: "img",
+      "aria-label": `${side} ${name}, ${shapeWords(value.shape)}. The arrow keys move between numbers.`,
+    });
+    if (best) bestWords(item, best, run.words[labels]);
+    let focus = null;
+    let shape = null;
+    const draw = () => (shape = heat(canvas, value, run.words[labels], root, { focus, ramp: ramp(), colour }));
+    painters.push(draw);
+    const look = (cell) => {
+      focus = cell;
+      draw();
+      readout.textContent = cell ? numberInWords(name, value, run.words[labels], cell) : "";
+    };
+    canvas.onpointermove = canvas.onpointerdown = (event) => look(cellUnder(canvas, shape, event));
+    canvas.onpointerleave = canvas.onblur = () => look(null);
+    canvas.onfocus = () => look(focus ?? [0, 0]);
+    canvas.onkeydown = (event) => {
+      const move = ARROWS[event.key];
+      if (!move || !value.sent[0]) return;
+      event.preventDefault();
+      event.stopPropagation(); // else the focus moves to another part
+      look(moved(focus ?? [0, 0], move, value.sent));
+    };
+  }
+
+  function card(list, part) {
+    const item = add(list, "li");
+    const button = add(item, "button", {
+      type: "button", class: "part stop", "data-name": part.name, ...KEYS_ARE_MINE,
+    });
+    const text = add(button, "span", { class: "text" });
+    add(text, "b", {}, part.name);
+    const inside = part.below.length + (part.look === undefined ? 0 : 1);
+    add(text, "span", { class: "faint" }, inside ? `${part.kind} ▸` : part.kind);
+    const does = run.about[part.about].does;
+    if (does) add(text, "span", { class: "does" }, does);
+    const [held] = part.out;
+    if (held) {
+      const value = run.values[held[1]];
+      add(text, "span", { class: "faint" }, `gives ${shapeWords(value.shape)}${partWords(value)}`);
+      const canvas = add(button, "canvas", { "aria-hidden": "true" });
+      painters.push(() => heat(canvas, value, run.words[held[2]], root, { ramp: ramp(), colour }));
+      if (held[3]) bestWords(button, held[3], run.words[held[2]]);
+    }
+    button.onclick = () => into(part);
+  }
+
+  function heads(list, part) {
+    const look = run.looks[part.look];
+    const [H, Q, K] = look.sent;
+    const item = add(list, "li", { class: "heads" });
+    const all = look.all[0];
+    const text = add(item, "div", { class: "text" });
+    add(text, "b", {}, all === 1 ? "who looks at whom" : `${all} heads: who looks at whom`);
+    const whole = H === all && Q === look.all[1] && K === look.all[2];
+    const cut = whole ? "" : `, of them the first ${H} × ${Q} × ${K}`;
+    add(text, "span", { class: "faint" }, `weights ${shapeWords(look.all)}${cut}`);
+    const row = add(item, "div", { class: "row" });
+    for (let head = 0; head < H; head++) {
+      const name = `head ${head + 1}`;
+      const button = add(row, "button", {
+        type: "button", class: "stop head", "data-name": name, ...KEYS_ARE_MINE,
+        "aria-label": `${name}, its map of ${Q} queries and ${K} keys`,
+      });
+      const canvas = add(button, "canvas", { "aria-hidden": "true" });
+      add(button, "span", {}, all === 1 ? "the map" : name);
+      painters.push(() => smallMap(canvas, look, head, ramp(), colour));
+      button.onclick = () => go({ ...here, head, cell: null });
+    }
+  }
+
+  // ---- A head: its map; a cell of the map: its numbers ----
+
+  function map(part, look) {
+    const [H, Q, K] = look.sent;
+    const labels = [words(look.qwords, Q), words(look.kwords, K)];
+    if (H > 1) {
+      const row = add(body, "div", { class: "row" });
+      for (let head = 0; head < H; head++) {
+        const button = add(row, "button", {
+          type: "button", ...KEYS_ARE_MINE, "aria-pressed": String(head === here.head),
+        }, `head ${head + 1}`);
+        button.onclick = () => go({ ...here, head });
+      }
+    }
+    const hint = "Each row is a query, its weights add up to 1. Open a cell to see its numbers.";
+    add(body, "div", { class: "does" }, sumsToOne(look, here.head) ? hint : hint.replace(", its weights add up to 1", ""));
+    const canvas = add(body, "canvas", {
+      ...KEYS_ARE_MINE, tabindex: 0, role: "application", class: "stop map", "data-name": "",
+      "aria-label": `Map of head ${here.head + 1} of ${part.name}, ${Q} queries by ${K} keys. ` +
+        "The arrow keys move between cells, Enter opens one, Escape goes back.",
+    });
+    readout = add(body, "div", { class: "readout", "aria-live": "polite" });
+    let focus = null;
+    let shape = null;
+    const draw = () => (shape = largeMap(canvas, look, here.head, labels, root, { focus, ramp: ramp(), colour }));
+    painters.push(draw);
+    const show = (cell) => {
+      focus = cell;
+      draw();
+      if (!cell) return void (readout.textContent = "");
+      const weight = look.weight(here.head, ...cell);
+      const hidden = look.seen(here.head, ...cell) ? "" : ", hidden by the mask";
+      readout.textContent = `${labels[0][cell[0]]} looks at ${labels[1][cell[1]]}: ${brief(weight)}${hidden}`;
+    };
+    canvas.onpointermove = canvas.onpointerdown = (event) => show(cellUnder(canvas, shape, event));
+    canvas.onpointerleave = () => document.activeElement === canvas || show(null);
+    canvas.onfocus = () => show(focus ?? [0, 0]);
+    canvas.onblur = () => show(null);
+    canvas.onclick = (event) => go({ ...here, cell: cellUnder(canvas, shape, event) });
+    canvas.onkeydown = (event) => {
+      const move = ARROWS[event.key];
+      if (move) show(moved(focus ?? [0, 0], move, [Q, K]));
+      else if (event.key === "Enter" || event.key === " ") go({ ...here, cell: focus ?? [0, 0] });
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    };
+  }
+
+  function numbers(part, look) {
+    const [q, k] = here.cell;
+    const [, Q, K] = look.sent;
+    const box = add(body, "div", {
+      class: "numbers", tabindex: 0, role: "group", ...KEYS_ARE_MINE,
+      "aria-label": "The numbers of this cell. The arrow keys go to the cells beside it.",
+    });
+    cellNumbers(box, look, here.head, [q, k], {
+      queries: words(look.qwords, Q), keys: words(look.kwords, K), ramp: ramp(), opened: OPENED,
+    });
+    box.onkeydown = (event) => {
+      const move = ARROWS[event.key];
+      if (!move || event.target !== box) return;
+      event.preventDefault();
+      event.stopPropagation();
+      go({ ...here, cell: moved([q, k], move, [Q, K]) });
+    };
+  }
+
+  // ---- Keys, themes, sizes ----
+
+  root.onkeydown = (event) => {
+    if (event.key === "Escape") {
+      if (here.parts.length === 1 && here.head === null) return; // outside: the page's own key
+      event.preventDefault();
+      event.stopPropagation();
+      if (here.cell) return go({ ...here, cell: null });
+      if (here.head !== null) return go({ ...here, head: null });
+      return go({ ...here, parts: here.parts.slice(0, -1) });
+    }
+    const move = ARROWS[event.key];
+    const stops = [...body.querySelectorAll(".stop")];
+    const at = stops.indexOf(document.activeElement);
+    if (!move || at < 0) return;
+    event.preventDefault(); // else the page scrolls too
+    event.stopPropagation(); // else a deck turns its slide
+    stops[clamp(at + move[0] + move[1], 0, stops.length - 1)].focus();
+  };
+
+  const ramp = () => (run.ramp ??= model.get("ramp").split(" "));
+  const colour = (name) => getComputedStyle(root).getPropertyValue(name);
+  const redraw = () => painters.forEach((draw) => draw());
+  let width = root.clientWidth;
+  const sizes = new ResizeObserver(() => {
+    if (root.clientWidth === width) return;
+    width = root.clientWidth;
+    redraw();
+  });
+  sizes.observe(root);
+  const themes = new MutationObserver(redraw);
+  themes.observe(document.body, { attributes: true });
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  dark.addEventListener("change", redraw);
+  const handlers = { "change:place": paint, "change:run_text": build };
+  for (const [event, handler] of Object.entries(handlers)) model.on(event, handler);
+  build();
+
+  return () => {
+    sizes.disconnect();
+    themes.disconnect();
+    dark.removeEventListener("change", redraw);
+    for (const [event, handler] of Object.entries(handlers)) model.off?.(event, handler);
+  };
+}
+
+export default { render };

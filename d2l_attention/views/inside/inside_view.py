@@ -1,0 +1,90 @@
+"""The view into a model: from the whole to a part, to a head, to one number, and back."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anywidget
+from torch import nn
+from traitlets import TraitError, Unicode, validate
+
+from d2l_attention.views.inside.places import find
+from d2l_attention.views.inside.recording import Run, record
+from d2l_attention.views.inside.sending import as_text, parts_of
+from d2l_attention.views.inside.still import draw
+from d2l_attention.views.picture import add_picture, png, ramp
+
+HERE = Path(__file__).parent
+FILES = ("inside_drawing.js", "inside.js")
+
+
+class LookInside(anywidget.AnyWidget):
+    """A recorded run of a model, as ``look_inside`` returns it.
+
+    ``place`` is what is open, "" the whole: it may be set, observed and linked.
+    """
+
+    # A widget is one module, whole, so that it also lives where there is no server.
+    _esm = "\n".join((HERE / name).read_text("utf-8") for name in FILES)
+    _css = (HERE / "inside.css").read_text("utf-8")
+
+    place = Unicode().tag(sync=True)
+    run_text = Unicode().tag(sync=True)
+    title = Unicode().tag(sync=True)
+    alt = Unicode().tag(sync=True)
+    ramp = Unicode(" ".join(ramp())).tag(sync=True)
+
+    def __init__(self, run: Run, title: str, at: str):
+        self._parts = parts_of(run)
+        place = find(self._parts, at)
+        super().__init__(
+            place=str(place), title=title, run_text=as_text(run), alt=self._described(title)
+        )
+
+    @validate("place")
+    def _place_exists(self, proposal):
+        try:
+            return str(find(self._parts, proposal["value"]))
+        except ValueError as error:
+            raise TraitError(str(error)) from None
+
+    def __repr__(self) -> str:
+        count = len(self._parts)
+        return f"look_inside({self._parts[0].name}, {count} part{'s' if count > 1 else ''})"
+
+    def _described(self, title: str) -> str:
+        whole = self._parts[0]
+        inner = ", ".join(self._parts[number].name for number in whole.below[:8])
+        text = f"A run of {whole.name} from the outside: {inner or 'it has no parts'}."
+        return f"{title}. {text}" if title else text
+
+    def _repr_mimebundle_(self, **kwargs):
+        bundle = super()._repr_mimebundle_(**kwargs)
+        return add_picture(bundle, self.still(), f"{self!r}: {self.alt}", self.alt)
+
+    def still(self) -> bytes:
+        """The place that is open as a PNG, for a page that runs no widget."""
+        return png(draw(self._parts, find(self._parts, self.place), self.title), math=False)
+
+
+def look_inside(
+    model: nn.Module,
+    *inputs: Any,
+    tokens: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+    at: str = "",
+    title: str = "",
+    **named: Any,
+) -> LookInside:
+    """Run a model once and open it: from the outside to its parts, heads and single numbers.
+
+    ``look_inside(model, source, target, tokens={"source": [...], "target": [...]})`` calls
+    ``model(source, target)``, without gradients and without dropout, and leaves the model as it
+    was. ``tokens`` are the words of the first input, or words by the names of the inputs; under
+    the name "output" the words that the model scores, so that the view can say which it prefers.
+    ``at`` is the place that is open at first, for example "decoder/block 2/cross-attention/head 1".
+    ``named`` goes to the model. Large tensors are shown in part, and the view says which part.
+
+    Errors: ``TypeError`` for what is no ``nn.Module``; ``ValueError`` for a place that is not there
+    or for tokens that fit no input; what the model raises.
+    """
+    return LookInside(record(model, inputs, named, tokens), title, at)

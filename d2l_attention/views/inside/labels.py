@@ -1,0 +1,76 @@
+"""Which words stand at which tensor: the reader names those of the inputs, the run carries them on.
+
+A tensor is known by its memory, for as long as the tensor lives that was first seen there.
+"""
+
+import weakref
+from collections.abc import Mapping, Sequence
+
+from torch import Tensor
+
+Words = tuple[str, ...]
+
+
+class Labels:
+    """Words by tensors. A view of a labelled tensor has its words."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref, Words]] = {}
+
+    def give(self, tensor: Tensor, words: Words) -> None:
+        place = _place(tensor)
+        if place and self.of(tensor) is None:
+            self._known[place] = weakref.ref(tensor), words
+
+    def of(self, tensor: Tensor) -> Words | None:
+        found = self._known.get(_place(tensor))
+        if found is None or found[0]() is None:  # the memory may be somebody else's by now
+            return None
+        return found[1] if len(found[1]) in tensor.shape else None
+
+
+def _place(tensor: Tensor) -> int:
+    """Where the numbers are, the same for all views of them; 0 where there is no such place."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except Exception:  # sparse, nested, a student's own kind: there are many
+        return 0
+
+
+def guessed(tensor: Tensor, candidates: Sequence[Words], *, ambiguous: bool) -> Words | None:
+    """The words among those of the part above that fit the length, the first of several.
+
+    With ``ambiguous`` none of several: two sentences of one length meet here, and a wrong word is
+    worse than none.
+    """
+    fitting = list(dict.fromkeys(words for words in candidates if len(words) in tensor.shape))
+    if not fitting or (ambiguous and len(fitting) > 1):
+        return None
+    return fitting[0]
+
+
+def words_of_inputs(tokens, inputs: Mapping[str, Tensor]) -> dict[str, Words]:
+    """The reader's ``tokens`` as words by the name of the input that they belong to.
+
+    Errors: ``TypeError`` for what is no list of str, ``ValueError`` for an unknown input or another
+    number of words than the input has tokens.
+    """
+    if tokens is None:
+        return {}
+    if not inputs:
+        raise ValueError("tokens name the entries of an input, but no input is a tensor")
+    if not isinstance(tokens, Mapping):
+        tokens = {next(iter(inputs)): tokens}
+    found = {}
+    for name, words in tokens.items():
+        if name not in inputs:
+            raise ValueError(f"tokens has words for {name!r}, the inputs are {', '.join(inputs)}")
+        if isinstance(words, str) or not isinstance(words, Sequence):
+            raise TypeError(f"tokens must be a list of str, got {type(words).__name__}")
+        if not all(isinstance(word, str) for word in words):
+            raise TypeError(f"tokens must be a list of str, got {list(words)}")
+        shape = tuple(inputs[name].shape)
+        if len(words) not in shape:
+            raise ValueError(f"tokens has {len(words)} words for {name}, whose shape is {shape}")
+        found[name] = tuple(words)
+    return found

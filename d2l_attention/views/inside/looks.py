@@ -1,0 +1,183 @@
+"""What an attention did in one call: its weights, and where they can be had, all that made them.
+
+Everything is of the first sequence of the batch, with an axis of heads: (H, Q, K) and so on. What
+cannot be added up to the module's own result is not kept: the view shows no sum that is not one.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from d2l_attention.attention.layers import AttentionLayer
+from d2l_attention.attention.masks import attention_mask
+from d2l_attention.attention.scores import additive_score, scaled_dot_score
+from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder
+
+MOST_HEADS, MOST_TOKENS, MOST_SIZE = 32, 48, 256
+
+
+@dataclass
+class Look:
+    """The attention of H heads in one sequence.
+
+    Shape: weights (H, Q, K). Where the score is a scaled dot product queries (H, Q, d), keys
+    (H, K, d), ``bias`` (H, Q, K) or None; where it is additive these are the projected ones, and
+    ``w_v`` (d,) weighs their tanh. ``visible`` (H, Q, K), bool, or None: all is visible. Where
+    weights times values are the result, values (H, K, v), else None.
+    """
+
+    weights: Tensor
+    shape: tuple[int, int, int]  # H, Q, K, of which the first of each are kept
+    kind: str = "weights"  # or "dot", "additive"
+    queries: Tensor | None = None
+    keys: Tensor | None = None
+    w_v: Tensor | None = None
+    bias: Tensor | None = None
+    visible: Tensor | None = None
+    values: Tensor | None = None
+    size: int = 0  # of a query
+    values_all: int = 0  # size of a value
+    query_words: tuple[str, ...] | None = None
+    key_words: tuple[str, ...] | None = None
+
+
+def look_of(module: nn.Module, given: Mapping[str, Any], output: Any) -> Look | None:
+    """What this module's attention did, if it is one."""
+    try:
+        if isinstance(module, AttentionLayer):
+            return _course_layer(module, given, output)
+        if isinstance(module, nn.MultiheadAttention):
+            return _pytorch_layer(module, given)
+        return _weights_only(module, output)
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return None  # an attention that keeps its weights otherwise is a part like others
+
+
+def _course_layer(layer: AttentionLayer, given: Mapping[str, Any], output: Any) -> Look | None:
+    weights = layer.attention_weights
+    output = output[0] if isinstance(output, tuple) else output
+    inputs, bias, masking = layer._remembered()
+    visible = attention_mask(weights.shape, **masking, device=weights.device)
+    parts = {"queries": inputs[0], "keys": inputs[1]}
+    if bias is not None:
+        parts["bias"] = bias.expand(weights.shape)
+    if visible is not None:
+        parts["visible"] = visible.expand(weights.shape)
+    values = given["values"]
+    if visible is not None:  # what nobody sees may be NaN
+        seen = visible.expand(weights.shape).any(dim=-2)
+        values = values.masked_fill(~seen[..., None], 0.0)
+    if layer.score is scaled_dot_score and len(inputs) == 2:
+        kind, scores = "dot", scaled_dot_score(*inputs)
+    elif layer.score is additive_score and len(inputs) == 3:
+        kind, scores = "additive", additive_score(*inputs)
+    else:
+        kind, scores = "weights", None
+    if scores is None or not _same(softmax_of(scores, bias, visible), weights):
+        kind, parts = "weights", {}
+    if _same(weights @ values, output):
+        parts["values"] = values
+    return _cut(weights, kind, parts, inputs[2] if kind == "additive" else None)
+
+
+def _pytorch_layer(layer: nn.MultiheadAttention, given: Mapping[str, Any]) -> Look:
+    """PyTorch's layer computes in one function: its heads' parts are made once more from weights.
+
+    Its masks say True for 'may not attend', or are added to the scores.
+    """
+    inputs = [given[name] for name in ("query", "key", "value")]
+    if inputs[0].ndim == 2:
+        inputs = [X[None] for X in inputs]
+    elif not layer.batch_first:
+        inputs = [X.transpose(0, 1) for X in inputs]
+    inputs = [X[:1] for X in inputs]  # (1, n, D)
+    if layer.in_proj_weight is not None:
+        matrices = layer.in_proj_weight.chunk(3)
+    else:
+        matrices = (layer.q_proj_weight, layer.k_proj_weight, layer.v_proj_weight)
+    shifts = (None,) * 3 if layer.in_proj_bias is None else layer.in_proj_bias.chunk(3)
+    q, k, v = (F.linear(*each) for each in zip(inputs, matrices, shifts, strict=True))
+    if layer.bias_k is not None:
+        k, v = torch.cat([k, layer.bias_k], 1), torch.cat([v, layer.bias_v], 1)
+    if layer.add_zero_attn:
+        k, v = F.pad(k, (0, 0, 0, 1)), F.pad(v, (0, 0, 0, 1))
+    q, k, v = (X[0].unflatten(-1, (layer.num_heads, -1)).transpose(0, 1) for X in (q, k, v))
+    shape = (layer.num_heads, q.shape[1], k.shape[1])
+    bias = torch.zeros(shape, device=q.device, dtype=q.dtype)
+    for name in ("attn_mask", "key_padding_mask"):
+        mask = given.get(name)
+        if mask is None:
+            continue
+        if name == "key_padding_mask":
+            mask = mask[:1, None] if mask.ndim == 2 else mask[None, None]
+        elif mask.ndim == 3:  # (B * H, Q, K)
+            mask = mask[: layer.num_heads]
+        if mask.dtype == torch.bool:
+            mask = torch.zeros_like(mask, dtype=q.dtype).masked_fill(mask, -math.inf)
+        bias = bias + F.pad(mask, (0, shape[2] - mask.shape[-1]))  # its own keys are always seen
+    visible = bias > -math.inf
+    weights = softmax_of(scaled_dot_score(q, k), bias, visible)
+    parts = {"queries": q, "keys": k, "values": v}
+    if not visible.all():
+        parts["visible"] = visible
+    if bias.masked_fill(~visible, 0.0).any():
+        parts["bias"] = bias.masked_fill(~visible, 0.0)
+    return _cut(weights[None], "dot", {name: X[None] for name, X in parts.items()}, None)
+
+
+def _weights_only(module: nn.Module, output: Any) -> Look | None:
+    """Weights that a module of another making gives back, or keeps under the course's name."""
+    name = type(module).__name__.lower()
+    found = [vars(module).get("attention_weights")]  # not what a property would compute now
+    if isinstance(module, Seq2SeqAttentionDecoder):
+        found = [module.attention_weights]
+    if "attention" in name or "attn" in name:
+        found += output if isinstance(output, tuple | list) else []
+    for weights in found:
+        if not isinstance(weights, Tensor) or weights.ndim not in (3, 4) or not weights.numel():
+            continue
+        sums = weights.float().sum(dim=-1)
+        if weights.min() >= 0 and ((sums - 1).abs() < 1e-3).logical_or(sums < 1).all():
+            return _cut(weights, "weights", {}, None)
+    return None
+
+
+def softmax_of(scores: Tensor, bias: Tensor | None, visible: Tensor | None) -> Tensor:
+    """The weights that these scores make: 0 for what is hidden, and for a row that sees nothing."""
+    scores = scores if bias is None else scores + bias
+    if visible is None:
+        return scores.softmax(dim=-1)
+    return scores.masked_fill(~visible, -math.inf).softmax(dim=-1).masked_fill(~visible, 0.0)
+
+
+def _same(one: Tensor, other: Any) -> bool:
+    if not isinstance(other, Tensor) or one.shape != other.shape:
+        return False
+    return torch.allclose(one.float(), other.float(), rtol=1e-2, atol=1e-3)
+
+
+def _cut(weights: Tensor, kind: str, parts: dict[str, Tensor], w_v: Tensor | None) -> Look:
+    """The first sequence, as copies on the CPU, the first heads and tokens of many."""
+
+    def first(X: Tensor, rows: int, columns: int) -> Tensor:
+        X = X[0] if X.ndim == 4 else X[:1]  # without an axis of heads there is one
+        X = X[:MOST_HEADS, :rows, :columns].detach().to("cpu", copy=True)
+        return X if X.dtype == torch.bool else X.float()
+
+    shape = tuple(weights.shape[-3:]) if weights.ndim == 4 else (1, *weights.shape[-2:])
+    look = Look(first(weights, MOST_TOKENS, MOST_TOKENS), shape, kind)
+    for name, X in parts.items():
+        columns = MOST_TOKENS if name in ("bias", "visible") else MOST_SIZE
+        setattr(look, name, first(X, MOST_TOKENS, columns))
+    if w_v is not None:
+        look.w_v = w_v.detach()[:MOST_SIZE].float().cpu()
+    if look.queries is not None:
+        look.size = parts["queries"].shape[-1]
+    if look.values is not None:
+        look.values_all = parts["values"].shape[-1]
+    return look

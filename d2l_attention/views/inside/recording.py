@@ -1,0 +1,308 @@
+"""Runs a model once and keeps what went into each of its parts and what came out.
+
+PyTorch calls a hook before and after the ``forward`` of every module that has one. Nothing else is
+touched: hooks, modes, random states and the layers' memories are as before, also after an error.
+"""
+
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from d2l_attention.attention.layers import AttentionLayer
+from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder
+from d2l_attention.views.inside.labels import Labels, Words, guessed, words_of_inputs
+from d2l_attention.views.inside.looks import Look, look_of
+
+MOST_CALLS = 20_000
+SILENT = nn.Dropout, nn.Identity  # outside training they do nothing
+MEMORIES = {AttentionLayer: "_last", Seq2SeqAttentionDecoder: "_weights"}
+SIDE = 64  # rows and columns of a tensor that are kept
+BEST = 3  # words of a row of scores
+DEPTH = 3  # of lists in lists of tensors that are looked into
+MOST_TENSORS = 6  # of one input or output, which may be a list of hundreds
+
+
+@dataclass
+class Held:
+    """A tensor as it was at one moment: its first matrix, cut at ``SIDE``."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    numbers: Tensor  # (rows, columns), float32, of those of ``matrix``
+    matrix: tuple[int, int]  # rows and columns that there are
+    words: Words | None
+    best: list[list[tuple[str, float]]] | None = None  # of each row, where the columns score words
+
+
+@dataclass
+class Call:
+    """One call of a part: what went in, what came out, and the calls that it made itself."""
+
+    module: nn.Module
+    path: str
+    above: "Call | None" = None
+    inputs: list[Held] = field(default_factory=list)
+    outputs: list[Held] = field(default_factory=list)
+    calls: list["Call"] = field(default_factory=list)
+    look: Look | None = None
+    heads_at: int = 0  # how many of the calls come before the heads
+    words: list[Words] = field(default_factory=list)  # that came in, or that are known above
+
+
+@dataclass
+class Run:
+    """A recorded run: the model's own call, and how many calls were too many to be kept."""
+
+    call: Call
+    left_out: int
+    result: Any
+
+
+def record(model: nn.Module, inputs: tuple, named: Mapping[str, Any], tokens) -> Run:
+    """Call ``model(*inputs, **named)`` once, without gradients and without dropout.
+
+    Errors: ``TypeError`` for what is no module; what the model raises.
+    """
+    if not isinstance(model, nn.Module):
+        kind = getattr(model, "__name__", type(model).__name__)
+        raise TypeError(
+            f"look_inside opens an nn.Module, got {kind}. For a function there is watch(function, "
+            "*inputs)."
+        )
+    tokens, scored = _without_output(tokens)
+    words = words_of_inputs(tokens, _tensors(model, inputs, named))
+    recorder = _Recorder(model, words, scored)
+    with _as_before(model), recorder.listening(), torch.no_grad():
+        result = model(*inputs, **named)
+    return Run(recorder.first, recorder.left_out, result)
+
+
+class _Recorder:
+    def __init__(self, model: nn.Module, tokens: dict[str, Words], scored: Words | None):
+        self.model, self.tokens, self.scored = model, tokens, scored
+        self.labels = Labels()
+        self.stack: list[Call | None] = []
+        self.num_calls = self.left_out = 0
+        self.first: Any = None
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        handles = []
+        try:
+            for path, module in self.model.named_modules():
+                # Of a hook each: only such a hook is told the keywords.
+                before = module.register_forward_pre_hook(self._before(path), with_kwargs=True)
+                handles.append(before)
+                after = module.register_forward_hook(self._after, with_kwargs=True)
+                handles.append(after)
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _before(self, path: str):
+        def hook(module: nn.Module, args: tuple, kwargs: dict) -> None:
+            above = self.stack[-1] if self.stack else None
+            too_many = self.num_calls >= MOST_CALLS or (bool(self.stack) and above is None)
+            self.num_calls += 1
+            self.left_out += too_many
+            self.stack.append(None if too_many else Call(module, path, above))
+            if too_many:
+                return
+            call = self.stack[-1]
+            tensors = _tensors(module, args, kwargs)
+            if above is None:
+                self.first = call
+                for name, words in self.tokens.items():
+                    self.labels.give(tensors[name], words)
+            else:
+                above.calls.append(call)
+            known = above.words if above else []
+            for name, tensor in _merged(tensors).items():
+                words = self.labels.of(tensor)
+                if words is None:
+                    ambiguous = above is not None and hasattr(above.module, "num_heads")
+                    words = guessed(tensor, known, ambiguous=ambiguous)
+                if words is not None:
+                    self.labels.give(tensor, words)
+                    call.words.append(words)
+                call.inputs.append(held(name, tensor, words))
+            call.words = call.words or list(known)
+
+        return hook
+
+    def _after(self, module: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
+        call = self.stack.pop()
+        if call is None:
+            return
+        if call.above is not None and isinstance(module, SILENT):
+            call.above.calls.remove(call)
+            return
+        came_in = {id(tensor) for tensor in _tensors(module, args, kwargs).values()}
+        tensors = _flat("output", output)
+        # A state that is only handed on is no result.
+        new = {name: X for name, X in tensors.items() if id(X) not in came_in}
+        for name, tensor in (new or tensors).items():
+            words = self.labels.of(tensor) or guessed(tensor, call.words, ambiguous=False)
+            if words is not None:
+                self.labels.give(tensor, words)
+            call.outputs.append(held(name, tensor, words, self.scored))
+        call.look = _look_inside_it(call) or look_of(module, _named(module, args, kwargs), output)
+        if call.look is not None:
+            call.look.query_words, call.look.key_words = _words_of_look(call, call.look)
+
+
+def _look_inside_it(call: Call) -> Look | None:
+    """The attention in the heads of a multi-head attention: it is shown as the whole's own.
+
+    The heads then stand where the part stood that computes them.
+    """
+    inner = [each for each in call.calls if isinstance(each.module, AttentionLayer) and each.look]
+    if not hasattr(call.module, "num_heads") or len(inner) != 1:
+        return None
+    call.heads_at = call.calls.index(inner[0])
+    del call.calls[call.heads_at]
+    return inner[0].look
+
+
+def _words_of_look(call: Call, look: Look) -> tuple[Words | None, Words | None]:
+    """The words of the queries, from the first input that fits, and of the keys, from another."""
+    _, num_queries, num_keys = look.shape
+    given = [each for each in call.inputs if each.words]
+    queries = next((each.words for each in given if len(each.words) == num_queries), None)
+    fitting = [each for each in given if len(each.words) == num_keys]
+    named = [each.words for each in fitting if {"key", "keys"} & set(each.name.split(" = "))]
+    others = [each.words for each in fitting if each.words != queries]
+    keys = next(iter([*named, *others, *(each.words for each in fitting)]), None)
+    return queries, keys
+
+
+@contextmanager
+def _as_before(model: nn.Module) -> Iterator[None]:
+    """Everything that a run changes, and a look should not: put back at the end, also by an error.
+
+    The modes; the random states; what attention layers keep of their last pass. PyTorch's layers
+    have a fast way through that calls none of their parts: it is closed meanwhile.
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    kept = [
+        (module, name, getattr(module, name))
+        for module in model.modules()
+        for kind, name in MEMORIES.items()
+        if isinstance(module, kind)
+    ]
+    fast = torch.backends.mha.get_fastpath_enabled()
+    used = {tensor.device for tensor in (*model.parameters(), *model.buffers())}
+    cuda = [device for device in used if device.type == "cuda"]
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.random.fork_rng(devices=cuda):
+            model.eval()
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+        for module, training in modes:
+            module.training = training
+        for layer, name, memory in kept:
+            setattr(layer, name, memory)
+
+
+def _named(module: nn.Module, args: tuple, kwargs: dict) -> dict[str, Any]:
+    """The arguments of a ``forward`` by their names."""
+    try:
+        bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):  # a call that is wrong, or a forward that cannot be asked
+        return {f"input {i}": value for i, value in enumerate(args)} | kwargs
+    found: dict[str, Any] = {}
+    for name, value in bound.items():
+        kind = inspect.signature(module.forward).parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            found |= value
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            # What a forward calls ``*args`` has no name of its own; one of them is the input.
+            found |= {f"input {i}" if len(value) > 1 else "input": v for i, v in enumerate(value)}
+        else:
+            found[name] = value
+    return found
+
+
+def _tensors(module: nn.Module, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for name, value in _named(module, args, dict(kwargs)).items():
+        found |= _flat(name, value)
+    return found
+
+
+def _merged(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """One tensor that comes in under several names, once: in self-attention queries = keys."""
+    names: dict[int, list[str]] = {}
+    for name, tensor in tensors.items():
+        names.setdefault(id(tensor), []).append(name)
+    return {" = ".join(names[id(tensor)]): tensor for tensor in tensors.values()}
+
+
+def _flat(name: str, value: Any, depth: int = DEPTH) -> dict[str, Tensor]:
+    """The tensors in a value by their names: X, state[0], output.logits."""
+    if isinstance(value, Tensor):
+        return {name: value}
+    if depth == 0:
+        return {}
+    if isinstance(value, PackedSequence):
+        return {name: value.data}
+    if isinstance(value, Mapping):  # the outputs of ``transformers`` are such, too
+        parts = {f"{name}.{key}": entry for key, entry in value.items()}
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        parts = {f"{name}.{key}": getattr(value, key) for key in value._fields}
+    elif isinstance(value, list | tuple):
+        parts = {f"{name}[{i}]": entry for i, entry in enumerate(value)}
+    else:
+        return {}
+    found: dict[str, Tensor] = {}
+    for key, entry in parts.items():
+        found |= _flat(key, entry, depth - 1)
+        if len(found) >= MOST_TENSORS:
+            break
+    return dict(list(found.items())[:MOST_TENSORS])
+
+
+def _without_output(tokens) -> tuple[Any, Words | None]:
+    """The words of the inputs, and those that the output scores, if the reader gave them."""
+    if not isinstance(tokens, Mapping) or "output" not in tokens:
+        return tokens, None
+    rest = {name: words for name, words in tokens.items() if name != "output"}
+    return rest, tuple(map(str, tokens["output"]))
+
+
+def held(name: str, tensor: Tensor, words: Words | None, scored: Words | None = None) -> Held:
+    """A copy of the first matrix. An axis of length 1 is no axis of a matrix, where others are."""
+    shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
+    try:
+        matrix = tensor.detach()
+        while matrix.ndim > 2:
+            matrix = matrix.squeeze(matrix.shape.index(1)) if 1 in matrix.shape else matrix[0]
+        matrix = (
+            matrix[None]
+            if matrix.ndim == 1
+            else matrix.reshape(1, 1)
+            if matrix.ndim == 0
+            else matrix
+        )
+        numbers = matrix[:SIDE, :SIDE].to("cpu", torch.float32, copy=True)
+        sizes = tuple(matrix.shape)
+        best = None
+        if scored is not None and sizes[1] == len(scored) > 1 and tensor.is_floating_point():
+            shares, index = matrix[:SIDE].softmax(dim=-1).topk(min(BEST, len(scored)))
+            best = [
+                [(scored[i], share) for i, share in zip(*row, strict=True)]
+                for row in zip(index.tolist(), shares.tolist(), strict=True)
+            ]
+    except Exception:  # sparse, nested, complex, meta, a student's own kind: there are many
+        numbers, sizes, best = torch.empty(0, 0), (0, 0), None
+    return Held(name, shape, dtype, numbers, sizes, words, best)
