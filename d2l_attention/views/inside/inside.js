@@ -69,7 +69,6 @@ function render({ model, el }) {
     const hadFocus = root.contains(document.activeElement);
     here = readPlace(run, model.get("place"));
     painters = [];
-    const moves = before && before.cell && here.cell; // from cell to cell the focus stays
     body.replaceChildren();
     trail();
     readout = null;
@@ -80,12 +79,12 @@ function render({ model, el }) {
     painters.forEach((draw) => draw());
     if (!before) return;
     said.textContent = inWords(part);
-    if (hadFocus && !moves) refocus(before);
-    else if (hadFocus) body.querySelector(".numbers").focus();
+    if (hadFocus) refocus(before);
   }
 
   // The keyboard goes on where it was: into what was opened, or on what was closed.
   function refocus(before) {
+    if (here.cell) return body.querySelector(".numbers").focus();
     const closed = writePlace(here);
     const was = writePlace(before);
     const name = was.startsWith(closed) ? was.slice(closed.length).split("/").filter(Boolean)[0] : null;

@@ -63,12 +63,13 @@ def _course_layer(layer: AttentionLayer, given: Mapping[str, Any], output: Any) 
     output = output[0] if isinstance(output, tuple) else output
     inputs, bias, masking = layer._remembered()
     visible = attention_mask(weights.shape, **masking, device=weights.device)
+    inputs = (inputs[0], _each_head(inputs[1], weights), *inputs[2:])
     parts = {"queries": inputs[0], "keys": inputs[1]}
     if bias is not None:
         parts["bias"] = bias.expand(weights.shape)
     if visible is not None:
         parts["visible"] = visible.expand(weights.shape)
-    values = given["values"]
+    values = _each_head(given["values"], weights)
     if visible is not None:  # what nobody sees may be NaN
         seen = visible.expand(weights.shape).any(dim=-2)
         values = values.masked_fill(~seen[..., None], 0.0)
@@ -153,6 +154,13 @@ def softmax_of(scores: Tensor, bias: Tensor | None, visible: Tensor | None) -> T
     if visible is None:
         return scores.softmax(dim=-1)
     return scores.masked_fill(~visible, -math.inf).softmax(dim=-1).masked_fill(~visible, 0.0)
+
+
+def _each_head(X: Tensor, weights: Tensor) -> Tensor:
+    """Keys or values for each head of the weights, where several heads share theirs."""
+    if X.ndim != 4 or weights.ndim != 4 or X.shape[1] == weights.shape[1]:
+        return X
+    return X.repeat_interleave(weights.shape[1] // X.shape[1], dim=1)
 
 
 def _same(one: Tensor, other: Any) -> bool:

@@ -193,8 +193,8 @@ def heat(ax: Axes, numbers: Tensor, scale: tuple[float, float] | None = None) ->
     high = max(0.0, finite.max().item()) if finite.numel() else 1.0
     low, high = scale or (low, high)
     colours = ListedColormap(ramp())
-    ax.imshow(numbers.nan_to_num(0.0), cmap=colours, vmin=low, vmax=high or 1.0, aspect="auto",
-              interpolation="nearest")  # fmt: skip
+    options = {"cmap": colours, "vmin": low, "vmax": high or 1.0, "interpolation": "nearest"}
+    ax.imshow(numbers.nan_to_num(0.0).numpy(), aspect="auto", **options)
     ax.set(xticks=[], yticks=[])
     ax.tick_params(length=0)
 

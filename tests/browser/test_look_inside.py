@@ -1,0 +1,317 @@
+"""``look_inside`` in a real browser: mouse, keys, numbers, themes, a phone, a deck, JupyterLab."""
+
+from base64 import b64encode
+from math import exp
+
+import nbformat
+import pytest
+import torch
+from accessibility import harms
+from conftest import wait_until
+from ipywidgets.embed import dependency_state
+from latency import summary
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from slide_report import open_deck
+from test_views import FOUR_FUNCTIONS, notebook_text
+from torch import nn
+
+from d2l_attention import DotProductAttention
+from d2l_attention.training.presets import MODELS
+from d2l_attention.views import look_inside
+from notebooks.publish.slides.deck import export
+
+# One process starts the JupyterLab.
+pytestmark = pytest.mark.xdist_group("watch")
+
+MARKUP = "<img src=x onerror=alert(1)>"
+CROSS = "decoder/block 2/cross-attention"
+CELLS = {
+    "inside": """
+        import torch
+        from d2l_attention.training.presets import MODELS
+        from d2l_attention.views import look_inside
+
+        torch.manual_seed(0)
+        model = MODELS["transformer"](17, 19, 16)
+        inputs = torch.randint(17, (1, 4)), torch.randint(19, (1, 3))
+        look_inside(model, *inputs, tokens={"source": list("abcd"), "target": list("xyz")})
+    """,
+}
+
+
+@pytest.fixture(scope="module")
+def lab_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inside")
+    (folder / "inside.ipynb").write_text(notebook_text(CELLS, []), "utf-8")
+    return folder
+
+
+def translator(**options):
+    torch.manual_seed(0)
+    model = MODELS["transformer"](17, 19, 16)
+    inputs = torch.randint(17, (1, 4)), torch.randint(19, (1, 3))
+    tokens = {"source": ["he", "sees", "her", MARKUP], "target": ["<bos>", "il", "la"]}
+    tokens["output"] = [f"word {i}" for i in range(19)]
+    return model, look_inside(model, *inputs, tokens=tokens, **options)
+
+
+def by_hand():
+    """One query, two keys: the products add up to 4, divided by the root of 4 to 2."""
+    queries = torch.tensor([[[1.0, 2.0, 0.0, 1.0]]])
+    keys = torch.tensor([[[2.0, 1.0, 5.0, 0.0], [0.0, 0.0, 1.0, 0.0]]])
+    values = torch.tensor([[[8.0], [4.0]]])
+    return look_inside(DotProductAttention(0.0), queries, keys, values, at="head 1/query 0, key 0")
+
+
+def shown(new_page, view, **options):
+    """The view alone on a page: its saved state and a model of four functions."""
+    page = new_page(**options)
+    page.on("dialog", lambda dialog: pytest.fail(f"text ran as code: {dialog.message}"))
+    page.on("pageerror", lambda error: pytest.fail(f"{error}"))
+    state = {name: value for name, value in view.get_state().items() if name != "layout"}
+    page.set_content(
+        f"<html lang=en><title>A view</title><style>body {{ margin: 0 }} {view._css}</style>"
+        "<main id=view></main></html>"
+    )
+    page.evaluate(FOUR_FUNCTIONS, state)
+    return page
+
+
+def trail(page):
+    return page.locator(".d2l-inside .trail li").all_inner_texts()
+
+
+def part(page, name):
+    return page.locator(f'.d2l-inside .part[data-name="{name}"]')
+
+
+def test_the_mouse_goes_in_and_comes_out(new_page):
+    page = shown(new_page, translator()[1])
+    assert trail(page) == ["EncoderDecoder"]
+    assert page.locator(".part b").all_inner_texts()[:2] == ["encoder", "decoder"]
+    part(page, "decoder").click()
+    part(page, "block 2").click()
+    part(page, "cross-attention").click()
+    page.get_by_role("button", name="head 3, its map").click()
+    assert trail(page) == ["EncoderDecoder", "decoder", "block 2", "cross-attention", "head 3"]
+    canvas = page.locator("canvas.map")
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + box["width"] - 20, box["y"] + box["height"] - 20)
+    assert trail(page)[-1] == f"la looks at {MARKUP}"
+    page.get_by_role("button", name="block 2").click()
+    assert trail(page) == ["EncoderDecoder", "decoder", "block 2"]
+    assert page.locator("img").count() == 0
+
+
+def test_the_keyboard_does_the_same_and_the_focus_goes_along(new_page):
+    page = shown(new_page, translator()[1])
+    part(page, "encoder").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert trail(page) == ["EncoderDecoder", "decoder"]
+    for _ in range(3):  # embedding, positions, block 1, block 2
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    assert trail(page) == ["EncoderDecoder", "decoder", "block 2", "cross-attention"]
+    for _ in range(4):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert trail(page)[-1] == "head 2"
+    page.keyboard.press("ArrowDown")
+    assert page.locator(".readout").inner_text().startswith("il looks at he: 0.")
+    page.keyboard.press("Enter")
+    assert trail(page)[-1] == "il looks at he"
+    page.keyboard.press("ArrowRight")  # the cell beside it
+    assert trail(page)[-1] == "il looks at sees"
+    for back in ("head 2", "cross-attention", "block 2", "decoder", "EncoderDecoder"):
+        page.keyboard.press("Escape")
+        assert trail(page)[-1] == back
+    assert page.evaluate("document.activeElement.dataset.name") == "decoder"
+    assert page.locator(".unseen").inner_text() == "EncoderDecoder, 2 parts"
+
+
+def test_one_number_by_hand_adds_up_as_it_is_shown(new_page):
+    page = shown(new_page, by_hand())
+    steps = page.locator(".steps .sum").all_inner_texts()
+    assert steps[0].endswith("The 4 products add up to 4.")
+    assert steps[1] == "Divided by √4 = 2: the score is 2."
+    table = [row.split("\t")[:4] for row in page.locator(".softmax tr").all_inner_texts()]
+    share = exp(2) / (exp(2) + 1)
+    assert table[1] == ["0", "2", f"{exp(2):.3g}", f"{share:.3f}"]
+    assert table[2] == ["1", "0", "1", f"{1 - share:.3f}"]
+    assert table[3] == ["sum", "", f"{exp(2) + 1:.3g}", "1.000"]
+    rows = page.locator(".steps table").first.locator("tr").all_inner_texts()
+    assert [row.split("\t") for row in rows] == [
+        ["query", "1", "2", "0", "1"], ["key", "2", "1", "5", "0"], ["product", "2", "2", "0", "0"],
+    ]  # fmt: skip
+    answer = page.locator(".steps table").last.locator("tr").all_inner_texts()
+    assert answer[-1].split("\t") == ["answer", f"{8 * share + 4 * (1 - share):.2f}"]
+
+
+def test_the_numbers_of_every_cell_are_the_models_own(new_page):
+    model, view = translator()
+    page = shown(new_page, view)
+    model.eval()(*[torch.zeros(1, n, dtype=torch.long) for n in (4, 3)])  # not what was recorded
+    recorded = view._parts[0].call.calls[1].calls[3].calls[0].look  # decoder, block 2
+    for q in range(3):
+        for k in range(3):
+            place = f"decoder/block 2/self-attention/head 2/query {q}, key {k}"
+            page.evaluate("place => window.model.set('place', place)", place)
+            table = [row.split("\t") for row in page.locator(".softmax tr").all_inner_texts()]
+            weights = [float(row[3]) for row in table[1:4]]
+            expected = recorded.weights[1, q].tolist()
+            assert weights == pytest.approx(expected, abs=6e-4)
+            assert [row[1] == "hidden" for row in table[1:4]] == [key > q for key in range(3)]
+            hidden = page.locator(".steps .sum", has_text="The mask hides").count()
+            assert hidden == (k > q)
+
+
+def test_the_words_that_the_output_prefers(new_page):
+    model, view = translator()
+    page = shown(new_page, view)
+    best = view._parts[0].call.outputs[0].best
+    lines = page.locator(".tensor.out .best > span").all_inner_texts()
+    assert lines[0].startswith(f"after <bos>: {best[0][0][0]} {best[0][0][1]:.2f}, ")
+    assert len(lines) == 3
+
+
+def test_numbers_of_a_tensor_answer_the_keys(new_page):
+    model, view = translator(at="encoder")
+    page = shown(new_page, view)
+    canvas = page.locator(".tensor.out canvas")
+    canvas.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    number = view._parts[1].call.outputs[0].numbers[1, 1].item()
+    said = page.locator(".readout").inner_text().replace("−", "-")
+    assert said == f"output, sees, number 1: {float(f'{number:.4g}')}"
+
+
+def test_a_list_of_many_parts_is_shown_in_portions(new_page):
+    page = shown(
+        new_page, look_inside(nn.Sequential(*[nn.ReLU() for _ in range(150)]), torch.ones(2))
+    )
+    assert page.locator(".part").count() == 60
+    page.get_by_role("button", name="Show 60 of 90 more parts").click()
+    page.get_by_role("button", name="Show 30 of 30 more parts").click()
+    assert page.locator(".part").count() == 150 and page.locator(".tensor.out").count() == 1
+
+
+PLACES = ["", "decoder/block 2", CROSS, f"{CROSS}/head 1", f"{CROSS}/head 1/query 1, key 2"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_either_theme(new_page, scheme):
+    page = shown(new_page, translator()[1], color_scheme=scheme)
+    ground, ink = page.locator(".d2l-inside").evaluate(
+        "view => [getComputedStyle(view).backgroundColor, getComputedStyle(view).color]"
+    )
+    assert (ground == "rgb(255, 255, 255)") == (scheme == "light") and ground != ink
+    seen: set[str] = set()
+    for place in PLACES:
+        page.evaluate("place => window.model.set('place', place)", place)
+        for summary_ in page.locator("summary").all():
+            summary_.click()
+        assert harms(page, seen) == [], place
+
+
+def test_a_page_as_wide_as_a_phone_does_not_break(new_page):
+    page = shown(new_page, translator()[1])
+    page.set_viewport_size({"width": 390, "height": 700})
+    for place in PLACES:
+        page.evaluate("place => window.model.set('place', place)", place)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
+
+
+# From the change of the place to the frame that shows it, drawn.
+OPENING_TIMES = """async (places) => {
+    const times = [];
+    for (let i = 0; i < 30; i++) {
+        await new Promise(requestAnimationFrame);
+        const start = performance.now();
+        window.model.set("place", places[i % places.length]);
+        for (const canvas of document.querySelectorAll("canvas")) {
+            canvas.getContext("2d").getImageData(0, 0, 1, 1);
+        }
+        void document.body.offsetHeight;
+        times.push(performance.now() - start);
+    }
+    return times;
+}"""
+
+
+def test_how_long_opening_takes(new_page, record_property):
+    page = shown(new_page, translator()[1])
+    times = page.evaluate(OPENING_TIMES, PLACES)
+    record_property("latency", f"look_inside, opening a part: {summary(times)}")
+    assert len(times) == 30
+
+
+def test_in_jupyterlab(open_notebook):
+    notebook = open_notebook("inside.ipynb")
+    notebook.run()
+    assert notebook.errors() == []
+    page = notebook.page
+    view = page.locator(".d2l-inside")
+    view.scroll_into_view_if_needed()
+    part(page, "decoder").focus()
+    page.keyboard.press("Enter")  # the keys are the view's, not JupyterLab's
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert trail(page) == ["EncoderDecoder", "decoder", "block 1"]
+    page.keyboard.press("Escape")
+    assert trail(page) == ["EncoderDecoder", "decoder"]
+    for theme in ("Light", "Dark"):
+        notebook.use_theme(theme)
+        ground = view.evaluate("view => getComputedStyle(view).backgroundColor")
+        assert (ground == "rgb(255, 255, 255)") == (theme == "Light")
+        notebook.screenshot(f"inside-{theme}", view)
+
+
+def test_without_a_kernel_in_a_deck(new_page, tmp_path):
+    view = translator()[1]
+    states = dependency_state([view], drop_defaults=False)
+    data = {
+        "text/plain": repr(view),
+        "image/png": b64encode(view.still()).decode(),
+        "application/vnd.jupyter.widget-view+json": {"model_id": view.model_id},
+    }
+    slide = {"slideshow": {"slide_type": "slide"}}
+    cells = [
+        new_markdown_cell("# A model", metadata=slide),
+        new_code_cell("...", outputs=[new_output("execute_result", data=data)], metadata=slide),
+        new_markdown_cell("# After it", metadata=slide),
+    ]
+    mime = "application/vnd.jupyter.widget-state+json"
+    book = new_notebook(cells=cells, metadata={"widgets": {mime: {"state": states}}})
+    nbformat.write(book, tmp_path / "small.ipynb")
+    export(tmp_path / "small.ipynb", tmp_path / "small.html")
+    page = new_page()
+    open_deck(page, tmp_path / "small.html")
+    page.evaluate("Reveal.slide(1, 0)")
+    before = page.evaluate("Reveal.getSlidePastCount()")
+    part(page, "encoder").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert trail(page) == ["EncoderDecoder", "decoder"]
+    page.keyboard.press("Escape")
+    assert trail(page) == ["EncoderDecoder"]
+    assert page.evaluate("Reveal.getSlidePastCount()") == before
+    assert not page.evaluate("Reveal.isOverview()")
+
+    # Slides are scaled: the cell under the pointer must be the one that is named.
+    for name in ("decoder", "block 1", "cross-attention"):
+        part(page, name).click()
+    page.get_by_role("button", name="head 1, its map").click()
+    canvas, readout = page.locator("canvas.map"), page.locator(".readout")
+
+    def is_named() -> bool:
+        box = canvas.bounding_box()
+        page.mouse.move(box["x"] + box["width"] - 15, box["y"] + box["height"] - 15)
+        return readout.inner_text().startswith(f"la looks at {MARKUP}")
+
+    wait_until(is_named, "the cell under the pointer is named")

@@ -1,0 +1,233 @@
+"""What ``look_inside`` records of a run, for every kind of module; that it leaves none behind."""
+
+import pytest
+import torch
+from torch import nn
+
+from d2l_attention import DotProductAttention, MultiHeadAttention, TransformerEncoder
+from d2l_attention.training.presets import MODELS
+from d2l_attention.views.inside.recording import record
+from d2l_attention.views.inside.sending import parts_of
+
+SOURCE, TARGET = ["he", "sees", "her", "<eos>"], ["<bos>", "il", "la", "voit"]
+
+
+def translator(name="transformer"):
+    torch.manual_seed(0)
+    model = MODELS[name](17, 19, 8)
+    source, target = torch.randint(17, (1, 4)), torch.randint(19, (1, 4))
+    return model, (source, target, torch.tensor([4]))
+
+
+def recorded(model, *inputs, tokens=None, **named):
+    return record(model, inputs, named, tokens).call
+
+
+def names(run_or_call, depth=1):
+    """The names of the parts, nested as they were called."""
+    parts = parts_of(run_or_call)
+
+    def below(part, left):
+        inner = [parts[number] for number in part.below]
+        return {each.name: below(each, left - 1) if left else {} for each in inner}
+
+    return below(parts[0], depth)
+
+
+def test_the_parts_stand_in_the_order_of_their_calls():
+    model, inputs = translator()
+    found = names(record(model, inputs, {}, None), depth=3)
+    assert list(found) == ["encoder", "decoder"]
+    assert list(found["encoder"]) == ["embedding", "positions", "block 1", "block 2"]
+    assert list(found["decoder"]["block 2"]) == [
+        "self-attention", "add and norm 1", "cross-attention", "add and norm 2", "network",
+        "add and norm 3",
+    ]  # fmt: skip
+    assert list(found["decoder"]["block 1"]["network"]) == ["dense1", "relu", "dense2"]
+
+
+def test_what_goes_in_and_out_is_what_the_parts_had():
+    model, inputs = translator()
+    call = recorded(model, *inputs)
+    model.eval()
+    with torch.no_grad():
+        encoded = model.encoder(inputs[0], inputs[2])
+        logits = model(*inputs)
+    encoder, decoder = call.calls
+    assert encoder.outputs[0].shape == (1, 4, 8)
+    assert torch.equal(encoder.outputs[0].numbers, encoded[0])
+    assert torch.equal(decoder.inputs[1].numbers, encoded[0])
+    assert torch.equal(call.outputs[0].numbers, logits[0])
+    # A state that is only handed on is no output.
+    assert [held.shape for held in decoder.outputs] == [(1, 4, 19)]
+
+
+def test_words_follow_the_tensors_also_where_both_sentences_have_one_length():
+    model, inputs = translator()
+    call = recorded(model, *inputs, tokens={"source": SOURCE, "target": TARGET})
+
+    def walk(each, path=""):
+        yield path, each
+        for inner in each.calls:
+            yield from walk(inner, inner.path)
+
+    for path, each in walk(call):
+        words = [held.words for held in each.outputs if held.shape != (1,)]
+        source_side = path.startswith("encoder") or path.endswith(
+            ("attention2.W_k", "attention2.W_v")
+        )
+        expected = tuple(SOURCE if source_side else TARGET)
+        assert words == [expected] * len(words), path
+    cross = call.calls[1].calls[2].calls[2].look
+    assert (cross.query_words, cross.key_words) == (tuple(TARGET), tuple(SOURCE))
+    inner = call.calls[1].calls[2].calls[0].look
+    assert inner.query_words == inner.key_words == tuple(TARGET)
+
+
+def test_self_attention_says_that_its_three_inputs_are_one():
+    model, inputs = translator()
+    block = recorded(model, *inputs).calls[1].calls[2]
+    assert [held.name for held in block.calls[0].inputs] == ["queries = keys = values"]
+    assert [held.name for held in block.calls[2].inputs] == ["queries", "keys = values"]
+
+
+def test_the_words_that_a_model_scores_are_ranked():
+    class Says(nn.Module):
+        def forward(self, X):
+            return torch.tensor([[0.0, 3.0, 1.0], [2.0, 0.0, 1.0]]) + 0 * X
+
+    call = recorded(Says(), torch.zeros(1), tokens={"output": ["la", "voit", "il"]})
+    (first, share), second, _ = call.outputs[0].best[0]
+    assert (first, second[0]) == ("voit", "il")
+    assert share == pytest.approx(torch.tensor([0.0, 3.0, 1.0]).softmax(0)[1].item())
+    assert [word for word, _ in call.outputs[0].best[1]] == ["la", "il", "voit"]
+
+
+class Everything(nn.Module):
+    """Calls one part twice and another never; gives a dictionary; needs a keyword."""
+
+    def __init__(self):
+        super().__init__()
+        self.twice, self.never, self.changes = (
+            nn.Linear(3, 3),
+            nn.Linear(3, 3),
+            nn.ReLU(inplace=True),
+        )
+
+    def forward(self, X, *, scale):
+        first = self.twice(X)
+        second = self.twice(first * scale)
+        return {"first": first, "rest": (self.changes(second), [X.sum()])}
+
+
+def test_a_part_that_is_called_twice_or_never_and_outputs_in_a_dictionary():
+    model, X = Everything(), torch.tensor([[1.0, -2.0, 3.0], [-1.0, 2.0, -3.0]])
+    run = record(model, (X,), {"scale": 2.0}, None)
+    assert list(names(run)) == ["twice", "twice (call 2)", "changes"]
+    assert [held.name for held in run.call.outputs] == [
+        "output.first", "output.rest[0]", "output.rest[1][0]",
+    ]  # fmt: skip
+    changes = run.call.calls[2]
+    # It changes its input in place: the record is of before.
+    assert changes.inputs[0].numbers.min() < 0 == changes.outputs[0].numbers.min()
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_pytorchs_own_transformer_opens_into_the_same_parts(batch_first):
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(12, 3, 7, batch_first=batch_first)
+    encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+    options = {"custom_encoder": encoder, "batch_first": batch_first}
+    model = nn.Transformer(12, 3, 1, 1, 7, **options)
+    source, target = torch.randn(2, 5, 12), torch.randn(2, 4, 12)
+    inputs = (source, target) if batch_first else (source.transpose(0, 1), target.transpose(0, 1))
+    call = recorded(model.train(), *inputs)  # dropout is on, and off while it is recorded
+    layer = call.calls[1].calls[0]
+    assert [each.path.rpartition(".")[2] for each in layer.calls][:3] == [
+        "self_attn", "norm1", "multihead_attn",
+    ]  # fmt: skip
+    attention = model.eval().encoder.layers[0].self_attn
+    with torch.no_grad():
+        _, weights = attention(*[inputs[0]] * 3, average_attn_weights=False)
+    torch.testing.assert_close(call.calls[0].calls[0].calls[0].look.weights, weights[0])
+
+
+def test_nothing_is_left_behind(monkeypatch):
+    model = TransformerEncoder(17, 8, 8, 2, 1, dropout=0.5).train()
+    model.blks[0].ffn.eval()
+    attention = model.blks[0].attention.attention
+    tokens = torch.randint(17, (1, 3))
+    model(tokens)
+    before = attention._last
+    modes = [module.training for module in model.modules()]
+    state = torch.get_rng_state()
+    record(model, (torch.randint(17, (1, 5), generator=torch.Generator()),), {}, None)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert [module.training for module in model.modules()] == modes
+    assert attention._last is before
+    assert all(parameter.grad is None for parameter in model.parameters())
+    for module in model.modules():
+        assert not module._forward_hooks and not module._forward_pre_hooks
+
+
+def test_what_the_model_raises_reaches_the_reader_and_leaves_nothing_behind():
+    model = nn.Sequential(nn.Linear(3, 5), nn.Linear(3, 5)).train()
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        record(model, (torch.zeros(2, 3),), {}, None)
+    assert model[0].training and not model[0]._forward_hooks
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ((len, (), None), TypeError, "opens an nn.Module, got len.*watch"),
+        ((nn.ReLU(), (torch.zeros(2),), ["one"]), ValueError, "1 words for input, whose shape"),
+        ((nn.ReLU(), (torch.zeros(2),), "ab"), TypeError, "list of str, got str"),
+        ((nn.ReLU(), (torch.zeros(2),), [1, 2]), TypeError, r"list of str, got \[1, 2\]"),
+        (
+            (nn.ReLU(), (torch.zeros(2),), {"Y": ["a", "b"]}),
+            ValueError,
+            "'Y', the inputs are input",
+        ),
+    ],
+)
+def test_bad_arguments_are_said(arguments, error, words):
+    model, inputs, tokens = arguments
+    with pytest.raises(error, match=words):
+        record(model, inputs, {}, tokens)
+
+
+def test_a_recurrent_translator_shows_whom_its_words_look_at():
+    model, inputs = translator("bahdanau")
+    call = recorded(model, *inputs, tokens={"source": SOURCE, "target": TARGET})
+    decoder = call.calls[-1]
+    model.eval()(*inputs)
+    torch.testing.assert_close(decoder.look.weights, model.decoder.attention_weights)
+    assert (decoder.look.query_words, decoder.look.key_words) == (tuple(TARGET), tuple(SOURCE))
+
+
+def test_ten_thousand_modules_and_a_wide_layer_are_cut():
+    many = nn.Sequential(*[nn.ReLU() for _ in range(10_000)])
+    run = record(many, (torch.zeros(1, 4096),), {}, None)
+    assert len(run.call.calls) == 10_000
+    assert run.call.outputs[0].shape == (1, 4096) and run.call.outputs[0].numbers.shape == (1, 64)
+
+
+def test_odd_tensors_do_not_stop_a_run():
+    class Odd(nn.Module):
+        def forward(self, X):
+            return X.to_sparse(), torch.tensor(3), torch.empty(0, 2), X.to(torch.complex64)
+
+    call = recorded(nn.Sequential(Odd()), torch.eye(2))
+    assert [held.shape for held in call.outputs] == [(2, 2), (), (0, 2), (2, 2)]
+
+
+def test_a_layer_alone_is_a_model_too():
+    call = recorded(DotProductAttention(0.0), *torch.randn(3, 2, 4, 5))
+    assert call.look.weights.shape == (1, 4, 4)
+    attention = MultiHeadAttention(6, 2, 0.0)
+    call = recorded(attention, *torch.randn(3, 2, 4, 5))
+    assert call.look.weights.shape == (2, 4, 4)
+    # The heads stand where the part stood that computes them: behind the three projections.
+    assert call.heads_at == 3 and [each.path for each in call.calls] == ["W_q", "W_k", "W_v", "W_o"]

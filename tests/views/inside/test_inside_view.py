@@ -1,0 +1,209 @@
+"""``look_inside`` as a view: what is sent, how much, where one may go, and its pictures."""
+
+import io
+import json
+from base64 import b64decode
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+from traitlets import TraitError
+
+from d2l_attention import MultiHeadAttention
+from d2l_attention.training.presets import MODELS
+from d2l_attention.views import look_inside
+from d2l_attention.views.inside.sending import MOST_TEXT
+
+SOURCE, TARGET = ["he", "sees", "her", "<eos>"], ["<bos>", "il", "la", "voit"]
+
+
+def view(**options):
+    torch.manual_seed(0)
+    model = MODELS["transformer"](17, 19, 8)
+    inputs = torch.randint(17, (1, 4)), torch.randint(19, (1, 4))
+    tokens = {"source": SOURCE, "target": TARGET}
+    return model.eval(), inputs, look_inside(model, *inputs, tokens=tokens, **options)
+
+
+def sent(shown):
+    return json.loads(shown.run_text)
+
+
+def floats(text):
+    return torch.tensor(np.frombuffer(b64decode(text), "<f4"))
+
+
+def part(run, *names):
+    found = run["parts"][0]
+    for name in names:
+        found = next(run["parts"][i] for i in found["below"] if run["parts"][i]["name"] == name)
+    return found
+
+
+def test_the_numbers_that_are_sent_are_the_models_own():
+    model, inputs, shown = view()
+    run = sent(shown)
+    with torch.no_grad():
+        logits = model(*inputs)
+    name, number, words = part(run, "decoder")["out"][0]
+    value = run["values"][number]
+    assert value["shape"] == [1, 4, 19] and run["words"][words] == TARGET
+    assert torch.equal(floats(value["x"]), logits.flatten())
+
+    cross = part(run, "decoder", "block 2", "cross-attention")
+    look = run["looks"][cross["look"]]
+    attention = model.decoder.blks[1].attention2
+    weights = floats(look["weights"]).view(look["sent"])
+    torch.testing.assert_close(weights, attention.attention_weights[0])
+    q, k = (floats(look[name]).view(4, 4, 2) for name in ("queries", "keys"))
+    scores = floats(look["scores"]).view(4, 4, 4)
+    torch.testing.assert_close(q @ k.mT / look["size"] ** 0.5, scores)
+    torch.testing.assert_close(scores.softmax(-1), weights)
+    assert run["words"][look["kwords"]] == SOURCE
+
+
+def test_the_mask_the_formula_the_chapter_and_the_code_come_along():
+    run = sent(view()[2])
+    look = run["looks"][part(run, "decoder", "block 1", "self-attention")["look"]]
+    assert look["visible"][:16] == "1000110011101111"
+    about = run["about"][part(run, "encoder", "block 1", "self-attention")["about"]]
+    assert "softmax" in about["formula"] and about["chapter"] == "Chapter 6, Multi-head attention"
+    assert about["code"].startswith("def forward(") and "self.W_o" in about["code"]
+
+
+def test_parameters_are_counted_and_parts_that_are_never_called_are_named():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.unused, self.block = nn.Linear(2, 3), nn.Linear(2, 3), nn.Linear(3, 3)
+            self.weight = nn.Parameter(torch.zeros(5))
+            self.lazy = nn.LazyLinear(3)
+
+        def forward(self, X):
+            return self.block(self.used(X))
+
+    run = sent(look_inside(Model(), torch.zeros(1, 2)))
+    whole = run["parts"][0]
+    assert whole["params"] == 9 + 9 + 12 + 5
+    assert whole["never"] == ["unused", "lazy"] and whole["own"] == [["weight", [5]]]
+
+
+def test_pytorchs_projection_inside_its_attention_is_said_to_be_no_part():
+    layer = nn.MultiheadAttention(4, 2, batch_first=True)
+    run = sent(look_inside(layer, *[torch.randn(1, 3, 4)] * 3))
+    assert run["parts"][0]["never"] == ["out_proj"] and "look" in run["parts"][0]
+
+
+def stated(shown):
+    """The characters of the view in a saved notebook, its code and its picture included."""
+    state = shown.get_state()
+    return len(json.dumps({key: state[key] for key in ("run_text", "_esm", "_css", "alt")}))
+
+
+LARGE = {
+    "ten thousand parts": lambda: (nn.Sequential(*[nn.Linear(4, 4) for _ in range(10_000)]), 4),
+    "a layer 4,096 wide": lambda: (nn.Sequential(nn.Linear(4096, 4096), nn.ReLU()), 4096),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_model_is_sent_in_part_and_says_so(name):
+    model, width = LARGE[name]()
+    shown = look_inside(model, torch.randn(3, width))
+    assert stated(shown) < 400_000 and len(shown.run_text) <= MOST_TEXT
+    run = sent(shown)
+    if len(model) > 2:
+        assert run["left_out"] == run["parts"][0]["more"] == 10_000 - len(run["parts"]) + 1
+    else:
+        value = run["values"][run["parts"][0]["out"][0][1]]
+        assert value["all"] == [3, 4096] and value["sent"] == [3, 64]
+
+
+def test_many_long_heads_are_sent_in_part():
+    attention = MultiHeadAttention(1024, 64, 0.0)
+    X = torch.randn(1, 200, 1024)
+    shown = look_inside(attention, X, X, X, is_causal=True)
+    assert stated(shown) < 400_000
+    (look,) = sent(shown)["looks"]
+    assert look["all"] == [64, 200, 200] and look["sent"][1] == look["sent"][2] < 200
+    assert "values" not in look  # a part of the weighted sum would be no sum
+
+
+@pytest.mark.parametrize(
+    ("at", "place"),
+    [
+        ("", ""),
+        ("encoder/block 2", "encoder/block 2"),
+        ("decoder/block 1/cross-attention/head 2", "decoder/block 1/cross-attention/head 2"),
+        (
+            "decoder/block 1/cross-attention/head 2/voit, sees",
+            "decoder/block 1/cross-attention/head 2/query 3, key 1",
+        ),
+    ],
+)
+def test_a_view_opens_where_it_was_asked_to(at, place):
+    shown = view(at=at, title="Two languages")[2]
+    assert shown.place == place
+    data, metadata = shown._repr_mimebundle_()
+    assert {"image/png", "text/plain", "application/vnd.jupyter.widget-view+json"} <= data.keys()
+    picture = Image.open(io.BytesIO(b64decode(data["image/png"])))
+    assert picture.width >= 900 and len(data["image/png"]) < 150_000
+    assert "EncoderDecoder" in metadata["image/png"]["alt"]
+    assert repr(shown) == "look_inside(EncoderDecoder, 78 parts)"
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        ("encoder/block 3", "encoder has no part called 'block 3'; it has embedding, positions"),
+        ("decoder/block 1/cross-attention/head 5", "it has W_q, W_k, W_v, W_o, head 1"),
+        ("decoder/block 1/cross-attention/head 1/sees", "named by its query and its key"),
+        ("decoder/block 1/cross-attention/head 1/query 4, key 0", "4 queries and 4 keys"),
+    ],
+)
+def test_a_place_that_is_not_there_is_an_error_that_lists_those_that_are(at, words):
+    with pytest.raises(ValueError, match=words):
+        view(at=at)
+    shown = view()[2]
+    with pytest.raises(TraitError, match=words):
+        shown.place = at
+    assert shown.place == ""
+
+
+def test_the_pictures_are_the_same_from_run_to_run_and_others_at_other_places():
+    first, again = view()[2], view()[2]
+    assert first.still() == again.still()
+    pictures = {first.still()}
+    for place in (
+        "decoder",
+        "decoder/block 1/self-attention",
+        "decoder/block 1/self-attention/head 1",
+    ):
+        first.place = place
+        pictures.add(first.still())
+    first.place = "decoder/block 1/self-attention/head 1/il, voit"  # hidden by the mask
+    assert len(pictures | {first.still()}) == 5
+
+
+def test_a_part_whose_name_has_a_slash_can_be_opened():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.add_module("a/b", nn.ReLU())
+
+        def forward(self, X):
+            return getattr(self, "a/b")(X)
+
+    shown = look_inside(Model(), torch.zeros(1, 2))
+    shown.place = sent(shown)["parts"][1]["name"]
+    assert shown.place == "a∕b"
+
+
+def test_no_axis_and_no_number_are_drawn_too():
+    class Odd(nn.Module):
+        def forward(self, X):
+            return X.sum(), torch.empty(0, 2), torch.tensor([float("nan"), float("inf")]), X > 0
+
+    assert look_inside(nn.Sequential(Odd()), torch.eye(3)).still()[:4] == b"\x89PNG"
