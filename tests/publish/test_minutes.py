@@ -31,7 +31,7 @@ TEXT = """\
 # %% [markdown]
 # ### Or both
 #
-# *8 minutes.* WORDS
+# *9 minutes.* WORDS
 """
 
 
