@@ -15,9 +15,9 @@ DESCRIPTIONS = {name: " ".join(str(draw.__doc__).split()) for name, draw in PICT
 def schematic(name: str, here: str | None = None) -> Figure:
     """The picture of a mechanism, for example ``schematic("multi-head")``.
 
-    ``schematic("whole", here="heads")`` is the whole machine with one of ``PARTS`` marked. A notebook
-    shows a picture where the call is the last line of a cell. ``DESCRIPTIONS[name]`` says in words
-    what is on it.
+    ``schematic("whole", here="heads")`` is the whole machine with one of ``PARTS`` marked. A
+    notebook shows a picture where the call is the last line of a cell. ``DESCRIPTIONS[name]`` says
+    in words what is on it.
 
     Errors: ``ValueError`` for an unknown name or part; it lists those that there are.
     """
