@@ -6,10 +6,8 @@ import re
 import nbformat
 import pytest
 
-from d2l_attention.exercises.engine.registry import load_chapter
 from notebooks.publish.cells import is_description, is_folded, is_note
 from notebooks.publish.course import NOTEBOOKS, ROOT, text_of, texts
-from notebooks.publish.minutes import minutes, rounded
 from notebooks.publish.page import add_alt, students_page
 from notebooks.publish.text import read_text
 
@@ -115,25 +113,6 @@ def test_the_first_cell_says_what_awaits_the_student(path):
     assert first.cell_type == "markdown" and first.source.startswith("# ")
     for needed in (r"\*\*You will\*\*", r"\d+ minutes", r"(?i)builds? on", r"D2L.*\b11\b"):
         assert re.search(needed, first.source, re.DOTALL), f"the first cell lacks {needed}"
-
-
-@notebook_paths
-def test_the_minutes_are_what_the_chapter_takes(path):
-    """In the chapter's first cell and in the README's table: core, further, exercises."""
-    text, number = read_text(text_of(path)), int(path.stem[:2])
-    exercises = sum(exercise.minutes for exercise in load_chapter(number).exercises)
-    core, further = rounded(minutes(text, "core")), rounded(minutes(text, "further"))
-    expected = f"Core path: {core} minutes."
-    if further:
-        expected += f" Going further: {further}."
-    if number > 0:  # chapter 0 has one exercise, of a minute
-        expected += f" Exercises: {exercises}."
-    assert expected in " ".join(text.cells[0].source.split())
-    row = re.search(
-        rf"^\| \[{number:02d} .*$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE
-    )[0]
-    times = " + ".join(map(str, [core, further, exercises] if further else [core, exercises]))
-    assert f"({path.relative_to(ROOT).as_posix()})" in row and f"| {times} |" in row
 
 
 @notebook_paths

@@ -11,8 +11,8 @@ import nbformat
 from nbformat import NotebookNode
 
 from notebooks.publish.cells import FIGURE, is_description, is_folded, is_note
+from notebooks.publish.clock import minutes_left
 from notebooks.publish.course import texts
-from notebooks.publish.minutes import minutes_left
 from notebooks.publish.text import read_text
 
 MAP = "00_start_here.ipynb"

@@ -4,7 +4,7 @@
 # **You will** turn the question of one word into attention weights, meet two pictures of attention,
 # and learn how these notebooks work.
 #
-# Core path: 20 minutes. Builds on Python and a little PyTorch. The course follows *Dive into Deep
+# Core path: 30 minutes. Builds on Python and a little PyTorch. The course follows *Dive into Deep
 # Learning* (D2L), here the opening of its chapter 11.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -392,7 +392,7 @@ plt.show()
 #   prediction is worth more than none.
 # - A **folded** cell shows one line and three dots. It imports, draws, checks or shows a view, and
 #   a click opens it. You miss nothing if you leave it closed.
-# - The **core path** takes 45 minutes in most chapters, and never more than an hour. What comes
+# - The **core path** takes about 70 minutes in most chapters, and at most 95. What comes
 #   under *Going further* can be read in any order, or not at all.
 # - Each chapter **builds** its mechanism in plain code, and then shows that the package
 #   `d2l_attention` computes the same. Retype these cells: it is the best way to learn them.

@@ -7,7 +7,7 @@
 # - say which weights keep the answer in the convex hull of the values, and why;
 # - derive the slope along which attention learns, and follow it.
 #
-# Core path: 40 minutes. Going further: 10. Exercises: 43.
+# Core path: 65 minutes. Going further: 15. Exercises: 43.
 #
 # Builds on chapter 0. The book is *Dive into Deep Learning* (D2L), section 11.1.
 
@@ -941,7 +941,7 @@ progress()
 # - *All slopes as one matrix*, 2 minutes: the slopes of all scores in one product.
 # - *When the slope is zero after all*, 3 minutes: what float32 and a low temperature do to
 #   learning.
-# - *Learn the matrix that makes the query*, 5 minutes: attention finds out what a device measures.
+# - *Learn the matrix that makes the query*, 8 minutes: attention finds out what a device measures.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Never longer than the longest value
@@ -1024,7 +1024,7 @@ for T in (1.0, 0.3, 0.1, 0.03):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Learn the matrix that makes the query
 #
-# *5 minutes.* A cheap device shows two numbers $x$ that depend on its location, but in unknown
+# *8 minutes.* A cheap device shows two numbers $x$ that depend on its location, but in unknown
 # units and directions. Forty walkers wrote down these numbers and the wind; thirty of them are for
 # training. Can attention learn the matrix $W_q$ that turns the numbers into a query, if nobody
 # tells it a location?

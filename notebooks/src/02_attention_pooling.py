@@ -7,7 +7,7 @@
 # - show that the Gaussian kernel is a softmax;
 # - read from learned widths which number of a key matters.
 #
-# Core path: 45 minutes. Going further: 15. Exercises: 69. Builds on chapter 1. *Dive into Deep
+# Core path: 75 minutes. Going further: 20. Exercises: 69. Builds on chapter 1. *Dive into Deep
 # Learning* (D2L), section 11.2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -939,7 +939,7 @@ progress()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Which kernel is best?
 #
-# *3 minutes.* Give each kernel its own best width on each of twenty draws. The average of the
+# *2 minutes.* Give each kernel its own best width on each of twenty draws. The average of the
 # twenty best errors hardly depends on the kernel:
 
 # %% slideshow={"slide_type": "skip"}
@@ -983,7 +983,7 @@ print("no {:.1f}   yes {:.1f}".format(*(weights @ has_balcony)[0].tolist()))
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### How many keys does a query listen to?
 #
-# *2 minutes.* One number says it: $1 / \sum_j \alpha_j^2$. If five keys share the weight equally,
+# *1 minute.* One number says it: $1 / \sum_j \alpha_j^2$. If five keys share the weight equally,
 # it is 5. If one key has everything, it is 1. It is called the **effective number of keys**, and
 # exercise 2.4 uses it.
 
@@ -996,7 +996,7 @@ for width in (0.02, 0.05, 0.32, 3.0):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Can the boxcar's width be learned?
 #
-# *1 minute.* Not by gradient descent. A key is in reach or it is not. A tiny
+# *2 minutes.* Not by gradient descent. A key is in reach or it is not. A tiny
 # change of the width changes nothing, or it lets a key in with a jump, so there is no gradient:
 
 # %% slideshow={"slide_type": "skip"}
@@ -1010,7 +1010,7 @@ for kernel in (gaussian, boxcar):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### One width for all?
 #
-# *6 minutes.* The 40 points lie evenly. Real data do not: there are many small flats and few large
+# *11 minutes.* The 40 points lie evenly. Real data do not: there are many small flats and few large
 # ones. Below, 60 points crowd between 0 and 1, where the curve swings. Only 15 lie between 1 and
 # 6, where it hardly moves. An idea (the book points to Silverman, 1986) is to let the data set the
 # width: each query takes the distance to its **fourth nearest** key as its width. In code the

@@ -6,7 +6,7 @@
 # - build scaled dot-product attention and additive attention, and test both against the package;
 # - say what a dot product leaves out of a distance, and choose between four scores.
 #
-# Core path: 45 minutes. Going further: 15. Exercises: 66.
+# Core path: 70 minutes. Going further: 25. Exercises: 66.
 #
 # Builds on chapters 1 and 2. *Dive into Deep Learning* (D2L), section 11.3.
 
@@ -1034,7 +1034,7 @@ progress()
 # %% [markdown] slideshow={"slide_type": "-"}
 # ### How much gradient reaches the query?
 #
-# *3 minutes.* A fair objection: dividing the scores by 32 divides their gradient by 32, too. Is
+# *5 minutes.* A fair objection: dividing the scores by 32 divides their gradient by 32, too. Is
 # anything won? We measure the gradient that arrives at the query, with every factor included, for
 # 400 queries with ten random keys and values each.
 
@@ -1070,7 +1070,7 @@ print(
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Random vectors are nearly orthogonal
 #
-# *1 minute.* The cosine of two random vectors shrinks like $1/\sqrt d$, and their dot product
+# *2 minutes.* The cosine of two random vectors shrinks like $1/\sqrt d$, and their dot product
 # grows like $\sqrt d$. Both are true, because the norms grow as well: each is about $\sqrt d$, so
 # $q\cdot k = \lvert q\rvert\,\lvert k\rvert\cos\theta \approx d\cdot\cos\theta$.
 
@@ -1085,7 +1085,7 @@ for d in (4, 64, 1024):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A key that no dot product selects
 #
-# *1 minute.* What is the fee on the norm good for? Put a fourth key inside the triangle of three
+# *2 minutes.* What is the fee on the norm good for? Put a fourth key inside the triangle of three
 # others. For how many random queries does it have the highest score?
 
 # %% slideshow={"slide_type": "fragment"}
@@ -1111,7 +1111,7 @@ for score in (dot_score, gaussian_score):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A query that looks for something else
 #
-# *1 minute.* Four tokens ask each other: north, east, south and west, as arrows of norm 1. With
+# *2 minutes.* Four tokens ask each other: north, east, south and west, as arrows of norm 1. With
 # the plain dot product each arrow finds itself, because
 # $q\cdot k = \lvert q\rvert\,\lvert k\rvert\cos\theta$ is largest at the angle 0.
 #
@@ -1161,7 +1161,7 @@ print("first the division", scaled_dot_score(big, big).item())
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Two properties of the additive score
 #
-# *2 minutes.* A tanh lies between −1 and 1, so $\lvert a(q,k)\rvert \le \sum_i\lvert w_{v,i}\rvert$
+# *3 minutes.* A tanh lies between −1 and 1, so $\lvert a(q,k)\rvert \le \sum_i\lvert w_{v,i}\rvert$
 # however large query and key become. This does not spare it from saturation. For large inputs the
 # tanh itself is flat, and its derivative vanishes instead of the softmax's.
 #
@@ -1184,7 +1184,7 @@ print("odd:", torch.allclose(additive_score(-q, -k, w_v), -additive_score(q, k, 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### How much memory a score needs
 #
-# *2 minutes.* All numbers of pairs grow with $Q\cdot K$ (chapter 10). The book speaks of 'minor
+# *5 minutes.* All numbers of pairs grow with $Q\cdot K$ (chapter 10). The book speaks of 'minor
 # computational savings' of the additive score. Where $h < D$ it saves multiplications, but it
 # needs more memory than the dot product, and calls of the tanh.
 #
@@ -1242,7 +1242,7 @@ print("checked: multiplications of dot, bilinear and the additive projections, s
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The matrix that nobody builds
 #
-# *2 minutes.* `DotProductAttention` has two ways to the same output. If you ask for the weights, it
+# *3 minutes.* `DotProductAttention` has two ways to the same output. If you ask for the weights, it
 # takes the three steps of `PlainDotProductAttention`. If you do not, it hands everything to the
 # fused kernel, which goes through the keys block by block, keeps a running sum, and never holds all
 # $Q\cdot K$ weights. Chapter 10 builds such a kernel.

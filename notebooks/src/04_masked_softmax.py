@@ -7,7 +7,7 @@
 # - say what becomes of your mask in a library where `True` means 'ignore';
 # - test an attention function for leaks, and say what such a test cannot catch.
 #
-# Core path: 40 minutes. Going further: 20. Exercises: 74.
+# Core path: 65 minutes. Going further: 30. Exercises: 74.
 #
 # Builds on chapter 3. The book is *Dive into Deep Learning* (D2L), section 11.3.2.
 
@@ -971,7 +971,7 @@ watch(plain_softmax_where, two_queries, torch.tensor([[True, True, False], [Fals
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### A NaN that no loss looks at
 #
-# *3 minutes.* Someone says: 'My loss ignores the empty rows, so they may be NaN.' Row 0 sees two of
+# *5 minutes.* Someone says: 'My loss ignores the empty rows, so they may be NaN.' Row 0 sees two of
 # three keys, row 1 sees nothing. All scores are 0, all values are (1, 1). The loss adds up the
 # answer of row 0 only.
 #
@@ -1009,7 +1009,7 @@ print(*loss_and_gradient(plain_softmax_where))
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Half precision
 #
-# *3 minutes.* Many models compute with 16 bits a number. The largest finite float16 is 65,504. A
+# *6 minutes.* Many models compute with 16 bits a number. The largest finite float16 is 65,504. A
 # popular choice for hidden scores is $-10^9$; it comes from the *Annotated Transformer*.
 #
 # **Predict.** What does PyTorch make of $-10^9$ in float16: the nearest number, $-65504$, or
@@ -1073,7 +1073,7 @@ print("PyTorch's is_causal shows only key 0:", torch.allclose(first[0, 0], keys_
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Why the future is not dyed with NaN
 #
-# *1 minute.* NaN was the stronger dye for padding. Put it into the last value, under a causal
+# *2 minutes.* NaN was the stronger dye for padding. Put it into the last value, under a causal
 # mask, and see which of the four answers contain NaN:
 
 # %% slideshow={"slide_type": "fragment"}
@@ -1089,7 +1089,7 @@ print(dot_product_attention(batch, batch, dyed, is_causal=True)[0].isnan().any(d
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Which convention does a library use?
 #
-# *6 minutes.* The idea of the two tests also finds the convention of a library. Mark only the first
+# *8 minutes.* The idea of the two tests also finds the convention of a library. Mark only the first
 # key with `True`. Then change the first token, and after that all the others, and see which change
 # reaches the answers.
 
@@ -1171,7 +1171,7 @@ print("checked: True = ignore or -inf added, the same answers")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Three small slips of D2L's code
 #
-# *1 minute.* Section 11.3.2.1 says that its code sets attention *weights* to a number such as
+# *2 minutes.* Section 11.3.2.1 says that its code sets attention *weights* to a number such as
 # $-10^6$, and *values* to 0. The code sets the *scores*, as it should, and changes no value. The
 # third slip costs more: it writes into the scores that you passed, because `reshape` makes no copy
 # where it need not.

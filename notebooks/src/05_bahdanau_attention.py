@@ -7,7 +7,7 @@
 # - say how much the look back is worth, and what a larger vector is worth;
 # - compare where attention looks with the true links between the words.
 #
-# Core path: 45 minutes. Going further: 20. Exercises: 73. Training takes about a minute in all.
+# Core path: 70 minutes. Going further: 35. Exercises: 73. Training takes about a minute in all.
 #
 # Builds on chapters 3 and 4. *Dive into Deep Learning* (D2L) treats the subject in section 11.4,
 # with 10.5 to 10.8.
@@ -876,7 +876,7 @@ check("5.6", translate_greedily)
 # %% [markdown] slideshow={"slide_type": "-"}
 # ### A translation without a wrong word
 #
-# *2 minutes.* The reference is *la fille mange une pomme verte*. The translation is *la fille mange
+# *3 minutes.* The reference is *la fille mange une pomme verte*. The translation is *la fille mange
 # une pomme*.
 #
 # **Predict.** What is its BLEU?
@@ -897,7 +897,7 @@ print(f"{bleu([reference[:5]], [[reference]]):.1f}")  # each translation has a l
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What is missed
 #
-# *2 minutes.* A French word with one sure link is **missed** if its largest weight is on another
+# *1 minute.* A French word with one sure link is **missed** if its largest weight is on another
 # English word. We counted the misses by kind of word, for our model and two more random starts:
 #
 # | start | BLEU | AER | determiners | *il*, *je* | *le*, *les* (objects) | *ne*, *pas* | others |
@@ -954,7 +954,7 @@ print("checked: over half of the pronouns are missed, and less than 15% of the o
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Teach it where to look
 #
-# *3 minutes.* If the alignment matters, ask for it (Chen et al., 2016). Add one term to the loss,
+# *4 minutes.* If the alignment matters, ask for it (Chen et al., 2016). Add one term to the loss,
 # multiplied by 0.1: the mean, over the French words with a link, of
 #
 # $$-\log \sum_{t \text{ linked to } t'} \alpha_{t',t}$$
@@ -1000,7 +1000,7 @@ print("checked: guided aligns better than IBM model 1; BLEU differs by less than
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The whole translator
 #
-# *7 minutes.* The encoder, the loss and the training step were the package's until now. Here they
+# *10 minutes.* The encoder, the loss and the training step were the package's until now. Here they
 # are in plain code. The encoder is that of Bahdanau et al. (2015). (In the model with one vector,
 # the decoder reads the summary at every step, as that of Cho et al., 2014, does.)
 # `pack_padded_sequence` tells the GRU where each sentence ends, so that the state of the direction
@@ -1116,7 +1116,7 @@ for tag in ("clitic", "negation", "adjective after", "relative clause", "two cla
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Words that never met
 #
-# *1 minute.* A fourth part of the corpus is `compositional`: there, every sentence has an
+# *2 minutes.* A fourth part of the corpus is `compositional`: there, every sentence has an
 # adjective and a noun that were never together in training, though each of them was there.
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
@@ -1132,7 +1132,7 @@ for name, model in models.items():
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Not only the most likely word
 #
-# *3 minutes.* Greedy decoding cannot take a word back. **Beam search** keeps several beginnings
+# *6 minutes.* Greedy decoding cannot take a word back. **Beam search** keeps several beginnings
 # instead of one, here the four best. Long sentences are less likely than short ones, so the sum of
 # log-probabilities is divided by $L^{0.75}$ for $L$ tokens.
 #
@@ -1164,7 +1164,7 @@ for name in ("one vector", "with attention"):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Your sentence
 #
-# *2 minutes.* Write a sentence, or pick one. The guided model translates it at every key press, and
+# *3 minutes.* Write a sentence, or pick one. The guided model translates it at every key press, and
 # the slider shows what each word looked at. The vocabulary is small, and a word that the model has
 # never seen is named. (Write 'did not' for 'didn't'.)
 #

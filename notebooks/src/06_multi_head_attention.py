@@ -6,7 +6,7 @@
 # - write multi-head attention, and test it against a slow version that you trust;
 # - take a trained head away, and say from that what it is needed for.
 #
-# Core path: 45 minutes. Going further: 35. Exercises: 69. Builds on chapters 3 and 4. *Dive into
+# Core path: 75 minutes. Going further: 55. Exercises: 69. Builds on chapters 3 and 4. *Dive into
 # Deep Learning* (D2L) treats the subject in section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -852,7 +852,7 @@ check("6.4", multi_head)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Train the cook
 #
-# *6 minutes.* A cook learns 'salt and pepper' by training, on shelves of six jars. A quarter of the
+# *9 minutes.* A cook learns 'salt and pepper' by training, on shelves of six jars. A quarter of the
 # shelves is all salt, a quarter is all pepper, and half are mixed.
 #
 # **Predict.** What is the best accuracy that one head with a linear readout can reach: 50%, 75% or
@@ -904,7 +904,7 @@ for name, make in {
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Starts that fail
 #
-# *3 minutes.* Two heads *can* learn the cook's task. Do they always? Here are ten starts of 150
+# *5 minutes.* Two heads *can* learn the cook's task. Do they always? Here are ten starts of 150
 # steps. Those that fail are trained again for 1,000 steps.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
@@ -935,7 +935,7 @@ for num_heads in (2, 4):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### One head and an MLP
 #
-# *2 minutes.* The speller with one head failed with a linear readout. A Transformer has an MLP
+# *3 minutes.* The speller with one head failed with a linear readout. A Transformer has an MLP
 # behind its attention (chapter 8), so let an MLP read the head.
 
 
@@ -961,7 +961,7 @@ for seed in range(3):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### How training gets around the bug
 #
-# *7 minutes.* First we look for the line that is wrong. The values are the four tokens from above:
+# *9 minutes.* First we look for the line that is wrong. The values are the four tokens from above:
 # row 0 is A with the numbers 0 to 3, row 1 is B with 10 to 13, and so on. All four matrices are the
 # identity, and each token attends only to itself. A right layer would return its values unchanged.
 #
@@ -1059,7 +1059,7 @@ for way in (PlainMultiHeadAttention, NoTransposeBack):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Who asks whom, and does order matter?
 #
-# *4 minutes.* In **self-attention** a sentence asks itself, and the weights of a head are (n, n).
+# *6 minutes.* In **self-attention** a sentence asks itself, and the weights of a head are (n, n).
 # In **cross-attention** one sequence asks another, as in chapter 5, and the weights are (Q, K).
 #
 # Let a French sentence ask an English one. Then let the English sentence ask itself, first without
@@ -1095,7 +1095,7 @@ for name, lens in (("self-attention", None), ("causal self-attention", causal)):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Eight heads for two jobs
 #
-# *1 minute.* What do eight heads do with two jobs? Take one head away, put it back, take the next.
+# *2 minutes.* What do eight heads do with two jobs? Take one head away, put it back, take the next.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 eight = train(lambda: Speller(8), words, steps=300)
@@ -1112,7 +1112,7 @@ for head in range(8):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### How fine can a thin head look?
 #
-# *3 minutes.* A head has $D / H$ numbers for each query and each key. Its $n \times n$ scores are a
+# *5 minutes.* A head has $D / H$ numbers for each query and each key. Its $n \times n$ scores are a
 # product of an $n \times D/H$ matrix and a $D/H \times n$ matrix.
 #
 # **Predict.** Let $D = 24$, and take 13 tokens. What is the rank of one head's scores with 1, 8 and
@@ -1136,7 +1136,7 @@ for num_heads in (1, 8, 24):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One mask for all heads
 #
-# *3 minutes.* A mask belongs to a sentence and holds for all its heads. So a mask (B, Q, K) must
+# *5 minutes.* A mask belongs to a sentence and holds for all its heads. So a mask (B, Q, K) must
 # become (B, 1, Q, K) before it meets scores (B, H, Q, K).
 #
 # **Predict.** What happens if one forgets it? There are two sentences and two heads. Sentence 0 has
@@ -1182,7 +1182,7 @@ torch.testing.assert_close(output, layer.W_o(torch.cat(heads, dim=-1)))
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### PyTorch's layer
 #
-# *3 minutes.* `nn.MultiheadAttention` keeps our three matrices in one, `in_proj_weight`. With the
+# *4 minutes.* `nn.MultiheadAttention` keeps our three matrices in one, `in_proj_weight`. With the
 # same numbers it gives the same output. For the weights it returns the *mean* over the heads,
 # unless you ask for `average_attn_weights=False`.
 

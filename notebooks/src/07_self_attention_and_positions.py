@@ -7,7 +7,7 @@
 # - derive why rotary positions enter a score only as the signed distance $j - i$;
 # - measure which of them work beyond the training length, and test why with a control.
 #
-# Core path: 45 minutes. Going further: 25. Exercises: 68.
+# Core path: 70 minutes. Going further: 35. Exercises: 68.
 #
 # Builds on chapters 3, 4, 5 and 6. The book is *Dive into Deep Learning* (D2L), section 11.6.
 
@@ -1009,7 +1009,7 @@ check("7.5", alibi_bias)
 #
 # ### Why ALiBi is right three times in ten
 #
-# *4 minutes.* Guessing is right once in eight. At *three back* ALiBi is right about three times in
+# *6 minutes.* Guessing is right once in eight. At *three back* ALiBi is right about three times in
 # ten, although each of its heads prefers near keys. A model that knows the letters but not their
 # order can name the commonest letter:
 
@@ -1052,7 +1052,7 @@ for start, model in enumerate(models["last capital", "ALiBi"]):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One token at a time
 #
-# *5 minutes.* A decoder writes one token, then the next, so each call of the encoding gets a
+# *8 minutes.* A decoder writes one token, then the next, so each call of the encoding gets a
 # sequence `X` of one token. D2L's decoder (section 11.7) calls the encoding of section 11.6, which
 # adds `P[:, :X.shape[1]]`. With one token this is row 0, in every call.
 #
@@ -1115,7 +1115,7 @@ print("checked: with offset as all at once; rotary and ALiBi need none, the cach
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Three ways to read, measured
 #
-# *10 minutes.* This section measures the table of the core. Here a *step* is a layer of a CNN or of
+# *14 minutes.* This section measures the table of the core. Here a *step* is a layer of a CNN or of
 # self-attention, or one token of an RNN. All states of the RNN step together, and each listens to
 # its own token and to the state on its left. $n$ such steps are one reading of $n$ tokens.
 
@@ -1367,7 +1367,7 @@ print("checked: column 4 is the first; dot products depend on the distance, at f
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Do many columns keep far positions apart?
 #
-# *2 minutes.* Random vectors with many entries are almost orthogonal (chapter 3). Are two rows of
+# *3 minutes.* Random vectors with many entries are almost orthogonal (chapter 3). Are two rows of
 # the encoding, 100 positions apart and more? Here the width $D$ grows from 2 to 512.
 
 # %% slideshow={"slide_type": "skip"}
@@ -1396,7 +1396,7 @@ print("checked: the largest cosine falls with D; half of 256 hands turn by less 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### A causal layer is not quite blind
 #
-# *1 minute.* With a causal mask the first token sees one token, the second sees two, and so on. So
+# *2 minutes.* With a causal mask the first token sees one token, the second sees two, and so on. So
 # self-attention with a causal mask can tell some orders apart, even without positions:
 
 # %% slideshow={"slide_type": "skip"}

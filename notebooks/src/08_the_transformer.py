@@ -6,7 +6,7 @@
 # - train it, and remove its parts one by one;
 # - write sentences with it, with a key-value cache and without.
 #
-# Core path: 45 minutes. Going further: 40. Exercises: 80. Builds on chapters 4 to 7. *Dive into
+# Core path: 75 minutes. Going further: 65. Exercises: 80. Builds on chapters 4 to 7. *Dive into
 # Deep Learning* (D2L) treats the subject in section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -841,7 +841,7 @@ check("8.4", decoder_block)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One step with the cache
 #
-# *4 minutes.* Who feeds what in one step:
+# *6 minutes.* Who feeds what in one step:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws who feeds what in one step with a key-value cache
@@ -876,7 +876,7 @@ hook.remove()
 # copies the cache, and computes the English keys and values again.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The cache, line by line
+# #### The cache, line by line
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Step through three rounds of a tiny decoder. It opens in the third round.
@@ -920,7 +920,7 @@ watch(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two bugs that training does not show
 #
-# *7 minutes.* In training each position reads the true sentence and must say the *next* word.
+# *11 minutes.* In training each position reads the true sentence and must say the *next* word.
 # That word is beside it in the input, so the mask is all that hides it. A test that needs no look
 # inside: change every word from position $t$ on. No score before $t$ may move. (Exercise 8.6 has
 # two leaks that this test misses.)
@@ -945,7 +945,7 @@ def sees_the_future(model, batch):
 # whose weights you cannot see. Exercise 8.6 is this question.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Two mistakes of the book's decoder
+# #### Two mistakes of the book's decoder
 #
 # The book's decoder (section 11.7.5) hides the future only while training, because in decoding
 # there is no future yet. And it forgets the `offset`, so that each new word gets position 0. Here
@@ -971,7 +971,7 @@ for block in leaky.decoder.blks.values():
 lost.decoder.__class__ = ForgetsTheOffset
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What validation sees of them
+# #### What validation sees of them
 #
 # Both copies have the trained parameters. Validation computes the loss on whole sentences, in
 # `eval()`. BLEU is computed on 100 sentences that the model writes, with its cache and without.
@@ -1024,7 +1024,7 @@ print("checked: with the cache the leak changes no word; without it the lost pos
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Where does 'it' look?
 #
-# *5 minutes.* The view shows the four heads of the encoder's last block on the sentence from the
+# *8 minutes.* The view shows the four heads of the encoder's last block on the sentence from the
 # beginning: rows ask, columns are read. (We count heads and blocks from 1. The code's `block0` is
 # the first block, `block1` the last.) **Question.** Find the row 'it'. Which heads look at
 # 'orange'? Do other rows look there, too?
@@ -1070,7 +1070,7 @@ view_of("English asks English", [*pair.source, EOS], [*pair.source, EOS])
 # head. Somebody says 'it knows what *it* means'. Ask which other rows look at 'orange', and go on.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The noun in 49 sentences
+# #### The noun in 49 sentences
 #
 # One sentence proves little. So take all test sentences that end with a noun, 'and', a verb, and
 # 'it' or 'them'. How much weight goes from the pronoun to the noun? The control: how much goes from
@@ -1167,7 +1167,7 @@ sentence
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Against chapter 5's translator
 #
-# *4 minutes.* Three starts of 600 steps for each model. The widths differ, and so do the learning
+# *6 minutes.* Three starts of 600 steps for each model. The widths differ, and so do the learning
 # rates: 0.01 for Bahdanau, 0.006 for the Transformer. 'New pairs' are adjectives and nouns that
 # never met in training. AER (chapter 5) compares links between words with the true ones, and 0 is
 # best; for the Transformer it is that of the mean of the last block's heads.
@@ -1193,7 +1193,7 @@ sentence
 # Two minutes. Ask what the table cannot say: other languages, other sizes, other learning rates.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Which head aligns?
+# #### Which head aligns?
 #
 # Chapter 5 took the English word with the largest weight as the link of a French word. The
 # translator of this chapter has eight heads that look from French to English. Here is the AER of
@@ -1223,7 +1223,7 @@ print(f"the mean of the last block's heads {aer_of(cross[1].mean(dim=1)):.2f}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Before or after?
 #
-# *6 minutes.* Xiong et al. (2020) report that pre-norm trains at larger learning rates than
+# *9 minutes.* Xiong et al. (2020) report that pre-norm trains at larger learning rates than
 # post-norm. We try it in small, with 80 steps and one start. Which order learns at which rate?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -1307,7 +1307,7 @@ print("checked: three formulas, three results; RMSNorm divides (2, 2, 5) by the 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Gradients through 24 networks, and two norms
 #
-# *4 minutes.* In the core the slope 0.1 was an example. Here are real networks with random
+# *6 minutes.* In the core the slope 0.1 was an example. Here are real networks with random
 # parameters, up to 24 on top of each other. How large is the gradient at the bottom?
 
 
@@ -1350,7 +1350,7 @@ for norm in (nn.LayerNorm(3), nn.BatchNorm1d(3)):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Three families, and an image as a sentence
 #
-# *8 minutes.* The same blocks make three kinds of models (*Dive into Deep Learning*, section
+# *14 minutes.* The same blocks make three kinds of models (*Dive into Deep Learning*, section
 # 11.9).
 #
 # | | blocks | mask | trained to | for instance |
@@ -1364,7 +1364,7 @@ for norm in (nn.LayerNorm(3), nn.BatchNorm1d(3)):
 # you would take to sort e-mails.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A vision transformer
+# #### A vision transformer
 #
 # A **vision transformer** (Dosovitskiy et al., 2021; the book's section 11.8) is encoder-only. It
 # cuts an image into patches, and each patch is a token: a linear layer does the work of the
@@ -1416,7 +1416,7 @@ plt.show()
 # brighter than the others, and one is a little brighter.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### With positions and without
+# #### With positions and without
 #
 # **Predict.** Without positions, how often does it name the right patch of nine?
 

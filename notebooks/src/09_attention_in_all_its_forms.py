@@ -9,7 +9,7 @@
 #   weak at;
 # - say from a measurement when a form saves time, and when it does not.
 #
-# Core path: 55 minutes. Going further: 20. Exercises: 92. A good place to stop is after *Links in a
+# Core path: 90 minutes. Going further: 25. Exercises: 92. A good place to stop is after *Links in a
 # grid*. Builds on chapters 3 to 8. *Dive into Deep Learning* (D2L) keeps to plain attention in its
 # chapter 11, also for pictures (section 11.8) and for pretraining (section 11.9). This chapter goes
 # on from there.
@@ -1659,7 +1659,7 @@ progress()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### No pairs at all: Hyena
 #
-# *4 minutes.*
+# *6 minutes.*
 #
 # What if no token looks at another? **Hyena** (Poli et al., 2023) mixes with a **long
 # convolution** $c * v$. A token that is $s$ positions back counts $c_s$, at every position. Then
@@ -1863,7 +1863,7 @@ print("checked: a filter of ones is causal attention to equal keys; our learned 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The code behind the table of `flex_attention`
 #
-# *4 minutes.*
+# *6 minutes.*
 #
 # This function made the table in *A mask instead?*. It is not called here. If your machine has a
 # C++ compiler, call it; it takes about a minute and returns multiples of plain attention's time.
@@ -1963,7 +1963,7 @@ assert corner == [[0, 0], [0, 1], [1, 0], [1, 1]]  # nobody from the far side
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### When do a few mixtures suffice?
 #
-# *2 minutes.*
+# *3 minutes.*
 #
 # Linformer's weights, written over the $n$ words, have at most rank $r$. So $r$ mixtures come near
 # the weights only if their matrix is close to one of **low rank**. Wang et al. find that in
@@ -2040,7 +2040,7 @@ print("checked: a louder query hardly sharpens; 16 keys at right angles keep 16 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### And the memory?
 #
-# *2 minutes.*
+# *4 minutes.*
 #
 # First the times of *The bill* as a table:
 
@@ -2151,7 +2151,7 @@ print("checked: the future was changed, the past stayed:", ", ".join(writers))
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Choose
 #
-# *1 minute.*
+# *3 minutes.*
 #
 # All forms on 64 tokens: who sees whom, how many links there are, and what a writer keeps, word by
 # word. The dashed line is plain attention.

@@ -8,7 +8,7 @@
 # - share a layer, or its attention, between two real processes in three ways, and get the numbers
 #   of one process.
 #
-# Core path: 60 minutes. Going further: 15. Exercises: 72.
+# Core path: 95 minutes. Going further: 20. Exercises: 72.
 #
 # Builds on chapters 6, 8 and 9. *Dive into Deep Learning* (D2L) has the operation in section 11.3
 # and data parallel training in sections 13.5 and 13.7.
@@ -1551,9 +1551,9 @@ check("10.7", share_of_output)
 # - *Read it yourself*, 2 minutes: a view of the online softmax.
 # - *Two orders of the loops*, 2 minutes: FlashAttention against FlashAttention-2.
 # - *How to lose it again*, 1 minute: what a mask costs the fused kernel.
-# - *What goes over the wire*, 4 minutes: how much each way of sharing sends.
-# - *When is the network the limit?*, 3 minutes: time to send against time to compute.
-# - *The same program on a cluster*, 1 minute: one command, and what other libraries add.
+# - *What goes over the wire*, 5 minutes: how much each way of sharing sends.
+# - *When is the network the limit?*, 4 minutes: time to send against time to compute.
+# - *The same program on a cluster*, 2 minutes: one command, and what other libraries add.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Read it yourself
@@ -1758,7 +1758,7 @@ assert weight == 10e9 and took["mask"] > took["is_causal"] and peak > floats
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What goes over the wire
 #
-# *4 minutes.* How much does each of $P$ processes send? First the all-reduce of $N$ numbers, in a
+# *5 minutes.* How much does each of $P$ processes send? First the all-reduce of $N$ numbers, in a
 # ring. The numbers are cut into $P$ parts. In each step every process hands one part to the next.
 # After $P - 1$ steps each has one part of the whole sum, and after as many again all have all parts
 # (Patarasuk and Yuan, 2009). So each sends
@@ -1832,7 +1832,7 @@ print("checked: the package counts the same bytes; 12 D² is within 1% of the pu
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### When is the network the limit?
 #
-# *3 minutes.* The network is the limit when it takes longer to send than to compute. Take the layer
+# *4 minutes.* The network is the limit when it takes longer to send than to compute. Take the layer
 # above on eight GPUs that reach their published 989 trillion operations a second. Within a server
 # they are connected with 450 GB a second each way, and between servers with 400 Gbit, or 50 GB.
 #
@@ -1919,7 +1919,7 @@ for way in ("tensor", "context"):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The same program on a cluster
 #
-# *1 minute.* One command starts two processes, shares the work in the three ways, and compares
+# *2 minutes.* One command starts two processes, shares the work in the three ways, and compares
 # with one process:
 #
 #     python -m d2l_attention.scale.parallel

@@ -8,7 +8,7 @@
 # - say where a head looks that has nothing to look for, and what a window does to it;
 # - stretch rotary positions, choose blocks by content, and say what each gives up.
 #
-# Core path: 55 minutes. Going further: 5. Exercises: 87.
+# Core path: 90 minutes. Going further: 10. Exercises: 87.
 #
 # Builds on chapters 3, 7, 9 and 10. *Dive into Deep Learning* (D2L) ends before these models: the
 # attention that they change is the one of its section 11.5.
@@ -1495,7 +1495,7 @@ check("11.5", delta_step)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Scores that cannot grow
 #
-# *2 minutes.* Chapter 3 divided by $\sqrt d$, so that scores of vectors with unit variance have
+# *4 minutes.* Chapter 3 divided by $\sqrt d$, so that scores of vectors with unit variance have
 # unit variance. In training the vectors may grow, and the softmax saturates again. **QK-norm**
 # (after Henry et al., 2020) first divides every query and key by its root mean square. Without its
 # learned factors a score is then at most $\sqrt d$. **Soft-capping** (Gemma 2, 2024) bends a large
@@ -1544,7 +1544,7 @@ for name, score in ways.items():
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Serving many readers, and faster kernels
 #
-# *1 minute.* A server holds the caches of many texts. Only the last of these ideas changes what a
+# *2 minutes.* A server holds the caches of many texts. Only the last of these ideas changes what a
 # model computes.
 #
 # - **Pages** (Kwon et al., 2023). Nobody knows how long a text will be. So its cache is cut into

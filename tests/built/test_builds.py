@@ -3,7 +3,7 @@
 import pytest
 from builds import ALLOWED, MOST_LINES, build_cells, imported_by
 
-from notebooks.publish.minutes import lines_of
+from notebooks.publish.clock import lines_of
 
 WITH_BUILDS = ["01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11"]
 

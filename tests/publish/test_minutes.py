@@ -1,56 +1,80 @@
-"""Minutes, counted by hand on a small chapter."""
+"""What texts, README and pages announce is what the clock says."""
 
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from notebooks.publish.minutes import lines_of, minutes, minutes_left, minutes_of, words_of
+from notebooks.publish.course import texts
+from notebooks.publish.minutes import announced, in_chapter, read_chapter, write
+
+TEXT = """\
+# %% [markdown]
+# # Title
+#
+# Core path: 40 minutes. Going further: 10.
+# Exercises: 6.
+#
+# WORDS
+
+# %% [markdown]
+# **1.1** Attention by hand · *easy, 90 minutes* · by hand
+
+# %% [markdown]
+# ## Going further
+#
+# - *Why (not)?*, 8 minutes: a list.
+# - *Or both*, 9 minutes.
+
+# %% [markdown]
+# ### Why (not)?
+#
+# *8 minutes.* Few words.
+
+# %% [markdown]
+# ### Or both
+#
+# *9 minutes.* WORDS
+"""
 
 
-def prose(text, kind="-"):
-    return new_markdown_cell(text, metadata={"slideshow": {"slide_type": kind}})
-
-
-def test_words_and_lines_by_hand():
-    assert words_of("Two words, **three** it's a well-known $x + y$.") == 7
-    assert words_of("$$a\n+ b$$ and `num_heads`") == 4
-    assert lines_of("x = 1\n\n# why\ny = f(\n    x,\n)\n") == 4
-
-
-@pytest.mark.parametrize(
-    ("cell", "expected"),
-    [
-        (prose("word " * 300), 2.0),
-        (prose("**Predict.** " + "word " * 149), 2.0),
-        (prose("*Figure: a long description of the picture above.*"), 1.0),
-        (prose("word " * 300, "notes"), 0.0),
-        (new_code_cell("x = 1\n" * 12), 2.0),
-        (new_code_cell("x = 1\n" * 12, metadata={"tags": ["hide-input"]}), 0.0),
-    ],
-)
-def test_minutes_of_a_cell(cell, expected):
-    assert minutes_of(cell) == pytest.approx(expected)
+def chapter_of(path, text):
+    path.write_text(text.replace("WORDS", "word " * 1000), "utf-8")
+    return read_chapter(path)
 
 
 @pytest.fixture
-def chapter():
-    cells = [prose("# Title"), prose("## One\n\n" + "word " * 1499), prose("## Two\n\nwords")]
-    cells += [prose("## Summary\n\n" + "word " * 749), prose("## Exercises\n\n" + "word " * 900)]
-    cells += [prose("## Going further"), prose("### More\n\n" + "word " * 299)]
-    cells += [prose("### Exercises\n\n" + "word " * 900), prose("## Sources\n\n" + "word " * 900)]
-    return new_notebook(cells=cells)
+def path(tmp_path):
+    return tmp_path / "01_name.py"
 
 
-def test_core_and_further_without_exercises_and_sources(chapter):
-    assert minutes(chapter, "core") == pytest.approx(15, abs=0.1)
-    assert minutes(chapter, "further") == pytest.approx(2, abs=0.1)
+def test_all_that_is_announced_is_what_the_clock_says():
+    """Within five minutes; ``python -m notebooks.publish.minutes --write`` puts it right."""
+    numbers = announced([read_chapter(text) for text in texts()])
+    assert len(numbers) > 200
+    assert [str(each) for each in numbers if not each.is_right] == []
 
 
-def test_a_section_says_what_is_left_in_steps_of_five_minutes(chapter):
-    said = minutes_left(chapter)
-    assert [said.get(cell.id) for cell in chapter.cells[:5]] == [
-        None,
-        "About 15 minutes left.",
-        "About 5 minutes left.",
-        None,
-        None,
+def test_wrong_numbers_are_named_with_the_right_ones_and_put_right(path):
+    chapter = chapter_of(path, TEXT)
+    own, every = chapter.exercises["1.1"], sum(chapter.exercises.values())
+    wrong = [str(each) for each in in_chapter(chapter) if not each.is_right]
+    assert wrong == [
+        f"{path}:4: Core path: 40 should be 10",
+        f"{path}:5: Exercises: 6 should be {every}",
+        f"{path}:21: Why (not)?: 8 should be 1",
+        f"{path}:15: Why (not)?: 8 should be 1",
+        f"{path}:10: exercise 1.1: 90 should be {own}",
     ]
+    write(list(in_chapter(chapter)))
+    written = path.read_text("utf-8")
+    expected = ["Core path: 10 minutes. Going further: 10.", f"Exercises: {every}."]
+    expected += ["*Why (not)?*, 1 minute: a list.", "*1 minute.* Few words."]
+    expected += ["*Or both*, 10 minutes.", "*10 minutes.* word", f"*easy, {own} minutes*"]
+    assert [words for words in expected if words not in written] == []
+    assert len(written.splitlines()) == len(TEXT.splitlines())
+    assert [each.said - each.right for each in in_chapter(read_chapter(path))] == [0] * 8
+
+
+@pytest.mark.parametrize("missing", ["Core path: 40 minutes. ", "*8 minutes.* Few", "Exercises: 6"])
+def test_a_missing_number_is_named(path, missing):
+    chapter = chapter_of(path, TEXT.replace(missing, ""))
+    with pytest.raises(ValueError, match="01_name.py lacks a sentence that the clock fills in"):
+        list(in_chapter(chapter))

@@ -1,7 +1,8 @@
 """Boxes, arrows and shapes: the pen with which the course's schematics are drawn.
 
 All lengths are inches, so that a box can be made for its text; (0, 0) is the lower left corner.
-What a box is can be read without colour: a tensor has round corners, a learned step a thick edge.
+What a box is can be read without colour: a tensor has round corners, a learned step a thick edge,
+and so has a part that is marked; its name is in bold.
 """
 
 from itertools import pairwise
@@ -17,11 +18,14 @@ DPI = 80
 TITLE, TEXT, SHAPE = 16, 14, 13  # points
 INK = "0.15"
 TENSOR, FIXED, LEARNED, NEW = "tensor", "fixed step", "learned step", "new row"
+PART, MARKED = "part of the whole", "this chapter"
 KINDS: dict[str, dict[str, Any]] = {
     TENSOR: {"facecolor": "white", "linewidth": 1.5},
     FIXED: {"facecolor": "#dbe9f6", "linewidth": 1.5},
     LEARNED: {"facecolor": "#f9cf9c", "linewidth": 3.5},
     NEW: {"facecolor": "0.25", "linewidth": 1.0},
+    PART: {"facecolor": "white", "linewidth": 1.2},
+    MARKED: {"facecolor": "#f7a541", "linewidth": 3.5},
 }
 
 Point = tuple[float, float]
@@ -68,6 +72,7 @@ class Diagram:
         *,
         kind: str = FIXED,
         copies: int = 1,
+        size: int = TEXT,
     ) -> Box:
         """A box around (x, y); with ``copies`` the same one several times, each behind the next.
 
@@ -81,9 +86,32 @@ class Diagram:
             self.ax.add_patch(patch)
         behind = 0.09 * (copies - 1)
         box = Box(left, bottom, left + width + behind, bottom + height + behind)
-        self.boxes.append((box, self._write(text, x, y, TEXT)))
+        written = self._write(text, x, y, size)
+        written.set_fontweight("bold" if kind == MARKED else "normal")
+        self.boxes.append((box, written))
         self._kinds.add(kind)
         return box
+
+    def frame(
+        self,
+        text: str,
+        corners: tuple[float, float, float, float],
+        *,
+        marked: bool = False,
+        copies: int = 1,
+    ) -> None:
+        """A frame behind boxes that belong together, with its name in the upper left corner.
+
+        ``corners``: left, bottom, right and top. To be drawn before the boxes.
+        """
+        left, bottom, right, top = corners
+        style = KINDS[MARKED] if marked else {"facecolor": "0.94", "linewidth": 1.2}
+        for i in reversed(range(copies)):
+            corner = left + 0.06 * i, bottom + 0.06 * i
+            size = right - left, top - bottom
+            self.ax.add_patch(Rectangle(corner, *size, edgecolor=INK, **style))
+        written = self._write(text, left + 0.1, top - 0.19, SHAPE, ha="left")
+        written.set_fontweight("bold" if marked else "normal")
 
     def cells(self, box: Box, number: int) -> None:
         """Rows of a tensor as small squares along the lower edge of its box; the last is new."""
@@ -134,10 +162,10 @@ class Diagram:
 
     def add_legend(self) -> None:
         """Say below what the kinds of boxes mean. To be called once, at the end."""
-        used = [kind for kind in KINDS if kind in self._kinds]
+        used = [kind for kind in KINDS if kind in self._kinds - {PART, MARKED}]
         samples = [Patch(**KINDS[kind], edgecolor=INK, label=kind) for kind in used]
         style: dict[str, Any] = {"frameon": False, "fontsize": SHAPE, "borderpad": 0}
-        self.ax.legend(handles=samples, loc="lower right", ncols=len(used), **style)
+        self.ax.legend(handles=samples, loc="lower right", ncols=max(1, len(used)), **style)
 
 
 def _route(start: Box, end: Box, x: float | None, y: float | None) -> list[Point]:

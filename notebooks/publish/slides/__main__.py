@@ -25,7 +25,14 @@ def main() -> None:
     parser.add_argument("numbers", nargs="*", metavar="NN", help="these chapters; none means all")
     parser.add_argument("--out", type=Path, default=Path("build/slides"), help="folder")
     parser.add_argument("--force", action="store_true", help="also decks that are up to date")
+    parser.add_argument("--plan", action="store_true", help="only print each lecture's minutes")
     arguments = parser.parse_args()
+    if arguments.plan:
+        from notebooks.publish.slides.plan import plan_of  # as in `write`
+
+        for text in chosen(arguments.numbers):
+            print(f"{text.stem}: {plan_of(text)}")
+        return
     try:
         arguments.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,0 +1,71 @@
+"""Minutes, counted by hand on a small chapter."""
+
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from notebooks.publish.clock import (
+    lines_of,
+    minutes,
+    minutes_left,
+    minutes_of,
+    minutes_of_sections,
+    words_of,
+)
+
+
+def prose(text, kind="-"):
+    return new_markdown_cell(text, metadata={"slideshow": {"slide_type": kind}})
+
+
+def test_words_and_lines_by_hand():
+    assert words_of("Two words, **three** it's a well-known $x + y$.") == 7
+    assert words_of("$$a\n+ b$$ and `num_heads`") == 4
+    assert lines_of("x = 1\n\n# why\ny = f(\n    x,\n)\n") == 4
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        (prose("word " * 200), 2.0),
+        (prose("**Predict.** " + "word " * 99), 3.0),
+        (prose("*Figure: a long description of the picture above.*"), 1.0),
+        (prose("word " * 200, "notes"), 0.0),
+        (new_code_cell("x = 1\n" * 12), 3.0),
+        (new_code_cell("x = 1\n" * 12, metadata={"tags": ["hide-input"]}), 0.0),
+        (new_code_cell('answer = None\n\ncheck("4.1", answer)'), 0.0),
+    ],
+)
+def test_minutes_of_a_cell(cell, expected):
+    assert minutes_of(cell) == pytest.approx(expected)
+
+
+@pytest.fixture
+def chapter():
+    cells = [prose("# Title\n\n" + "word " * 99), prose("## One\n\n" + "word " * 899)]
+    cells += [prose("### Deeper\n\n" + "word " * 199), prose("## Summary\n\n" + "word " * 299)]
+    cells += [prose("## Exercises"), prose("**4.1** " + "word " * 97), new_code_cell("x = 1\n" * 9)]
+    cells += [prose("## Going further\n\nIn any order.\n\n### More\n\nSee:")]
+    cells += [prose("word " * 594), prose("### Less\n\n" + "word " * 99)]
+    cells += [prose("### Exercises\n\n" + "word " * 99), new_code_cell("x = 1\n" * 9)]
+    return new_notebook(cells=[*cells, prose("## Sources\n\n" + "word " * 900)])
+
+
+def test_the_text_of_exercises_counts_but_not_their_code_nor_the_sources(chapter):
+    assert minutes(chapter, "core") == pytest.approx(16)
+    assert minutes(chapter, "further") == pytest.approx(8.01)
+
+
+def test_sections_of_going_further(chapter):
+    sections = minutes_of_sections(chapter)
+    assert sections == {"More": pytest.approx(6.01), "Less": pytest.approx(1)}
+
+
+def test_a_section_says_what_is_left_in_steps_of_five_minutes(chapter):
+    said = minutes_left(chapter)
+    assert [said.get(cell.id) for cell in chapter.cells] == [
+        None,
+        "About 15 minutes left.",
+        None,
+        "About 5 minutes left.",
+        *[None] * (len(chapter.cells) - 4),
+    ]
