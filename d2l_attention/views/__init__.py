@@ -1,8 +1,9 @@
 """What the notebooks show: plots, source code, and views that answer the hand.
 
-``AttentionView`` is for weights, ``SentenceView`` for weights of a sentence that the reader writes,
-``watch`` for a function's run, line by line, ``compare`` for two of them, ``look_inside`` for a
-model from the outside in, ``schematic`` for who feeds what, ``explore`` for everything else.
+``AttentionView`` is for weights, ``HeadsView`` for those of all heads of all layers,
+``SentenceView`` for weights of a sentence that the reader writes, ``watch`` for a function's run,
+line by line, ``compare`` for two of them, ``look_inside`` for a model from the outside in,
+``schematic`` for who feeds what, ``explore`` for everything else.
 """
 
 from importlib import import_module
@@ -10,6 +11,7 @@ from importlib import import_module
 _MODULES = {
     "AttentionView": "attention_view",
     "Explore": "explore_view",
+    "HeadsView": "heads_view",
     "LookInside": "inside.inside_view",
     "SentenceView": "sentence_view",
     "Watch": "watch_view",
@@ -23,6 +25,7 @@ _MODULES = {
 __all__ = [
     "AttentionView",
     "Explore",
+    "HeadsView",
     "LookInside",
     "SentenceView",
     "Watch",

@@ -99,21 +99,21 @@ class AttentionView(anywidget.AnyWidget):
         title=None,
     ) -> dict:
         """The traits that show these arguments, once every one of them has been checked."""
-        weights = _as_weights("weights", weights)
+        weights = as_weights("weights", weights)
         shape = num_frames, num_heads, num_queries, num_keys = tuple(weights.shape)
         state = {
             "shape": list(shape),
-            "query_labels": _as_labels("queries", queries, [str(i) for i in range(num_queries)]),
-            "key_labels": _as_labels("keys", keys, [str(i) for i in range(num_keys)]),
-            "head_labels": _as_labels("heads", heads, _numbered("head", num_heads)),
-            "frame_labels": _as_labels("frames", frames, _numbered("frame", num_frames)),
+            "query_labels": as_labels("queries", queries, [str(i) for i in range(num_queries)]),
+            "key_labels": as_labels("keys", keys, [str(i) for i in range(num_keys)]),
+            "head_labels": as_labels("heads", heads, _numbered("head", num_heads)),
+            "frame_labels": as_labels("frames", frames, _numbered("frame", num_frames)),
             "compare_shape": [],
             "compare_text": "",
             "compare_label": compare_label,
             "title": title or "",
         }
         if compare is not None:
-            compare = _as_weights("compare", compare)
+            compare = as_weights("compare", compare)
             try:
                 compare.expand(shape)
             except RuntimeError:
@@ -172,7 +172,7 @@ class AttentionView(anywidget.AnyWidget):
         )
 
 
-def _as_weights(name: str, value) -> Tensor:
+def as_weights(name: str, value) -> Tensor:
     """Finite numbers from 0 up with exactly four axes, the leading ones filled with 1."""
     if isinstance(value, Tensor):
         tensor = value.detach().cpu().double()
@@ -199,7 +199,7 @@ def _numbered(noun: str, number: int) -> list[str]:
     return [f"{noun} {i}" for i in range(1, number + 1)]
 
 
-def _as_labels(name: str, labels: Sequence[str] | None, default: list[str]) -> list[str]:
+def as_labels(name: str, labels: Sequence[str] | None, default: list[str]) -> list[str]:
     """The labels, as many as there are in ``default``; without any, the default."""
     if labels is None:
         return default

@@ -1,0 +1,180 @@
+// All heads of all layers in the browser: thumbnails, each of which opens; needs no kernel. Python
+// puts inside_drawing.js in front of this file: together they are one module.
+
+const KEYS_ARE_MINE = { "data-lm-suppress-shortcuts": "true" };
+const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+const ALL = -1;
+const ROOM = 640; // pixels for a row of thumbnails
+
+// The weights of a layer in the form that inside_drawing.js draws; bytes are read when drawn.
+function asLook(whole, layer) {
+  const [Q, K] = [whole.queries.length, whole.keys.length];
+  let bytes = null;
+  return {
+    sent: [layer.heads, Q, K],
+    weight: (head, q, k) => {
+      bytes ??= Uint8Array.from(atob(layer.x), (letter) => letter.charCodeAt(0));
+      return (bytes[(head * Q + q) * K + k] / 255) * whole.largest;
+    },
+    seen: () => true,
+    largest: () => whole.largest,
+  };
+}
+
+function render({ model, el }) {
+  const root = add(el, "div", { class: "d2l-inside d2l-heads" });
+  let whole, looks, body, said;
+  let painters = [];
+  let last = [0, 0]; // the thumbnail that was open or has the focus
+
+  const choose = (layer, head) => {
+    if (head >= 0) model.set("head", head);
+    model.set("layer", layer);
+    model.save_changes();
+    paint();
+  };
+
+  function build() {
+    whole = JSON.parse(model.get("heads_text"));
+    looks = whole.layers.map((layer) => asLook(whole, layer));
+    root.replaceChildren();
+    if (model.get("title")) add(root, "div", { class: "title" }, model.get("title"));
+    body = add(root, "div");
+    said = add(root, "div", { class: "unseen", "aria-live": "polite" });
+    drawn = null;
+    paint();
+  }
+
+  let drawn = null; // one change of layer and head is told twice: draw once
+  function paint() {
+    const layer = clamp(model.get("layer"), ALL, looks.length - 1);
+    const head = layer === ALL ? 0 : clamp(model.get("head"), 0, looks[layer].sent[0] - 1);
+    const now = `${layer} ${head}`;
+    if (drawn === now) return;
+    const hadFocus = root.contains(document.activeElement);
+    drawn = now;
+    painters = [];
+    body.replaceChildren();
+    if (layer === ALL) grid();
+    else open(layer, head);
+    painters.forEach((draw) => draw());
+    if (!hadFocus) return;
+    body.querySelector(layer === ALL ? '[tabindex="0"].thumbnail' : ".map").focus();
+    said.textContent = layer === ALL ? "all heads" : `layer ${whole.layers[layer].name}, head ${head + 1}`;
+  }
+
+  function grid() {
+    const most = Math.max(...looks.map((look) => look.sent[0]));
+    add(body, "div", { class: "does" }, "A row is a layer, a column a head. Open one by click or with Enter.");
+    const box = add(body, "div", { class: "grid", role: "group", "aria-label": model.get("alt") });
+    const side = clamp(Math.floor(ROOM / most) - 6, 16, 96);
+    const buttons = looks.map((look, layer) => {
+      const row = add(box, "div", { class: "layer" });
+      const { name } = whole.layers[layer];
+      add(row, "span", { class: "name" }, name);
+      return Array.from({ length: look.sent[0] }, (_, head) => {
+        const button = add(row, "button", {
+          type: "button", class: "thumbnail", tabindex: layer === last[0] && head === last[1] ? 0 : -1,
+          "aria-label": `layer ${name}, head ${head + 1}`, ...KEYS_ARE_MINE,
+        });
+        const canvas = add(button, "canvas", { "aria-hidden": "true" });
+        painters.push(() => thumbnail(canvas, look, head, side));
+        button.onclick = () => ((last = [layer, head]), choose(layer, head));
+        button.onfocus = () => (last = [layer, head]);
+        return button;
+      });
+    });
+    box.onkeydown = (event) => {
+      const move = ARROWS[event.key];
+      if (!move) return;
+      event.preventDefault();
+      event.stopPropagation();
+      const [layer, head] = last;
+      const row = clamp(layer + move[0], 0, buttons.length - 1);
+      const column = clamp(head + move[1], 0, buttons[row].length - 1);
+      buttons[layer][head].tabIndex = -1;
+      buttons[row][column].tabIndex = 0;
+      buttons[row][column].focus();
+    };
+  }
+
+  function thumbnail(canvas, look, head, side) {
+    const [, Q, K] = look.sent;
+    const scale = side / Math.max(Q, K);
+    const size = [Math.max(4, Math.round(K * scale)), Math.max(4, Math.round(Q * scale))];
+    const context = prepare(canvas, ...size);
+    context.imageSmoothingEnabled = scale < 1; // many weights a pixel: their mean
+    const image = pixels(headOf(look, head), Q, K, 0, look.largest(), ramp());
+    context.drawImage(image, 0, 0, ...size);
+  }
+
+  function open(layer, head) {
+    const look = looks[layer];
+    const [H, Q, K] = look.sent;
+    const row = add(body, "div", { class: "row" });
+    const button = (text, label, act) => {
+      const made = add(row, "button", { type: "button", ...(label ? { "aria-label": label } : {}), ...KEYS_ARE_MINE }, text);
+      made.onclick = act;
+      return made;
+    };
+    button("all heads", "", () => choose(ALL, head));
+    button("‹", "previous head", () => choose(layer, head - 1)).disabled = head === 0;
+    add(row, "b", {}, `layer ${whole.layers[layer].name}, head ${head + 1} of ${H}`);
+    button("›", "next head", () => choose(layer, head + 1)).disabled = head === H - 1;
+    const canvas = add(body, "canvas", {
+      ...KEYS_ARE_MINE, tabindex: 0, role: "application", class: "map",
+      "aria-label": `Map of layer ${whole.layers[layer].name}, head ${head + 1}, ${Q} queries by ${K} keys. ` +
+        "The arrow keys move between cells, Escape goes back to all heads.",
+    });
+    const readout = add(body, "div", { class: "readout", "aria-live": "polite" });
+    let focus = null;
+    let shape = null;
+    const labels = [whole.queries, whole.keys];
+    const draw = () => (shape = largeMap(canvas, look, head, labels, root, { focus, ramp: ramp(), colour }));
+    painters.push(draw);
+    const show = (cell) => {
+      focus = cell;
+      draw();
+      if (!cell) return void (readout.textContent = "");
+      const [q, k] = cell;
+      readout.textContent = `${labels[0][q]} looks at ${labels[1][k]}: ${brief(look.weight(head, q, k), 2)}`;
+    };
+    canvas.onpointermove = canvas.onpointerdown = (event) => show(cellUnder(canvas, shape, event));
+    canvas.onpointerleave = () => document.activeElement === canvas || show(null);
+    canvas.onfocus = () => show(focus ?? [0, 0]);
+    canvas.onblur = () => show(null);
+    canvas.onkeydown = (event) => {
+      const move = ARROWS[event.key];
+      if (!move) return;
+      event.preventDefault();
+      event.stopPropagation();
+      show(moved(focus ?? [0, 0], move, [Q, K]));
+    };
+  }
+
+  root.onkeydown = (event) => {
+    if (event.key !== "Escape" || model.get("layer") === ALL) return;
+    event.preventDefault();
+    event.stopPropagation();
+    choose(ALL, -1);
+  };
+
+  const ramp = () => model.get("ramp").split(" ");
+  const colour = (name) => getComputedStyle(root).getPropertyValue(name);
+  const redraw = () => painters.forEach((draw) => draw());
+  const themes = new MutationObserver(redraw);
+  themes.observe(document.body, { attributes: true });
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  dark.addEventListener("change", redraw);
+  const handlers = { "change:layer": paint, "change:head": paint, "change:heads_text": build };
+  for (const [event, handler] of Object.entries(handlers)) model.on(event, handler);
+  build();
+
+  return () => {
+    themes.disconnect();
+    dark.removeEventListener("change", redraw);
+    for (const [event, handler] of Object.entries(handlers)) model.off?.(event, handler);
+  };
+}
+
+export default { render };
