@@ -9,6 +9,7 @@ import anywidget
 import matplotlib
 import numpy as np
 import torch
+import torch.nn.functional as F
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -20,6 +21,7 @@ from d2l_attention.views.picture import DPI, add_picture, draw_weights, png, ram
 HERE = Path(__file__).parent
 INSIDE = HERE / "inside"
 ALL = -1
+TILE = 16  # pixels of a head in the still picture of all
 LEVELS = 255  # a weight is sent as one byte
 
 
@@ -125,12 +127,13 @@ class HeadsView(anywidget.AnyWidget):
 
     def _grid(self) -> Figure:
         """Every head as a tile of one picture."""
-        num_queries, num_keys = len(self._queries), len(self._keys)
+        layers = [_small(layer) for layer in self._layers.values()]
+        num_queries, num_keys = layers[0].shape[-2:]
         columns = max(len(layer) for layer in self._layers.values())
         gap = max(1, num_keys // 10)
         shape = len(self._layers) * (num_queries + gap), columns * (num_keys + gap)
         tiles = np.full(shape, np.nan)
-        for row, layer in enumerate(self._layers.values()):
+        for row, layer in enumerate(layers):
             for column, matrix in enumerate(layer):
                 top, left = row * (num_queries + gap), column * (num_keys + gap)
                 tiles[top : top + num_queries, left : left + num_keys] = matrix
@@ -139,7 +142,8 @@ class HeadsView(anywidget.AnyWidget):
             size = columns * side + 1.6, len(self._layers) * side * num_queries / num_keys + 1.0
             figure = Figure(figsize=(max(size[0], 4.5), size[1]), dpi=DPI, layout="constrained")
             ax = figure.subplots()
-            image = ax.imshow(tiles, cmap=ListedColormap(ramp()), vmin=0, vmax=self._largest)
+            colours = {"cmap": ListedColormap(ramp()), "vmin": 0, "vmax": self._largest}
+            image = ax.imshow(tiles, interpolation="nearest", **colours)
             every = max(1, columns // 8), max(1, len(self._layers) // 12)
             ax.set_xticks(
                 [(num_keys + gap) * i + num_keys / 2 for i in range(0, columns, every[0])],
@@ -159,6 +163,11 @@ class HeadsView(anywidget.AnyWidget):
                 spine.set_visible(False)
             figure.colorbar(image, ax=ax, label="weight", shrink=0.8)
         return figure
+
+
+def _small(layer: Tensor) -> Tensor:
+    """At most ``TILE`` rows and columns; where there are more, the means of neighbours."""
+    return F.adaptive_avg_pool2d(layer, tuple(min(side, TILE) for side in layer.shape[-2:]))
 
 
 def _by_layer(weights) -> dict[str, Tensor]:
