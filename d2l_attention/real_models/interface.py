@@ -198,15 +198,11 @@ def _chosen_keys(mask: Tensor | None, call: Call) -> Tensor | None:
     return seen if mask is None else mask & seen
 
 
-def _mask(*arguments: Any, **options: Any) -> Tensor | None:
-    """The library's boolean mask, also where its own kernel would do without one."""
-    options["allow_is_causal_skip"] = False
-    return transformers("masking_utils").sdpa_mask(*arguments, **options)
-
-
 def _register() -> None:
+    masks = transformers("masking_utils")
     transformers().AttentionInterface.register(NAME, _attend)
-    transformers("masking_utils").AttentionMaskInterface.register(NAME, _mask)
+    # The mask for ``eager``: every model knows it, and some add to it (DeepSeek-V4).
+    masks.AttentionMaskInterface.register(NAME, masks.eager_mask)
 
 
 def _all_layers(model: nn.Module) -> list[nn.Module]:

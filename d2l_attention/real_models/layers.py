@@ -123,9 +123,7 @@ def _latent(theirs: nn.Module) -> nn.Module:
     last = theirs.q_proj if theirs.q_lora_rank is None else theirs.q_b_proj
     ours.W_q = linear(scaled.to(last.weight) * last.weight[order])
     if theirs.q_lora_rank is not None:
-        ours.W_q = nn.Sequential(
-            copy_of(theirs.q_a_proj), rms_norm(theirs.q_a_layernorm), ours.W_q
-        )
+        ours.W_q = nn.Sequential(copy_of(theirs.q_a_proj), rms_norm(theirs.q_a_layernorm), ours.W_q)
     down = theirs.kv_a_proj_with_mqa
     ours.W_down = nn.Sequential(rows_of(down, slice(latent)), rms_norm(theirs.kv_a_layernorm))
     ours.W_kr = rows_of(down, latent + moved, factor)
