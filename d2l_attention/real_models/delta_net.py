@@ -1,4 +1,4 @@
-"""The gated delta rule as Qwen3-Next has it: with convolutions before it and fewer heads of keys."""
+"""The gated delta rule as Qwen3-Next has it: convolutions before it, fewer heads of keys."""
 
 import torch
 import torch.nn.functional as F
@@ -51,7 +51,9 @@ class ConvolvedDeltaNet(nn.Module):
         beta = self.W_beta(X).sigmoid().mT  # (B, H, n)
         decay = (-self.log_rates.exp() * F.softplus(self.W_decay(X))).exp().mT
         queries = queries / queries.shape[-1] ** 0.5
-        output, _ = delta_rule(queries, keys, values, beta, decay, valid_lens)  # (B, H, n, v)
+        # In float32, as the library does: a state adds up many small numbers.
+        whole = (Y.float() for Y in (queries, keys, values, beta, decay))
+        output = delta_rule(*whole, valid_lens)[0].to(X)  # (B, H, n, v)
         gate = self.W_gate(X).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
         output = self.norm(output) * F.silu(gate)
         return self.W_o(output.transpose(1, 2).flatten(2))
