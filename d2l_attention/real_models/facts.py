@@ -35,6 +35,10 @@ KINDS = {
     "moe": "a network, no attention",
     "mlp": "a network, no attention",
 }
+KINDS_OF_BOTH_SIDES = {
+    "full_attention": "each token may look at all",
+    "sliding_attention": "each token looks at its neighbours only",
+}
 
 
 @dataclass(frozen=True)
@@ -133,20 +137,21 @@ def _rotary(config: Any, rotary: dict) -> Iterator[Fact]:
 
 
 def _kinds(config: Any) -> Iterator[Fact]:
-    if value(config, "model_type") in TWO_SIDES:
+    both_sides = value(config, "model_type") in TWO_SIDES
+    if both_sides:
         yield Fact("direction", "both", "a token looks at those after it, too", 8)
-        if value(config, "layer_types") is None:
-            return
     kinds = layer_kinds(config)
     if kinds is None:
         return
+    words = KINDS | (KINDS_OF_BOTH_SIDES if both_sides else {})
     for kind, number in Counter(kinds).items():
-        known = KINDS.get(kind, "a kind that this course does not know")
+        known = words.get(kind, "a kind that this course does not know")
         chapter = {"full_attention": 8, "sliding_attention": 9, "linear_attention": 9}.get(kind, 11)
         yield Fact(kind.replace("_", " "), f"{number} of {len(kinds)} layers", known, chapter)
     if any(kind.startswith(("sliding", "compressed", "heavily")) for kind in kinds):
         window = value(config, "sliding_window")
-        yield Fact("window", window, "tokens that a token sees, itself included", 9)
+        seen = "neighbours on each side" if both_sides else "tokens that it sees, itself included"
+        yield Fact("window", window, seen, 9)
     if "chunked_attention" in kinds:
         yield Fact("stretch", value(config, "attention_chunk_size"), "tokens", 11)
     if any(kind in ("indexed_attention", "compressed_sparse_attention") for kind in kinds):
