@@ -83,7 +83,7 @@ def _heads(config: Any) -> Iterator[Fact]:
         yield Fact("latent", latent, "numbers from which a token's keys and values are made", 11)
         turned = value(config, "qk_rope_head_dim")
         if turned:
-            yield Fact("latent, beside it", turned, "one more key, shared by all heads", 11)
+            yield Fact("latent, beside it", turned, "numbers more: a key that all heads share", 11)
         values = value(config, "v_head_dim")
         if values is not None:
             yield Fact("value size", values, "columns of a head's values", 3)
@@ -192,12 +192,13 @@ def _cache(config: Any) -> Iterator[Fact]:
     for cache in dict.fromkeys(cache for cache in caches if cache is not None):
         name = f"cache, {cache.kind.replace('_', ' ')}"
         if cache.window is not None:
-            what = f"numbers a token in a layer, for {cache.window} tokens at most"
+            what = f"numbers a token in a layer, for {cache.window:,} tokens at most"
             yield Fact(name, cache.per_token, what, 9)
         elif cache.per_token:
             yield Fact(name, cache.per_token, "numbers a token in a layer", 9)
         if cache.per_old_token:
-            yield Fact(f"{name}, old tokens", cache.per_old_token, "numbers a token in a layer", 11)
+            what = "numbers a token in a layer, however old"
+            yield Fact(f"{name}, old tokens", cache.per_old_token, what, 11)
         if cache.fixed:
             yield Fact(name, cache.fixed, "numbers in a layer, however long the text", 9)
     if None not in caches:

@@ -105,9 +105,14 @@ def who_uses_what(shapes: tuple[Shape, ...] = SHAPES) -> Table:
     absent = [shape.name for shape in shapes if shape not in present]
     columns = (
         *("model", "layers", "heads", "groups", "kinds of layers", "window", "positions"),
-        *("more", "cache, a token", "numbers from"),
+        *("more", "cache", "numbers from"),
     )
-    note = f"Not in this version of the library: {', '.join(absent)}." if absent else ""
+    note = (
+        "Cache: numbers for each further token of a long text, in all layers together; windows and "
+        "states no longer grow."
+    )
+    if absent:
+        note += f" Not in this version of the library: {', '.join(absent)}."
     title = f"Computed by transformers {library.__version__}"
     return Table(title, columns, tuple(_row(shape) for shape in present), note)
 

@@ -1,6 +1,8 @@
 """A function of one's own in models of the library: the same numbers, the same text."""
 
 import copy
+import gc
+import weakref
 
 import pytest
 import torch
@@ -23,6 +25,7 @@ from torch.testing import assert_close
 
 from d2l_attention import DotProductAttention
 from d2l_attention.real_models import use_attention
+from d2l_attention.variants import SinkAttention, SoftCappedAttention
 
 TEXT = {**WRITERS, **DEMANDING, **READERS, **MORE}
 CLOSE = {"atol": 1e-4, "rtol": 0}
@@ -134,6 +137,21 @@ def test_a_layer_of_the_course_is_a_function_too():
     model, mask = WRITERS["Llama"](), padding("left")
     own, mine = both(model, DotProductAttention(0.0), input_ids=ids(), attention_mask=mask)
     assert_close(mine[mask.bool()], own[mask.bool()], **CLOSE)
+
+
+def test_the_courses_softcap_and_sinks_are_theirs():
+    def capped(queries, keys, values, *, mask=None, softcap=None):
+        return SoftCappedAttention(softcap, 0.0)(queries, keys, values, mask=mask)
+
+    def with_sinks(queries, keys, values, *, mask=None, sinks=None):
+        layer = SinkAttention(len(sinks), 0.0)
+        layer.sinks = nn.Parameter(sinks)
+        return layer(queries, keys, values, mask=mask)
+
+    for name, attention in (("Gemma 2", capped), ("gpt-oss", with_sinks)):
+        model, mask = DEMANDING[name](), padding("left")
+        own, mine = both(model, attention, input_ids=ids(), attention_mask=mask)
+        assert_close(mine[mask.bool()], own[mask.bool()], **CLOSE)
 
 
 def test_weights_reach_who_asks_the_model_for_them():
@@ -266,6 +284,17 @@ def test_the_inner_model_and_the_whole_are_one():
     assert (model(input_ids=words).logits - own).abs().max() > 0.01
     use_attention(model, None)
     assert torch.equal(model(input_ids=words).logits, own)
+
+
+def test_a_model_that_is_forgotten_is_not_kept_alive():
+    model = WRITERS["Llama"]()
+    use_attention(model, plain)
+    with use_attention(model, uniform):
+        model(input_ids=ids())
+    gone = weakref.ref(model.model.layers[0].self_attn)
+    del model
+    gc.collect()
+    assert gone() is None
 
 
 def test_a_copy_says_that_it_has_no_function():
