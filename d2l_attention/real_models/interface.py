@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from d2l_attention.attention.masks import causal_mask
 from d2l_attention.real_models.library import attention_layers, eager_of, transformers
 
 NAME = "d2l_attention"
@@ -152,7 +151,6 @@ def _attend(
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     call = Call(module, query, key, value, None, scaling, dropout, None, more)
     mask, bias = _as_bool(attention_mask, key.shape[-2])
-    mask = _causal(call) if mask is None else mask
     mask = _chosen_keys(mask, call)
     given = more.get("position_bias")
     bias = given if bias is None else bias if given is None else bias + given
@@ -170,16 +168,6 @@ def _as_bool(mask: Tensor | None, num_keys: int) -> tuple[Tensor | None, Tensor 
     visible = mask > torch.finfo(mask.dtype).min / 2
     added = mask.masked_fill(~visible, 0)
     return visible, added if added.any() else None
-
-
-def _causal(call: Call) -> Tensor | None:
-    """A layer without a mask may still be one that must not see the future."""
-    is_causal = call.more.get("is_causal")
-    is_causal = getattr(call.layer, "is_causal", True) if is_causal is None else is_causal
-    num_queries, num_keys = call.queries.shape[-2], call.keys.shape[-2]
-    if not is_causal or num_queries == 1:
-        return None
-    return causal_mask(num_queries, num_keys, device=call.queries.device)
 
 
 def _chosen_keys(mask: Tensor | None, call: Call) -> Tensor | None:

@@ -1,16 +1,16 @@
 """What this course knows of models and their configurations do not say; tests read their code."""
 
 QK_NORM = {
-    *("gemma3_text", "gemma4_text", "lfm3", "llama4_text", "minimax_m2", "minimax_m3_vl_text"),
-    *("olmo2", "olmo3", "olmo_hybrid", "qwen3", "qwen3_5_text", "qwen3_moe", "qwen3_next"),
+    *("gemma3_text", "gemma4_text", "lfm3", "llama4_text", "minimax_m3_vl_text", "olmo3"),
+    *("olmo_hybrid", "qwen3", "qwen3_5_text", "qwen3_next"),
 }
 # Which layers have sinks.
 SINKS = {"deepseek_v4": "all", "gpt_oss": "all", "mimo_v2_flash": "sliding_attention"}
 DOUBLED_GROUPS = {"mimo_v2_flash"}  # twice as many heads of keys and values in layers with a window
 DELTA_RULE = {"glm5_next_text", "kimi_linear", "olmo_hybrid", "qwen3_5_text", "qwen3_next"}
-LEARNED_POSITIONS = {"bart", "bert", "gpt2", "opt", "roberta", "vit"}
+LEARNED_POSITIONS = {"bart", "bert", "gpt2", "vit"}
 NO_POSITIONS = {"glm5_next_text", "kimi_linear"}
-TWO_SIDES = {"bert", "modernbert", "roberta", "vit"}  # nothing is generated, nothing is cached
+TWO_SIDES = {"bert", "modernbert", "vit"}  # nothing is generated, nothing is cached
 # Those whose description was compared with the cache that they fill, or that have none.
 KNOWN = TWO_SIDES | {
     *("bart", "deepseek_v3", "deepseek_v32", "deepseek_v4", "gemma2", "gemma3_text", "gemma4_text"),

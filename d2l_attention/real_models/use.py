@@ -66,13 +66,10 @@ def _attend(attention: Callable, takes: set[str], call: Call) -> tuple[Tensor, T
     """The call of the library in the words of this course, and the answer in the library's."""
     extras = {"bias": call.bias, "sinks": call.sinks, "softcap": call.softcap}
     extras = {name: value for name, value in extras.items() if value is not None}
-    if "bias" in extras and "bias" not in takes and not extras["bias"].any():
-        del extras["bias"]  # some layers add zeros
-    mask, seeing = call.mask, None
-    if mask is not None:
-        seeing = mask.any(dim=-1, keepdim=True)  # (B, H or 1, Q, 1)
-        mask = mask | ~seeing
-        extras["mask"] = mask
+    seeing = None
+    if call.mask is not None:
+        seeing = call.mask.any(dim=-1, keepdim=True)  # (B, H or 1, Q, 1)
+        extras["mask"] = call.mask | ~seeing
     _check_keywords(takes, extras, call.layer)
     sinks = extras.get("sinks")
     if sinks is not None and sinks.ndim != 1:
@@ -156,10 +153,8 @@ def _check_keywords(takes: set[str], needs: Iterable[str], layer: nn.Module) -> 
     what = {"mask": "a mask, boolean, True = may attend", **EXTRAS}
     for name in needs:
         if name not in takes:
+            keywords = ", ".join(f"{each}=None" for each in dict.fromkeys(("mask", name)))
             raise TypeError(
                 f"{type(layer).__name__} needs {what[name]}: attention must take the keyword "
-                f"{name}, as in attention(queries, keys, values, *, mask=None, {name}=None)"
-                if name != "mask"
-                else f"{type(layer).__name__} needs {what[name]}: attention must take the keyword "
-                "mask, as in attention(queries, keys, values, *, mask=None)"
+                f"{name}, as in attention(queries, keys, values, *, {keywords})"
             )

@@ -213,6 +213,13 @@ MORE = {
         index_kpool=3,
     ),
     "Mistral Large 4": of("MistralLarge4TextModel", "MistralLarge4TextConfig", **LATENT, **INDEXER),
+    "Mistral Large 4, shared keys": of(
+        "MistralLarge4TextModel",
+        "MistralLarge4TextConfig",
+        **(LATENT | INDEXER | {"num_hidden_layers": 3}),
+        kv_source_layers=[0, 0, 0],
+        indexer_types=["full", "full", "shared"],
+    ),
     "Kimi Linear": of(
         "KimiLinearForCausalLM", "KimiLinearConfig", **(LATENT | KIMIS_DELTA | LINEAR_THEN_FULL)
     ),

@@ -104,6 +104,13 @@ def indexers(model):
     return {"q_norm", "k_norm"} - outside
 
 
+def test_what_is_called_known_is_tested_here():
+    tested = [make().config for make in (*CACHED.values(), *READERS.values(), BART, T5, VIT)]
+    assert {config.model_type for config in tested} == known.KNOWN
+    sets = (known.QK_NORM, known.DELTA_RULE, known.LEARNED_POSITIONS, known.NO_POSITIONS)
+    assert set().union(*sets, known.SINKS, known.DOUBLED_GROUPS) <= known.KNOWN
+
+
 def test_positions_that_are_learned_are_in_the_model():
     for make in (WRITERS["GPT-2"], READERS["BERT"], BART, VIT):
         names = [name for name, _ in make().named_parameters()]
@@ -224,7 +231,8 @@ def test_the_table():
     page = told._repr_html_()
     assert page.count("<tr>") == len(told.facts) + 1
     config.layer_types = ["full_attention", "<b>&"]
-    assert "&lt;b&gt;&amp;" in describe(config)._repr_html_()
+    page = describe(config)._repr_html_()
+    assert "&lt;b&gt;&amp;" in page and "<b>" not in page
     assert all(0 < fact.chapter <= 12 for fact in told.facts)
     with pytest.raises(KeyError, match="llama has no fact 'window', only layers, width"):
         told["window"]

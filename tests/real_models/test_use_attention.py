@@ -113,6 +113,20 @@ def test_pictures():
     assert_close(mine, own, **CLOSE)
 
 
+def test_a_mask_of_floats_that_adds_more_than_it_hides():
+    """The library lets a caller give such a mask: what it adds is a bias."""
+    model, words = WRITERS["Llama"](), ids()
+    future = torch.ones(7, 7).triu(1).bool()
+    mask = torch.randn(2, 1, 7, 7).masked_fill(future, torch.finfo(torch.float32).min)
+    own, mine = both(model, whole, input_ids=words, attention_mask=mask)
+    assert_close(mine, own, **CLOSE)
+    with use_attention(model, plain), pytest.raises(TypeError, match="needs a bias"):
+        model(input_ids=words, attention_mask=mask)
+    hides_only = torch.zeros(2, 1, 7, 7).masked_fill(future, torch.finfo(torch.float32).min)
+    own, mine = both(model, plain, input_ids=words, attention_mask=hides_only)
+    assert_close(mine, own, **CLOSE)
+
+
 def test_what_the_function_gets():
     """Groups are repeated, the model's own scale is in the queries, the mask is boolean."""
     seen = []
