@@ -23,7 +23,9 @@ class Call:
 
     Shape: queries (B, H, Q, d), keys (B, G, K, d) and values (B, G, K, v) with G heads, of which
     H is a multiple; ``mask`` bool (B or 1, H or 1, Q or 1, K), True = may attend, or ``None``;
-    ``bias`` floats, as the mask; sinks (H,). Scores are queries times keys times ``scaling``.
+    ``added`` floats of the same shape, what the library's mask adds where one may look, and
+    ``bias`` all that is added to the scores; sinks (H,). Scores are queries times keys times
+    ``scaling``.
     """
 
     layer: nn.Module
@@ -33,8 +35,15 @@ class Call:
     mask: Tensor | None
     scaling: float
     dropout: float
-    bias: Tensor | None
+    added: Tensor | None
     more: dict[str, Any]  # whatever else the layer said
+
+    @property
+    def bias(self) -> Tensor | None:
+        by_position = self.more.get("position_bias")
+        if self.added is None or by_position is None:
+            return by_position if self.added is None else self.added
+        return self.added + by_position
 
     @property
     def softcap(self) -> float | None:
@@ -71,8 +80,10 @@ class TakenOver:
         self._before = {layer: _entries.get(layer) for layer in layers}
         self._names = {key: _implementation(owner) for key, owner in self._owners.items()}
         for layer, before in self._before.items():
-            own = _implementation(layer) if before is None else before.own
-            _entries[layer] = _Entry(handlers.get(layer), None if own == NAME else own)
+            own = _implementation(layer)
+            if own == NAME:  # by an earlier call, or in a copy of a model, whose own is not known
+                own = None if before is None else before.own
+            _entries[layer] = _Entry(handlers.get(layer), own)
         try:
             _set(self._owners, dict.fromkeys(_keys(layers, self._owners), NAME))
         except Exception:
@@ -122,13 +133,12 @@ def library_attention(call: Call, name: str | None = None) -> tuple[Tensor, Tens
 
 
 def _added(call: Call, only_where_needed: bool = False) -> Tensor | None:
-    """Mask and bias as floats that are added to the scores."""
-    bias = call.bias if call.more.get("position_bias") is None else None  # it goes by its name
-    if bias is None and (call.mask is None or only_where_needed):
+    """The mask as floats that are added to the scores; a position bias goes by its own name."""
+    if call.mask is None or (call.added is None and only_where_needed):
         return call.mask
-    bias = torch.zeros((), dtype=call.queries.dtype) if bias is None else bias
-    lowest = torch.finfo(call.queries.dtype).min
-    return bias if call.mask is None else torch.where(call.mask, bias.to(call.mask.device), lowest)
+    queries = call.queries
+    added = queries.new_zeros(()) if call.added is None else call.added
+    return torch.where(call.mask, added, torch.finfo(queries.dtype).min)
 
 
 def _attend(
@@ -150,11 +160,8 @@ def _attend(
         )
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
     call = Call(module, query, key, value, None, scaling, dropout, None, more)
-    mask, bias = _as_bool(attention_mask, key.shape[-2])
-    mask = _chosen_keys(mask, call)
-    given = more.get("position_bias")
-    bias = given if bias is None else bias if given is None else bias + given
-    call = replace(call, mask=mask, bias=bias)
+    mask, added = _as_bool(attention_mask, key.shape[-2])
+    call = replace(call, mask=_chosen_keys(mask, call), added=added)
     return (entry.handler or library_attention)(call)
 
 
@@ -215,8 +222,8 @@ def _keys(layers: list[nn.Module], owners: dict[int, nn.Module]) -> list[int]:
     keys = list(dict.fromkeys(id(layer.config) for layer in layers))
     if any(key not in owners for key in keys):
         raise TypeError(
-            "use_attention needs the model that holds the attention layers, as the transformers "
-            "library made it: the layers alone do not look up their function anew"
+            "this needs the model that holds the attention layers, as the transformers library "
+            "made it: the layers alone do not look up their function anew"
         )
     return keys
 

@@ -26,8 +26,8 @@ def use_attention(
     ``attention(queries, keys, values, *, mask=None)`` returns its outputs, or a pair of outputs and
     weights. It is called in each layer, in training and in ``generate`` as well, with the cache.
 
-    Shape: queries (B, H, Q, d), keys (B, H, K, d), values (B, H, K, v), mask bool (B or 1, H or 1,
-    Q, K), True = may attend, or ``None`` -> outputs (B, H, Q, v), weights (B, H, Q, K).
+    Shape: queries (B, H, Q, d), keys (B, H, K, d), values (B, H, K, v), mask bool, broadcastable to
+    (B, H, Q, K), True = may attend, or ``None`` -> outputs (B, H, Q, v), weights (B, H, Q, K).
 
     Where queries share heads of keys and values, these are repeated. The model's own scale is in
     the queries already, such that to divide the scores by the root of d is right. What some models

@@ -120,6 +120,8 @@ def test_a_mask_of_floats_that_adds_more_than_it_hides():
     mask = torch.randn(2, 1, 7, 7).masked_fill(future, torch.finfo(torch.float32).min)
     own, mine = both(model, whole, input_ids=words, attention_mask=mask)
     assert_close(mine, own, **CLOSE)
+    with use_attention(model, whole, layers=[0]):  # layer 1 is handed the floats again
+        assert_close(model(input_ids=words, attention_mask=mask).logits, own, **CLOSE)
     with use_attention(model, plain), pytest.raises(TypeError, match="needs a bias"):
         model(input_ids=words, attention_mask=mask)
     hides_only = torch.zeros(2, 1, 7, 7).masked_fill(future, torch.finfo(torch.float32).min)
@@ -269,6 +271,19 @@ def test_after_an_error_too():
     assert torch.equal(last(model, input_ids=words, decoder_input_ids=words), own)
 
 
+def test_what_the_user_chose_meanwhile_is_the_own_from_then_on():
+    model, words = WRITERS["Llama"](), ids()
+    use_attention(model, uniform)
+    model.set_attn_implementation("eager")
+    own = model(input_ids=words).logits
+    with use_attention(model, uniform):
+        assert (model(input_ids=words).logits - own).abs().max() > 0.01
+    assert named(model) == {"eager"}
+    use_attention(model, plain)
+    use_attention(model, None)
+    assert named(model) == {"eager"}
+
+
 def test_one_within_another():
     model, words = WRITERS["Llama"](), ids()
     with torch.no_grad():
@@ -399,7 +414,7 @@ def test_layers_that_do_not_exist():
 def test_a_model_without_the_interface():
     with pytest.raises(TypeError, match="Linear has no layer that attends through"):
         use_attention(nn.Linear(2, 3), plain)
-    with pytest.raises(TypeError, match="use_attention needs the model that holds"):
+    with pytest.raises(TypeError, match="this needs the model that holds"):
         use_attention(WRITERS["Llama"]().model.layers[0], plain)
 
 
