@@ -153,7 +153,8 @@ def _kinds(config: Any) -> Iterator[Fact]:
         seen = "neighbours on each side" if both_sides else "tokens that it sees, itself included"
         yield Fact("window", window, seen, 9)
     if "chunked_attention" in kinds:
-        yield Fact("stretch", value(config, "attention_chunk_size"), "tokens", 11)
+        stretch = value(config, "attention_chunk_size")
+        yield Fact("stretch", stretch, "tokens that see only each other, backwards", 11)
     if any(kind in ("indexed_attention", "compressed_sparse_attention") for kind in kinds):
         if value(config, "index_topk") is not None:
             yield Fact("chosen", value(config, "index_topk"), "entries that a query reads", 11)

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 from plain_attention import plain
@@ -9,7 +11,7 @@ from small_models import BART, MORE, VIT, WRITERS
 from torch import nn
 
 from d2l_attention.real_models import use_attention
-from d2l_attention.real_models.library import attention_layers, is_attention
+from d2l_attention.real_models.library import INSTALL, attention_layers, is_attention
 
 
 def test_importing_the_room_does_not_import_the_library():
@@ -27,6 +29,13 @@ def test_without_the_library(monkeypatch):
     monkeypatch.setattr(sys, "path", [])
     with pytest.raises(ImportError, match='transformers library: pip install "transformers>=5.23"'):
         use_attention(model, plain)
+
+
+def test_the_command_is_what_the_project_asks_for():
+    project = Path(__file__).resolve().parents[2] / "pyproject.toml"
+    extras = tomllib.loads(project.read_text("utf-8"))["project"]["optional-dependencies"]
+    (wanted,) = (line for line in extras["notebooks"] if line.startswith("transformers"))
+    assert INSTALL == f'pip install "{wanted}"'
 
 
 def test_layers_are_found_where_they_attend():
