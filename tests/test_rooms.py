@@ -15,12 +15,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "d2l_attention"
-ROOMS = "attention data exercises models scale testing training variants views workers".split()
+ROOMS = """
+    attention data exercises models real_models scale testing training variants views workers
+""".split()
 # Where nothing is said, a room may import all others but the exercises.
 ALLOWED = {
     "attention": set(),
     "data": set(),
     "models": {"attention", "data"},
+    "real_models": {"attention", "variants"},
     "testing": {"data"},
     "variants": {"attention", "data"},
     "workers": set(),

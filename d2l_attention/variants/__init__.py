@@ -26,11 +26,13 @@ from d2l_attention.variants.longer_rotary import (
     ntk_speeds,
     yarn_scale,
     yarn_speeds,
+    yarn_speeds_by_pair,
 )
 from d2l_attention.variants.low_rank import LinformerAttention
 from d2l_attention.variants.multi_token import MultiTokenAttention
 from d2l_attention.variants.object_queries import LearnedQueries
 from d2l_attention.variants.sinks import SinkAttention
+from d2l_attention.variants.softcap import SoftCappedAttention, soft_capped
 from d2l_attention.variants.swin import WindowAttention, merge_windows, partition_windows
 from d2l_attention.variants.window import SlidingWindowAttention
 
@@ -48,6 +50,7 @@ __all__ = [
     "MultiTokenAttention",
     "SinkAttention",
     "SlidingWindowAttention",
+    "SoftCappedAttention",
     "WindowAttention",
     "causal_rule",
     "chosen_blocks_mask",
@@ -64,8 +67,10 @@ __all__ = [
     "ntk_speeds",
     "partition_windows",
     "rotary_speeds",
+    "soft_capped",
     "why_not_compiled",
     "window_rule",
     "yarn_scale",
     "yarn_speeds",
+    "yarn_speeds_by_pair",
 ]

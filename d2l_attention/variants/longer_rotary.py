@@ -7,6 +7,7 @@ next. ``factor`` is how many times longer the text may get.
 
 import math
 
+import torch
 from torch import Tensor
 
 from d2l_attention.attention.speeds import rotary_speeds
@@ -55,6 +56,42 @@ def yarn_speeds(
     turns = trained_len * speeds / (2 * math.pi)
     kept = ((turns - few_turns) / (many_turns - few_turns)).clamp(0, 1)
     return kept * speeds + (1 - kept) * speeds / factor
+
+
+def yarn_speeds_by_pair(
+    head_size: int,
+    factor: float,
+    trained_len: int,
+    base: float = 10000,
+    *,
+    few_turns: float = 1,
+    many_turns: float = 32,
+    whole_pairs: bool = True,
+) -> Tensor:
+    """``yarn_speeds`` as published models have it: the ramp is even over the pairs' numbers.
+
+    Both ramps begin and end at the pairs that turn ``many_turns`` and ``few_turns`` times. The
+    paper's formula falls between them with the turns; its authors' code, and after it the
+    ``transformers`` library, with the number j of the pair, which is the logarithm of the turns.
+    ``whole_pairs`` widens the ramp to whole numbers of pairs (gpt-oss does not).
+
+    Errors: ``ValueError`` for a factor below 1.
+
+    Source: Peng et al. (2023), the code at github.com/jquesnelle/yarn.
+    """
+    check_factor(factor)
+    speeds = rotary_speeds(head_size, base)
+    low, high = (
+        head_size * math.log(trained_len / (turns * 2 * math.pi)) / (2 * math.log(base))
+        for turns in (many_turns, few_turns)
+    )
+    if whole_pairs:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, head_size - 1)
+    pairs = torch.arange(len(speeds), dtype=speeds.dtype, device="cpu")
+    width = high - low or 0.001  # a step, where both are the same pair
+    slowed = ((pairs - low) / width).clamp(0, 1)
+    return (1 - slowed) * speeds + slowed * speeds / factor
 
 
 def yarn_scale(factor: float) -> float:

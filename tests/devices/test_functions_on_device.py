@@ -23,6 +23,7 @@ NO_DEVICE = {
     "why_not_compiled": "gives text",
     "yarn_scale": "gives a number",
     "yarn_speeds": "takes only numbers",
+    "yarn_speeds_by_pair": "takes only numbers",
 }
 MASK = torch.arange(Q * K).reshape(Q, K) % 3 > 0
 IS_GLOBAL = torch.arange(K) == 2
@@ -128,6 +129,7 @@ FUNCTIONS = {
         lambda X: d2l_attention.sliding_window_mask(Q, window=1, device=X.device),
         lambda: (rows(K),),
     ),
+    "soft_capped": (lambda X: variants.soft_capped(X, 2.0), lambda: (rows(Q, K),)),
     "window_rule": (lambda i, j: variants.window_rule(1)(i, i, i, j), positions),
 }
 SCALE = {

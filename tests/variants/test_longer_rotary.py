@@ -11,9 +11,17 @@ from d2l_attention.variants.longer_rotary import (
     ntk_speeds,
     yarn_scale,
     yarn_speeds,
+    yarn_speeds_by_pair,
 )
 
 SIZE = 14
+FIVE_WAYS = [
+    interpolated_speeds,
+    ntk_speeds,
+    lambda d, f: yarn_speeds(d, f, 100),
+    lambda d, f: yarn_speeds_by_pair(d, f, 100),
+    lambda d, f: yarn_speeds_by_pair(d, f, 100, whole_pairs=False),
+]
 
 
 def test_plain_speeds_are_the_layers():
@@ -24,17 +32,13 @@ def test_plain_speeds_are_the_layers():
     )
 
 
-@pytest.mark.parametrize(
-    "speeds", [interpolated_speeds, ntk_speeds, lambda d, f: yarn_speeds(d, f, 100)]
-)
+@pytest.mark.parametrize("speeds", FIVE_WAYS)
 def test_they_are_on_the_cpu_whatever_the_default_device(speeds):
     with torch.device("meta"):
         assert speeds(SIZE, 4).device.type == "cpu"
 
 
-@pytest.mark.parametrize(
-    "speeds", [interpolated_speeds, ntk_speeds, lambda d, f: yarn_speeds(d, f, 100)]
-)
+@pytest.mark.parametrize("speeds", FIVE_WAYS)
 def test_a_factor_of_one_changes_nothing(speeds):
     assert_close(speeds(SIZE, 1), rotary_speeds(SIZE))
 
@@ -60,6 +64,39 @@ def test_yarn_by_hand():
     assert_close(speeds[0].item(), 1.0)
     assert_close(speeds[1].item(), (kept + (1 - kept) / 4) / 8)
     assert_close(speeds[2].item(), 1 / 64 / 4, rtol=0.01, atol=0)
+
+
+def test_yarn_by_pair_by_hand():
+    """Pairs 0, 1, 2, 3 turn 64, 8, 1 and 1/8 times: between 8 turns and 1/8 it goes in a line."""
+    base, trained = 8**4, 2 * math.pi * 64
+    speeds = yarn_speeds_by_pair(8, 4, trained, base, few_turns=1 / 8, many_turns=8)
+    slower = torch.tensor([1, 1, 1 / 2 + 1 / 8, 1 / 4], dtype=torch.float64)
+    assert_close(speeds, rotary_speeds(8, base) * slower)
+
+
+def test_yarns_two_ramps_begin_and_end_at_the_same_pairs():
+    """In between the paper's falls with the turns, the other with the number of the pair."""
+    size, factor, trained = 128, 8, 4096
+    plain = rotary_speeds(size)
+    turns = trained * plain / (2 * math.pi)
+    by_turns = yarn_speeds(size, factor, trained)
+    by_pair = yarn_speeds_by_pair(size, factor, trained, whole_pairs=False)
+    outside = (turns >= 32) | (turns <= 1)
+    assert 0 < outside.sum() < len(plain)
+    assert_close(by_pair[outside], by_turns[outside])
+    assert (by_pair[~outside] > by_turns[~outside]).all()
+    widened = yarn_speeds_by_pair(size, factor, trained)
+    assert (widened != by_pair).any()
+    assert torch.equal(widened[outside], by_pair[outside])  # a pair is whole: none more is slowed
+
+
+def test_yarn_by_pair_with_a_ramp_of_no_width_is_a_step():
+    """Both ends at 'pair 1.5': pairs 0 and 1 are left alone, 2 and 3 four times slower."""
+    turns, how = 64 / 8**1.5, {"whole_pairs": False}
+    speeds = yarn_speeds_by_pair(
+        8, 4, 128 * math.pi, 8**4, few_turns=turns, many_turns=turns, **how
+    )
+    assert_close(speeds, rotary_speeds(8, 8**4) / torch.tensor([1, 1, 4, 4]))
 
 
 def test_yarns_scale():

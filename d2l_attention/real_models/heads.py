@@ -1,0 +1,74 @@
+"""What a head does in real models that combine forms which this course shows one by one."""
+
+from typing import Any
+
+from torch import Tensor
+
+from d2l_attention.attention.masks import combine_masks
+from d2l_attention.variants.grouped import GroupedDotProductAttention, repeat_heads
+from d2l_attention.variants.masks import sliding_window_mask
+from d2l_attention.variants.sinks import SinkAttention
+
+
+class GroupedSinkAttention(SinkAttention):
+    """``SinkAttention`` of H heads of queries to fewer heads of keys and values (gpt-oss).
+
+    Shape: queries (B, H, Q, D), keys (B, G, K, D), values (B, G, K, V) -> (B, H, Q, V).
+    """
+
+    def forward(self, queries: Tensor, keys: Tensor, values: Tensor, *masks: Any, **options: Any):
+        keys, values = (repeat_heads(X, queries.shape[1]) for X in (keys, values))
+        return super().forward(queries, keys, values, *masks, **options)
+
+
+class _Windowed:
+    """Before the class that attends: a query sees the last ``window`` tokens, itself included."""
+
+    window: int
+
+    def forward(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        offset: int = 0,
+        **options: Any,
+    ):
+        sizes = queries.shape[-2], keys.shape[-2]
+        near = sliding_window_mask(
+            *sizes, window=self.window - 1, offset=offset, device=queries.device
+        )
+        return super().forward(
+            queries,
+            keys,
+            values,
+            valid_lens,
+            mask=combine_masks(mask, near),
+            offset=offset,
+            **options,
+        )
+
+
+class WindowedGroups(_Windowed, GroupedDotProductAttention):
+    """Scaled dot-product attention in groups, within a window (Mistral).
+
+    Shape: as ``GroupedDotProductAttention``. Used with ``is_causal=True``.
+    """
+
+    def __init__(self, window: int, dropout: float):
+        super().__init__(dropout)
+        self.window = window
+
+
+class WindowedSinks(_Windowed, GroupedSinkAttention):
+    """Attention with sinks, in groups, within a window (every other layer of gpt-oss).
+
+    Shape: as ``GroupedSinkAttention``. Used with ``is_causal=True``.
+    """
+
+    def __init__(self, window: int, num_heads: int, dropout: float):
+        super().__init__(num_heads, dropout)
+        self.window = window
