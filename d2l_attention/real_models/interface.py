@@ -70,7 +70,7 @@ _entries: WeakKeyDictionary[nn.Module, _Entry] = WeakKeyDictionary()
 class TakenOver:
     """Until ``give_back`` or the end of a ``with`` the model's layers attend by ``handlers``.
 
-    Layers that are not named keep the library's own attention.
+    Layers that are not named stay as they are.
     """
 
     def __init__(self, model: nn.Module, handlers: Mapping[nn.Module, Handler]):
@@ -83,7 +83,8 @@ class TakenOver:
             own = _implementation(layer)
             if own == NAME:  # by an earlier call, or in a copy of a model, whose own is not known
                 own = None if before is None else before.own
-            _entries[layer] = _Entry(handlers.get(layer), own)
+            handler = handlers.get(layer, None if before is None else before.handler)
+            _entries[layer] = _Entry(handler, own)
         try:
             _set(self._owners, dict.fromkeys(_keys(layers, self._owners), NAME))
         except Exception:

@@ -27,6 +27,7 @@ def attention_maps(
 
     One pass in evaluation mode, without gradient; the model is not loaded anew, and is left as it
     was. Only the maps that are asked for are kept, of all layers and heads unless some are named.
+    Where ``use_attention`` changed a layer that is not asked for, it attends as it was told to.
 
     Shape: -> by the number of the layer (B, heads, Q, K). For a model with an encoder and a decoder
     (BART, T5) there are such numbers under each of ``"encoder"``, ``"decoder"`` and ``"cross"``;

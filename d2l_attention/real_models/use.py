@@ -39,7 +39,7 @@ def use_attention(
     A query of padding on the left may see nothing at all, and a softmax over nothing is NaN. Its
     row of the mask is opened, and its output becomes 0.
 
-    ``layers`` are the numbers of the layers that change; the others keep the library's own. With
+    ``layers`` are the numbers of the layers that change; the others stay as they are. With
     ``None`` in place of a function, all layers get the library's own back. The change lasts; it
     ends with the block where the call stands in a ``with``, also after an error:
 

@@ -88,6 +88,22 @@ def test_a_function_of_ones_own_stays_and_is_not_what_is_shown():
         assert torch.equal(model(input_ids=words).logits, before)
 
 
+def test_a_layer_that_is_not_asked_for_attends_as_it_was_told_to():
+    model, words, seen = WRITERS["Llama"](), ids(), []
+
+    def seeing(queries, keys, values, *, mask=None):
+        outputs, weights = whole(queries, keys, values, mask=mask)
+        seen.append(weights)
+        return outputs
+
+    own = attention_maps(model, input_ids=words)
+    with use_attention(model, uniform, layers=[0]), use_attention(model, seeing, layers=[1]):
+        model(input_ids=words)
+        assert_close(attention_maps(model, layers=[1], input_ids=words)[1], seen[0])
+    assert (seen[0] - own[1]).abs().max() > 0.01
+    assert torch.equal(attention_maps(model, input_ids=words)[1], own[1])
+
+
 def test_after_an_error_the_model_is_as_it_was():
     model = WRITERS["Llama"]().train()
     with pytest.raises(ValueError, match="heads must be from 0 to 3, got \\[4\\]"):
