@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from plain_attention import uniform
+from plain_attention import uniform, whole
 from small_models import BART, DEMANDING, MINIMAX_M3, MORE, READERS, T5, VIT, WRITERS, ids, padding
 from torch import nn
 from torch.testing import assert_close
