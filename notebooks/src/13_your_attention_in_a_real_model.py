@@ -1,0 +1,909 @@
+# %% [markdown] slideshow={"slide_type": "slide"}
+# # 13 · Your attention in a real model
+#
+# **You will**
+# - read the configuration of a published model in the words of this course;
+# - let a Llama, and a dozen other architectures, attend with eight lines of your own;
+# - see what two layers of attention can do that one layer cannot, and take it apart;
+# - break the attention of a trained model, and say which mistake shows, and where.
+#
+# Core path: 75 minutes. Going further: 30. Exercises: 111. A good place to stop is *A place to
+# stop*, half-way. Builds on chapters 1 to 8. *Dive into Deep Learning* (D2L) ends its Transformer
+# in section 11.7 and its pretrained models in 11.9; the models here came after it.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# The core fills two lectures of 45 minutes. Stop the first one at *A place to stop*; the sequences
+# that repeat begin the second. Run the whole notebook beforehand, because one model is trained in
+# it, in half a minute. If time is short, leave out *Thirteen architectures* in the first lecture
+# and *A model by its name* in the second. The slides of *Going further* come after the summary.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Imports and settings
+import math
+import tempfile
+
+import matplotlib.pyplot as plt
+import torch
+import torch.nn.functional as F
+import transformers
+from transformers import AutoModel, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+
+from d2l_attention import show_source
+from d2l_attention.real_models import (
+    attention_maps,
+    describe,
+    layer_from,
+    use_attention,
+    who_uses_what,
+)
+from d2l_attention.real_models.repeats import (
+    LETTERS,
+    accuracy,
+    induction,
+    looks_back,
+    loss_on_repeats,
+    repeated,
+    small_llama,
+    train,
+)
+from d2l_attention.views import HeadsView, look_inside, schematic
+from d2l_attention.views.plots import set_style
+from d2l_attention.views.schematics.drawing import FIXED, LEARNED, MARKED, TENSOR, Diagram
+
+torch.set_num_threads(1)
+torch.set_printoptions(precision=2, sci_mode=False)
+transformers.utils.logging.disable_progress_bar()
+set_style()
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ## From the outside
+#
+# A **real model** has the parts that you know, in other sizes. A model that writes, such as Llama,
+# has no encoder. It consists of the vectors, the decoder's blocks without the question to the
+# encoder, and the words that come out. In this chapter you leave all of it as its authors built it,
+# and change one part: the attention.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the whole machine with the parts of a real model marked
+schematic("whole", here="real models")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the whole machine in two rows. Above, from left to right: a sentence goes in, vectors and
+# positions, the encoder's blocks, the decoder asks the encoder, the decoder's blocks, a sentence
+# comes out; all of these are marked. Below is the inside of a block, from queries, keys and values
+# to scores, mask and softmax, and the weighted sum, in several heads, then add & norm and a
+# network.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Ask what of the upper row a model without an encoder keeps. Say that nothing is loaded
+# from the network today: the models are made from their configurations, small, or trained here.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ## What you need
+#
+# - **Scores, mask, softmax** (chapters 3 and 4). A query's weights are the softmax of
+#   $q \cdot k / \sqrt d$. A mask is boolean, and `True` means 'may attend'.
+# - **Heads** (chapter 6). All heads at once are tensors of the shape (B, H, n, d).
+# - **Rotary positions** (chapter 7). Queries and keys are turned by their position, so that a score
+#   knows the distance.
+# - **A cache** (chapter 8). A model that writes keeps the keys and values of all tokens so far.
+# - **The library** `transformers` has the code of several hundred architectures. A **configuration**
+#   says how large a model is. The **parameters** are learned, and come separately.
+#
+# By hand: a model has 2 layers with 4 heads, and each head has keys and values of 16 numbers. For
+# each token its cache keeps $2 \cdot 2 \cdot 4 \cdot 16 = 256$ numbers: keys and values, layers,
+# heads, numbers. You will train this model below.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Write the product on the board with a word under each factor, and leave it there. The
+# next slide needs the same four factors.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Read a configuration
+#
+# These are published sizes of Llama 3 8B, a model of eight billion parameters. `describe` tells
+# them in the words of this course:
+
+# %% slideshow={"slide_type": "-"}
+llama_3 = LlamaConfig(
+    num_hidden_layers=32,
+    hidden_size=4096,
+    num_attention_heads=32,
+    num_key_value_heads=8,
+    rope_parameters={"rope_type": "default", "rope_theta": 500_000.0},
+)
+told = describe(llama_3)
+print("\n".join(f"{f.name:15} {f.value!s:10} {f.meaning}" for f in told.facts[:7]))
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# One word is new: a **group**. Four neighbouring heads of queries share one head of keys and values
+# (chapter 9). So there are 32 heads, but only 8 of them have keys and values of their own.
+#
+# **Predict.** How many numbers does this model keep in its cache for each token?
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Four minutes. Let them compute in pairs. Expect 262,144: they take the 32 heads of queries. Point
+# to the line 'groups', and ask what a query would need a cache for.
+
+# %% slideshow={"slide_type": "fragment"}
+by_hand = 2 * 32 * 8 * 128  # keys and values, layers, groups, numbers
+print(f"by hand {by_hand:,}, told {told['cache, all layers']:,}")
+print(f"8,192 tokens at two bytes a number: {8192 * by_hand * 2 / 2**30:.0f} GiB")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What is new in other models?
+#
+# Each fact of a description names the chapter that teaches it. What do other models have that is not
+# in chapters 1 to 8?
+
+# %% slideshow={"slide_type": "-"}
+for name in ("GPT2", "Mistral", "Gemma2", "GptOss", "DeepseekV3"):
+    told = describe(getattr(transformers, name + "Config")())
+    new = [f.name for f in told.facts if f.chapter > 8 and not f.name.startswith("cache")]
+    sizes = f"{told['layers']} layers, {told['heads']:3} heads"
+    print(f"{name:11}{sizes}, new: {', '.join(new) or 'nothing'}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# - *sliding attention*, *window*: a token sees only the latest tokens (chapter 9).
+# - *softcap*: a score cannot grow beyond a bound (chapter 11).
+# - *sinks*: the softmax has one more score, without a value (chapter 11).
+# - *latent*: keys and values are made from a short vector, and only this vector is kept
+#   (chapter 11).
+#
+# Everything else is what you have built.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. The sizes are the defaults of the library's classes. Ask which of the new words change
+# the eight lines of attention, and which only change what goes in: windows are masks, groups and
+# latents only make keys. Softcap and sinks change the lines.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Put your own attention in
+#
+# The library asks for the attention function by a name, in each layer, in training and in writing.
+# `use_attention` puts a function of yours under that name.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws where the own function is in a layer of the library
+picture = Diagram("All but one box is the library's", 10, 3.6)
+token = picture.box("token\n(B, n, D)", 0.75, 1.7, 1.1, 1.0, kind=TENSOR)
+project = picture.box("W_q, W_k, W_v,\nheads", 2.75, 1.7, 1.6, 1.0, kind=LEARNED)
+turn = picture.box("turn by\nposition", 4.75, 1.7, 1.2, 1.0, kind=FIXED)
+mine = picture.box("my_attention", 7.0, 1.7, 1.6, 1.0, kind=MARKED)
+out = picture.box("W_o", 9.2, 1.7, 0.9, 1.0, kind=LEARNED)
+mask = picture.box("mask (B, 1, Q, K), True = may attend", 7.0, 0.4, 3.9, 0.5, kind=TENSOR)
+picture.arrow(token, project)
+picture.arrow(project, turn)
+picture.arrow(turn, mine)
+picture.arrow(mine, out)
+picture.arrow(mask, mine)
+picture.ax.text(5.75, 2.62, "queries (B, H, Q, d)\nkeys (B, H, K, d)", fontsize=12, ha="center")
+picture.ax.text(8.35, 2.62, "outputs\n(B, H, Q, v)", fontsize=12, ha="center")
+picture.figure
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: boxes and arrows from left to right. A token (B, n, D) goes through W_q, W_k and W_v into
+# heads, and is turned by its position. Queries (B, H, Q, d), keys (B, H, K, d) and values go into
+# the marked box, my_attention, and so does the mask, (B, 1, Q, K), from below. Its outputs
+# (B, H, Q, v) go into W_o. All other boxes are the library's.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Ask what the function does not have to know: positions are in queries and keys
+# already, groups are copied to as many heads, and the mask comes ready.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The lines of chapters 3 and 4
+
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
+def my_attention(queries, keys, values, mask=None):
+    d = queries.shape[-1]
+    scores = queries @ keys.mT / math.sqrt(d)  # (B, H, Q, K)
+    if mask is not None:  # bool, True = may attend
+        scores = scores.masked_fill(~mask, -math.inf)
+    weights = scores.softmax(dim=-1)  # (B, H, Q, K)
+    return weights @ values, weights  # (B, H, Q, v)
+
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# A small Llama, with random parameters that are large enough for its attention to matter:
+
+# %% slideshow={"slide_type": "-"}
+SIZES = dict(vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=2)
+SIZES |= dict(num_attention_heads=4, num_key_value_heads=2, initializer_range=0.2)
+SIZES |= dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
+torch.manual_seed(0)
+llama = LlamaForCausalLM(LlamaConfig(**SIZES)).eval()
+ids = torch.randint(3, 97, (2, 12))  # two texts of twelve tokens
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+writing = dict(max_new_tokens=10, min_new_tokens=10, do_sample=False)
+with torch.no_grad():
+    logits, text = llama(input_ids=ids).logits, llama.generate(ids, **writing)
+    with use_attention(llama, my_attention):
+        my_logits, my_text = llama(input_ids=ids).logits, llama.generate(ids, **writing)
+print(f"logits up to {logits.abs().max():.1f}")
+print(f"largest difference {(my_logits - logits).abs().max():.0e}")
+print("the same text:", torch.equal(my_text, text))
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks what the cell above claims
+torch.testing.assert_close(my_logits, logits, atol=1e-4, rtol=0)
+assert torch.equal(my_text, text) and text.shape == (2, 22)
+print("checked: equal logits within 1e-4, and the same text")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The library's own attention here is PyTorch's fused kernel. It adds the same numbers in another
+# order, so the last digits differ. `generate` writes with the cache: it calls your function with
+# one query and all keys so far.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Four minutes. Let the room write the six lines first, on paper, from memory. Then ask how far the
+# logits will differ: exactly 0, about a millionth, about a hundredth. After the `with` block the
+# model attends as before.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Thirteen architectures
+#
+# The same lines in the same sizes, in models from BERT (2018), which reads in both directions, to
+# SmolLM3 (2025). For comparison, the last column has a function that gives all visible tokens equal
+# weights.
+
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+def equal_weights(queries, keys, values, mask=None):
+    return my_attention(torch.zeros_like(queries), keys, values, mask)
+
+
+def differences(model, functions, **inputs):
+    with torch.no_grad():
+        own = model(**inputs)[0]
+        for function in functions:
+            with use_attention(model, function):
+                yield (model(**inputs)[0] - own).abs().max().item()
+
+
+print("largest difference:  mine  equal weights")
+found = {}
+for name in (
+    *("Bert", "GPT2", "GPTNeoX", "Llama", "Mistral", "Mixtral", "Phi3", "Qwen3", "Olmo3"),
+    *("Glm4", "Granite", "Gemma3Text", "SmolLM3"),
+):
+    model = AutoModel.from_config(getattr(transformers, name + "Config")(**SIZES)).eval()
+    found[name] = list(differences(model, [my_attention, equal_weights], input_ids=ids))
+    print(f"{name:20}{found[name][0]:6.0e}  {found[name][1]:.1f}")
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that the own function makes no difference, and another one does
+assert len(found) == 13
+assert all(mine < 1e-4 and equal > 0.1 for mine, equal in found.values())
+print("checked: thirteen architectures, differences below 1e-4 with the own function")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Whatever these models do in another way, they do it before your function or after it: where the
+# norms are, how positions enter, which experts a token uses. Mistral's window is in the mask.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes. Ask why a column of controls is needed: a model that ignores its attention would
+# show equal numbers, too. The outputs compared are those of the last layer.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ## Where it does not fit
+#
+# Three models do more than these lines, between the scores and the weights:
+
+# %% slideshow={"slide_type": "-"}
+torch.manual_seed(0)
+demanding = {
+    name: AutoModel.from_config(getattr(transformers, name + "Config")(**SIZES, **more)).eval()
+    for name, more in {
+        "Gemma2": {"attn_logit_softcapping": 2.0},
+        "T5": {},
+        "GptOss": {"num_local_experts": 4},
+    }.items()
+}
+for model in demanding.values():
+    try:
+        use_attention(model, my_attention)
+    except TypeError as error:
+        print(str(error).partition(":")[0])
+
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The error names the keyword that the function must take. For the first two it takes two lines:
+
+
+# %% slideshow={"slide_type": "fragment"}
+def my_longer_attention(queries, keys, values, mask=None, softcap=None, bias=None):
+    scores = queries @ keys.mT / math.sqrt(queries.shape[-1])
+    scores = scores if softcap is None else softcap * (scores / softcap).tanh()  # Gemma 2
+    scores = scores if bias is None else scores + bias  # T5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(dim=-1) @ values
+
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+inputs = {"Gemma2": {"input_ids": ids}, "T5": {"input_ids": ids, "decoder_input_ids": ids}}
+for name, given in inputs.items():
+    (difference,) = differences(demanding[name], [my_longer_attention], **given)
+    print(f"{name:7} largest difference {difference:.0e}")
+    assert difference < 1e-4
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# A **softcap** $c$ turns a score $a$ into $c \tanh(a / c)$, which lies between $-c$ and $c$. T5's
+# **bias** is a learned number for each distance. It is T5's only sense of position. The sinks of
+# gpt-oss are your exercise 13.2.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes. Ask where the softcap belongs: before the mask or after it? After it, a score of
+# minus infinity would become $-c$, and the future would be visible. The bound of Gemma 2 as
+# published is 50; here it is 2, so that it bites.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### A place to stop
+#
+# You have put your own attention into models that other people built. The second half looks at
+# what such a model learns. It needs `my_attention` only.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## What two layers can do that one cannot
+#
+# Here is a task in which a model has to look something up in what it has just read. Eight to sixteen
+# random tokens are followed by the same tokens once more. The tokens are 64 letters, digits and
+# signs.
+
+
+# %% slideshow={"slide_type": "-"}
+def as_ids(text):
+    return torch.tensor([[LETTERS.index(letter) for letter in text]])
+
+
+def as_text(ids):
+    return "".join(LETTERS[i] for i in ids)
+
+
+for half in (8, 11):
+    print(as_text(repeated(1, half, torch.Generator().manual_seed(half))[0]))
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# Nobody can guess the first half. From the first repeated token on, each next token can be known.
+# The loss counts the second half only.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Write `Dive2AtnDive2At` on the board, and ask what comes next and how they knew: they
+# looked for the earlier `t`, and then one further. These are two steps.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One layer
+#
+# Let the text be `Dive2AtnDive2Atn`, with positions from 0 to 15. At position 8 the model has read
+# the second `D` and must say `i`. The first `D` is at position 0, the `i` behind it at position 1.
+#
+# **Predict.** In the first layer, the query of position 8 is made from `D`, and each key from its
+# own token and its position. The half may have any length. Which key can this query recognise: that
+# of position 0, that of position 1, both?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Only that of position 0, which is made from the same letter. The key of position 1 is made from
+# `i`, and nothing in it says that `D` came before. But a look at position 0 brings the value of
+# `D`, and this letter is known already. In one layer the token with the answer cannot be found
+# by its content.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes. Draw the two positions with their tokens. Many say 'both, it looks one further'. Ask
+# them by which number in the key of position 1 the query should know it. If someone says 'by the
+# distance': right, if the half always had the same length; 'Going further' runs that.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Train both
+#
+# A Llama of two layers, 64 wide with four heads, and one of one layer. `train` is a plain loop:
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the package's loop
+show_source(train)
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+two, one = small_llama(num_layers=2), small_llama(num_layers=1)
+losses = {"two layers": train(two), "one layer": train(one, steps=300)}
+two.eval(), one.eval()
+for name, model in {"two layers": two, "one layer": one}.items():
+    print(f"{name:10} right in the second half: {accuracy(model):.0%}")
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input", "nbval-ignore-output"]
+# Draws the losses of both models
+figure, ax = plt.subplots(figsize=(9, 3.4))
+for (name, curve), style in zip(losses.items(), ("-", "--"), strict=True):
+    smooth = torch.tensor(curve).unfold(0, 20, 20).mean(dim=-1)
+    ax.plot(torch.arange(len(smooth)) * 20 + 10, smooth, style, linewidth=2.5, label=name)
+ax.axhline(math.log(64), color="0.4", linestyle=":")
+ax.text(990, math.log(64) + 0.12, "a guess among 64", ha="right", color="0.3")
+ax.set(xlabel="step of training", ylabel="loss", ylim=(0, 4.9))
+ax.set_title("Two layers find the repetition within some hundred steps")
+ax.legend(loc="center right")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the loss against the steps of training. Both curves begin at 4.2, where a guess among 64
+# tokens is. The one of two layers falls to below 1 within some hundred steps, and then further. The
+# one of one layer, 300 steps long, stays high.*
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the claim for the start that was trained here
+assert accuracy(two) > 0.9 and accuracy(one) < 0.4
+print("checked: two layers are right in more than 90%, one layer in less than 40%")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Four minutes. The training takes half a minute: start it before you ask the prediction of the slide
+# before. Ask what a guess among the 8 to 16 letters of the first half would be worth: 1 in 12.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Five starts
+#
+# This was one start. Stored figures of five, each with 1,000 steps, from
+# `python -m d2l_attention.real_models.repeats --starts 5`:
+#
+# TABLE
+#
+# A model of one layer stays near 20%, also if it is twice as wide. TEXT
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# NOTE
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## See the heads
+#
+# `attention_maps` gives the weights of each layer, and `HeadsView` shows all heads at once. Click
+# one, or press Enter on it, to open it.
+#
+# **Question.** Which head of layer 1 looks at the token before? What do the heads of layer 2 look
+# at in the second half?
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+text = "Dive2AtnDive2Atn"
+maps = attention_maps(two, input_ids=as_ids(text))
+HeadsView(list(maps.values()), list(text), title="A line below the diagonal, and a line half a text away")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view of eight small heat maps, two layers with four heads each, for the
+# text Dive2Atn twice. One head of layer 1 has a dark line just below the diagonal. The heads of
+# layer 2 have in the second half a dark line seven positions below the diagonal.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes. Open the head with the line below the diagonal first, and read two rows aloud. Then
+# one of layer 2: the row of the second D looks at the i. Seven below the diagonal is half a text
+# less one.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Two scores for a head
+#
+# - A **previous-token head**: the mean weight on the token before.
+# - An **induction head**: the mean weight, in the second half, on the token behind the earlier copy.
+#
+# Both are means over 100 new sequences, so 1 would be a head that does nothing else:
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+many = repeated(100, 12, torch.Generator().manual_seed(1))
+maps = attention_maps(two, input_ids=many)
+for layer in (0, 1):
+    print(f"layer {layer + 1}: token before", looks_back(maps[layer]), end="   ")
+    print("behind the copy", induction(maps[layer]))
+best = looks_back(maps[0]).argmax().item()
+print(f"head {best + 1} of layer 1 looks back most")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Let the room find both kinds in the picture before you show the numbers.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### How two looks make one
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the two looks in the text
+figure, ax = plt.subplots(figsize=(11, 3.3))
+for position, letter in enumerate(text):
+    edge = "#d55e00" if position in (0, 1, 8) else "0.6"
+    ax.add_patch(plt.Rectangle((position - 0.4, -0.4), 0.8, 0.8, fill=False, ec=edge, lw=2.5))
+    ax.text(position, 0, letter, ha="center", va="center", fontsize=19, family="monospace")
+    ax.text(position, -0.75, position, ha="center", va="center", fontsize=12, color="0.35")
+arrow = {"arrowstyle": "-|>", "lw": 2.5, "mutation_scale": 18}
+near = arrow | {"color": "#08519c", "connectionstyle": "arc3,rad=0.9"}
+far = arrow | {"color": "#d55e00", "connectionstyle": "arc3,rad=0.33"}
+ax.annotate("", (0.0, 0.5), (1.0, 0.5), arrowprops=near)
+ax.annotate("", (1.15, 0.5), (8.0, 0.5), arrowprops=far)
+ax.text(-0.4, 1.15, "layer 1:\nwho is before me?", color="#08519c", fontsize=13)
+ax.text(5.6, 1.75, "layer 2: who has D before it?", color="#a63c00", fontsize=13)
+ax.annotate("i", (8.0, -1.75), (8.0, -1.0), arrowprops=arrow | {"color": "0.2"}, ha="center")
+ax.text(8.35, -1.75, "i", fontsize=19, family="monospace", va="center")
+ax.set(xlim=(-0.7, 15.7), ylim=(-2.1, 2.4))
+ax.axis("off")
+ax.set_title("First each token learns who is before it, then D can ask for it")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the sixteen letters of Dive2AtnDive2Atn in boxes, with positions below. An arrow from
+# position 1, the first i, to position 0, the first D: layer 1, who is before me? An arrow from
+# position 8, the second D, to position 1: layer 2, who has D before it? Below position 8 is the
+# answer, i.*
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# 1. In layer 1, position 1 looks at position 0. The value of `D` is added to its vector, which now
+#    says: 'I am `i`, and before me is `D`'.
+# 2. In layer 2, the key of position 1 is made from this vector. The query of position 8 asks: 'who
+#    has `D` before it?' It finds position 1.
+# 3. The value of position 1 says `i`, and the model says `i`.
+#
+# Elhage et al. (2021) found these pairs of heads in small models and explained them; Olsson et al.
+# (2022) found such **induction heads** in large language models, too.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Four minutes. Point with two hands: what a key says was written by a look of the layer before. This
+# is why depth is more than repetition: the second look can ask about what the first one found.
+# Then let a pair explain position 9 to the room.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Take the head away
+#
+# A picture is no proof. If this story is true, layer 2 must fail without the look of layer 1. So
+# take one head away, with your own function. Its queries become 0:
+
+
+# %% slideshow={"slide_type": "-"}
+def without(head):
+    def attention(queries, keys, values, mask=None):
+        queries = queries.clone()  # an input is never changed
+        queries[:, head] = 0
+        return my_attention(queries, keys, values, mask)
+
+    return attention
+
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# **Predict.** Which weights does this head have now? And what happens to the maps of layer 2, in
+# which nothing was changed: do they stay as they are?
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+print(f"all heads       right {accuracy(two):.0%}, behind the copy", induction(maps[1]))
+for head in range(4):
+    with use_attention(two, without(head), layers=[0]):
+        now = attention_maps(two, layers=[1], input_ids=many)[1]
+        mark = "<- looks back" if head == best else ""
+        print(f"without head {head + 1}  right {accuracy(two):.0%}, behind the copy", end=" ")
+        print(induction(now), mark)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# All its scores are 0, so its weights are equal: a mean of all tokens so far. The weights of layer 2
+# on the token behind the copy fall with it, although nobody touched that layer. The other heads of
+# layer 1 are the control. TEXT2
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Four minutes. Ask for the control before you show it: any damage might lower the accuracy, so take
+# away another head. In the stored starts 2 and 3 two heads share the look, and then no single one
+# carries all of it. That is why five starts are shown.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Break it
+#
+# Now put mistakes into the trained model. Two are from the bug museum (chapter 12), the third is
+# its neighbour.
+
+
+# %% slideshow={"slide_type": "-"}
+def forgets_the_mask(queries, keys, values, mask=None):
+    return my_attention(queries, keys, values)
+
+
+def divides_by_d(queries, keys, values, mask=None):
+    return my_attention(queries / math.sqrt(queries.shape[-1]), keys, values, mask)
+
+
+def divides_by_nothing(queries, keys, values, mask=None):
+    return my_attention(queries * math.sqrt(queries.shape[-1]), keys, values, mask)
+
+
+def written(model, ids, new=8):  # what the model writes after the first tokens
+    return model.generate(ids[:, :-new], max_new_tokens=new, do_sample=False)[:, -new:]
+
+
+def try_out(model, ids):
+    with torch.no_grad():
+        loss = loss_on_repeats(model, ids)
+    right = (written(model, ids) == ids[:, -8:]).float().mean()
+    return f"loss {loss:5.2f}   text right {right:4.0%}   {as_text(written(model, as_ids(text))[0])}"
+
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# **Predict.** Which of the three mistakes do you see in the loss of the trained model? Remember that
+# without a mask each token sees the answer.
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+test = repeated(200, 12, torch.Generator().manual_seed(2))
+for function in (my_attention, forgets_the_mask, divides_by_d, divides_by_nothing):
+    with use_attention(two, function):
+        print(f"{function.__name__:20}", try_out(two, test))
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# BREAKTEXT
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Four minutes. Most expect a better loss without the mask. But the heads of this model have learned
+# to look for 'who has D before it', and now the token after the present one fits as well.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The same mistake from the first step on
+#
+# **Predict.** A new model is trained for 100 steps without the mask. Is its loss higher or lower
+# than that of the trained model above? And its text?
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+cheat = small_llama(num_layers=2)
+with use_attention(cheat, forgets_the_mask):
+    train(cheat, steps=100)
+    cheat.eval()
+    print("never had a mask    ", try_out(cheat, test))
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the two claims about the forgotten mask
+with torch.no_grad(), use_attention(cheat, forgets_the_mask):
+    assert loss_on_repeats(cheat, test) < 0.1
+    assert (written(cheat, test) == test[:, -8:]).float().mean() < 0.1
+with torch.no_grad(), use_attention(two, forgets_the_mask):
+    assert loss_on_repeats(two, test) > 0.5
+print("checked: trained without a mask, the loss is near 0 and the text is noise")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# It has the best loss of all, after a tenth of the steps, and it cannot write. In training the next
+# token was in sight. In writing there is no next token. **A mistake shows where the model was
+# trained without it. Where it was trained with it, only the text tells.**
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes. Ask what you would have said of this curve in a meeting. A test that needs no text:
+# change the last token, and see whether an earlier logit changes (exercise 13.5).
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## A model by its name
+#
+# With a network, `from_pretrained` fetches a published model by its name. Nothing here does so
+# unless you type a name. `HuggingFaceTB/SmolLM2-135M`, for example, is a Llama of 135 million
+# parameters. (We have not run it here.) Without a name, the cell saves our own model in a folder and
+# loads it from there.
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+name = None  # with a network: "HuggingFaceTB/SmolLM2-135M"
+if name is None:
+    print("no name: this goes on with the chapter's own model, saved and loaded")
+    with tempfile.TemporaryDirectory() as folder:
+        two.save_pretrained(folder)
+        loaded = AutoModelForCausalLM.from_pretrained(folder)
+else:
+    loaded = AutoModelForCausalLM.from_pretrained(name)
+loaded.eval()
+first = torch.randint(loaded.config.vocab_size, (4, 12), generator=torch.manual_seed(0))
+again = torch.cat((first, first), dim=1)
+print("largest difference: {:.0e}".format(*differences(loaded, [my_attention], input_ids=again)))
+for layer, weights in attention_maps(loaded, input_ids=again).items():
+    highest, head = induction(weights).max(dim=0)
+    print(f"layer {layer + 1}: head {head + 1} is the best induction head, with {highest:.2f}")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# For a model of another architecture, an error tells what your function lacks. That is the
+# first half of this chapter.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. With a network, type the name the evening before, so that the model is on the disk. A
+# model that reads English has never seen such random tokens; ask whether it will have induction
+# heads all the same.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### From the outside in
+#
+# The trained model with the numbers of one run. Open *model*, then a layer, then its attention.
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+look_inside(two, as_ids(text), tokens=list(text))
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view of the model from the outside: the tokens that go in, the box model
+# and the box lm_head with their vectors as heat maps, and the logits that come out. Each box opens
+# into its parts.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Go in: model, layers, the first layer, self_attn. Ask at each step which chapter built
+# this part.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Summary
+#
+# - A configuration is a short list of numbers that you can read, and the cache follows from it.
+# - Attention in a real model is a function of queries, keys, values and a mask. Yours gives the same
+#   logits and the same text in thirteen architectures. Softcaps, biases and sinks need a line each.
+# - Two layers do what one cannot: layer 1 writes into each token what is before it, and layer 2
+#   finds tokens by that. In all of the stored starts two layers learned it, and one did not.
+# - A picture of a head is a guess. Take the head away, with a control, to test it.
+# - A forgotten mask shows in a trained model. In training it gives the best loss, and text that is
+#   noise.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Which of the five would they have doubted before?
+
+# EXERCISES
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Going further
+#
+# Read these in any order.
+#
+# - *Their layer and ours*, 4 minutes
+# - *A window in a model that was trained without*, 5 minutes
+# - *Every head*, 3 minutes
+# - *One layer, one length*, 3 minutes
+# - *Side by side in the library*, 5 minutes
+# - *Who uses what*, 3 minutes
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### Their layer and ours
+#
+# *4 minutes.* `layer_from` makes a layer of this course with the parameters of one of the library's.
+# BERT's attention is chapter 6's `MultiHeadAttention`. Llama's is chapter 9's grouped attention with
+# chapter 7's rotary positions.
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+torch.manual_seed(0)
+X = torch.randn(2, 7, 32)
+bert = AutoModel.from_config(transformers.BertConfig(**SIZES)).eval()
+theirs = bert.encoder.layer[0].attention.self
+ours = layer_from(theirs)
+print(type(theirs).__name__, "->", type(ours).__name__, end=", ")
+print(f"largest difference {(ours(X, X, X) - theirs(X)[0]).abs().max():.0e}")
+
+theirs = llama.model.layers[0].self_attn
+ours = layer_from(theirs)
+turns = llama.model.rotary_emb(X, torch.arange(7)[None])  # cosines and sines of the positions
+future = torch.full((7, 7), -math.inf).triu(1)  # added to the scores
+expected = theirs(X, position_embeddings=turns, attention_mask=future[None, None])[0]
+print(type(theirs).__name__, "->", type(ours).__name__, end=", ")
+print(f"largest difference {(ours(X, X, X, is_causal=True) - expected).abs().max():.0e}")
+torch.testing.assert_close(ours(X, X, X, is_causal=True), expected, atol=1e-4, rtol=0)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# One thing had to be moved. The library turns column $j$ of a head together with column
+# $j + d / 2$, this course column $2j$ with $2j + 1$, as the paper does. `layer_from` puts the rows of
+# $W_q$ and $W_k$ in the other order, which changes no score.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### A window in a model that was trained without
+#
+# *5 minutes.* A window of $w$ lets each token see itself and the $w - 1$ tokens before it. Our model
+# was trained without. Which layer can live with a window, and how small may it be?
+
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+def with_window(size):
+    def attention(queries, keys, values, mask=None):
+        key = torch.arange(keys.shape[-2])
+        query = key[-queries.shape[-2] :, None]  # the latest ones: with a cache there is only one
+        near = query - key < size
+        return my_attention(queries, keys, values, near if mask is None else mask & near)
+
+    return attention
+
+
+print("window of      ", *(f"{size:4}" for size in (1, 2, 3, 8, 12, 16)))
+for layer in (0, 1):
+    print(f"only in layer {layer + 1}", end=" ")
+    for size in (1, 2, 3, 8, 12, 16):
+        with use_attention(two, with_window(size), layers=[layer]):
+            print(f"{accuracy(two):5.0%}", end="")
+    print()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# WINDOWTEXT
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### Every head
+#
+# *3 minutes.* Take each of the eight heads away, one at a time:
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+for layer in (0, 1):
+    print(f"layer {layer + 1}", end="  ")
+    for head in range(4):
+        with use_attention(two, without(head), layers=[layer]):
+            print(f"without head {head + 1}: {accuracy(two):.0%}", end="   ")
+    print()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# In layer 2 no head is missed, although all four score high as induction heads. They do the same
+# work, and three of them are enough. So 'the accuracy stays' does not mean 'the head does nothing'.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### One layer, one length
+#
+# *3 minutes.* The half had another length in each step. What can one layer do if it always has
+# twelve tokens?
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+fixed, generator = small_llama(num_layers=1), torch.Generator().manual_seed(0)
+optimizer = torch.optim.AdamW(fixed.parameters(), lr=3e-3)
+for _ in range(200):
+    loss = loss_on_repeats(fixed, repeated(64, 12, generator))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+with torch.no_grad():
+    guessed = fixed(input_ids=test).logits[:, 12:-1].argmax(dim=-1)
+print(f"half of 12: {(guessed == test[:, 13:]).float().mean():.0%} right", end=", ")
+print(f"halves of 8 to 16: {accuracy(fixed):.0%}")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# It learns to look eleven tokens back. This is a look by position, and it needs no second layer. An
+# experiment that always had the same length would have shown nothing about two layers.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### Side by side in the library
+#
+# *5 minutes.* What is behind `use_attention`? A model of the library asks a table for its function.
+# The library's own functions are in it: `eager`, the plain formula; `sdpa`, PyTorch's fused kernel;
+# `flex_attention`, compiled from a rule; `flash_attention_2`, a package for NVIDIA's GPUs. You can
+# add a line to this table yourself. The function gets the library's shapes: groups that are not
+# copied, a scale of its own, and outputs of shape (B, n, H, d).
+
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+def registered(module, query, key, value, attention_mask, scaling, dropout=0.0, **more):
+    key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], dim=1) for x in (key, value))
+    query = query * scaling * math.sqrt(query.shape[-1])  # my_attention divides by the root of d
+    causal = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
+    outputs, weights = my_attention(query, key, value, causal)
+    return outputs.transpose(1, 2).contiguous(), weights
+
+
+transformers.AttentionInterface.register("from_the_page", registered)
+for name in ("eager", "sdpa", "flex_attention", "from_the_page", "flash_attention_2"):
+    try:
+        llama.set_attn_implementation(name)
+        with torch.no_grad():
+            print(f"{name:18} {(llama(input_ids=ids).logits - logits).abs().max():.0e}")
+    except ImportError as error:
+        print(f"{name:18} {str(error).rpartition(': ')[2]}")
+llama.set_attn_implementation("sdpa")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# `registered` makes its own causal mask, so it is right for a whole text without padding only. For
+# `generate` the mask must begin at the newest position (exercise 13.4). `use_attention` hands the
+# library's mask over, with padding and windows in it.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### Who uses what
+#
+# *3 minutes.* The same reading for many models, computed from the configurations of the installed
+# library. The last column says where the numbers come from.
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+who_uses_what()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# The rows with 'linear' layers mix two kinds: most layers keep a state of fixed size, and a few keep
+# all tokens. Chapters 9 and 11 build each of these forms.
+
+# FURTHER_EXERCISES
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ## Sources
+#
+# - N. Elhage et al., *A Mathematical Framework for Transformer Circuits*, 2021, Transformer Circuits
+#   Thread. [transformer-circuits.pub](https://transformer-circuits.pub/2021/framework/index.html).
+#   One layer and two, and how heads of two layers make one.
+# - C. Olsson et al., *In-context Learning and Induction Heads*, 2022, arXiv:2209.11895.
+# - Llama Team, *The Llama 3 Herd of Models*, 2024, arXiv:2407.21783. Table 3: the sizes of Llama 3
+#   8B.
+# - Gemma Team, *Gemma 2: Improving Open Language Models at a Practical Size*, 2024,
+#   arXiv:2408.00118. The softcap of 50.
+# - C. Raffel et al., *Exploring the Limits of Transfer Learning with a Unified Text-to-Text
+#   Transformer*, JMLR 2020, arXiv:1910.10683. T5 and its bias.
+# - OpenAI, *gpt-oss-120b & gpt-oss-20b Model Card*, 2025, arXiv:2508.10925. Sinks.
+# - DeepSeek-AI, *DeepSeek-V3 Technical Report*, 2024, arXiv:2412.19437. Latents.
+# - T. Wolf et al., *Transformers: State-of-the-Art Natural Language Processing*, EMNLP 2020, and the
+#   library's code, version 5.23.
+# - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, sections 11.7 and
+#   11.9. [d2l.ai](https://d2l.ai)
