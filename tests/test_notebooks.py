@@ -25,6 +25,7 @@ CHAPTERS = [
     "10_attention_at_scale",
     "11_attention_in_todays_models",
     "12_the_bug_museum",
+    "13_your_attention_in_a_real_model",
 ]
 BANNED = {
     "a star import": r"^\s*from\s+\S+\s+import\s+\*",

@@ -359,6 +359,7 @@ plt.show()
 # | [10 · Attention at scale][10] | What if one machine is too small? | |
 # | [11 · Attention in today's models][11] | What do the models of today do differently? | |
 # | [12 · The bug museum][12] | How do you know that your attention is right? | |
+# | [13 · Your attention in a real model][13] | Does yours work in a real model, and what does it find there? | |
 #
 # [1]: 01_queries_keys_values.ipynb
 # [2]: 02_attention_pooling.ipynb
@@ -372,6 +373,7 @@ plt.show()
 # [10]: 10_attention_at_scale.ipynb
 # [11]: 11_attention_in_todays_models.ipynb
 # [12]: 12_the_bug_museum.ipynb
+# [13]: 13_your_attention_in_a_real_model.ipynb
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Read the middle column only: each question comes up where the chapter before it ends.

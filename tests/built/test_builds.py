@@ -5,7 +5,7 @@ from builds import ALLOWED, MOST_LINES, build_cells, imported_by
 
 from notebooks.publish.clock import lines_of
 
-WITH_BUILDS = ["01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11"]
+WITH_BUILDS = ["01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "13"]
 
 
 @pytest.mark.parametrize("number", WITH_BUILDS)
