@@ -46,6 +46,7 @@ from d2l_attention.real_models.repeats import (
     small_llama,
     train,
 )
+from d2l_attention.variants.grouped import repeat_heads
 from d2l_attention.views import HeadsView, look_inside, schematic
 from d2l_attention.views.plots import set_style
 from d2l_attention.views.schematics.drawing import FIXED, LEARNED, MARKED, TENSOR, Diagram
@@ -116,14 +117,19 @@ llama_3 = LlamaConfig(
 told = describe(llama_3)
 print("\n".join(f"{f.name:15} {f.value!s:10} {f.meaning}" for f in told.facts[:7]))
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask what each name is in chapter 6 or 8, from the first column to the last.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### What does it keep?
+#
 # One word is new: a **group**. Four neighbouring heads of queries share one head of keys and values
 # (chapter 9). So there are 32 heads, but only 8 of them have keys and values of their own.
 #
 # **Predict.** How many numbers does this model keep in its cache for each token?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes. Let them compute in pairs. Expect 262,144: they take the 32 heads of queries. Point
+# Three minutes. Let them compute in pairs. Expect 262,144: they take the 32 heads of queries. Point
 # to the line 'groups', and ask what a query would need a cache for.
 
 # %% slideshow={"slide_type": "fragment"}
@@ -205,7 +211,12 @@ def my_attention(queries, keys, values, mask=None):
     return weights @ values, weights  # (B, H, Q, v)
 
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Let the room write the six lines first, on paper, from memory.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### The same logits, the same text
+#
 # A small Llama, with random parameters:
 
 # %% slideshow={"slide_type": "-"}
@@ -232,25 +243,21 @@ torch.testing.assert_close(my_logits, logits, atol=1e-4, rtol=0)
 assert torch.equal(my_text, text) and text.shape == (2, 22)
 print("checked: equal logits within 1e-4, and the same text")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The library's own attention here is PyTorch's fused kernel. It adds the same numbers in another
 # order, so the last digits differ. `generate` writes with the cache: it calls your function with
 # one query and all keys so far.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes. Let the room write the six lines first, on paper, from memory. Then ask how far the
-# logits will differ: exactly 0, about a millionth, about a hundredth. After the `with` block the
-# model attends as before.
+# Two minutes. Before the run ask how far the logits will differ: exactly 0, about a millionth,
+# about a hundredth. After the `with` block the model attends as before.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Thirteen architectures
-#
-# The same lines in the same sizes, in models from BERT (2018), which reads in both directions, to
-# SmolLM3 (2025). For comparison, the last column has a function that gives all visible tokens equal
-# weights.
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Two helpers: a function that gives all visible tokens equal weights, for comparison, and one that
+# measures how far a model's outputs move.
 
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"}
 def equal_weights(queries, keys, values, mask=None):
     return my_attention(torch.zeros_like(queries), keys, values, mask)
 
@@ -263,12 +270,16 @@ def differences(model, functions, **inputs):
                 yield (model(**inputs)[0] - own).abs().max().item()
 
 
-print("largest difference:  mine  equal weights")
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Thirteen architectures
+#
+# From BERT (2018), which reads in both directions, to SmolLM3 (2025), all in these sizes:
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+names = "Bert GPT2 GPTNeoX Llama Mistral Mixtral Phi3 Qwen3 Olmo3 Glm4 Granite Gemma3Text SmolLM3"
 found = {}
-for name in (
-    *("Bert", "GPT2", "GPTNeoX", "Llama", "Mistral", "Mixtral", "Phi3", "Qwen3", "Olmo3"),
-    *("Glm4", "Granite", "Gemma3Text", "SmolLM3"),
-):
+print("largest difference:  mine  equal weights")
+for name in names.split():
     model = AutoModel.from_config(getattr(transformers, name + "Config")(**SIZES)).eval()
     found[name] = list(differences(model, [my_attention, equal_weights], input_ids=ids))
     print(f"{name:20}{found[name][0]:6.0e}  {found[name][1]:.1f}")
@@ -279,7 +290,7 @@ assert len(found) == 13
 assert all(mine < 1e-4 and equal > 0.1 for mine, equal in found.values())
 print("checked: thirteen architectures, differences below 1e-4 with the own function")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # What these models do in another way, they do before your function or after it. Mistral's window is
 # in the mask.
 
@@ -303,8 +314,14 @@ for name in ("Gemma2", "T5", "GptOss"):
     except TypeError as error:
         print(str(error).partition(":")[0])
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The error names the keyword that the function must take. For the first two it takes two lines:
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask what each of the three words would change in the six lines.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### Two lines more
+#
+# The error names the keyword that the function must take. For the first two models it takes two
+# lines:
 
 
 # %% slideshow={"slide_type": "fragment"}
@@ -330,7 +347,7 @@ for name, given in inputs.items():
 # gpt-oss are your exercise 13.2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Ask where the softcap belongs: before the mask or after it? After it, a score of
+# Two minutes. Ask where the softcap belongs: before the mask or after it? After it, a score of
 # minus infinity would become $-c$, and the future would be visible. The bound of Gemma 2 as
 # published is 50; here it is 2, so that it bites.
 
@@ -391,10 +408,10 @@ for half in (8, 11):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train both
 #
-# A Llama of two layers, 64 wide with four heads, and one of one layer. `train` is a plain loop:
+# A Llama of two layers, 64 wide with four heads, and one of one layer:
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Shows the package's loop
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Shows the package's loop of training
 show_source(train)
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
@@ -492,8 +509,7 @@ maps = attention_maps(two, input_ids=many)
 for layer in (0, 1):
     print(f"layer {layer + 1}: token before", looks_back(maps[layer]), end="   ")
     print("behind the copy", induction(maps[layer]))
-best = looks_back(maps[0]).argmax().item()
-print(f"head {best + 1} of layer 1 looks back most")
+print(f"head {looks_back(maps[0]).argmax() + 1} of layer 1 looks back most")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room find both kinds in the picture before you show the numbers.
@@ -565,7 +581,14 @@ def without(head):
 # **Predict.** Which weights does this head have now? And what happens to the maps of layer 2, in
 # which nothing was changed: do they stay as they are?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes, in pairs. Ask for the control before you show the numbers: any damage might lower the
+# accuracy, so take away another head.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### One head at a time
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 print(f"all heads:      {accuracy(two):.0%} right, behind the copy", induction(maps[1]))
 for head in range(4):
     with use_attention(two, without(head), layers=[0]):
@@ -576,6 +599,13 @@ for head in range(4):
 # All its scores are 0, so its weights are equal: a mean of all tokens so far. The weights of layer
 # 2 on the token behind the copy fall with it, although nobody touched that layer. The other heads
 # of layer 1 are the control.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Ask what else the heads of layer 1 do: open their maps again. One looks at its own
+# token.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### In five starts
 #
 # Does this hold in other starts? Stored figures of the same five, from the same command: the weight
 # that the best head of layer 1 puts on the token before, and the accuracy without this head and
@@ -593,9 +623,8 @@ for head in range(4):
 # back most is not the one that is missed most.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes. Ask for the control before you show it: any damage might lower the accuracy, so take
-# away another head. In the stored starts 2 and 3 two heads share the look, and then no single one
-# carries all of it. That is why five starts are shown.
+# One minute. When heads share the look, no single one carries all of it. That is why five starts
+# are shown.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Break it
@@ -613,6 +642,7 @@ def divides_by_d(queries, keys, values, mask=None):
     return my_attention(queries / math.sqrt(queries.shape[-1]), keys, values, mask)
 
 
+# %% slideshow={"slide_type": "skip"}
 def written(model, ids, new=8):  # what the model writes in place of the last tokens
     return model.generate(ids[:, :-new], max_new_tokens=new, do_sample=False)[:, -new:]
 
@@ -625,7 +655,12 @@ def try_out(model, ids):
     return f"loss {loss:.2f}, text right {right:3.0%}, Dive2AtnDi{sample}"
 
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Both have one thing wrong, and both run without an error.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### What shows?
+#
 # **Predict.** Without a mask, a token sees the one that it has to guess. Does the loss of the
 # trained model rise or fall if the mask is forgotten in both layers? And if it is forgotten in
 # layer 2 only?
@@ -641,18 +676,19 @@ for name, function, layers in (
     with use_attention(two, function, layers=layers):
         print(name, try_out(two, test))
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # Forgotten in both layers, the mask shows: the loss rises and the text is wrong. The harm is done
 # in layer 1. Some of its heads now look at later tokens, which they never saw in training, and the
 # look back loses weight. Forgotten in layer 2 only, the mask shows nowhere. The query of position 8
 # still asks 'who has `D` before it?'. Now two tokens fit, at positions 1 and 9, and both are an
 # `i`.
-#
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # In the five stored starts the loss, 0.02 to 0.23 before, became 1.3 to 5.8 without a mask, 0.01 to
 # 0.22 without the mask of layer 2, and 0.9 to 2.7 divided by $d$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Five minutes. Most expect a better loss without the mask. Then ask why layer 2 does not mind, and
+# Four minutes. Most expect a better loss without the mask. Then ask why layer 2 does not mind, and
 # draw it: two tokens have `D` before them, and both are an `i`.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -714,7 +750,7 @@ print("largest difference: {:.0e}".format(*differences(loaded, [my_attention], i
 for layer, weights in attention_maps(loaded, input_ids=again).items():
     print(f"layer {layer + 1}: best induction head {induction(weights).max():.2f}")
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # For a model that needs more, an error tells what your function lacks.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -893,7 +929,7 @@ print(type(theirs).__name__, "->", type(ours).__name__, end=", ")
 print(f"largest difference {(ours(X, X, X, is_causal=True) - expected).abs().max():.0e}")
 torch.testing.assert_close(ours(X, X, X, is_causal=True), expected, atol=1e-4, rtol=0)
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # One thing had to be moved. The library turns column $j$ of a head together with column $j + d /
 # 2$, this course column $2j$ with $2j + 1$, as the paper does. `layer_from` puts the rows of $W_q$
 # and $W_k$ in the other order, which changes no score.
@@ -905,17 +941,17 @@ torch.testing.assert_close(ours(X, X, X, is_causal=True), expected, atol=1e-4, r
 # model was trained without. Which layer can live with a window, and how small may it be?
 
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "-"}
 def with_window(size):
     def attention(queries, keys, values, mask=None):
-        key = torch.arange(keys.shape[-2])
-        query = key[-queries.shape[-2] :, None]  # the latest ones: with a cache there is only one
-        near = query - key < size
-        return my_attention(queries, keys, values, near if mask is None else mask & near)
+        positions = torch.arange(keys.shape[-2])  # of a whole text: as many queries as keys
+        near = positions[:, None] - positions < size
+        return my_attention(queries, keys, values, mask & near)
 
     return attention
 
 
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 print("window of      ", *(f"{size:4}" for size in (1, 2, 3, 8, 12, 16)))
 for layer in (0, 1):
     print(f"only in layer {layer + 1}", end=" ")
@@ -924,7 +960,7 @@ for layer in (0, 1):
             print(f"{accuracy(two):5.0%}", end="")
     print()
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Layer 1 needs three tokens only: it looks at the token before. Layer 2 needs sixteen, the longest
 # half, because the token behind the copy is up to fifteen tokens back. In five starts layer 2
 # needed the sixteen each time. Layer 1 could do with three in three starts, and wanted eight in the
@@ -977,20 +1013,23 @@ print(f"halves of 8 to 16: {accuracy(fixed):.0%}")
 #
 # *5 minutes.* What is behind `use_attention`? A model of the library asks a table for its function.
 # The library's own functions are in it: `eager`, the plain formula; `sdpa`, PyTorch's fused kernel;
-# `flex_attention`, compiled from a rule; `flash_attention_2`, a package for NVIDIA's GPUs. You can
-# add a line to this table yourself. The function gets the library's shapes: groups that are not
-# copied, a scale of its own, and outputs of shape (B, n, H, d).
+# `flex_attention`, compiled from a rule; `flash_attention_2`, a package for NVIDIA's GPUs.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# You can add a line to this table yourself. The function gets the library's shapes: groups that are
+# not copied, a scale of its own, and outputs of shape (B, n, H, d).
 
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"}
 def registered(module, query, key, value, attention_mask, scaling, dropout=0.0, **more):
-    key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], dim=1) for x in (key, value))
+    key, value = (repeat_heads(X, query.shape[1]) for X in (key, value))
     query = query * scaling * math.sqrt(query.shape[-1])  # my_attention divides by the root of d
     causal = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
     outputs, weights = my_attention(query, key, value, causal)
     return outputs.transpose(1, 2).contiguous(), weights
 
 
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 transformers.AttentionInterface.register("from_the_page", registered)
 for name in ("eager", "sdpa", "flex_attention", "from_the_page", "flash_attention_2"):
     try:
@@ -1001,21 +1040,21 @@ for name in ("eager", "sdpa", "flex_attention", "from_the_page", "flash_attentio
         print(f"{name:18} {str(error).rpartition(': ')[2]}")
 llama.set_attn_implementation("sdpa")
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # `registered` makes its own causal mask, so it is right for a whole text without padding only. For
 # `generate` the mask must begin at the newest position (exercise 13.4). `use_attention` hands the
 # library's mask over, with padding and windows in it.
 
-# %% [markdown] slideshow={"slide_type": "slide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ### Who uses what
 #
 # *1 minute.* The same reading for many models, computed from the configurations of the installed
 # library. The last column says where the numbers come from.
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 who_uses_what()
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The rows with 'linear' layers mix two kinds: most layers keep a state of fixed size, and a few
 # keep all tokens. Chapters 9 and 11 build each of these forms.
 
