@@ -523,24 +523,24 @@ print(f"head {looks_back(maps[0]).argmax() + 1} of layer 1 looks back most")
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the two looks in the text
-figure, ax = plt.subplots(figsize=(11, 3.3))
+figure, ax = plt.subplots(figsize=(10, 3.3))
 for position, letter in enumerate(text):
     edge = "#d55e00" if position in (0, 1, 8) else "0.6"
     ax.add_patch(plt.Rectangle((position - 0.4, -0.4), 0.8, 0.8, fill=False, ec=edge, lw=2.5))
     ax.text(position, 0, letter, ha="center", va="center", fontsize=19, family="monospace")
-    ax.text(position, -0.75, position, ha="center", va="center", fontsize=12, color="0.35")
+    ax.text(position, -0.75, position, ha="center", va="center", fontsize=14, color="0.35")
 arrow = {"arrowstyle": "-|>", "lw": 2.5, "mutation_scale": 18}
 near = arrow | {"color": "#08519c", "connectionstyle": "arc3,rad=0.9"}
 far = arrow | {"color": "#d55e00", "connectionstyle": "arc3,rad=0.33"}
 ax.annotate("", (0.0, 0.5), (1.0, 0.5), arrowprops=near)
 ax.annotate("", (1.15, 0.5), (8.0, 0.5), arrowprops=far)
-ax.text(-0.4, 1.15, "layer 1:\nwho is before me?", color="#08519c", fontsize=13)
-ax.text(5.6, 1.75, "layer 2: who has D before it?", color="#a63c00", fontsize=13)
+ax.text(-0.4, 1.15, "layer 1:\nwho is before me?", color="#08519c", fontsize=15)
+ax.text(5.7, 1.75, "layer 2: who has D before it?", color="#a63c00", fontsize=15)
 ax.annotate("", (8.0, -1.95), (8.0, -1.0), arrowprops=arrow | {"color": "0.2"})
 ax.text(8.3, -1.6, "i", fontsize=19, family="monospace", va="center")
 ax.set(xlim=(-0.7, 15.7), ylim=(-2.1, 2.4))
 ax.axis("off")
-ax.set_title("First each token learns who is before it, then D can ask for it")
+ax.set_title("First each token learns who is before it, then D can ask for it", fontsize=17)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -696,7 +696,9 @@ for name, function, layers in (
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In the five starts the loss, 0.02 to 0.23 before, became 1.3 to 5.8 without a mask, 0.01 to
-# 0.22 without the mask of layer 2, and 0.9 to 2.7 divided by $d$.
+# 0.22 without the mask of layer 2, and 0.9 to 2.7 divided by $d$. Without a mask in layer 1 the
+# weight on the token before fell from 0.98 to 0.72, from 0.98 to 0.69 and from 0.79 to 0.24 in
+# starts 0, 1 and 2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Draw the second row of the text, and let the room find the two tokens that have `D`
@@ -753,10 +755,9 @@ name = None  # with a network: "HuggingFaceTB/SmolLM2-135M"
 with tempfile.TemporaryDirectory() as folder:
     if name is None:
         two.save_pretrained(folder)
-    loaded = AutoModelForCausalLM.from_pretrained(name or folder).eval()
+    loaded = AutoModelForCausalLM.from_pretrained(name or folder, dtype=torch.float32).eval()
 print("no name: our own model, saved and loaded" if name is None else f"fetched {name}")
-first = torch.randint(loaded.config.vocab_size, (4, 12), generator=torch.manual_seed(0))
-again = torch.cat((first, first), dim=1)
+again = torch.randint(loaded.config.vocab_size, (4, 12)).repeat(1, 2)  # random, then once more
 print("largest difference: {:.0e}".format(*differences(loaded, [my_attention], input_ids=again)))
 for layer, weights in attention_maps(loaded, input_ids=again).items():
     print(f"layer {layer + 1}: best induction head {induction(weights).max():.2f}")
@@ -1022,8 +1023,10 @@ print(f"halves of 8 to 16: {accuracy(fixed):.0%}")
 print("weight eleven tokens back, by head:", induction(attention_maps(fixed, input_ids=test)[0]))
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# It has learned to look eleven tokens back. This is a look by position, and it needs no second
-# layer. An experiment that always had the same length would have shown nothing about two layers.
+# It has learned to look eleven tokens back, by position, and this needs no second layer.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# An experiment that always had the same length would have shown nothing about two layers.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Side by side in the library
