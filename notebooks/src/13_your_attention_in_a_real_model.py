@@ -59,9 +59,9 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## From the outside
 #
-# A **real model** has the parts that you know, in other sizes. A model that writes, such as Llama,
-# has no encoder, so its decoder has no encoder to ask. In this chapter you leave all of it as its
-# authors built it, and change one part: the attention.
+# A **real model** has the parts that you know, in other sizes. Some have all of them. Llama has no
+# encoder, and its decoder asks none. In this chapter you leave everything as the authors built it,
+# and change one part: the attention.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the whole machine with the parts of a real model marked
@@ -182,15 +182,17 @@ picture.arrow(project, turn)
 picture.arrow(turn, mine)
 picture.arrow(mine, out)
 picture.arrow(mask, mine)
-picture.ax.text(5.75, 2.42, "queries (B, H, Q, d)\nkeys (B, H, K, d)", fontsize=12, ha="center")
-picture.ax.text(8.35, 2.42, "outputs\n(B, H, Q, v)", fontsize=12, ha="center")
+picture.ax.text(
+    5.75, 2.42, "queries (B, H, Q, d)\nkeys, values (B, H, K, d)", fontsize=12, ha="center"
+)
+picture.ax.text(8.35, 2.42, "outputs\n(B, H, Q, d)", fontsize=12, ha="center")
 picture.figure
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: boxes and arrows from left to right. A token (B, n, D) goes through W_q, W_k and W_v into
-# heads, and is turned by its position. Queries (B, H, Q, d), keys (B, H, K, d) and values go into
+# heads, and is turned by its position. Queries (B, H, Q, d), keys and values (B, H, K, d) go into
 # the marked box, my_attention, and so does the mask, (B, 1, Q, K), from below. Its outputs
-# (B, H, Q, v) go into W_o. All other boxes are the library's.*
+# (B, H, Q, d) go into W_o. All other boxes are the library's.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask what the function does not have to know: positions are in queries and keys
@@ -377,7 +379,7 @@ for half in (8, 11):
     print(as_text(repeated(1, half, torch.Generator().manual_seed(half))[0]))
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# The first half is chance. In the second half each next token can be known, and only these count
+# The first half is random. In the second half each next token can be known, and only these count
 # in the loss.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -505,7 +507,7 @@ HeadsView(list(maps.values()), list(text), title=title)
 # - An **induction head** looks at the token behind the earlier copy. Its score is the mean weight
 #   there, over the second half.
 #
-# A score of 1 is a head that does nothing else. Over 100 new sequences:
+# A head with the score 1 would do nothing else. Over 100 new sequences:
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 many = repeated(100, 12, torch.Generator().manual_seed(1))
@@ -534,7 +536,7 @@ near = arrow | {"color": "#08519c", "connectionstyle": "arc3,rad=0.9"}
 far = arrow | {"color": "#d55e00", "connectionstyle": "arc3,rad=0.33"}
 ax.annotate("", (0.0, 0.5), (1.0, 0.5), arrowprops=near)
 ax.annotate("", (1.15, 0.5), (8.0, 0.5), arrowprops=far)
-ax.text(-0.4, 1.15, "layer 1:\nwho is before me?", color="#08519c", fontsize=15)
+ax.text(-0.4, 1.45, "layer 1:\nwho is before me?", color="#08519c", fontsize=15)
 ax.text(5.7, 1.75, "layer 2: who has D before it?", color="#a63c00", fontsize=15)
 ax.annotate("", (8.0, -1.95), (8.0, -1.0), arrowprops=arrow | {"color": "0.2"})
 ax.text(8.3, -1.6, "i", fontsize=19, family="monospace", va="center")
@@ -692,7 +694,8 @@ for name, function, layers in (
 #   weight.
 # - **Layer 2 only**: the mistake shows nowhere. The query of position 8 still asks 'who has `D`
 #   before it?'. Now two tokens fit, at positions 1 and 9, and both are an `i`.
-# - **Divided by $d$**: the weights become more equal, and each look brings a mixture. It shows.
+# - **Divided by $d$**: the weights become more equal, and each look brings a mixture. The loss
+#   rises, and the text is wrong.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In the five starts the loss, 0.02 to 0.23 before, became 1.3 to 5.8 without a mask, 0.01 to
