@@ -515,7 +515,6 @@ maps = attention_maps(two, input_ids=many)
 for layer in (0, 1):
     print(f"layer {layer + 1}: token before", looks_back(maps[layer]), end="   ")
     print("behind the copy", induction(maps[layer]))
-print(f"head {looks_back(maps[0]).argmax() + 1} of layer 1 looks back most")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room find both kinds in the picture before you show the numbers.
@@ -764,9 +763,6 @@ again = torch.randint(loaded.config.vocab_size, (4, 12)).repeat(1, 2)  # random,
 print("largest difference: {:.0e}".format(*differences(loaded, [my_attention], input_ids=again)))
 for layer, weights in attention_maps(loaded, input_ids=again).items():
     print(f"layer {layer + 1}: best induction head {induction(weights).max():.2f}")
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# For a model that needs more, an error tells what your function lacks.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. With a network, type the name the evening before, so that the model is on the disk. A
