@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 import transformers
 
 from d2l_attention.exercises.engine.registry import find
@@ -56,8 +57,19 @@ def gpt_oss():
     return small("GptOss", head_dim=8, num_local_experts=4, num_experts_per_tok=2)
 
 
+def test_groups_as_pytorch_has_them():
+    queries, keys, values = (
+        torch.randn(2, 6, 5, 4),
+        torch.randn(2, 2, 5, 4),
+        torch.randn(2, 2, 5, 7),
+    )
+    mask = torch.ones(5, 5, dtype=torch.bool).tril()
+    expected = F.scaled_dot_product_attention(queries, keys, values, mask, enable_gqa=True)
+    torch.testing.assert_close(find("13.1").solution(queries, keys, values, mask), expected)
+
+
 @torch.no_grad()
-def test_a_llama_attends_in_groups(llama):
+def test_a_llama_attends_by_it(llama):
     tokens = torch.randint(11, (2, 7))
     expected = llama(input_ids=tokens).logits
     with use_attention(llama, find("13.1").solution):

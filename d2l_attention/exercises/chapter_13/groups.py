@@ -99,6 +99,8 @@ write_groups = Exercise(
             " / queries.shape[-1] ** 0.5",
             {
                 "": "The division by the root of d is missing.",
+                " / values.shape[-1] ** 0.5": "You divide by the root of v, the size of a value. A "
+                "score is a product of queries and keys: the root of d.",
                 " / queries.shape[-1]": "You divide by d. It is the root of d.",
             },
         ),

@@ -125,6 +125,8 @@ write_induction_score = Exercise(
     ],
     shapes={None: "One score for each head, (H,)."},
     errors={
+        "out of bounds": "The token behind the last one does not exist. Copies are earlier, j < i, "
+        "so j + 1 is at most i.",
         "out of range": "The token behind the last one does not exist. Copies are earlier, j < i, "
         "so j + 1 is at most i.",
         "tril": "`tril` wants a matrix: compare `tokens[:, None]` with `tokens`.",

@@ -63,9 +63,9 @@ repair_new_queries = Exercise(
     stub=with_mistakes(attend_to_cache_solution, TOP_LEFT, name="attend_to_cache"),
     solution=attend_to_cache_solution,
     explanation=(
-        "PyTorch's `is_causal` puts the triangle into the upper left corner. While the prompt is "
+        "PyTorch's `is_causal` puts the triangle in the upper left corner. While the prompt is "
         "read there are as many queries as keys, and this is right. With a cache the queries are "
-        "the last tokens, and the triangle belongs into the lower right corner. To leave the mask "
+        "the last tokens, and the triangle belongs in the lower right corner. To leave the mask "
         "out for a single query is right, too, and it fails as soon as several new tokens come at "
         "once, as in chunked prefill and speculative decoding."
     ),
@@ -117,11 +117,16 @@ repair_new_queries = Exercise(
             },
         ),
         Mistake({"attn_mask=past": "attn_mask=~past"}, "True means 'may attend' here."),
+        Mistake(
+            {"dtype=torch.bool": "dtype=queries.dtype"},
+            "Your mask is made of floats, and those are added to the scores. A boolean mask hides.",
+        ),
     ],
     shapes={None: "One output for each query, (B, H, Q, d)."},
     errors={
         "is_causal": "Give either `attn_mask` or `is_causal`, not both.",
         "must match": "The mask has the shape (Q, K): a row for each query.",
+        "broadcast shape": "The mask has the shape (Q, K): a row for each query.",
         "expanded size": "The mask has the shape (Q, K): a row for each query.",
     },
     steps=[gradients_flow("queries", "keys", "values")],

@@ -75,8 +75,9 @@ find_previous_token_head = Exercise(
     solution=previous_token_head_solution,
     explanation=(
         "A mean over the diagonal below the main one asks exactly for this habit. A head that "
-        "looks at the first token, or at itself, gets a low score. In a trained model such a head "
-        "is half of an induction head: it writes at each token what came before it. A score says "
+        "looks at the first token, or at itself, gets a low score. In the "
+        "chapter's model of two layers such a head is the first half of induction: it writes at "
+        "each token what came before it. A score says "
         "where a head looks, not what the model would lose without it: for that it is taken away."
     ),
     cases=[

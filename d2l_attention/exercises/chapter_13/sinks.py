@@ -81,9 +81,9 @@ write_sinks = Exercise(
     solution=attend_with_sinks_solution,
     explanation=(
         "Only two lines and a cut are new, and with them gpt-oss runs on your function. A row of "
-        "weights sums to one minus the share of the sink. A head that finds nothing can so say "
-        "almost nothing. A query that may see no key gets zeros, without a rule of its own, "
-        "because the sink takes all."
+        "weights sums to one minus the share of the sink. A head that finds nothing can give its "
+        "weight to the sink, and its output is then almost 0. A query that may see no key gets "
+        "zeros, without a rule of its own, because the sink takes all."
     ),
     cases=[
         Case(PLAIN),
@@ -144,6 +144,8 @@ write_sinks = Exercise(
         "Tensors must have same number of dimensions": "`torch.cat` joins tensors of the same "
         "number of axes: the sinks become (B, H, Q, 1) first.",
         "Sizes of tensors must match": "The column of sinks needs the shape (B, H, Q, 1).",
+        "must match the size": "The mask knows nothing of the sink's column. Hide first, and put "
+        "the sink behind the scores afterwards.",
         "NoneType": "Mask and sinks may be `None`, each of them.",
         "unary ~": "Mask and sinks may be `None`, each of them.",
     },
