@@ -1,0 +1,291 @@
+"""Answers to chapter 13 in a student's own voice: wrong ones with their words, and right ones."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+# 13.1 -------------------------------------------------------------------------------------
+
+
+def without_copies(queries, keys, values, mask=None):
+    (B, H, Q, d), (G, K) = queries.shape, keys.shape[1:3]
+    scores = torch.einsum("bgsqd,bgkd->bgsqk", queries.unflatten(1, (G, H // G)), keys) / d**0.5
+    if mask is not None:
+        scores = (
+            scores.flatten(1, 2)
+            .masked_fill(mask.logical_not(), -torch.inf)
+            .reshape(B, G, H // G, Q, K)
+        )
+    return torch.einsum("bgsqk,bgkv->bgsqv", scores.softmax(-1), values).flatten(1, 2)
+
+
+def minus_infinity_times(queries, keys, values, mask=None):
+    s = queries.shape[1] // keys.shape[1]
+    k, v = (torch.stack([X] * s, dim=2).flatten(1, 2) for X in (keys, values))
+    scores = queries @ k.transpose(-1, -2) / np.sqrt(queries.shape[-1])
+    if mask is not None:
+        scores = scores + (1 - mask.float()) * float("-inf")
+    return F.softmax(scores, dim=-1) @ v
+
+
+def left_in_place(queries, keys, values, mask=None):
+    s = queries.shape[1] // keys.shape[1]
+    k, v = (torch.stack([X] * s, dim=2).flatten(1, 2) for X in (keys, values))
+    scores = queries @ k.transpose(-1, -2) / np.sqrt(queries.shape[-1])
+    if mask is not None:
+        torch.where(mask, scores, torch.tensor(-torch.inf))
+    return F.softmax(scores, dim=-1) @ v
+
+
+def one_question_a_group(queries, keys, values, mask=None):
+    """Heads that share keys share their question, too: its mean."""
+    share = queries.shape[1] // keys.shape[1]
+    questions = queries.unflatten(1, (-1, share)).mean(dim=2).repeat_interleave(share, dim=1)
+    return without_copies(questions, keys, values, mask)
+
+
+# 13.2 -------------------------------------------------------------------------------------
+
+
+def by_log_sum(queries, keys, values, mask=None, sinks=None):
+    scores = torch.einsum("bhqd,bhkd->bhqk", queries, keys) / queries.shape[-1] ** 0.5
+    if mask is not None:
+        scores = torch.where(mask, scores, torch.full_like(scores, -torch.inf))
+    total = scores.logsumexp(dim=-1)  # (B, H, Q)
+    if sinks is not None:
+        total = torch.logaddexp(total, sinks.reshape(-1, 1))
+    weights = torch.exp(scores - total[..., None])
+    return weights @ values, weights
+
+
+def outputs_only(queries, keys, values, mask=None, sinks=None):
+    return by_log_sum(queries, keys, values, mask, sinks)[0]
+
+
+def as_a_key_of_zeros(queries, keys, values, mask=None, sinks=None):
+    """A key of zeros scores 0, whatever has been learned."""
+    if sinks is None:
+        return by_log_sum(queries, keys, values, mask)
+    nobody = torch.zeros_like(keys[:, :, :1])
+    keys, values = torch.cat((keys, nobody), 2), torch.cat((values, 0 * values[:, :, :1]), 2)
+    if mask is not None:
+        mask = F.pad(mask, (0, 1), value=True)
+    outputs, weights = by_log_sum(queries, keys, values, mask)
+    return outputs, weights[..., :-1]
+
+
+def sinks_of_one_number(queries, keys, values, mask=None, sinks=None):
+    """As if it were learned already."""
+    return by_log_sum(queries, keys, values, mask, None if sinks is None else sinks.detach())
+
+
+# 13.3 -------------------------------------------------------------------------------------
+
+
+def layer_by_layer(config, num_tokens):
+    total = 0
+    for i in range(config["num_hidden_layers"]):
+        tokens, window = num_tokens, config.get("sliding_window")
+        names = config.get("layer_types")
+        if window and (names is None or names[i].startswith("sliding")):
+            tokens = min(tokens, window)
+        latent = config.get("kv_lora_rank")
+        if latent:
+            total += tokens * (latent + config["qk_rope_head_dim"])
+            continue
+        size = config.get("head_dim")
+        if size is None:
+            size = config["hidden_size"] // config["num_attention_heads"]
+        groups = config.get("num_key_value_heads", config["num_attention_heads"])
+        total += tokens * groups * size + tokens * groups * size
+    return total
+
+
+def trusts_every_field(config, num_tokens):
+    heads, size = config["num_key_value_heads"], config["head_dim"]
+    return 2 * config["num_hidden_layers"] * heads * size * num_tokens
+
+
+def in_bytes(config, num_tokens):
+    return 2 * layer_by_layer(config, num_tokens)
+
+
+def the_default_of_get(config, num_tokens):
+    size = config.get("head_dim", config["hidden_size"] // config["num_attention_heads"])
+    groups = config.get("num_key_value_heads", config["num_attention_heads"])
+    return config["num_hidden_layers"] * 2 * groups * size * num_tokens
+
+
+# 13.4 -------------------------------------------------------------------------------------
+
+
+def by_positions(queries, keys, values):
+    key = torch.arange(keys.shape[2])
+    query = torch.arange(keys.shape[2] - queries.shape[2], keys.shape[2])
+    scores = queries @ keys.transpose(2, 3) / queries.shape[3] ** 0.5
+    return scores.masked_fill(key > query[:, None], -torch.inf).softmax(dim=-1) @ values
+
+
+def positions_from_zero(queries, keys, values):
+    """The mask of the upper left corner, written by hand."""
+    query, key = torch.arange(queries.shape[2]), torch.arange(keys.shape[2])
+    scores = queries @ keys.transpose(2, 3) / queries.shape[3] ** 0.5
+    return scores.masked_fill(key > query[:, None], -torch.inf).softmax(dim=-1) @ values
+
+
+def only_the_last_query(queries, keys, values):
+    """A cache serves one token."""
+    return by_positions(queries[:, :, -1:], keys, values)
+
+
+# 13.5 -------------------------------------------------------------------------------------
+
+
+def draw(n=16, seed=1):
+    return torch.randint(11, (3, n), generator=torch.Generator().manual_seed(seed))
+
+
+def beginnings_and_first_tokens(model):
+    whole, logits = draw(), None
+    for end in range(1, 17):
+        shorter = model(whole[:, :end])
+        assert torch.allclose(shorter, model(whole)[:, :end], atol=1e-5), end
+    logits = model(whole)
+    for t in range(15):
+        other = whole.clone()
+        other[:, t] = 10 - other[:, t]
+        other[:, t][other[:, t] == 5] = 3
+        gap = (model(other) - logits)[:, t + 1 :].abs()
+        assert gap.amax(dim=(0, 2)).min() > 1e-5
+
+
+def the_future_only(model):
+    tokens = draw()
+    before = model(tokens)
+    for t in range(1, 16):
+        other = torch.cat((tokens[:, :t], draw(16, seed=2)[:, t:]), dim=1)
+        torch.testing.assert_close(model(other)[:, :t], before[:, :t])
+
+
+def the_last_token_only(model):
+    tokens = draw(6)
+    other = tokens.clone()
+    other[:, -1] = (other[:, -1] + 4) % 11
+    torch.testing.assert_close(model(other)[:, :4], model(tokens)[:, :4])
+    assert not torch.allclose(model(other)[:, -1], model(tokens)[:, -1])
+
+
+def every_digit(model):
+    tokens = draw()
+    assert (model(tokens)[:, :5] == model(tokens[:, :5])).all()
+    other = tokens.clone()
+    other[:, 0] = 10 - other[:, 0]
+    assert (model(other)[:, -1] != model(tokens)[:, -1]).any()
+
+
+# 13.6 -------------------------------------------------------------------------------------
+
+
+def head_after_head(weights):
+    best, where = -1.0, None
+    for layer in range(weights.shape[0]):
+        for head in range(weights.shape[1]):
+            matrix = weights[layer, head].numpy()
+            score = sum(matrix[i, i - 1] for i in range(1, len(matrix)))
+            if score > best:
+                best, where = score, (layer, head)
+    return where
+
+
+def most_often_the_favourite(weights):
+    """Which head has the token before as its largest weight in most rows?"""
+    n = weights.shape[-1]
+    hits = (weights[..., 1:, :].argmax(-1) == torch.arange(n - 1)).sum(-1)
+    return tuple((hits == hits.max()).nonzero()[0].tolist())
+
+
+def of_the_last_token(weights):
+    """The last token writes the next word, so only its row is looked at."""
+    scores = weights[..., -1, -2]
+    return tuple((scores == scores.max()).nonzero()[0].tolist())
+
+
+def number_of_the_head(weights):
+    return int(np.argmax(weights.numpy().trace(-1, axis1=-2, axis2=-1)))
+
+
+# 13.7 -------------------------------------------------------------------------------------
+
+
+def token_after_token(weights, tokens):
+    words, rows = tokens.tolist(), []
+    for i, word in enumerate(words):
+        places = [j + 1 for j in range(i) if words[j] == word]
+        if places:
+            rows.append(weights[:, i, places].sum(dim=1))
+    return torch.stack(rows).mean(dim=0)
+
+
+def by_index_of(weights, tokens):
+    """`list.index` finds the first copy."""
+    words, rows = tokens.tolist(), []
+    for i, word in enumerate(words):
+        if word in words[:i]:
+            rows.append(weights[:, i, words.index(word) + 1])
+    return torch.stack(rows).mean(dim=0)
+
+
+def half_a_text_back(weights, tokens):
+    """As if every text were one half, twice."""
+    half = len(tokens) // 2
+    return torch.stack([weights[:, i, i - half + 1] for i in range(half, len(tokens))]).mean(dim=0)
+
+
+def one_number(weights, tokens):
+    return token_after_token(weights, tokens).mean()
+
+
+RIGHT = {
+    "13.1": [without_copies],
+    "13.2": [by_log_sum],
+    "13.3": [layer_by_layer],
+    "13.4": [by_positions],
+    "13.5": [beginnings_and_first_tokens],
+    "13.6": [head_after_head, most_often_the_favourite],
+    "13.7": [token_after_token],
+}
+WRONG = {
+    "13.1": [
+        (minus_infinity_times, "0 times -inf is NaN"),
+        (left_in_place, "keep what it returns"),
+        (one_question_a_group, "it should be"),
+    ],
+    "13.2": [
+        (outputs_only, "return 2 results"),
+        (as_a_key_of_zeros, "Your extra score is 0"),
+        (sinks_of_one_number, "no gradient reaches `sinks`"),
+    ],
+    "13.3": [
+        (trusts_every_field, "Without `num_key_value_heads`"),
+        (in_bytes, "it should be"),
+        (the_default_of_get, "be `None`"),
+    ],
+    "13.4": [
+        (positions_from_zero, "Your queries are too early"),
+        (only_the_last_query, "One output for each query"),
+    ],
+    "13.5": [
+        (the_future_only, "no earlier one does"),
+        (the_last_token_only, "Only the next token leaks"),
+        (every_digit, "every digit"),
+    ],
+    "13.6": [
+        (of_the_last_token, "the last token only"),
+        (number_of_the_head, "two whole numbers"),
+    ],
+    "13.7": [
+        (by_index_of, "the earliest copy only"),
+        (half_a_text_back, "it should be"),
+        (one_number, "over the heads"),
+    ],
+}
