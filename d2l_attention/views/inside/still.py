@@ -194,7 +194,7 @@ def heat(ax: Axes, numbers: Tensor, scale: tuple[float, float] | None = None) ->
     low, high = scale or (low, high)
     colours = ListedColormap(ramp())
     options = {"cmap": colours, "vmin": low, "vmax": high or 1.0, "interpolation": "nearest"}
-    ax.imshow(numbers.nan_to_num(0.0).numpy(), aspect="auto", **options)
+    ax.imshow(numbers.nan_to_num(0.0, 0.0, 0.0).numpy(), aspect="auto", **options)
     ax.set(xticks=[], yticks=[])
     ax.tick_params(length=0)
 
