@@ -2,11 +2,12 @@
 # # 8 · The Transformer
 #
 # **You will**
+# - follow a sentence through a trained translator, from the whole to one number and back;
 # - build the encoder's block, the decoder's block and a whole translator from plain parts;
 # - train it, and remove its parts one by one;
 # - write sentences with it, with a key-value cache and without.
 #
-# Core path: 75 minutes. Going further: 65. Exercises: 80. Builds on chapters 4 to 7. *Dive into
+# Core path: 85 minutes. Going further: 65. Exercises: 80. Builds on chapters 4 to 7. *Dive into
 # Deep Learning* (D2L) treats the subject in section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -25,6 +26,7 @@ from unittest.mock import patch
 import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
+from IPython.display import Image
 from torch import nn
 
 from d2l_attention import TransformerDecoder, TransformerEncoder
@@ -32,13 +34,194 @@ from d2l_attention.data import BOS, EOS, Vocab, data_loader, load, make_batch
 from d2l_attention.models.seq2seq import EncoderDecoder
 from d2l_attention.training import train
 from d2l_attention.training.metrics import align_by_attention, alignment_error_rate, bleu
-from d2l_attention.views import AttentionView, SentenceView, schematic, watch
+from d2l_attention.training.translators import translator
+from d2l_attention.views import AttentionView, SentenceView, look_inside, schematic, watch
 from d2l_attention.views.plots import heatmap, set_style
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
 set_style()
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## From the whole to one number
+#
+# This section needs chapter 1 only: a query scores each key, the softmax makes weights of the
+# scores, and the answer is the weighted average of the values.
+#
+# A trained translator reads an English sentence and the French words that are written so far. It
+# scores each French word as the next one. `<bos>` means that nothing is written yet, and `<eos>`
+# is the end.
+
+# %% slideshow={"slide_type": "-"}
+trained, src_vocab, tgt_vocab = translator("transformer")
+english, french = ["he", "sees", "her", EOS], [BOS, "il", "la", "voit"]
+source, so_far = torch.tensor([src_vocab[english]]), torch.tensor([tgt_vocab[french]])
+with torch.no_grad():
+    scores = trained(source, so_far)  # (1, 4, 436): a row for each French word so far
+for word, row in zip(french, scores[0], strict=True):
+    print(f"after {word:6} comes {tgt_vocab.to_tokens([row.argmax()])[0]}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# In French, *la* (her) stands before *voit* (sees).
+#
+# **Predict.** The translator has read *il la* and chooses *voit*. Which English word should it look
+# at: *he*, *sees* or *her*?
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Let the room vote. Most say 'sees'. Some say 'her', because it is the word that has
+# just been written: for them the map of the head decides in a moment.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The machine from the outside
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the whole translator
+d = Diagram("Each decoder block reads the encoder's output", 10, 4.0)
+read_in = d.box("English\n(B, S)", 0.8, 2.8, 1.1, kind=TENSOR)
+written = d.box("French so far\n(B, T)", 0.85, 1.1, 1.5, kind=TENSOR)
+embed_english, embed_french = (
+    d.box("embedding\n+ positions", 2.75, y, 1.4, kind=LEARNED) for y in (2.8, 1.1)
+)
+read = d.box("encoder\nblocks", 5.0, 2.8, 1.1, kind=LEARNED, copies=2)
+output = d.box("encoder output\n(B, S, D)", 7.0, 2.8, 1.8, kind=TENSOR)
+wrote = d.box("decoder\nblocks", 7.0, 1.1, 1.1, kind=LEARNED, copies=2)
+to_words = d.box("linear", 8.3, 1.1, 0.7, kind=LEARNED)
+scores = d.box("scores\n(B, T, N)", 9.4, 1.1, 1.0, kind=TENSOR)
+for start, end, label in (
+    (read_in, embed_english, ""),
+    (embed_english, read, "(B, S, D)"),
+    (read, output, ""),
+    (written, embed_french, ""),
+    (embed_french, wrote, "(B, T, D)"),
+    (output, wrote, "keys and values of attention2"),
+    (wrote, to_words, ""),
+    (to_words, scores, ""),
+):
+    d.arrow(start, end, label)
+d.add_legend()
+d.figure
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two rows of boxes from left to right. Above, English (B, S) goes through an embedding
+# with positions and through the encoder's blocks to the encoder output (B, S, D). Below, the French
+# so far (B, T) goes through an embedding with positions, the decoder's blocks and a linear layer to
+# the scores (B, T, N). An arrow leads from the encoder output down to the decoder's blocks: keys
+# and values of attention2.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Let one student tell how 'sees' gets from the embedding to the score of a French word,
+# naming each box. What is inside the boxes comes on the next slides.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Open it
+#
+# This is the run from above. Open *decoder*, *block 2*, *cross-attention* and *head 4*, by click or
+# with the arrow keys and Enter. Escape goes back.
+
+# %% slideshow={"slide_type": "-"}
+tokens = {"source": english, "target": french, "output": list(tgt_vocab.idx_to_token)}
+look_inside(trained, source, so_far, tokens=tokens)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view of the translator. It shows the English and the French numbers that
+# go in, encoder and decoder as two boxes with the rows of numbers that they give, and the scores
+# that come out, with the three best words after each French word. A click on a box opens it.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Five minutes, live. Open one door at a time and say the sentence of the table for it. Keep the map
+# of head 4 open while the room looks for the row of 'la'.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Behind each door:
+#
+# - **The whole.** Four English and four French numbers go in, the places of the words in the
+#   vocabularies. For each French word so far, 436 scores come out.
+# - **encoder.** Each English word becomes a row of 64 numbers. Positions are added to the rows, and
+#   two blocks change them.
+# - **decoder.** The same happens to the French words. Each block also reads the encoder's rows.
+# - **block 2.** Self-attention, cross-attention and a network each find something for every row,
+#   and *add and norm* adds it to the row.
+# - **cross-attention.** The French rows make queries, and the English rows make keys and values.
+#   Four heads look, each with 16 numbers of a query.
+# - **head 4.** A row of the map says how much a French word takes from each English value.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One block
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the decoder's second block, opened
+def opened(place, title):
+    return look_inside(trained, source, so_far, tokens=tokens, at=place, title=title)
+
+
+Image(opened("decoder/block 2", "Three parts change each row").still(), width=950)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the decoder's second block from top to bottom. In go X, four rows of French words, and
+# the encoder's output, four rows of English words. Then come self-attention, add and norm,
+# cross-attention, add and norm, network, add and norm. Each gives four rows of 64 numbers, one for
+# each French word.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask what stays the same from top to bottom: four rows of 64 numbers. Each part adds
+# something to the rows, and this is why the parts can be stacked.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One head, one cell
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the numbers of one cell of the map
+cell = "decoder/block 2/cross-attention/head 4/la, sees"
+Image(opened(cell, "After 'la' the head takes nearly all from 'sees'").still(), width=950)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the numbers behind one cell. The query of 'la' and the key of 'sees' have 16 products,
+# whose sum is divided by 4, the root of 16. Below, for each English word, its score, e to the power
+# of the score, and its weight as a bar. Nearly the whole weight is at 'sees'.*
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# This is chapter 1 with a trained query and trained keys. Only the division by $\sqrt{16}$ is new,
+# and chapter 3 explains it.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Let somebody compute one weight with a pocket calculator: e to the power of the score
+# of 'sees', divided by the sum below the column.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### And back to a word
+#
+# The answer of head 4 for *la* is nearly the value of *sees*: 16 numbers. The answers of the four
+# heads, end to end, are 64 numbers again. The matrix `W_o` mixes them, and *add and norm* adds them
+# to the row of *la*. Behind the last block, the matrix `dense` makes 436 scores of this row.
+#
+# With another verb, the head takes another value:
+
+# %% slideshow={"slide_type": "fragment"}
+for verb in ("sees", "finds", "follows", "visits"):
+    source = torch.tensor([src_vocab[["he", verb, "her", EOS]]])
+    with torch.no_grad():
+        row = trained(source, so_far)[0, 2]  # the row of 'la'
+    weight = trained.decoder.blks.block1.attention2.attention_weights[0, 3, 2, 1]  # head 4
+    print(f"he {verb} her: weight {weight:.2f}, il la {tgt_vocab.to_tokens([row.argmax()])[0]}")
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the words, the weight and that the numbers of the picture add up to it
+source = torch.tensor([src_vocab[english]])
+with torch.no_grad():
+    assert trained(source, so_far).argmax(-1)[0].tolist() == tgt_vocab[["il", "la", "voit", EOS]]
+assert trained.decoder.blks.block1.attention2.attention_weights[0, 3, 2, 1] > 0.9
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# So the verb decides. This does not show that it decides through head 4: the decoder has eight
+# heads that look at the English words. To find out, one would have to take the head away.
+#
+# The rest of the chapter builds each door from plain parts, trains them, and asks what they do.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Ask what the experiment shows: the verb decides. Ask what it does not show: by which
+# of the eight heads.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## What you need
@@ -87,51 +270,6 @@ set_style()
 # Two minutes. Show the sentences first, and ask what would be missing without a GRU. 'The order'
 # comes at once. 'It sees the answer' comes from those who remember chapter 4. The first row is the
 # hard one, and it is the next section.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The whole translator
-#
-# Encoder and decoder are stacks of blocks. A block has attention and a network, each with a
-# residual connection and a norm. At the end a linear layer makes a score for each of the $N$ French
-# words.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the whole translator
-d = Diagram("Each decoder block reads the encoder's output", 10, 4.0)
-english = d.box("English\n(B, S)", 0.8, 2.8, 1.1, kind=TENSOR)
-french = d.box("French so far\n(B, T)", 0.85, 1.1, 1.5, kind=TENSOR)
-embed_english, embed_french = (
-    d.box("embedding\n+ positions", 2.75, y, 1.4, kind=LEARNED) for y in (2.8, 1.1)
-)
-read = d.box("encoder\nblocks", 5.0, 2.8, 1.1, kind=LEARNED, copies=2)
-output = d.box("encoder output\n(B, S, D)", 7.0, 2.8, 1.8, kind=TENSOR)
-wrote = d.box("decoder\nblocks", 7.0, 1.1, 1.1, kind=LEARNED, copies=2)
-to_words = d.box("linear", 8.3, 1.1, 0.7, kind=LEARNED)
-scores = d.box("scores\n(B, T, N)", 9.4, 1.1, 1.0, kind=TENSOR)
-for start, end, label in (
-    (english, embed_english, ""),
-    (embed_english, read, "(B, S, D)"),
-    (read, output, ""),
-    (french, embed_french, ""),
-    (embed_french, wrote, "(B, T, D)"),
-    (output, wrote, "keys and values of attention2"),
-    (wrote, to_words, ""),
-    (to_words, scores, ""),
-):
-    d.arrow(start, end, label)
-d.add_legend()
-d.figure
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two rows of boxes from left to right. Above, English (B, S) goes through an embedding
-# with positions and through the encoder's blocks to the encoder output (B, S, D). Below, the French
-# so far (B, T) goes through an embedding with positions, the decoder's blocks and a linear layer to
-# the scores (B, T, N). An arrow leads from the encoder output down to the decoder's blocks: keys
-# and values of attention2.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let one student tell how 'orange' gets from the embedding to the score of a French
-# word, naming each box. What is inside the blocks comes on the next slides.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A network for each token
@@ -1234,7 +1372,7 @@ print(f"the mean of the last block's heads {aer_of(cross[1].mean(dim=1)):.2f}")
 
 
 # %% slideshow={"slide_type": "skip"}
-def translator(pre_norm):
+def new_translator(pre_norm):
     torch.manual_seed(0)
     sizes = dict(num_hiddens=32, ffn_num_hiddens=64, num_heads=4, num_blks=2, dropout=0.0)
     return EncoderDecoder(
@@ -1251,7 +1389,7 @@ print(f"frequencies only           {-(shares * shares.log()).sum():.2f}")
 ended, data = {}, (corpus.train, src_vocab, tgt_vocab)
 for rate in (0.006, 0.03):
     for name, pre_norm in {"post-norm": False, "pre-norm": True}.items():
-        run = train(translator(pre_norm), *data, steps=80, lr=rate, seed=0)
+        run = train(new_translator(pre_norm), *data, steps=80, lr=rate, seed=0)
         ended[name, rate] = sum(run.losses[-10:]) / 10
         print(f"{name:9} at rate {rate:<5}    {ended[name, rate]:.2f}")
 
