@@ -25,6 +25,7 @@ from torch import Tensor
 
 from d2l_attention.data import Vocab
 from d2l_attention.models.encoder_decoder import EncoderDecoder
+from d2l_attention.training.devices import own_randomness
 from d2l_attention.training.presets import MODELS
 
 HERE = Path(__file__).parent
@@ -48,7 +49,7 @@ def translator(name: str, folder: str | Path = HERE) -> tuple[EncoderDecoder, Vo
         Vocab.load(existing(Path(folder, f"{side}.json"))) for side in ("source", "target")
     )
     weights = read_weights(existing(Path(folder, f"{name}.float16")), card)
-    with torch.random.fork_rng(devices=[]):
+    with own_randomness(torch.get_default_device()):
         model = MODELS[name](len(src_vocab), len(tgt_vocab), **card["sizes"])
     try:
         model.load_state_dict(weights)
