@@ -38,8 +38,8 @@ def translator(name: str, folder: str | Path = HERE) -> tuple[EncoderDecoder, Vo
     """A trained translator and its two vocabularies, English and French.
 
     ``name``: "bahdanau" (chapter 5) or "transformer" (chapter 8). Each call gives a new model, in
-    eval mode. Its weights are float32 and have the values of the stored float16, so that another
-    language computes with the same numbers. Nothing is drawn from the caller's random numbers.
+    eval mode, of the default dtype. Its weights have the values of the stored float16, so that
+    another language computes with the same numbers. The caller's random numbers stay as they were.
 
     Errors: ``ValueError`` for another name, and where a file is damaged; ``FileNotFoundError``
     where one is missing.
