@@ -25,6 +25,7 @@ from torch import Tensor
 
 from d2l_attention.data import Vocab
 from d2l_attention.models.encoder_decoder import EncoderDecoder
+from d2l_attention.training.devices import own_randomness
 from d2l_attention.training.presets import MODELS
 
 HERE = Path(__file__).parent
@@ -37,8 +38,8 @@ def translator(name: str, folder: str | Path = HERE) -> tuple[EncoderDecoder, Vo
     """A trained translator and its two vocabularies, English and French.
 
     ``name``: "bahdanau" (chapter 5) or "transformer" (chapter 8). Each call gives a new model, in
-    eval mode. Its weights are float32 and have the values of the stored float16, so that another
-    language computes with the same numbers. Nothing is drawn from the caller's random numbers.
+    eval mode, of the default dtype. Its weights have the values of the stored float16, so that
+    another language computes with the same numbers. The caller's random numbers stay as they were.
 
     Errors: ``ValueError`` for another name, and where a file is damaged; ``FileNotFoundError``
     where one is missing.
@@ -48,7 +49,7 @@ def translator(name: str, folder: str | Path = HERE) -> tuple[EncoderDecoder, Vo
         Vocab.load(existing(Path(folder, f"{side}.json"))) for side in ("source", "target")
     )
     weights = read_weights(existing(Path(folder, f"{name}.float16")), card)
-    with torch.random.fork_rng(devices=[]):
+    with own_randomness(torch.get_default_device()):
         model = MODELS[name](len(src_vocab), len(tgt_vocab), **card["sizes"])
     try:
         model.load_state_dict(weights)
