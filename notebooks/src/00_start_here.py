@@ -17,7 +17,6 @@
 # Imports and settings
 import matplotlib.pyplot as plt
 import torch
-from IPython.display import Image
 
 from d2l_attention.training.translators import translator
 from d2l_attention.views import AttentionView, look_inside
@@ -382,22 +381,20 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What you will be able to open
 #
-# In chapter 8 you build this machine, a translator. There, each box opens with a click, down to a
-# single number.
+# In chapter 8 you build this machine, a translator. A click opens a box, down to a single number.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws a translator from the outside
+# Shows a translator from the outside
 model, english, french = translator("transformer")
 source, so_far = ["he", "sees", "her"], ["<bos>", "il", "la"]
 inputs = (torch.tensor([vocab[words]]) for vocab, words in ((english, source), (french, so_far)))
 tokens = {"source": source, "target": so_far}
-view = look_inside(model, *inputs, tokens=tokens, title="Two languages meet in the decoder")
-Image(view.still(), width=950)
+look_inside(model, *inputs, tokens=tokens, title="Two languages meet in the decoder")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a translator from the outside. The English words he, sees, her and the French words il
-# and la go in as numbers. A box named encoder gives a row of numbers for each English word. A box
-# named decoder gives a row of scores for each French word.*
+# *Figure: an interactive view of a translator from the outside. The English words he, sees, her
+# and the French words il and la go in as numbers. A box named encoder gives a row of numbers for
+# each English word. A box named decoder gives a row of scores for each French word.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Do not explain the boxes. Say that the course opens them one by one.

@@ -128,7 +128,7 @@ function render({ model, el }) {
   function heading(part) {
     const head = add(body, "div", { class: "heading" });
     const about = run.about[part.about];
-    add(head, "span", { class: "kind" }, part.kind);
+    if (part.kind !== part.name) add(head, "span", { class: "kind" }, part.kind);
     if (part.params) add(head, "span", {}, `${part.params.toLocaleString("en")} parameters`);
     if (about.does) add(head, "span", { class: "does" }, about.does);
     for (const [name, shape] of part.own ?? []) add(head, "span", { class: "faint" }, `${name} ${shapeWords(shape)}`);

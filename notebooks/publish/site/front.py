@@ -46,8 +46,8 @@ def write_views(app, exception):
 
 def load_views(app, pagename, templatename, context, doctree):
     if pagename == "index":
-        app.add_js_file(FILE, loading_method="defer")
-        app.add_js_file("front.js", loading_method="defer")
+        app.add_js_file(FILE, priority=900, loading_method="defer")
+        app.add_js_file("front.js", priority=900, loading_method="defer")  # behind widgets.js
 
 
 def setup(app):
