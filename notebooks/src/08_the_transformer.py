@@ -46,9 +46,6 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From the whole to one number
 #
-# This section needs chapter 1 only: a query scores each key, the softmax makes weights of the
-# scores, and the answer is the weighted average of the values.
-#
 # A trained translator reads an English sentence and the French words that are written so far. It
 # scores each French word as the next one. `<bos>` means that nothing is written yet, and `<eos>`
 # is the end.
@@ -114,6 +111,35 @@ d.figure
 # naming each box. What is inside the boxes comes on the next slides.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One look, in small numbers
+#
+# The blocks work with **attention**: one word looks at others and takes something from each. The
+# word that looks has a **query**, what it looks for. Each word that is looked at has a **key**, by
+# which it is found, and a **value**, which it hands over. All three are rows of numbers that
+# training found. Here is one look of *la*, with its query $(2, 1)$:
+#
+# | word | key | score: query times key | $e^{\text{score}}$ | weight | value |
+# |---|---|---|---|---|---|
+# | he | $(0, 0)$ | $2 \cdot 0 + 1 \cdot 0 = 0$ | 1.0 | 0.04 | 2 |
+# | sees | $(1, 1)$ | $2 \cdot 1 + 1 \cdot 1 = 3$ | 20.1 | 0.84 | 10 |
+# | her | $(-1, 3)$ | $2 \cdot (-1) + 1 \cdot 3 = 1$ | 2.7 | 0.11 | 4 |
+#
+# A weight is $e^{\text{score}}$, divided by the sum of the three, 23.8. This step is the softmax.
+# The answer is the weighted average $0.04 \cdot 2 + 0.84 \cdot 10 + 0.11 \cdot 4 \approx 9$,
+# which is nearly the value of *sees*.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Whoever did chapter 1 computes the weights alone. Ask what the answer becomes if the
+# value of 'sees' is 20: about 17.4.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the numbers of the table
+keys = torch.tensor([[0.0, 0.0], [1.0, 1.0], [-1.0, 3.0]])
+weights = (keys @ torch.tensor([2.0, 1.0])).softmax(dim=0)
+assert [f"{weight:.2f}" for weight in weights] == ["0.04", "0.84", "0.11"]
+assert abs(weights @ torch.tensor([2.0, 10.0, 4.0]) - 9) < 0.05
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Open it
 #
 # This is the run from above. Open *decoder*, *block 2*, *cross-attention* and *head 4*, by click or
@@ -143,9 +169,10 @@ view
 # - **decoder.** The same happens to the French words. Each block also reads the encoder's rows.
 # - **block 2.** Self-attention, cross-attention and a network each find something for every row,
 #   and *add and norm* adds it to the row.
-# - **cross-attention.** The French rows make queries, and the English rows make keys and values.
-#   Four heads look, each with 16 numbers of a query.
-# - **head 4.** A row of the map says how much a French word takes from each English value.
+# - **cross-attention.** The French rows make queries, and the English rows make keys and values,
+#   each by a matrix. Four **heads** look at once, each with 16 numbers of every query.
+# - **head 4.** A row of the map holds the weights of one look: how much a French word takes from
+#   each English value.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One block
@@ -179,8 +206,9 @@ Image(view.still(cell, "After 'la' the head takes nearly all from 'sees'"), widt
 # of the score, and its weight as a bar. Nearly the whole weight is at 'sees'.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# This is chapter 1 with a trained query and trained keys. Only the division by $\sqrt{16}$ is new,
-# and chapter 3 explains it.
+# This is the small table again, with 16 numbers instead of two. Only the division by $\sqrt{16}$
+# is new, and chapter 3 explains it. Training changed the matrices that
+# make queries and keys until the translations were right.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let somebody compute one weight with a pocket calculator: e to the power of the score

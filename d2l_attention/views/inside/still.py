@@ -206,7 +206,7 @@ def _cell(place: Place, heading: str) -> Figure:
     q, k = cell
     _, Q, K = look.weights.shape
     queries, keys = _words(look.query_words, Q), _words(look.key_words, K)
-    lines = [f"{queries[q]} looks at {keys[k]}"]
+    lines = [f"'{queries[q]}' looks at '{keys[k]}'"]
     shown_keys = min(K, 10)
     scores = scores_of(look)[head] if look.queries is not None else None
     if look.kind == "dot" and scores is not None:
