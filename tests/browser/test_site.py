@@ -17,7 +17,7 @@ from notebooks.publish.text import read_text
 # One process parses the pages for all these tests.
 pytestmark = pytest.mark.xdist_group("site")
 MODULES = ["", ".data", ".training", ".models.decoding", ".training.evaluation", ".exercises"]
-MODULES += [".views", ".views.plots", ".variants", ".scale.parallel", ".testing"]
+MODULES += [".real_models", ".views", ".views.plots", ".variants", ".scale.parallel", ".testing"]
 LOADS = {"script": "src", "link": "href", "img": "src", "source": "src", "iframe": "src"}
 STATE = "application/vnd.jupyter.widget-state+json"
 
