@@ -11,9 +11,9 @@
 # Builds on chapters 1 and 2. *Dive into Deep Learning* (D2L), section 11.3.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 36 minutes, votes included. Three slides are not in the plan: 'What the factor assumes', 'Four
-# scores' and everything behind the summary. They are last in their columns, so the arrow to the
-# right passes them by. If you are behind after 19 minutes, at the layer, leave out 'Query and key
+# 36 minutes, votes included. Not in the plan are 'What the factor assumes', 'Four scores' and the
+# slides after the summary. The first two are last in their columns, so the arrow to the right
+# passes them by. If you are behind after 19 minutes, at the layer, leave out 'Query and key
 # of different size' and 'Which score, at what price?'. Homework: exercises 3.1 to 3.5.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -86,8 +86,8 @@ schematic("whole", here="scores")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Five keys and no training
 #
-# A random query meets five random keys, 1,000 times. The score is the dot product. All numbers
-# have mean 0 and variance 1.
+# A random query meets five random keys, 1,000 times. The score is the dot product. All numbers are
+# drawn with mean 0 and variance 1.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -226,7 +226,7 @@ plt.show()
 #
 # The scores 1, 2, 3 give the weights 0.09, 0.24, 0.67.
 #
-# **Question.** Which weights do scores give that are ten times as large?
+# **Question.** What are the weights if all scores are ten times as large?
 
 # %% slideshow={"slide_type": "fragment"}
 print([round(weight, 2) for weight in torch.tensor([10.0, 20.0, 30.0]).softmax(dim=0).tolist()])
@@ -252,8 +252,8 @@ for gap in (0.0, 2.0, 8.0, 32.0):
     print(f"gap {gap:2.0f}   small weight {alpha[1]:.2g}   slope {alpha.prod():.2g}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A gradient that passes back through the softmax is multiplied by such slopes. Of $10^{-14}$ times
-# a gradient almost nothing arrives at the query and the keys.
+# A gradient that passes back through the softmax is multiplied by such slopes. With a slope of
+# $10^{-14}$, almost nothing of it arrives at the query and the keys.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. How fast training moves a weight depends on its slope. Write the gap on the board and
@@ -286,9 +286,9 @@ five_keys(1024, divisor=32)
 #
 # ### Turn $d$ yourself
 #
-# In this view 400 queries meet ten keys each. Double $d$, and look at one of the queries. From
-# which $d$ on does one key hold more than 90%, and is it always the same key? Then divide by
-# $\sqrt d$, and by $d$.
+# In this view 400 queries meet ten keys each. The panels in the middle and on the right show one of
+# the queries. Double $d$ again and again. From which $d$ on does one key hold more than 90%, and is
+# it always the same key? Then divide by $\sqrt d$, and by $d$.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Shows scores, weights and slopes for a chosen d
@@ -351,12 +351,12 @@ explore(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A fair objection
 #
-# To divide the scores by 32 divides their gradient by 32, too. Is anything won? Let 400 queries
+# Dividing the scores by 32 divides their gradient by 32, too. Is anything won? Let 400 queries
 # meet ten random keys and values each, with $d = 1024$. We measure the gradient that arrives at
 # each query, every factor included, in 20 draws.
 #
-# **Predict.** The median query: does it receive more gradient with the division or without? And
-# the average over all queries?
+# **Predict.** Is the *median* of the 400 gradients larger with the division or without? And their
+# *mean*?
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -410,10 +410,10 @@ plt.show()
 # root of $d$: they lie in a level band a little below 1, whatever the gap.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# At the median query, thousands of times as much gradient arrives with the division. The average is
-# **larger without** it. It comes from the few queries whose best two scores nearly tie: for about a
-# fifth of the queries the gap is below 5, and they hold more than 97% of all gradient. The division
-# does not make more gradient. It **spreads** the gradient over all queries.
+# For the median query, more than a thousand times as much gradient arrives with the division. The
+# mean is **larger without** it. It comes from the queries whose best two scores nearly tie: about a
+# fifth have a gap below 5, and they receive more than 97% of all gradient. So the division does not
+# make more gradient. It **spreads** the gradient over all queries.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes, two votes: median and mean. The room expects the same answer twice. Median: 1,600
@@ -439,8 +439,9 @@ for name, products in (("linear layers", to_q(q) * to_k(k)), ("key = query", q *
     print(f"{name:13} mean {scores.mean():3.1f}   standard deviation {scores.std():3.1f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# So $1/\sqrt d$ removes the effect of $d$ and nothing else. It fits neither the norms of the
-# vectors nor queries and keys that depend on each other.
+# PyTorch's linear layer starts so that it makes the variance of an entry a third. So $1/\sqrt d$
+# removes the effect of $d$ and nothing else. It corrects neither for the norms of the vectors nor
+# for queries and keys that depend on each other.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; two minutes. Wait for someone to name the assumption that breaks in each row. A
@@ -483,11 +484,10 @@ schematic("scaled dot-product")
 # %% slideshow={"slide_type": "skip"}
 noun, verb, article, padding = 2 * torch.eye(4)  # what a key says of its word
 singular, plural, neither = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])  # and a value
-the_cat_sleeps, dogs_bark = torch.stack([article, noun, verb]), torch.stack([noun, verb, padding])
-keys = torch.stack([the_cat_sleeps, dogs_bark])
-the_cat_sleeps, dogs_bark = [neither, singular, neither], [plural, neither, neither]
-values = torch.stack([torch.stack(the_cat_sleeps), torch.stack(dogs_bark)])
-queries = torch.stack([noun, noun])[:, None]  # one query in each sentence
+# the cat sleeps, dogs bark <pad>
+keys = torch.stack([article, noun, verb, noun, verb, padding]).reshape(2, 3, 4)
+values = torch.stack([neither, singular, neither, plural, neither, neither]).reshape(2, 3, 2)
+queries = torch.stack([noun, noun]).reshape(2, 1, 4)  # one query in each sentence
 
 print(queries @ keys.mT / math.sqrt(4))  # (2, 1, 4) @ (2, 4, 3) -> (2, 1, 3)
 
@@ -660,8 +660,8 @@ plt.show()
 #
 # $$a(q, k) = w_v^\top \tanh(W_q\, q + W_k\, k)$$
 #
-# An example by hand has one number everywhere, and every parameter is 1. Which scores has the query
-# 1 for the keys 1, −1, −3?
+# By hand, let query, key and hidden layer have one number each, and let every parameter be 1. What
+# are the scores of the query 1 with the keys 1, −1, −3?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # They are $\tanh 2$, $\tanh 0$ and $\tanh(-2)$, that is 0.96, 0 and −0.96.
@@ -756,8 +756,8 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Four scores
 #
-# Queries have $D$ numbers and keys $D'$. Each is projected once. The last two columns count what is
-# left for each pair, written out.
+# Queries have $D$ numbers and keys $D'$. The projections $W_q q$ and $W_k k$ are computed once for
+# each query and each key. The last two columns count what is left for each pair, written out.
 #
 # | score | formula | sizes | parameters | multiplications | numbers held |
 # |---|---|---|---|---|---|
@@ -771,7 +771,7 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 #   score, divided by $\sqrt d$.
 # - Chapter 5 uses the **additive** score. In translation, Britz et al. (2017) found it slightly
 #   ahead of an *unscaled* product of projected states, equal at $h = 256$, and far ahead only at
-#   1,024. Vaswani et al. (2017) suspected saturation.
+#   1,024. There, Vaswani et al. (2017) suspected saturation.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; one minute. Ask for the row with the most numbers for a pair: the additive one,
@@ -782,8 +782,8 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # ## Summary
 #
 # - For independent entries with mean 0 and variance 1, $q\cdot k$ has variance $d$. For large $d$
-#   the softmax saturates, and nearly all gradient goes to the few queries with a near tie.
-# - Division by $\sqrt d$ removes this effect of $d$, and no other.
+#   the softmax saturates, and nearly all gradient goes to queries whose best two scores nearly tie.
+# - Division by $\sqrt d$ removes this effect of $d$, and no other. It spreads the gradient.
 # - $\operatorname{softmax}(\mathbf Q\mathbf K^\top/\sqrt d)\,\mathbf V$ gives each query a weighted
 #   average of the values. Scores and weights have a row for each query and a column for each key.
 # - The dot product is the Gaussian score without a fee on the key's norm.
@@ -917,7 +917,7 @@ check("3.6", test_score)
 # %% [markdown] slideshow={"slide_type": "-"}
 # ### Nearest key, largest product
 #
-# *7 minutes.* When is the fee the same for all keys? A thousand random queries meet ten keys of 64
+# *8 minutes.* When is the fee the same for all keys? A thousand random queries meet ten keys of 64
 # numbers: as drawn; after **layer norm** (Ba et al., 2016), which gives each vector mean 0 and
 # variance 1; and after layer norm and a linear layer, as in a Transformer.
 #
@@ -951,19 +951,24 @@ for name, shares in agree.items():
 # entries becomes 0. The book names batch norm as well, but after it the keys' norms still differ.)
 # The linear layer makes the norms differ again. So for the keys of a Transformer, leaving out the
 # fee is a **choice**: a key of large norm gets a higher score from queries on its side, and a lower
-# one from the others. Models with a norm after $W_k$ (QK-norm, chapter 11) have equal norms again,
-# if that norm has no factors of its own.
+# one from the others. With QK-norm (chapter 11), a norm comes after $W_k$. If it has no factors of
+# its own, all keys pay the same fee again.
 #
-# The weights say the same. For any keys, the term $-\frac12\lvert q\rvert^2$ changes none of them.
-# The fee changes none after layer norm:
+# By how much does a weight change at most, if terms of the Gaussian score are left out?
+
 
 # %% slideshow={"slide_type": "skip"}
-gaussian = gaussian_score(queries, drawn).softmax(dim=-1)
-without_query_term = (dot_score(queries, drawn) - drawn.square().sum(dim=-1) / 2).softmax(dim=-1)
-print(f"-|q|²/2 left out: {(gaussian - without_query_term).abs().max():.3f} at most")
-for name, keys in {"as drawn": drawn, "layer norm": normed}.items():
-    weights = [score(queries, keys).softmax(dim=-1) for score in (gaussian_score, dot_score)]
-    print(f"the fee, too, {name}: {(weights[0] - weights[1]).abs().max():.3f} at most")
+def largest_change(keys, score):
+    change = gaussian_score(queries, keys).softmax(dim=-1) - score.softmax(dim=-1)
+    return change.abs().max()
+
+
+without_query_term = dot_score(queries, drawn) - drawn.square().sum(dim=-1) / 2
+print(f"without -|q|²/2, keys as drawn:     {largest_change(drawn, without_query_term):.3f}")
+print(f"without the fee, too, as drawn:     {largest_change(drawn, dot_score(queries, drawn)):.3f}")
+print(
+    f"without the fee, too, layer norm:   {largest_change(normed, dot_score(queries, normed)):.3f}"
+)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Take votes. For the third case expect 'still all, the norm has made them equal': draw the circle
