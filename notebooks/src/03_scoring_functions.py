@@ -352,10 +352,13 @@ explore(
 # ### A fair objection
 #
 # Dividing the scores by 32 divides their gradient by 32, too. Is anything won? Let 400 queries
-# meet ten random keys and values each, with $d = 1024$. We measure the gradient that arrives at
-# each query, every factor included, in 20 draws.
-#
-# **Predict.** Is the *median* of the 400 gradients larger with the division or without? And their
+# meet ten random keys and values each, with $d = 1024$.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# We measure the gradient that arrives at each query, every factor included, in 20 draws.
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# **Predict.** Is the *median* of the 400 gradients larger with the division or without? And the
 # *mean*?
 
 
@@ -368,7 +371,7 @@ def gradient_at_queries(score, seed):
     return queries.grad.double().norm(dim=-1).squeeze(-1)  # (400,); squares need double
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 for score in (dot_score, scaled_dot_score):
     norms = torch.stack([gradient_at_queries(score, seed) for seed in range(20)])  # (20, 400)
     medians, means = norms.median(dim=1).values, norms.mean(dim=1)
@@ -388,7 +391,7 @@ def gap_of_the_best_two(seed):
 for seed in range(20):  # what the text says of near ties
     near, norms = gap_of_the_best_two(seed) < 5, gradient_at_queries(dot_score, seed)
     assert 0.16 <= near.float().mean() <= 0.25 and norms[near].sum() > 0.97 * norms.sum()
-figure, ax = plt.subplots(figsize=(9.5, 4.3))
+figure, ax = plt.subplots(figsize=(9.5, 3.3))
 for score, name, style in (
     (scaled_dot_score, r"divided by $\sqrt{d}$", {"color": "tab:blue", "marker": "o"}),
     (dot_score, "plain dot product", {"color": "black", "marker": "x"}),
@@ -410,17 +413,25 @@ plt.show()
 # root of $d$: they lie in a level band a little below 1, whatever the gap.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# For the median query, more than a thousand times as much gradient arrives with the division. The
-# mean is **larger without** it. It comes from the queries whose best two scores nearly tie: about a
-# fifth have a gap below 5, and they receive more than 97% of all gradient. So the division does not
-# make more gradient. It **spreads** the gradient over all queries.
+# With the division, the median is more than a thousand times as large. The mean is **larger
+# without**: queries whose best two scores nearly tie receive very much.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Without the division, about a fifth of the queries have a gap below 5, and they receive more than
+# 97% of all gradient.
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The division does not make more gradient. It **spreads** it over all queries.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# This is the first step of training, with random vectors. How well a model learns in the end is not
+# measured here.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes, two votes: median and mean. The room expects the same answer twice. Median: 1,600
-# to 28,000 times as much with the division, in 20 draws. Mean: about a third. On the picture, let
-# them find the query that could learn: it is the cross at the left. 'Does it train better?' This
-# measures only the start of training; Vaswani et al. suspected the saturation, and gave no
-# experiment.
+# to 28,000 times as large with the division, in 20 draws. Mean: about a third. On the picture, let
+# them find the queries that can learn without the division: the crosses at the left. 'Does it train
+# better?' This measures only the first step. Vaswani et al. write 'we suspect'.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the factor assumes
