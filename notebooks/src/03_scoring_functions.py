@@ -450,9 +450,9 @@ for name, products in (("linear layers", to_q(q) * to_k(k)), ("key = query", q *
     print(f"{name:13} mean {scores.mean():3.1f}   standard deviation {scores.std():3.1f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# PyTorch's linear layer starts so that it makes the variance of an entry a third. So $1/\sqrt d$
-# removes the effect of $d$ and nothing else. It corrects neither for the norms of the vectors nor
-# for queries and keys that depend on each other.
+# A linear layer, as PyTorch starts it, makes the variance of an entry a third. A key that equals
+# its query gives the mean $64/8$. The factor $1/\sqrt d$ removes the effect of $d$ and nothing
+# else: it corrects neither for norms nor for queries and keys that depend on each other.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; two minutes. Wait for someone to name the assumption that breaks in each row. A
@@ -489,12 +489,12 @@ schematic("scaled dot-product")
 # ### A batch at once
 #
 # Here are two sentences, 'the cat sleeps' and 'dogs bark'. The second is filled up with
-# **padding**, so that both have three words. In each sentence the verb asks: is my subject singular
-# or plural? Its query looks for a noun.
+# **padding** to the same length. In each sentence the verb asks: is my subject singular or plural?
+# Its query looks for a noun.
 
 # %% slideshow={"slide_type": "skip"}
 noun, verb, article, padding = 2 * torch.eye(4)  # what a key says of its word
-singular, plural, neither = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])  # and a value
+singular, plural, neither = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])  # what a value says
 # the cat sleeps, dogs bark <pad>
 keys = torch.stack([article, noun, verb, noun, verb, padding]).reshape(2, 3, 4)
 values = torch.stack([neither, singular, neither, plural, neither, neither]).reshape(2, 3, 2)
@@ -545,12 +545,12 @@ class PlainDotProductAttention(nn.Module):
 # Two minutes. Read the three lines of `forward` beside the formula, and let the room say the
 # shapes. `plain_masked_softmax` is on the page: a softmax over the keys that gives padding the
 # weight 0. Chapter 4 builds it. Dropout sets random weights to 0 in training and is switched off
-# by `eval()`. On the page the verb of 'dogs bark <pad>' looks for its subject, without lengths and
+# by `eval()`. On the page the verb of `dogs bark <pad>` looks for its subject, without lengths and
 # with them.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In training, dropout sets random weights to 0. `eval()` switches it off. Does 'bark' find its
-# subject in 'dogs bark <pad>'? Here are its weights and its output (singular, plural), first
+# subject in `dogs bark <pad>`? Here are its weights and its output (singular, plural), first
 # without lengths and then with them:
 
 # %% slideshow={"slide_type": "skip"}
