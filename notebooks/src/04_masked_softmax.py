@@ -13,11 +13,12 @@
 # Builds on chapter 3. The book is *Dive into Deep Learning* (D2L), section 11.3.2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 36 minutes: 9 to the end of 'Where the mask acts', 3½ for the late mask and the lengths, 8 for the
-# future, 6½ for the empty row and the build, 2 for `True`, 7 for the two tests and the layer. Two
-# slides are not in the plan: the view 'Turn the lengths yourself', and 'Columns, not rows' (ask its
-# question, give its answer). Behind after 18 minutes, at 'A causal mask'? Leave out 'Padding and
-# future together'. The slides after the summary are for questions. Homework: exercises 4.1 to 4.4.
+# 36 minutes: 8½ to the end of 'Where the mask acts', 3½ for the late mask and the lengths, 6½ for
+# the future, 6½ for the empty row and the build, 2 for `True`, 8½ for the tests and the layer. Two
+# slides are not in the plan: 'Columns, not rows' (ask its question, give its answer), and the view
+# 'Turn the lengths yourself' of 'Going further', which a quick room deserves. After 18 minutes you
+# should be at 'A query that sees nothing'. Behind? Leave out 'Both tests at once', and show `True`
+# without a vote. The slides after the summary are for questions. Homework: exercises 4.1 to 4.4.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -65,8 +66,6 @@ schematic("whole", here="masked softmax")
 #   and $0$ have the exponentials 2 and 1, so the **weights** are $\frac23$ and $\frac13$.
 # - The answer to a query, chapter 3's output, is the weighted sum of the values. With the values
 #   $(6, 0)$ and $(0, 6)$ it is $\frac23 (6, 0) + \frac13 (0, 6) = (4, 2)$.
-#
-# Up to now every query could see every key.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Do the two weights on the board and leave them there: the numbers come back
@@ -148,7 +147,7 @@ for n in (2, 3, 10, 100):
     print(f"{n:3d} tokens: answer", filled.softmax(dim=-1) @ hello_values[:n])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The answer is $(4, 2)$ each time. These three lines are the idea.
+# The answer is $(4, 2)$ each time. These three lines are the whole idea.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Write the sum for 'Hello' on the board and strike the padding's 1 out of it: 2 + 1.
@@ -215,7 +214,7 @@ print(one_more_each[0].int())  # a row for each query
 # four words a share. The largest share is the guess.
 
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "skip"}
 def learn_to_guess(mask):  # (5, 6): five positions guess their next words, which are keys as well
     scores = torch.zeros(5, 6, requires_grad=True)  # learned
     optimizer = torch.optim.Adam([scores], lr=0.1)
@@ -240,11 +239,12 @@ print(f"without a mask {share_right:.0%} right; weights of query 1:", open_weigh
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Query 1 has put nearly all of its weight on word 2, the word that it should guess. It has learned
-# to copy. But when it writes, there is no next word yet to copy.
+# to copy. When the model writes, the next word is not there yet.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes. Let the room vote. Those who say 25% are right about the words and wrong
-# about the tensor. Ask what the training loss would look like to somebody who does not know.
+# 2½ minutes. The code is on the student's page: 100 steps of Adam on a (5, 6) table of scores. Let
+# the room vote. Those who say 25% are right about the words and wrong about the tensor. Ask what
+# the training loss would look like to somebody who does not know.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A causal mask
@@ -340,11 +340,10 @@ plt.show()
 # ## A query that sees nothing
 #
 # We hid scores with $-\infty$, as *Attention Is All You Need* does. D2L's code uses $-10^6$. Is one
-# right for a query that may see *nothing*?
-#
-# Such queries occur where a model writes several texts at once, padded on the *left* (pytorch
-# #110213). Lengths cannot say this, because they count from the left; a boolean mask can. Under a
-# causal mask, the first two rows of '`<pad> <pad>` Hello world' see no key:
+# right for a query that may see *nothing*? Such queries occur where a model writes several texts at
+# once, padded on the *left* (pytorch #110213). Lengths count from the left and cannot say this; a
+# boolean mask can. Under a causal mask, the first two rows of '`<pad> <pad>` Hello world' see no
+# key:
 
 # %% slideshow={"slide_type": "-"}
 left_padded = plain_causal_mask(4) & torch.tensor([False, False, True, True])
@@ -508,7 +507,7 @@ print("the answer to 'Hello' is the vector of <pad>:", torch.allclose(answers[2,
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Two tests for a mask
 #
-# Two experiments look for leaks, also in a function whose code you cannot read. Ours is this:
+# Two experiments look for leaks, also in a function whose code you cannot read. We test this one:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -555,7 +554,14 @@ suspects = {
 #
 # **Predict.** `no_mask` must leak. Which of the three other wrong ones passes the test?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 1½ minutes, the vote in pairs. The second does not divide, as the friend did. Many say that
+# nothing wrong can pass.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Which one passes?
+
+# %% slideshow={"slide_type": "-"}
 for name, softmax in suspects.items():
     before = plain_attention(queries, keys, values, mask, softmax)
     after = plain_attention(queries, *dyed, mask, softmax)
@@ -570,9 +576,8 @@ for name, softmax in suspects.items():
 # padding gets equal weights.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes, the vote in pairs. The second does not divide, as the friend did. Many say
-# that nothing wrong can pass. Ask why -1e6 is found: only the empty sentence gives equal weights to
-# its padding. A function that always returns zeros would pass as well.
+# One minute. Ask why -1e6 is found: only the empty sentence gives equal weights to its padding. A
+# function that always returns zeros would pass as well.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Test 2: another future
@@ -586,7 +591,7 @@ for name, softmax in suspects.items():
 now, then = torch.randn(2, 5, 8)  # (n, D) twice
 then[:2] = now[:2]  # the same two tokens, and another future
 for too_far in (4, 1, 0):
-    mask = torch.ones(5, 5).tril(too_far).bool()  # row i shows the keys up to i + too_far
+    mask = torch.ones(5, 5).tril(too_far).bool()  # query i sees the keys up to i + too_far
     before, after = (plain_attention(x, x, x, mask) for x in (now, then))
     print(f"{too_far} too far, changed:", (before != after).any(dim=-1).int().tolist())
 
@@ -699,11 +704,11 @@ check("4.1", answer)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **4.2** Write the masked softmax · *medium, 10 minutes* · complete a function
 #
-# Write the masked softmax without a look at the cells above. Scores and boolean mask have the shape
-# (\*, Q, K), where \* is any number of axes, also none. The weights are 0 where the mask is False,
-# also for a query that may attend to nothing, and have the type of the scores: float16, float32 or
-# float64. Visible scores are larger than the lowest number of that type. The inputs stay as they
-# were. Gradients reach the scores and are never NaN.
+# Write the masked softmax without a look at the cells above. The scores and the boolean mask have
+# the shape (\*, Q, K), where \* is any number of axes, also none. The weights are 0 where the mask
+# is False, also for a query that may attend to nothing. They have the type of the scores: float16,
+# float32 or float64. Visible scores are larger than the lowest number of that type. The inputs stay
+# as they were. Gradients reach the scores and are never NaN.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -854,8 +859,17 @@ print("answers with NaN:", plain_attention(queries, *dyed, mask).isnan().any(dim
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # It does in every sentence that has padding. The weight 0 is not enough, because 0 times NaN is
-# NaN, and every sum with a NaN in it is NaN. The remedy is to put zeros into the padding before
-# anything is multiplied:
+# NaN, and every sum with a NaN in it is NaN.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# The tempting answer is 'clean'. Point at the product: weight 0 times NaN is NaN. In real life the
+# NaN comes from an uninitialised buffer (torch.empty), a division by a length of 0, or an empty
+# row's softmax in the layer before.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### The remedy
+#
+# Put zeros into the padding before anything is multiplied:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -880,11 +894,6 @@ torch.testing.assert_close(dot_product_attention(queries, *dyed, lens), before)
 everyones = mask.expand(-1, 5, -1)
 assert F.scaled_dot_product_attention(queries, *dyed, attn_mask=everyones).isnan().any()
 print("checked: NaN does not come through the package, and comes through PyTorch's function")
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# The tempting answer is 'clean'. Point at the product: weight 0 times NaN is NaN. In real life the
-# NaN comes from an uninitialised buffer (torch.empty), a division by a length of 0, or an empty
-# row's softmax in the layer before.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### Why the future is not dyed with NaN
@@ -979,21 +988,19 @@ for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
 # #### Which number for the first fill?
 #
 # With the second fill, $-\infty$, $-10^6$ and `lowest` give equal weights and gradients for common
-# scores in float32. They differ for very low ones. Here a word has a low score, and a padding is
-# hidden:
+# scores in float32. Here a word has a very low score, and a padding is hidden:
 
 # %% slideshow={"slide_type": "fragment"}
 hidden, lowest = torch.tensor([False, True]), torch.finfo(torch.float32).min
-for low in (-5.0, -2e6, lowest):
+for low in (-2e6, lowest):
     for number in (-1e6, lowest, -math.inf):
         filled = torch.tensor([low, 0.0]).masked_fill(hidden, number)
         weights = filled.softmax(dim=-1).masked_fill(hidden, 0.0)
         print(f"score {low:8.1e}, filled with {number:8.1e}: weights {weights.tolist()}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# `lowest` fails only where a word's score is the lowest number itself. $-\infty$ never fails, but
-# an empty row is NaN on the way from the first fill to the second, and tools that look for NaN stop
-# there.
+# `lowest` fails only where a word's score is the lowest number itself. $-\infty$ is right in all
+# rows here, but an empty row would be NaN until the second fill.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
