@@ -516,7 +516,10 @@ def plain_attention(queries, keys, values, mask, softmax=plain_softmax_where):
     return softmax(scores, mask) @ values  # (B, Q, V)
 
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Ask the room how it would test this function without reading it.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Test 1: dye in the padding
 #
 # A plumber who looks for a leak pours dye into a pipe. Our dye is the number 7, in the **keys and
@@ -531,7 +534,7 @@ after = plain_attention(queries, *dyed, mask)
 print("equal in every bit:", torch.equal(before, after))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Read the six lines aloud. Ask why one may demand equality to the bit where other tests
+# One minute. Read the six lines aloud. Ask why one may demand equality to the bit where other tests
 # allow a tolerance: both runs do the same sums, because what was in the padding never enters. Ask
 # what the sentence of length 0 is for; the answer comes with the suspects.
 
