@@ -51,8 +51,7 @@ schematic("whole", here="masked softmax")
 # there are several of them side by side, the heads. Then add & norm and a network follow.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# In the marked box scores become weights. There the machine decides which words a query must not
-# see.
+# In the marked box, a mask decides which words a query may see, and scores become weights.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Point at the box, and at its two neighbours: scores go in, weights come out.
@@ -742,9 +741,9 @@ check("4.3", answer)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **4.4** Padding and future as lengths · *medium, 8 minutes* · complete a function
 #
-# From one length a sentence, shape (B,), to one length a query, int64 of shape (B, Q) with Q =
-# `num_steps`, so that `length_mask(decoder_lens(valid_lens, num_steps), num_steps)` is causal *and*
-# hides the padding. Lengths are int64, from 0 to Q.
+# The function gets one length a sentence, shape (B,), and returns one length a query, shape (B, Q)
+# with Q = `num_steps`. The mask `length_mask(decoder_lens(valid_lens, num_steps), num_steps)` is
+# causal *and* hides the padding. All lengths are int64, from 0 to Q.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1138,9 +1137,9 @@ print("checked: True = ignore or -inf added, the same answers")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **4.5** The mean over the words · *medium, 8 minutes* · complete a function
 #
-# From the losses (B, Q) of all positions, padding included, and lengths (B,) to the mean over all
-# words of the batch, a tensor of shape () with a gradient for the losses. NaN in the padding
-# changes neither the number nor its gradient. NaN at a word is not hidden: the mean is NaN. A batch
+# The function gets the losses (B, Q) of all positions, padding included, and lengths (B,). It
+# returns the mean over all words of the batch, a tensor of shape () with a gradient for the losses.
+# NaN in the padding changes neither the number nor its gradient. NaN at a word is not hidden: the mean is NaN. A batch
 # without a word gives 0, with a gradient of 0.
 
 
