@@ -1139,8 +1139,8 @@ print("checked: True = ignore or -inf added, the same answers")
 #
 # The function gets the losses (B, Q) of all positions, padding included, and lengths (B,). It
 # returns the mean over all words of the batch, a tensor of shape () with a gradient for the losses.
-# NaN in the padding changes neither the number nor its gradient. NaN at a word is not hidden: the mean is NaN. A batch
-# without a word gives 0, with a gradient of 0.
+# NaN in the padding changes neither the number nor its gradient. NaN at a word is not hidden: the
+# mean is NaN. A batch without a word gives 0, with a gradient of 0.
 
 
 # %% slideshow={"slide_type": "skip"}
