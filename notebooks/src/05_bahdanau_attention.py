@@ -701,11 +701,12 @@ assert model_1 < attention < diagonal
 print("checked: IBM model 1 aligns better than attention, attention better than the diagonal")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# IBM model 1 makes fewer errors, but it is told the French word that it links. At step $t'$ our
-# decoder has read only the words before that word.
+# IBM model 1 makes fewer errors, but it is told the French word that it links. At step $t'$ the
+# query of our decoder comes from the state before the step: it has not even read the word just
+# before.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Vote by hands before the numbers. Nearly all vote for the network. Then wait: somebody says 'so it
+# Vote by hands before the numbers. Expect most votes for the network. Then wait: somebody says 'so it
 # is broken'. It writes 78 of 100 test sentences without a mistake. Two minutes.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -954,7 +955,7 @@ print("checked: over half of the pronouns are missed, and less than 15% of the o
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Teach it where to look
 #
-# *4 minutes.* If the alignment matters, ask for it (Chen et al., 2016). Add one term to the loss,
+# *4 minutes.* If the alignment matters, ask for it (after Chen et al., 2016). Add one term to the loss,
 # multiplied by 0.1: the mean, over the French words with a link, of
 #
 # $$-\log \sum_{t \text{ linked to } t'} \alpha_{t',t}$$
