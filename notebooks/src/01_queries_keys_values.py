@@ -91,9 +91,9 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In 2014 one network read a sentence into one vector, and a second one wrote the translation from
 # it. With the models of Cho and others (2014) the translations quickly got worse as the sentences
-# got longer. (Sutskever and others, in the same year, read the source backwards and reported no such
-# difficulty.) Bahdanau, Cho and Bengio (2015) let the second network look back at all the words, and decide at
-# each step how much each word matters *now*. This is **attention**.
+# got longer. (Sutskever and others, in the same year, read the source backwards and reported no
+# such difficulty.) Bahdanau, Cho and Bengio (2015) let the second network look back at all the
+# words, and decide at each step how much each word matters *now*. This is **attention**.
 #
 # Attention needs an operation that takes a question and any number of words, and returns one vector
 # of a fixed size. This chapter builds the operation. Chapter 5 builds the translator.
@@ -1015,11 +1015,28 @@ for T in (1.0, 0.3, 0.1, 0.03):
     print(f"T = {T:4.2f}: {gradient.norm():.0e} km/h for each km")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# At $T = 0.1$ attention is nearly a lookup, and at this place the gradient is more than 10,000 times
-# smaller than at $T = 1$. It is so at 64% of 2,000 random places between the stations. At 10% of
-# them, near the border between two stations, the gradient is larger than before: at $(2, 1)$ it
+# At $T = 0.1$ attention is nearly a lookup, and at this place the gradient is more than 10,000
+# times smaller than at $T = 1$. It is so at 64% of 2,000 random places around the stations. At 10%
+# of them, near the border between two stations, the gradient is larger than before: at $(2, 1)$ it
 # rises from 2.2 to 10. A cold softmax is flat nearly everywhere and steep at the borders, and both
 # make it hard to train.
+
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the two shares, and the gradient at (2, 1)
+def gradient_norms(places, T):  # (n, 2) -> (n,)
+    places = places.clone().requires_grad_()
+    answers, _ = pool(distance_score(places, keys) / T, values)
+    return torch.autograd.grad(answers[:, 0].sum(), places)[0].norm(dim=1)
+
+
+corner = torch.rand(2000, 2, generator=torch.Generator().manual_seed(0))
+places = keys.amin(dim=0) + corner * (keys.amax(dim=0) - keys.amin(dim=0))
+warm, cold = gradient_norms(places, 1.0), gradient_norms(places, 0.1)
+assert abs((warm / cold > 10_000).float().mean() - 0.64) < 0.03
+assert abs((cold > warm).float().mean() - 0.10) < 0.02
+star = torch.tensor([[2.0, 1.0]])
+assert f"{gradient_norms(star, 1.0)[0]:.1f}, {gradient_norms(star, 0.1)[0]:.0f}" == "2.2, 10"
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 'Differentiable' does not mean 'easy to train'. Chapter 3 shows how easily scores get far apart,

@@ -953,9 +953,9 @@ for kernel in (gaussian, boxcar, epanechikov):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # For these data the width matters and the shape hardly does. (Epanechnikov's own kernel of 1969 is
-# a parabola, $\max(1 - x^2, 0)$ up to a factor and a width. We keep the book's name and formula, so that its
-# code runs here. The boxcar of the book's text counts a key at distance exactly 1; its code,
-# and ours, does not.)
+# a parabola, $\max(1 - x^2, 0)$ up to a factor and a width. We keep the book's name and formula, so
+# that its code runs here. The boxcar of the book's text counts a key at distance exactly 1; its
+# code, and ours, does not.)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Kernels as masks, and values that are not numbers
