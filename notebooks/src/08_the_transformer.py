@@ -60,10 +60,8 @@ for word, row in zip(french, scores[0], strict=True):
     print(f"after {word:6} comes {tgt_vocab.to_tokens([row.argmax()])[0]}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In French, *la* (her) stands before *voit* (sees).
-#
-# **Predict.** The translator has read *il la* and chooses *voit*. Which English word should it look
-# at: *he*, *sees* or *her*?
+# **Predict.** The translator has read *il la* (he, her) and chooses *voit* (sees). Which English
+# word should it look at: *he*, *sees* or *her*?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room vote. Most say 'sees'. Some say 'her', because it is the word that has
