@@ -165,8 +165,9 @@ view
 # - **encoder.** Each English word becomes a row of 64 numbers. Positions are added to the rows, and
 #   two blocks change them.
 # - **decoder.** The same happens to the French words. Each block also reads the encoder's rows.
-# - **block 2.** Self-attention, cross-attention and a network each find something for every row,
-#   and *add and norm* adds it to the row.
+# - **block 2.** Self-attention looks at the French words so far, cross-attention looks at the
+#   English words, and a network works on each row by itself. What they find is added to the row
+#   (*add and norm*).
 # - **cross-attention.** The French rows make queries, and the English rows make keys and values,
 #   each by a matrix. Four **heads** look at once, each with 16 numbers of every query.
 # - **head 4.** A row of the map holds the weights of one look: how much a French word takes from
@@ -204,9 +205,10 @@ Image(view.still(cell, "After 'la' the head takes nearly all from 'sees'"), widt
 # of the score, and its weight as a bar. Nearly the whole weight is at 'sees'.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# This is the small table again, with 16 numbers instead of two. Only the division by $\sqrt{16}$
-# is new, and chapter 3 explains it. Training changed the matrices that
-# make queries and keys until the translations were right.
+# The row of *la* chooses the word after *la*, which is *voit*. So the head looks at *sees*. This is
+# the small table again, with 16 numbers instead of two. Only the division by $\sqrt{16}$ is new,
+# and chapter 3 explains it. Training changed the matrices that make queries and keys until the
+# translations were right.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let somebody compute one weight with a pocket calculator: e to the power of the score
@@ -237,8 +239,9 @@ with torch.no_grad():
 assert trained.decoder.blks.block1.attention2.attention_weights[0, 3, 2, 1] > 0.9
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# So the verb decides. This does not show that it decides through head 4: the decoder has eight
-# heads that look at the English words. To find out, one would have to take the head away.
+# (The code counts from 0: its `block1` is block 2, and its head 3 is head 4.) So the verb decides.
+# This does not show that it decides through head 4: the decoder has eight heads that look at the
+# English words. To find out, one would have to take the head away.
 #
 # The rest of the chapter builds each door from plain parts, trains them, and asks what they do.
 
