@@ -113,8 +113,9 @@ d.figure
 #
 # The blocks work with **attention**: one word looks at others and takes something from each. The
 # word that looks has a **query**, what it looks for. Each word that is looked at has a **key**, by
-# which it is found, and a **value**, which it hands over. All three are rows of numbers that
-# training found. Here is one look of *la*, with its query $(2, 1)$:
+# which it is found, and a **value**, which it hands over. All three are rows of numbers, which
+# matrices make of the words' rows; training finds the matrices. Here is one look of *la*, with the
+# query $(2, 1)$ and, to keep it small, values of one number:
 #
 # | word | key | score: query times key | $e^{\text{score}}$ | weight | value |
 # |---|---|---|---|---|---|
