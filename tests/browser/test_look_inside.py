@@ -310,6 +310,7 @@ def test_without_a_kernel_in_a_deck(new_page, tmp_path):
     canvas, readout = page.locator("canvas.map"), page.locator(".readout")
 
     def is_named() -> bool:
+        canvas.scroll_into_view_if_needed()  # with other fonts it may lie below the window
         box = canvas.bounding_box()
         page.mouse.move(box["x"] + box["width"] - 15, box["y"] + box["height"] - 15)
         return readout.inner_text().startswith(f"'la' looks at '{MARKUP}'")
