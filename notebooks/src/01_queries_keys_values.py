@@ -548,8 +548,8 @@ for T in (0.5, 0.2, 100.0):
 #
 # Now you hold the query, near the Forest. On the right is your wind.
 #
-# **Question.** Turn the temperature down to 0.1, and the Forest takes everything. Does one station
-# take everything at $(2, 1.5)$ as well? What does your wind do when you walk at 100?
+# **Question.** At $T = 0.1$ the Forest takes everything. Does one station take everything at
+# $(2, 1.5)$ as well? What does your wind do when you walk at $T = 100$?
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
@@ -637,7 +637,7 @@ _, new_weights = pool(distance_score(query, five_keys), five_values)
 print(f"weight of the fifth station {new_weights[0, 4]:.2f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The weights go by distance, not by number. The other four share the remaining 17% in their old
+# The new station is by far the nearest. The other four share the remaining 17% in their old
 # proportions.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -822,7 +822,7 @@ plt.show()
 # $$q = W_q\, x, \qquad k = W_k\, x, \qquad v = W_v\, x .$$
 #
 # At the start these matrices are random. Training moves their entries along the slope, as 'Follow
-# the slope' moves the query. The slope goes on by the chain rule, from the query to its matrix.
+# the slope' moves the query. The chain rule carries the slope on, from the query to its matrix.
 # 'Going further' learns such a matrix.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -838,10 +838,10 @@ plt.show()
 # - A low temperature leads to a lookup (where one score is the largest), a high one to an average.
 # - The order of the pairs does not matter, their number is free, and one matrix product answers all
 #   queries.
-# - Score $j$ pulls the output with the slope $\alpha_j (v_j - o)$. Attention learns along it, as
-#   long as it is not too small ('Going further').
+# - Score $j$ pulls the output with the slope $\alpha_j (v_j - o)$. Attention learns along this
+#   slope, as long as the slope is not too small ('Going further').
 #
-# Next: the exercises. Then chapter 2 asks how near a key must be to count.
+# The exercises are next. Then chapter 2 asks how near a key must be to count.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask for the formula first, then for the three words of the title on the map. Homework:
@@ -958,8 +958,8 @@ check("1.5", all_pairs)
 #   \;\le\; \max_j \lVert v_j\rVert.$$
 #
 # The first step is the triangle inequality; it uses that no weight is negative. The second step
-# replaces every length by the largest one; it uses that the weights sum to one. So the weights do
-# not let numbers grow from layer to layer. The matrices between two attentions still can.
+# replaces every length by the largest one; it uses both conditions. So the weights do not let
+# vectors grow from layer to layer. The matrices between two attentions still can.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # For the question why the length matters: a network applies attention many times in a row.
