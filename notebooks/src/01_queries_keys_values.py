@@ -313,8 +313,7 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Larger scores
 #
-# **Predict.** Add 100 to both scores, $0$ and $\ln 3$. What happens to the weights $\tfrac14$ and
-# $\tfrac34$?
+# **Predict.** Add 100 to the scores $0$ and $\ln 3$. What happens to their weights?
 
 # %% slideshow={"slide_type": "fragment"}
 two_scores = torch.tensor([[1.0, 3.0]]).log()  # 0 and ln 3
@@ -323,8 +322,8 @@ print("weights, + 100 ", (two_scores + 100).softmax(dim=-1))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The factor $e^{100}$ appears above and below the fraction line and cancels. The softmax depends
-# only on the *differences* between scores. But our three lines compute the
-# exponentials themselves, and these are too large:
+# only on the *differences* between scores. But our three lines compute
+# $e^{100}$ itself:
 
 # %% slideshow={"slide_type": "fragment"}
 exponentials = (two_scores + 100).exp()
@@ -1016,8 +1015,10 @@ for T in (1.0, 0.3, 0.1, 0.03):
 # At $T = 0.1$ attention is nearly a lookup, and at this place the gradient is more than 10,000
 # times smaller than at $T = 1$. The same holds at 63% to 67% of 2,000 random places around the
 # stations, in 20 draws. At 8% to 11% of them, near the border between two stations, the gradient is
-# larger than before: at $(2, 1)$ it rises from 2.2 to 10. A cold softmax is flat nearly everywhere
-# and steep at the borders, and both make it hard to train.
+# larger than before: at $(2, 1)$ it rises from 2.2 to 10.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# A cold softmax is flat nearly everywhere and steep at the borders, and both make it hard to train.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
