@@ -596,8 +596,13 @@ assert last > 80 and first - last < 15
 # **Predict.** How well does this model write long sentences that it was trained on? How well does
 # it write long sentences that are new?
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# BLEU is the mean of three random starts, with the lowest and the highest in brackets:
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Collect votes, in three columns: short, long and new, long and trained on.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### What the runs say
+#
+# Means of BLEU over three random starts (lowest–highest):
 #
 # | model | 3 to 5 words, new | 12 to 16, new | 12 to 16, trained on |
 # |---|---|---|---|
@@ -608,10 +613,10 @@ assert last > 80 and first - last < 15
 # | attention, 96, 500 steps | 95 (94–97) | 86 (84–88) | 92 (92–92) |
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# So 192 numbers are enough to write the long sentences of the training part. But the model has
-# learned them by heart: new ones stay at 35. With 68,000 sentences instead of 8,000 they reach 82.
-# The size of the vector is not all: one vector needs many more examples here. Attention gets 86
-# from the 8,000, with a third of the parameters.
+# So 192 numbers are enough to write the long sentences of the training part. But they were learned
+# by heart: new ones stay at 35. From 68,000 sentences instead of 8,000 the new ones reach 82. One
+# vector needs many more examples here. Attention gets 86 from the 8,000, with a third of the
+# parameters.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (One start of attention with the 68,000 sentences reached 100.) Others found both: the translator
@@ -620,9 +625,8 @@ assert last > 80 and first - last < 15
 # how the stored table was made.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Collect votes before the table appears. Then read the three columns from top to bottom. For the
-# short sentences the width is enough. Do not say more than the table: nobody ran 1,000 units for a
-# night. 2½ minutes.
+# Read the three columns from top to bottom. For the short sentences the width is enough. Do not say
+# more than the table: nobody ran 1,000 units for a night. 1½ minutes.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Which word belongs to which?
@@ -1028,11 +1032,10 @@ assert abs(guided.bleu - more.bleu) < 2
 print("checked: guided aligns better than IBM model 1; BLEU differs by less than 2")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Another 100 steps raise BLEU by about 2 in this run, and they hardly change the error rate. With
-# the term it falls to a quarter. In 20 starts between a quarter and 55% of it was left, less than
-# that of IBM model 1 in all of them. BLEU with the term was between 1.7 lower and 1.4 higher than
-# without it, 0.2 higher in the median. So the model can look at the right words and translate as
-# well. The loss had not asked for it.
+# Another 100 steps raise BLEU by about 2 in this run, and hardly change the error rate. With the
+# term it falls to a quarter, and in 20 starts to between 25% and 55%, always below IBM model 1.
+# BLEU is then between 1.7 lower and 1.4 higher than without the term, 0.2 higher in the median. So
+# the model can look at the right words and translate as well. The loss had not asked for it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let the room find two good arguments: BLEU rises, since looking at the right word must help; it
