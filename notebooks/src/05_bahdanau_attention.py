@@ -129,9 +129,9 @@ assert len({pair.source for part in parts for pair in part}) == sum(map(len, par
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From words to a batch
 #
-# Each word becomes a number (rare ones `<unk>`). `<eos>` ends a sentence, `<pad>` fills short ones
-# up, and `<bos>` is what the decoder reads first. In training the decoder reads the *true* French
-# words, whatever it would have written itself. This is **teacher forcing**:
+# Each word becomes a number, and a rare word becomes `<unk>`. `<eos>` ends a sentence, `<pad>` fills
+# short ones up, and `<bos>` is what the decoder reads first. In training the decoder reads the
+# *true* French words, whatever it would have written itself. This is **teacher forcing**:
 
 # %% slideshow={"slide_type": "-"}
 src_vocab = Vocab((pair.source for pair in corpus.train), min_freq=2)
@@ -150,7 +150,7 @@ print("must write", *tgt_vocab.to_tokens(batch.tgt_out[0, :9]))
 # ## A translator with one vector
 #
 # The **encoder** reads the English sentence from left to right with 48 units, and from right to
-# left with 48 more. Its state $h_t$ at position $t$ is these 96 numbers. The last state of each
+# left with 48 more. At position $t$ its state $h_t$ is both together, 96 numbers. The last state of each
 # direction, side by side, is the **summary**.
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -514,9 +514,9 @@ run
 # carry 'she'. Before the next slide, ask in which line the word of the step is used first.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Most of the weight is on 'reads', 'them', 'reads'. For *elle* one expects 'she', but the state at
-# 'reads' can carry 'she': the encoder has read that word, too. In 19 of
-# 20 random starts the look is at 'reads' or at 'them', in one at 'she'.
+# Most of the weight is on 'reads', then on 'them', then on 'reads'. For *elle* one expects 'she'.
+# But the encoder has read 'she' before 'reads', so the state at 'reads' can carry it. In 19 of 20
+# random starts *elle* looks at 'reads' or at 'them', and in one at 'she'.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Another word
@@ -553,8 +553,8 @@ print("checked: a step's weights do not depend on the word read in it, its logit
 # ## Is it worth it?
 #
 # The two models have the same sizes and were trained on the same data for the same 500 steps. Only
-# one of them may look back, with the parameters $W_q$, $W_k$ and $w_v$. Bahdanau et al. (2015) drew
-# this comparison in their figure 2.
+# one of them may look back, and has $W_q$, $W_k$ and $w_v$ for it. Bahdanau et al. (2015) drew this
+# comparison in their figure 2.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 models = {"one vector": without, "with attention": with_attention}
@@ -613,16 +613,16 @@ assert last > 80 and first - last < 15
 # | attention, 96, 500 steps | 95 (94–97) | 86 (84–88) | 92 (92–92) |
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# So 192 numbers are enough to write the long sentences of the training part. But they were learned
-# by heart: new ones stay at 35. From 68,000 sentences instead of 8,000 the new ones reach 82. One
+# So 192 numbers are enough to write the long sentences of the training part. But the model knows
+# those by heart: new ones stay at 35. From 68,000 sentences instead of 8,000 they reach 82. One
 # vector needs many more examples here. Attention gets 86 from the 8,000, with a third of the
 # parameters.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# (One start of attention with the 68,000 sentences reached 100.) Others found both: the translator
-# of Cho et al. (2014) got worse with length, and that of Sutskever et al. (2014) had no difficulty
-# with long sentences. It read the English words backwards, in a deep network. *Going further* says
-# how the stored table was made.
+# (One start of attention with the 68,000 sentences reached 100.) Both were found before. The
+# translator of Cho et al. (2014) got worse with length. That of Sutskever et al. (2014) had no
+# difficulty with long sentences; it read the English words backwards, in a deep network. *Going
+# further* says how the stored table was made.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Read the three columns from top to bottom. For the short sentences the width is enough. Do not say
@@ -730,7 +730,7 @@ AttentionView(
 #   before the step, $s_{t'-1}$, which has not read $y_{t'-1}$.
 # - In the additive score, tanh lets the query choose which numbers of a key count.
 # - In training the decoder reads the true words (teacher forcing), in use its own.
-# - Where a trained model looks depends on its start, and need not be where the true link is.
+# - Where a trained model looks depends on its random start. It need not be at the true link.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Cover the second item, and let the room say what query, keys and values are.
