@@ -129,9 +129,9 @@ assert len({pair.source for part in parts for pair in part}) == sum(map(len, par
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From words to a batch
 #
-# Each word becomes a number, and a rare word becomes `<unk>`. `<eos>` ends a sentence, `<pad>` fills
-# short ones up, and `<bos>` is what the decoder reads first. In training the decoder reads the
-# *true* French words, whatever it would have written itself. This is **teacher forcing**:
+# Each word becomes a number, and a rare word becomes `<unk>`. `<eos>` ends a sentence, `<pad>`
+# fills short ones up, and `<bos>` is what the decoder reads first. In training the decoder reads
+# the *true* French words, whatever it would have written itself. This is **teacher forcing**:
 
 # %% slideshow={"slide_type": "-"}
 src_vocab = Vocab((pair.source for pair in corpus.train), min_freq=2)
@@ -150,8 +150,8 @@ print("must write", *tgt_vocab.to_tokens(batch.tgt_out[0, :9]))
 # ## A translator with one vector
 #
 # The **encoder** reads the English sentence from left to right with 48 units, and from right to
-# left with 48 more. At position $t$ its state $h_t$ is both together, 96 numbers. The last state of each
-# direction, side by side, is the **summary**.
+# left with 48 more. At position $t$ its state $h_t$ is both together, 96 numbers. The last state of
+# each direction, side by side, is the **summary**.
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # The **decoder** is another GRU. Its first state $s_0$ is the summary. At step $t'$ it reads the
