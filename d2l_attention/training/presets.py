@@ -23,12 +23,14 @@ def seq2seq(source_words: int, target_words: int, num_hiddens: int) -> nn.Module
     )
 
 
-def transformer(source_words: int, target_words: int, num_hiddens: int) -> nn.Module:
+def transformer(
+    source_words: int, target_words: int, num_hiddens: int, *, num_heads: int = 4, num_blks: int = 2
+) -> nn.Module:
     """Two blocks a side, four heads, networks twice as wide as the model (chapter 8)."""
-    sizes = {"num_hiddens": num_hiddens, "ffn_num_hiddens": 2 * num_hiddens, "num_heads": 4}
+    sizes = num_hiddens, 2 * num_hiddens, num_heads, num_blks
     return EncoderDecoder(
-        TransformerEncoder(source_words, **sizes, num_blks=2, dropout=0.0),
-        TransformerDecoder(target_words, **sizes, num_blks=2, dropout=0.0),
+        TransformerEncoder(source_words, *sizes, dropout=0.0),
+        TransformerDecoder(target_words, *sizes, dropout=0.0),
     )
 
 

@@ -137,7 +137,7 @@ function render({ model, el }) {
       draw();
       if (!cell) return void (readout.textContent = "");
       const [q, k] = cell;
-      readout.textContent = `${labels[0][q]} looks at ${labels[1][k]}: ${brief(look.weight(head, q, k), 2)}`;
+      readout.textContent = `${quoted(labels[0][q])} looks at ${quoted(labels[1][k])}: ${brief(look.weight(head, q, k), 2)}`;
     };
     canvas.onpointermove = canvas.onpointerdown = (event) => show(cellUnder(canvas, shape, event));
     canvas.onpointerleave = () => document.activeElement === canvas || show(null);

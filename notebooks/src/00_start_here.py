@@ -18,7 +18,8 @@
 import matplotlib.pyplot as plt
 import torch
 
-from d2l_attention.views import AttentionView
+from d2l_attention.training.translators import translator
+from d2l_attention.views import AttentionView, look_inside
 from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
@@ -378,6 +379,27 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Read the middle column only: each question comes up where the chapter before it ends.
 # Say which chapters your course takes.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What you will be able to open
+#
+# In chapter 8 you build this machine, a translator. A click opens a box, down to a single number.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows a translator from the outside
+model, english, french = translator("transformer")
+source, so_far = ["he", "sees", "her"], ["<bos>", "il", "la"]
+inputs = (torch.tensor([vocab[words]]) for vocab, words in ((english, source), (french, so_far)))
+tokens = {"source": source, "target": so_far}
+look_inside(model, *inputs, tokens=tokens, title="Two languages meet in the decoder")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view of a translator from the outside. The English words he, sees, her
+# and the French words il and la go in as numbers. A box named encoder gives a row of numbers for
+# each English word. A box named decoder gives a row of scores for each French word.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Do not explain the boxes. Say that the course opens them one by one.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # 'The book' is *Dive into Deep Learning*, free at <https://d2l.ai>. You do not need it for this

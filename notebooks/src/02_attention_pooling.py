@@ -793,8 +793,9 @@ for seed in range(5):
 #   temperature.
 # - The width can be **learned**, if no point may see itself. With 40 noisy points the error of the
 #   learned width was within 10% of the best in 40 of fifty draws.
-# - With a width for each number of a key, the learned widths say which number matters. They act
-#   like a small $W_q$ and $W_k$.
+# - With a width for each number of a key, the number that does not matter got the larger width in
+#   the draws shown. A width also measures how fast the value changes, in the unit of its number.
+#   The widths act like a small $W_q$ and $W_k$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask for the two steps of attention pooling: score; softmax and average. Homework: exercises 2.1,
@@ -952,9 +953,9 @@ for kernel in (gaussian, boxcar, epanechikov):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # For these data the width matters and the shape hardly does. (Epanechnikov's own kernel of 1969 is
-# a parabola, $\max(1 - x^2, 0)$ up to a factor. We keep the book's name and formula, so that its
-# code runs here. The boxcar of the book's text counts a key at distance exactly 1; its code,
-# and ours, does not.)
+# a parabola, $\max(1 - x^2, 0)$ up to a factor and a width. We keep the book's name and formula, so
+# that its code runs here. The boxcar of the book's text counts a key at distance exactly 1; its
+# code, and ours, does not.)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Kernels as masks, and values that are not numbers

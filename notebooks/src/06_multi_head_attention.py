@@ -143,8 +143,11 @@ for head in (0, 1):
 #
 # $$\text{output} = W_o \begin{bmatrix} o_1 \\ \vdots \\ o_H \end{bmatrix}$$
 #
-# Together the $H$ heads make $D$ numbers for a query, so each of them makes only $D / H$: it is
-# **thin**, but it reads *all* numbers of a token.
+# Together the $H$ heads usually make $D$ numbers for a query, so each of them makes only $D / H$:
+# it is **thin**, but it reads *all* numbers of a token.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Some models choose the size of a head freely, among them Qwen3 and Gemma.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Read it aloud from the inside: project, attend, put end to end, mix. Then ask for

@@ -39,8 +39,9 @@ LOOK = """
       if (element.closest(".unseen, mjx-assistive-mml, .tip") || !element.getClientRects().length)
         continue;
       if (element.closest("svg") && element.closest("svg") !== element) continue;
-      // What scrolls in a watch's panes leaves nothing.
-      if (element.parentElement.closest(".d2l-watch .names, .d2l-watch .code")) continue;
+      // What scrolls in a view's panes leaves nothing.
+      const PANES = ".d2l-watch .names, .d2l-watch .code, .d2l-inside > .body";
+      if (element.parentElement.closest(PANES)) continue;
       const holder = element.parentElement.closest("pre");
       if (holder) continue; // what these hide is counted below
       const box = element.getBoundingClientRect();
@@ -59,6 +60,7 @@ LOOK = """
     for (const { element, side, px } of worst.values())
       report(element, `leaves the slide at the ${side}`, Math.ceil(px));
     for (const box of slide.querySelectorAll("pre")) {
+      if (box.closest(".d2l-inside")) continue; // it scrolls
       for (const [side, whole, part] of [
         ["right", box.scrollWidth, box.clientWidth], ["bottom", box.scrollHeight, box.clientHeight],
       ]) if (whole > part + 1) report(box, `is cut off at the ${side} of its box`, whole - part);

@@ -26,7 +26,7 @@ def test_the_mouse_opens_a_head_and_comes_back(new_page):
     canvas = page.locator("canvas.map")
     box = canvas.bounding_box()
     page.mouse.move(box["x"] + box["width"] - 20, box["y"] + box["height"] - 20)
-    assert page.locator(".readout").inner_text().startswith("sleeps looks at sleeps: 0")
+    assert page.locator(".readout").inner_text().startswith("'sleeps' looks at 'sleeps': 0")
     page.get_by_role("button", name="all heads").click()
     assert page.locator(".thumbnail").count() == 12
 
@@ -38,7 +38,7 @@ def test_the_keyboard_moves_in_the_grid_and_in_the_map(new_page):
         page.keyboard.press(key)
     assert page.locator(".d2l-heads b").inner_text() == "layer 2, head 3 of 4"
     page.keyboard.press("ArrowRight")
-    assert page.locator(".readout").inner_text().startswith("the looks at <b>dog</b>: ")
+    assert page.locator(".readout").inner_text().startswith("'the' looks at '<b>dog</b>': ")
     page.keyboard.press("Escape")
     label = page.evaluate("document.activeElement.getAttribute('aria-label')")
     assert label == "layer 2, head 3"

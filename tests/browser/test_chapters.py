@@ -21,7 +21,7 @@ CHAPTERS = sorted(
     (path.name for path in NOTEBOOKS.glob("[0-9]*.ipynb")),
     key=lambda name: (name[:2] not in ("05", "08"), name),
 )
-VIEWS = ".d2l-attention, .d2l-watch, .widget-vbox:has(> .widget-image)"
+VIEWS = ".d2l-attention, .d2l-watch, .d2l-inside, .widget-vbox:has(> .widget-image)"
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +65,8 @@ def test_chapter(chapter, open_notebook, record_property):
         view.scroll_into_view_if_needed()
         if view.evaluate("view => view.matches('.d2l-watch')"):
             latency = move_watch(view)
+        elif view.evaluate("view => view.matches('.d2l-inside')"):
+            latency = move_inside(view)
         elif view.locator("canvas").count():
             latency = move_attention_view(view, hardly_trained)
         else:
@@ -97,6 +99,28 @@ def move_attention_view(view, hardly_trained: bool) -> str:
     assert len(seen) == 3
     view.get_by_role("button", name="Show heat map").click()
     return key_to_paint(view, slider)
+
+
+def move_inside(view) -> str:
+    """Into the first part or head and back, by keyboard: what is open is said each time."""
+    first = view.locator('.stop, .thumbnail[tabindex="0"]').first
+    first.focus()
+    seen = view.locator(":scope > div:not(.unseen)")  # what a screen reader is told is not seen
+    outside, times = seen.all_inner_texts(), []
+    for key in ("Enter", "Escape") * 5:
+        times.append(view.evaluate(KEY_DOWN, key))
+        assert (seen.all_inner_texts() == outside) == (key == "Escape")
+    return summary(times)
+
+
+# From the key to the next picture; a button's own answer to Enter is a click.
+KEY_DOWN = """(view, key) => new Promise((done) => {
+    const start = performance.now();
+    const target = document.activeElement;
+    if (key === "Enter") target.click();
+    else target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    requestAnimationFrame(() => done(performance.now() - start));
+})"""
 
 
 def move_watch(view) -> str:

@@ -97,7 +97,7 @@ def test_the_mouse_goes_in_and_comes_out(new_page):
     canvas = page.locator("canvas.map")
     box = canvas.bounding_box()
     page.mouse.click(box["x"] + box["width"] - 20, box["y"] + box["height"] - 20)
-    assert trail(page)[-1] == f"la looks at {MARKUP}"
+    assert trail(page)[-1] == f"'la' looks at '{MARKUP}'"
     page.get_by_role("button", name="block 2").click()
     assert trail(page) == ["EncoderDecoder", "decoder", "block 2"]
     assert page.locator("img").count() == 0
@@ -121,11 +121,11 @@ def test_the_keyboard_does_the_same_and_the_focus_goes_along(new_page):
     page.keyboard.press("Enter")
     assert trail(page)[-1] == "head 2"
     page.keyboard.press("ArrowDown")
-    assert page.locator(".readout").inner_text().startswith("il looks at he: 0.")
+    assert page.locator(".readout").inner_text().startswith("'il' looks at 'he': 0.")
     page.keyboard.press("Enter")
-    assert trail(page)[-1] == "il looks at he"
+    assert trail(page)[-1] == "'il' looks at 'he'"
     page.keyboard.press("ArrowRight")  # the cell beside it
-    assert trail(page)[-1] == "il looks at sees"
+    assert trail(page)[-1] == "'il' looks at 'sees'"
     for back in ("head 2", "cross-attention", "block 2", "decoder", "EncoderDecoder"):
         page.keyboard.press("Escape")
         assert trail(page)[-1] == back
@@ -310,8 +310,9 @@ def test_without_a_kernel_in_a_deck(new_page, tmp_path):
     canvas, readout = page.locator("canvas.map"), page.locator(".readout")
 
     def is_named() -> bool:
+        canvas.scroll_into_view_if_needed()  # with other fonts it may lie below the window
         box = canvas.bounding_box()
         page.mouse.move(box["x"] + box["width"] - 15, box["y"] + box["height"] - 15)
-        return readout.inner_text().startswith(f"la looks at {MARKUP}")
+        return readout.inner_text().startswith(f"'la' looks at '{MARKUP}'")
 
     wait_until(is_named, "the cell under the pointer is named")

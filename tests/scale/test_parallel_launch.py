@@ -126,6 +126,19 @@ def test_what_is_printed_is_passed_on(capsys):
     assert sorted(capsys.readouterr().out.splitlines()) == ["rank 0", "rank 1"]
 
 
+def prints_in_pieces():
+    for _ in range(200):
+        print("rank", dist.get_rank())
+    print("the end of", dist.get_rank(), end="; ")
+
+
+def test_lines_of_several_processes_stay_whole(capsys):
+    run_processes(prints_in_pieces, 2, timeout=LONG)
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert sorted(lines) == ["rank 0"] * 200 + ["rank 1"] * 200
+    assert last == "the end of 0; the end of 1; "
+
+
 def returns_what_cannot_travel():
     return threading.Lock()
 

@@ -15,10 +15,10 @@ from d2l_attention.exercises.authoring import (
 
 
 def attention_step(hidden, states, valid_lens, W_q, W_k, w_v):
-    """One look of `hidden` (B, H) at `states` (B, S, H): context (B, H) and weights (B, S).
+    """One look of `hidden` (B, D) at `states` (B, K, D): context (B, D) and weights (B, K).
 
-    W_q and W_k (A, H) are stored as in `nn.Linear`, w_v is (A,), and valid_lens (B,) counts the
-    words of each sentence, from 1 to S.
+    W_q and W_k (M, D) are stored as in `nn.Linear`, w_v is (M,), and valid_lens (B,) counts the
+    words of each sentence, from 1 to K.
 
     If w_v is 0, all scores are 0: states [[[2, 4], [6, 8], [9, 9]]] and the length 2 give the
     context [[4, 6]] and the weights [[0.5, 0.5, 0]].
@@ -27,17 +27,17 @@ def attention_step(hidden, states, valid_lens, W_q, W_k, w_v):
 
 
 def attention_step_solution(hidden, states, valid_lens, W_q, W_k, w_v):
-    query, keys = hidden @ W_q.T, states @ W_k.T  # (B, A) and (B, S, A)
+    query, keys = hidden @ W_q.T, states @ W_k.T  # (B, M) and (B, K, M)
     # Without the axis in the middle the batch would line up with the source words.
-    scores = torch.tanh(query[:, None] + keys) @ w_v  # (B, S)
+    scores = torch.tanh(query[:, None] + keys) @ w_v  # (B, K)
     padding = torch.arange(states.shape[1]) >= valid_lens[:, None]
     weights = scores.masked_fill(padding, -torch.inf).softmax(dim=-1)
     return (weights[:, None] @ states)[:, 0], weights
 
 
-def random_case(seed: int, lens: list[int], S: int, H: int, A: int) -> tuple[Tensor, ...]:
+def random_case(seed: int, lens: list[int], K: int, D: int, M: int) -> tuple[Tensor, ...]:
     B = len(lens)
-    hidden, states, *weights = normal(seed, (B, H), (B, S, H), (A, H), (A, H), (A,))
+    hidden, states, *weights = normal(seed, (B, D), (B, K, D), (M, D), (M, D), (M,))
     return hidden, states, torch.tensor(lens), *weights
 
 
@@ -48,7 +48,7 @@ WEIGHTS = (
 )
 FIRST, SECOND = [[1.0, 0], [-1, 2], [0, 1]], [[0.0, 1], [1, 1], [2, 0]]
 ONE = (torch.tensor([[1.0, 0]]), torch.tensor([FIRST]), torch.tensor([3]), *WEIGHTS)
-# H = A, so that matrices may be mixed up; two words of padding, so that masks may be, too.
+# D = M, so that matrices may be mixed up; two words of padding, so that masks may be, too.
 PADDED = (
     torch.tensor([[1.0, 0], [0, -1]]),
     torch.tensor([FIRST, SECOND]),
@@ -62,7 +62,7 @@ LOW = (
     torch.tensor([2]),
     *(torch.ones(1, 1), torch.ones(1, 1), torch.tensor([-1e4])),
 )
-UNEQUAL = "With A = H your function is right; with other sizes it is not."
+UNEQUAL = "With M = D your function is right; with other sizes it is not."
 BY_CHANCE = "There are as many sentences as source words. Which axes line up here by chance?"
 LOW_SCORES = (
     "The words' scores are -10,000 here, and the padding's is 10,000. Hide it with `-torch.inf`, "
@@ -75,7 +75,7 @@ HIDDEN = "scores.masked_fill(padding, -torch.inf)"
 RESULT = "(weights[:, None] @ states)[:, 0], weights"
 TURNED = "Your mask is turned over: the words are hidden, the padding is visible."
 OVER_THE_BATCH = (
-    "The softmax runs over the batch: each column of your weights (B, S) sums to 1, so sentences "
+    "The softmax runs over the batch: each column of your weights (B, K) sums to 1, so sentences "
     "compete with each other. Each row has to sum to 1: `dim=-1`."
 )
 
@@ -93,12 +93,12 @@ write_attention_step = Exercise(
         "sentences have nothing to say to each other."
     ),
     hints=[
-        "Write the shapes down, from (B, H) and (B, S, H) to (B, S) and the context (B, H). Who "
+        "Write the shapes down, from (B, D) and (B, K, D) to (B, K) and the context (B, D). Who "
         "is the query, and what are the values?",
-        "The projected query is (B, A), the keys are (B, S, A). `query[:, None]` is (B, 1, A): "
+        "The projected query is (B, M), the keys are (B, K, M). `query[:, None]` is (B, 1, M): "
         "one query for all words of its own sentence.",
         "The padding's scores become `-torch.inf` before a softmax over the words. For the "
-        "context, `weights[:, None] @ states` is (B, 1, H).",
+        "context, `weights[:, None] @ states` is (B, 1, D).",
     ],
     cases=[
         Case(ONE),
@@ -122,14 +122,14 @@ write_attention_step = Exercise(
                 "number for the query plus one for the key, the query's cancels in the softmax, "
                 "and every state of the decoder looks at the same word.",
                 "torch.tanh((query[:, None] + keys) @ w_v)": "Your tanh stands outside: tanh(w_v · "
-                "(...)). It belongs to the A hidden numbers, before w_v sums them up.",
+                "(...)). It belongs to the M hidden numbers, before w_v sums them up.",
                 "(query[:, None] + keys).sigmoid() @ w_v": "You took the sigmoid. The score is "
                 "w_v · tanh(W_q s + W_k h).",
                 "(query[:, None] * keys).sum(dim=-1)": "Those are dot products of query and key. "
                 "The additive score is w_v · tanh(W_q s + W_k h).",
                 "torch.tanh(query[:, None] * keys) @ w_v": "You multiply query and key inside the "
                 "tanh. The additive score adds them.",
-                f"{SUM} / len(w_v) ** 0.5": "You also divide by the root of A. That belongs to the "
+                f"{SUM} / len(w_v) ** 0.5": "You also divide by the root of M. That belongs to the "
                 "dot product: w_v can learn the size of an additive score.",
             },
         ),
@@ -139,7 +139,7 @@ write_attention_step = Exercise(
                 "hidden @ W_k.T, states @ W_q.T": "`W_q` and `W_k` are swapped. The decoder's "
                 "state asks, so it goes through `W_q`; the encoder's states are the keys.",
                 "hidden @ W_q, states @ W_k": "You multiply by `W_q` and `W_k` as they lie. They "
-                "have the shape (A, H), as the weights of `nn.Linear`: W s is `hidden @ W.T` for "
+                "have the shape (M, D), as the weights of `nn.Linear`: W s is `hidden @ W.T` for "
                 "rows.",
                 "hidden @ W_q.T, states @ W_q.T": "One matrix serves for both. The keys have their "
                 "own, `W_k`.",
@@ -157,13 +157,13 @@ write_attention_step = Exercise(
                 "(weights[:, None] @ states)[:, 0]": "Your function returns one tensor. Return the "
                 "weights, too: `return context, weights`.",
                 "weights, (weights[:, None] @ states)[:, 0]": "The two results are swapped: first "
-                "the context (B, H), then the weights (B, S).",
+                "the context (B, D), then the weights (B, K).",
                 "weights[..., None] * states, weights": "Your first result still has one vector "
-                "for each source word. The context is their sum, (B, H).",
-                "weights[:, None] @ states, weights": "Your first result has shape (B, 1, H). The "
+                "for each source word. The context is their sum, (B, D).",
+                "weights[:, None] @ states, weights": "Your first result has shape (B, 1, D). The "
                 "axis of size 1 is that of the single query: take it away.",
                 "(weights[:, None] @ states)[:, 0], weights[:, None]": "Your second result has "
-                "shape (B, 1, S). The axis of size 1 is that of the single query: take it away.",
+                "shape (B, 1, K). The axis of size 1 is that of the single query: take it away.",
             },
         ),
         Mistake(
@@ -172,7 +172,7 @@ write_attention_step = Exercise(
                 RESULT: "(weights * states).sum(dim=1), weights",
             },
             "All your weights are 1: the softmax runs over an axis of size 1. Your scores are "
-            "(B, S, 1), so the source words stand on axis 1.",
+            "(B, K, 1), so the source words stand on axis 1.",
         ),
         *instead_of(
             f"{HIDDEN}.softmax(dim=-1)",
@@ -186,7 +186,7 @@ write_attention_step = Exercise(
                 f"{HIDDEN}.softmax(dim=0).nan_to_num()": OVER_THE_BATCH,
                 "scores.softmax(dim=0)": OVER_THE_BATCH,
                 f"{HIDDEN}.flatten().softmax(dim=0).view_as(scores)": "All weights of the batch "
-                "together sum to 1. Each sentence has a softmax of its own: `dim=-1` on (B, S).",
+                "together sum to 1. Each sentence has a softmax of its own: `dim=-1` on (B, K).",
                 "scores.softmax(dim=-1)": "The padding gets attention: where does `valid_lens` "
                 "come in? Mask the scores, before the softmax.",
                 "scores.softmax(dim=-1) * ~padding": "The padding's weights are gone, but the row "
@@ -217,10 +217,10 @@ write_attention_step = Exercise(
         ),
     ],
     errors={
-        "non-singleton dimension 1": "Queries (B, A) and keys (B, S, A) do not line up: axes are "
+        "non-singleton dimension 1": "Queries (B, M) and keys (B, K, M) do not line up: axes are "
         "counted from the end, so the sentences of the one meet the source words of the other. "
         "The query needs an axis of size 1 for the words.",
-        "non-singleton dimension 0": "Positions (S,) and lengths (B,) do not line up. Which of "
+        "non-singleton dimension 0": "Positions (K,) and lengths (B,) do not line up. Which of "
         "them has to become a column?",
     },
     steps=[gradients_flow(why="The weights could not learn.")],

@@ -73,6 +73,7 @@ def listen(team: list[Worker], messages: queue.SimpleQueue, group: Group) -> lis
     results: dict[int, Any] = {}
     failed: list[tuple[float, int, str]] = []  # when, who, what
     late: dict[int, str] = {}
+    begun = [""] * group.size  # a line of each that has not ended: others' words stay out of it
     end = group.deadline + GRACE
     while len(results) + len(failed) + len(late) < group.size and time.monotonic() < end:
         message = next_message(team, messages, {*results, *late, *(rank for _, rank, _ in failed)})
@@ -80,7 +81,10 @@ def listen(team: list[Worker], messages: queue.SimpleQueue, group: Group) -> lis
             continue
         rank = team.index(message.worker)
         if message.kind == "printed":
-            print(message.what, end="", flush=True)
+            *lines, begun[rank] = (begun[rank] + message.what).splitlines(keepends=True) or [""]
+            if begun[rank].endswith(("\n", "\r")):
+                lines, begun[rank] = [*lines, begun[rank]], ""
+            print(*lines, sep="", end="", flush=True)
         elif message.kind == "result":
             results[rank] = message.what
         elif message.kind == "raised":
@@ -95,6 +99,7 @@ def listen(team: list[Worker], messages: queue.SimpleQueue, group: Group) -> lis
                 failed.append((0.0, rank, what.rstrip()))
         if failed:
             end = min(end, time.monotonic() + GRACE)
+    print(*begun, sep="", end="", flush=True)
     if failed:
         # The rest lose the one that failed first, and fail in turn: name only the cause.
         _, rank, what = min(failed)

@@ -113,7 +113,7 @@ function render({ model, el }) {
       const look = run.looks[here.parts.at(-1).look];
       const [q, k] = here.cell;
       const pair = [words(look.qwords, look.sent[1])[q], words(look.kwords, look.sent[2])[k]];
-      steps.push([`${pair[0]} looks at ${pair[1]}`, here]);
+      steps.push([`${quoted(pair[0])} looks at ${quoted(pair[1])}`, here]);
     }
     steps.forEach(([name, place], i) => {
       const item = add(list, "li");
@@ -128,7 +128,7 @@ function render({ model, el }) {
   function heading(part) {
     const head = add(body, "div", { class: "heading" });
     const about = run.about[part.about];
-    add(head, "span", { class: "kind" }, part.kind);
+    if (part.kind !== part.name) add(head, "span", { class: "kind" }, part.kind);
     if (part.params) add(head, "span", {}, `${part.params.toLocaleString("en")} parameters`);
     if (about.does) add(head, "span", { class: "does" }, about.does);
     for (const [name, shape] of part.own ?? []) add(head, "span", { class: "faint" }, `${name} ${shapeWords(shape)}`);
@@ -290,7 +290,7 @@ function render({ model, el }) {
       if (!cell) return void (readout.textContent = "");
       const weight = look.weight(here.head, ...cell);
       const hidden = look.seen(here.head, ...cell) ? "" : ", hidden by the mask";
-      readout.textContent = `${labels[0][cell[0]]} looks at ${labels[1][cell[1]]}: ${brief(weight)}${hidden}`;
+      readout.textContent = `${quoted(labels[0][cell[0]])} looks at ${quoted(labels[1][cell[1]])}: ${brief(weight)}${hidden}`;
     };
     canvas.onpointermove = canvas.onpointerdown = (event) => show(cellUnder(canvas, shape, event));
     canvas.onpointerleave = () => document.activeElement === canvas || show(null);

@@ -25,6 +25,8 @@ function decimals(x) {
   return (Math.abs(x) >= 0.005 ? x.toFixed(2) : x.toExponential(0)).replaceAll("-", "−");
 }
 
+const twoDecimals = (x) => (Number.isInteger(x) ? brief(x) : x.toFixed(2).replace("-", "−").replace("−0.00", "0.00"));
+
 function floats(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   return new Float32Array(bytes.buffer); // browsers run on machines of one byte order
@@ -263,6 +265,8 @@ function largeMap(canvas, look, head, [queries, keys], root, { focus, ramp, colo
 
 // ---- The numbers of one cell ----
 
+const quoted = (word) => `'${word}'`;
+
 function cellNumbers(box, look, head, [q, k], { queries, keys, ramp, opened }) {
   const list = add(box, "ol", { class: "steps" });
   const step = (text) => {
@@ -270,7 +274,7 @@ function cellNumbers(box, look, head, [q, k], { queries, keys, ramp, opened }) {
     add(item, "div", { class: "sum" }, text);
     return item;
   };
-  const [query, key] = [queries[q], keys[k]];
+  const [query, key] = [quoted(queries[q]), quoted(keys[k])];
   const seen = look.seen(head, q, k);
   const weight = look.weight(head, q, k);
   if (look.kind === "dot") product(step, look, head, [q, k], { query, key, ramp, opened });
@@ -320,14 +324,14 @@ function tanhs(step, look, head, [q, k], { query, key, ramp, opened }) {
 }
 
 // Rows of numbers as a table of coloured cells; of the last row also what the others add up to.
-function vectors(item, rows, size, opened, ramp, total) {
+function vectors(item, rows, size, opened, ramp, total, range) {
   const shown = Math.min(opened, rows[0][1].length);
   const scroll = add(item, "div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "numbers" });
   const table = add(scroll, "table");
   rows.forEach(([name, numbers], at) => {
     const row = add(table, "tr");
     add(row, "th", { scope: "row" }, name);
-    colouredCells(row, numbers.subarray(0, shown), ramp);
+    colouredCells(row, numbers.subarray(0, shown), ramp, range);
     if (shown === size) return;
     const last = at === rows.length - 1 && total !== null;
     const here = numbers.subarray(0, shown).reduce((a, b) => a + b, 0);
@@ -335,13 +339,13 @@ function vectors(item, rows, size, opened, ramp, total) {
   });
 }
 
-function colouredCells(row, numbers, ramp) {
-  const [low, high] = rangeOf(numbers);
+function colouredCells(row, numbers, ramp, range) {
+  const [low, high] = range ?? rangeOf(numbers);
   for (const x of numbers) {
     const level = clamp((x - low) / (high - low || 1), 0, 1);
     const ink = level > 0.55 ? "#ffffff" : "#000000";
     const ground = ramp[Math.round(level * (ramp.length - 1))];
-    add(row, "td", { style: `background:${ground};color:${ink}` }, decimals(x));
+    add(row, "td", { style: `background:${ground};color:${ink}` }, twoDecimals(x));
   }
 }
 
@@ -395,8 +399,8 @@ function weighted(step, look, head, [q], { query, keys, ramp, opened }) {
     const value = look.row("values", head, k).subarray(0, shown);
     const part = value.map((x) => weight * x);
     part.forEach((x, i) => (sum[i] += x));
-    rows.push([`${weight.toFixed(3)} × value of ${keys[k]}`, part]);
+    rows.push([`${weight.toFixed(3)} × value of ${quoted(keys[k])}`, part]);
   }
   rows.push(["answer", sum]);
-  vectors(item, rows, shown, opened, ramp, null);
+  vectors(item, rows, shown, opened, ramp, null, rangeOf(rows.flatMap(([, row]) => [...row])));
 }

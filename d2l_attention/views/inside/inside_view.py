@@ -62,9 +62,11 @@ class LookInside(anywidget.AnyWidget):
         bundle = super()._repr_mimebundle_(**kwargs)
         return add_picture(bundle, self.still(), f"{self!r}: {self.alt}", self.alt)
 
-    def still(self) -> bytes:
-        """The place that is open as a PNG, for a page that runs no widget."""
-        return png(draw(self._parts, find(self._parts, self.place), self.title), math=False)
+    def still(self, at: str | None = None, title: str | None = None) -> bytes:
+        """The place that is open, or ``at``, as a PNG, for a page that runs no widget."""
+        place = find(self._parts, self.place if at is None else at)
+        figure = draw(self._parts, place, self.title if title is None else title)
+        return png(figure, math=False)
 
 
 def look_inside(

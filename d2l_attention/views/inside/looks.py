@@ -79,11 +79,11 @@ def _course_layer(layer: AttentionLayer, given: Mapping[str, Any], output: Any) 
         kind, scores = "additive", additive_score(*inputs)
     else:
         kind, scores = "weights", None
-    if scores is None or not _same(softmax_of(scores, bias, visible), weights):
+    if scores is None or not same(softmax_of(scores, bias, visible), weights):
         kind, parts = "weights", {}
-    if _same(weights @ values, output):
+    if same(weights @ values, output):
         parts["values"] = values
-    return _cut(weights, kind, parts, inputs[2] if kind == "additive" else None)
+    return cut_look(weights, kind, parts, inputs[2] if kind == "additive" else None)
 
 
 def _pytorch_layer(layer: nn.MultiheadAttention, given: Mapping[str, Any]) -> Look:
@@ -128,7 +128,7 @@ def _pytorch_layer(layer: nn.MultiheadAttention, given: Mapping[str, Any]) -> Lo
         parts["visible"] = visible
     if bias.masked_fill(~visible, 0.0).any():
         parts["bias"] = bias.masked_fill(~visible, 0.0)
-    return _cut(weights[None], "dot", {name: X[None] for name, X in parts.items()}, None)
+    return cut_look(weights[None], "dot", {name: X[None] for name, X in parts.items()}, None)
 
 
 def _weights_only(module: nn.Module, output: Any) -> Look | None:
@@ -144,7 +144,7 @@ def _weights_only(module: nn.Module, output: Any) -> Look | None:
             continue
         sums = weights.float().sum(dim=-1)
         if weights.min() >= 0 and ((sums - 1).abs() < 1e-3).logical_or(sums < 1).all():
-            return _cut(weights, "weights", {}, None)
+            return cut_look(weights, "weights", {}, None)
     return None
 
 
@@ -163,13 +163,15 @@ def _each_head(X: Tensor, weights: Tensor) -> Tensor:
     return X.repeat_interleave(weights.shape[1] // X.shape[1], dim=1)
 
 
-def _same(one: Tensor, other: Any) -> bool:
+def same(one: Tensor, other: Any) -> bool:
     if not isinstance(other, Tensor) or one.shape != other.shape:
         return False
-    return torch.allclose(one.float(), other.float(), rtol=1e-2, atol=1e-3)
+    exact = other.dtype in (torch.float32, torch.float64)
+    rtol, atol = (1e-3, 1e-5) if exact else (2e-2, 2e-3)
+    return torch.allclose(one.float(), other.float(), rtol=rtol, atol=atol)
 
 
-def _cut(weights: Tensor, kind: str, parts: dict[str, Tensor], w_v: Tensor | None) -> Look:
+def cut_look(weights: Tensor, kind: str, parts: dict[str, Tensor], w_v: Tensor | None) -> Look:
     """The first sequence, as copies on the CPU, the first heads and tokens of many."""
 
     def first(X: Tensor, rows: int, columns: int) -> Tensor:

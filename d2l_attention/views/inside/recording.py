@@ -16,6 +16,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from d2l_attention.attention.layers import AttentionLayer
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder
+from d2l_attention.views.inside.foreign import looks_of
 from d2l_attention.views.inside.labels import Labels, Words, guessed, words_of_inputs
 from d2l_attention.views.inside.looks import Look, look_of
 
@@ -79,7 +80,8 @@ def record(model: nn.Module, inputs: tuple, named: Mapping[str, Any], tokens) ->
     tokens, scored = _without_output(tokens)
     words = words_of_inputs(tokens, _tensors(model, inputs, named))
     recorder = _Recorder(model, words, scored)
-    with _as_before(model), recorder.listening(), torch.no_grad():
+    with _as_before(model), looks_of(model) as looks, recorder.listening(), torch.no_grad():
+        recorder.looks = looks
         result = model(*inputs, **named)
     return Run(recorder.first, recorder.left_out, result)
 
@@ -88,6 +90,7 @@ class _Recorder:
     def __init__(self, model: nn.Module, tokens: dict[str, Words], scored: Words | None):
         self.model, self.tokens, self.scored = model, tokens, scored
         self.labels = Labels()
+        self.looks: dict[nn.Module, Look] = {}  # of layers that attend through another library
         self.stack: list[Call | None] = []
         self.num_calls = self.left_out = 0
         self.first: Any = None
@@ -154,9 +157,16 @@ class _Recorder:
             if words is not None:
                 self.labels.give(tensor, words)
             call.outputs.append(held(name, tensor, words, self.scored))
-        call.look = _look_inside_it(call) or look_of(module, _named(module, args, kwargs), output)
+        given = _named(module, args, kwargs)
+        call.look = self.looks.pop(module, None) or _look_inside_it(call)
+        if call.look is None and not _has_look(call):  # or it hands on what a part of it did
+            call.look = look_of(module, given, output)
         if call.look is not None:
             call.look.query_words, call.look.key_words = _words_of_look(call, call.look)
+
+
+def _has_look(call: Call) -> bool:
+    return any(each.look is not None or _has_look(each) for each in call.calls)
 
 
 def _look_inside_it(call: Call) -> Look | None:

@@ -29,7 +29,7 @@ def draw(parts: list[Part], place: Place, title: str) -> Figure:
     trail += "" if place.trail or place.head is not None else ", from the outside"
     if place.head is not None:
         trail += f" › head {place.head + 1}"
-    heading = f"{title}: {trail}" if title else trail
+    heading = title or trail
     with matplotlib.rc_context({"text.parse_math": False, "font.size": 12}):
         if place.cell is not None:
             return _cell(place, heading)
@@ -194,7 +194,7 @@ def heat(ax: Axes, numbers: Tensor, scale: tuple[float, float] | None = None) ->
     low, high = scale or (low, high)
     colours = ListedColormap(ramp())
     options = {"cmap": colours, "vmin": low, "vmax": high or 1.0, "interpolation": "nearest"}
-    ax.imshow(numbers.nan_to_num(0.0).numpy(), aspect="auto", **options)
+    ax.imshow(numbers.nan_to_num(0.0, 0.0, 0.0).numpy(), aspect="auto", **options)
     ax.set(xticks=[], yticks=[])
     ax.tick_params(length=0)
 
@@ -206,7 +206,7 @@ def _cell(place: Place, heading: str) -> Figure:
     q, k = cell
     _, Q, K = look.weights.shape
     queries, keys = _words(look.query_words, Q), _words(look.key_words, K)
-    lines = [f"{queries[q]} looks at {keys[k]}"]
+    lines = [f"'{queries[q]}' looks at '{keys[k]}'"]
     shown_keys = min(K, 10)
     scores = scores_of(look)[head] if look.queries is not None else None
     if look.kind == "dot" and scores is not None:
@@ -219,7 +219,7 @@ def _cell(place: Place, heading: str) -> Figure:
     lines.append("2  softmax over the keys, e^score divided by the sum of all:")
     figure = Figure(figsize=(WIDTH, 1.0 + 0.35 * (len(lines) + shown_keys)), dpi=DPI)
     height = figure.get_figheight()
-    figure.text(0.02, 1 - 0.3 / height, heading, fontsize=14, va="center")
+    figure.text(0.02, 1 - 0.3 / height, textwrap.shorten(heading, 78), fontsize=14, va="center")
     for i, line in enumerate(lines):
         weight = "bold" if i == 0 else None
         figure.text(0.02, 1 - (0.7 + 0.35 * i) / height, line, va="center", weight=weight)
@@ -245,4 +245,5 @@ def _cell(place: Place, heading: str) -> Figure:
 
 
 def _power(score: float) -> str:
-    return f"{math.exp(score):.3g}" if score < 700 else "inf"
+    power = math.exp(min(score, 700))
+    return f"{power:.3g}" if power < 100 else f"{power:.0f}" if power < 1e6 else f"{power:.1e}"

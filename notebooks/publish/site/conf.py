@@ -6,7 +6,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-sys.path[:0] = [str(HERE), str(ROOT)]  # the two extensions below; the package of this tree
+sys.path[:0] = [str(HERE), str(ROOT)]  # the extensions below; the package of this tree
 
 project = "d2l_attention"
 author = "the authors of d2l_attention"
@@ -20,6 +20,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx.ext.mathjax",
     "chapters",
+    "front",
     "reference",
 ]
 nitpicky = True  # a reference that leads nowhere is a warning, and a warning is an error

@@ -20,6 +20,11 @@ def softmax_row_by_row(scores, mask):
     return torch.stack(rows).view(scores.shape)
 
 
+def infinity_twice(scores, mask):
+    filled = scores.masked_fill(~mask, -math.inf)
+    return filled.softmax(dim=-1).masked_fill(~mask, 0.0)
+
+
 def matrix_by_matrix(scores, mask):
     weights = torch.zeros_like(scores)
     for q in range(len(scores)):
@@ -32,6 +37,28 @@ def matrix_by_matrix(scores, mask):
 def numpy_softmax(scores, mask):
     shares = np.exp(scores.numpy()) * mask.numpy()
     return torch.from_numpy(shares / shares.sum(-1, keepdims=True))
+
+
+# 4.3 --------------------------------------------------------------------------------------
+
+
+def last_tokens_that_reach(layers=3, tokens=10, position=2):
+    """Measured: which tokens can change the answer, under a mask that is wrong by one."""
+    torch.manual_seed(0)
+    X = torch.randn(tokens, 8)
+    one_too_far = causal_mask(tokens, tokens, offset=1)
+    changed = []
+    for token in range(tokens):
+        other = X.clone()
+        other[token] += 1
+        before, after, differ = X, other, []
+        for _ in range(layers):
+            before, after = (
+                infinity_twice(x @ x.T / 8**0.5, one_too_far) @ x for x in (before, after)
+            )
+            differ.append(not torch.equal(before[position], after[position]))
+        changed.append(differ)
+    return [max(t for t in range(tokens) if changed[t][layer]) for layer in range(layers)]
 
 
 # 4.4 --------------------------------------------------------------------------------------
@@ -114,19 +141,14 @@ def poured(padding, dye, *tensors):
     return [X.masked_fill(padding, dye) for X in tensors]
 
 
-def gradients_by_backward(attend):
+def three_dyes(attend):
     queries, keys, values, valid_lens, padding = given()
-    seen = []
-    for dye in (0.0, 1e4, float("inf"), float("nan")):
-        inputs = [
-            X.clone().requires_grad_() for X in (queries, *poured(padding, dye, keys, values))
-        ]
-        output = attend(*inputs, valid_lens)
-        output.square().sum().backward()
-        seen.append([X.detach().numpy() for X in (output, *(X.grad for X in inputs))])
-    for results in seen[1:]:
-        for first, other in zip(seen[0], results, strict=True):
-            np.testing.assert_allclose(other, first, rtol=1e-4, atol=1e-5)
+    seen = [
+        attend(queries, *poured(padding, dye, keys, values), valid_lens).numpy()
+        for dye in (0.0, 1e4, float("nan"))
+    ]
+    for other in seen[1:]:
+        np.testing.assert_allclose(other, seen[0], rtol=1e-4, atol=1e-5)
 
 
 def largest_difference(attend):
@@ -143,12 +165,12 @@ def particular_numbers(attend):
 
 RIGHT = {
     "4.1": [[Fraction(3, 4), Fraction(1, 4), 0]],
-    "4.2": [softmax_row_by_row],
-    "4.3": [Fraction(25, 48)],
+    "4.2": [softmax_row_by_row, infinity_twice],
+    "4.3": [torch.tensor(last_tokens_that_reach())],
     "4.4": [lens_in_lists],
     "4.5": [mean_in_double],
     "4.6": [attend_in_loops],
-    "4.7": [gradients_by_backward],
+    "4.7": [three_dyes],
 }
 WRONG = {
     "4.1": [
@@ -160,8 +182,8 @@ WRONG = {
         (numpy_softmax, "0 times infinity is NaN"),
     ],
     "4.3": [
-        (0.25, "the share without a mask"),
-        ([1, 1 / 2, 1 / 3, 1 / 4], "One number is asked for"),
+        ((3, 3, 3), "each layer reads what the layer before it wrote"),
+        (5, "Give one for each of the three layers"),
     ],
     "4.4": [
         (mask_itself, "Asked for are the lengths"),
