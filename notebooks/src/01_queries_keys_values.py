@@ -944,7 +944,7 @@ check("1.5", all_pairs)
 #
 # - *Never longer than the longest value*, 1 minute: the proof.
 # - *All slopes as one matrix*, 2 minutes: the slopes of all scores in one product.
-# - *When the slope is zero after all*, 3 minutes: what float32 and a low temperature do to
+# - *When the slope is zero after all*, 4 minutes: what float32 and a low temperature do to
 #   learning.
 # - *Learn the matrix that makes the query*, 8 minutes: attention finds out what a device measures.
 
@@ -992,7 +992,7 @@ print("sum of the rows is zero:", torch.allclose(as_a_matrix.sum(dim=0), torch.z
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### When the slope is zero after all
 #
-# *3 minutes.* The book says that this gradient never vanishes. On paper that is nearly true: an
+# *4 minutes.* The book says that this gradient never vanishes. On paper that is nearly true: an
 # exponential is never 0, so no weight is 0, and the slope in a score is 0 only where $v_j = o$. In
 # float32 it is not true, because very small numbers are rounded to 0:
 

@@ -910,8 +910,8 @@ check("13.4", attend_to_cache)
 #
 # - *Their layer and ours*, 4 minutes
 # - *A window in a model that was trained without*, 5 minutes
-# - *Every head*, 3 minutes
-# - *One layer, one length*, 3 minutes
+# - *Every head*, 2 minutes
+# - *One layer, one length*, 4 minutes
 # - *Side by side in the library*, 5 minutes
 # - *Who uses what*, 1 minute
 
@@ -986,7 +986,7 @@ for layer in (0, 1):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Every head
 #
-# *3 minutes.* Take each of the eight heads away, one at a time:
+# *2 minutes.* Take each of the eight heads away, one at a time:
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 for layer in (0, 1):
@@ -1004,7 +1004,7 @@ for layer in (0, 1):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### One layer, one length
 #
-# *3 minutes.* The half had another length in each step. What can one layer do if it always has
+# *4 minutes.* The half had another length in each step. What can one layer do if it always has
 # twelve tokens?
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
