@@ -360,7 +360,7 @@ plt.show()
 # | [10 · Attention at scale][10] | What if one machine is too small? | |
 # | [11 · Attention in today's models][11] | What do the models of today do differently? | |
 # | [12 · The bug museum][12] | How do you know that your attention is right? | |
-# | [13 · Your attention in a real model][13] | Does yours work in a real model, and what does it find there? | |
+# | [13 · Your attention in a real model][13] | Does your attention work in a real model? | |
 #
 # [1]: 01_queries_keys_values.ipynb
 # [2]: 02_attention_pooling.ipynb
