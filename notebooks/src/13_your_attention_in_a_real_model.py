@@ -121,7 +121,7 @@ print("\n".join(f"{f.name:15} {f.value!s:10} {f.meaning}" for f in told.facts[:7
 # One minute. Ask what each name is in chapter 6 or 8, from the first column to the last.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# #### What does it keep?
+# ### What does it keep?
 #
 # One word is new: a **group**. Four neighbouring heads of queries share one head of keys and values
 # (chapter 9). So there are 32 heads, but only 8 of them have keys and values of their own.
@@ -320,7 +320,7 @@ for name in ("Gemma2", "T5", "GptOss"):
 # One minute. Ask what each of the three words would change in the eight lines.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# #### Two lines more
+# ### Two lines more
 #
 # The error names the keyword that the function must take. For the first two models it takes two
 # lines:
@@ -478,8 +478,7 @@ print("checked: two layers are right in more than 90%, one layer in less than 40
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## See the heads
 #
-# `attention_maps` gives the weights of each layer, and `HeadsView` shows all heads at once. Click
-# one, or press Enter on it, to open it.
+# `attention_maps` gives the weights of each layer, and `HeadsView` shows all heads. Click one.
 #
 # **Question.** Which head of layer 1 looks at the token before? What do the heads of layer 2 look
 # at in the second half?
@@ -591,7 +590,7 @@ def without(head):
 # accuracy, so take away another head.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# #### One head at a time
+# ### One head at a time
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 print(f"all heads:      {accuracy(two):.0%} right, behind the copy", induction(maps[1]))
@@ -664,7 +663,7 @@ def try_out(model, ids):
 # One minute. Both have one thing wrong, and both run without an error.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# #### What shows?
+# ### What shows?
 #
 # **Predict.** Without a mask, a token sees the one that it has to guess. Does the loss of the
 # trained model rise or fall if the mask is forgotten in both layers? And if it is forgotten in
