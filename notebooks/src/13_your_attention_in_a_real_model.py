@@ -486,8 +486,7 @@ print("checked: two layers are right in more than 90%, one layer in less than 40
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 text = "Dive2AtnDive2Atn"
 maps = attention_maps(two, input_ids=as_ids(text))
-title = "Layer 1 looks one back, layer 2 behind the copy"
-HeadsView(list(maps.values()), list(text), title=title)
+HeadsView(list(maps.values()), list(text), title="What each head looks at")
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive view of eight small heat maps, two layers with four heads each, for the
