@@ -8,8 +8,8 @@
 # Learning* (D2L), here the opening of its chapter 11.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 26 minutes: 14 for the cat and the street, 8 for the two intuitions, 2 for the map, 2 for the
-# exercise. Skip the party first, then the map. Open this notebook in JupyterLab beforehand and run
+# 28 minutes: 14 for the cat and the street, 8 for the two intuitions, 3 for the map, 3 for the
+# exercise and the summary. Skip the party first, then the map. Open this notebook in JupyterLab beforehand and run
 # all of it, for 60 cm and for the exercise. 'How these notebooks work' is on the page only: send
 # the room there.
 
@@ -332,8 +332,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # For 25 cm the generous dictionary says 7.51, about half-way between the prices of the two
 # neighbours. For 30 cm it says 9.08 and not 9, because the other two sizes have a small weight as
-# well. (The number 4.0 says how far a size may differ and still count. Chapter 2 studies it.)
-# The example of the cat had no values: it stopped at the weights.
+# well. (Chapter 2 studies the number 4.0.) The example of the cat had no values: it stopped at the
+# weights.
 #
 # **Try it.** What does the generous dictionary say for 60 cm? Can it ever say more than 14?
 
@@ -473,16 +473,8 @@ print(f"PyTorch {torch.__version__}, device '{try_gpu()}': {names[try_gpu().type
 # - The answer is the weighted average of the values.
 # - Another query gives another answer from the same keys and values.
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the heat map once more
-figure, ax = plt.subplots(figsize=(9, 2.6))
-heatmap(ax, both, ["it was too tired", "it was too wide"], words, numbers=True, vmax=1.0)
-ax.set_title("The whole course is about tables like this one")
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the heat map from above once more, two queries by seven keys, with one dark cell in each
-# row.*
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Let three students say one line each before you show it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Symbols and words
