@@ -9,9 +9,9 @@
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 28 minutes: 14 for the cat and the street, 8 for the two intuitions, 3 for the map, 3 for the
-# exercise and the summary. Skip the party first, then the map. Open this notebook in JupyterLab beforehand and run
-# all of it, for 60 cm and for the exercise. 'How these notebooks work' is on the page only: send
-# the room there.
+# exercise and the summary. Skip the party first, then the map. Open this notebook in JupyterLab
+# beforehand and run all of it, for 60 cm and for the exercise. 'How these notebooks work' is on the
+# page only: send the room there.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
