@@ -3,7 +3,8 @@
 ``AttentionView`` is for weights, ``HeadsView`` for those of all heads of all layers,
 ``SentenceView`` for weights of a sentence that the reader writes, ``watch`` for a function's run,
 line by line, ``compare`` for two of them, ``look_inside`` for a model from the outside in,
-``schematic`` for who feeds what, ``explore`` for everything else.
+``TranslatorView`` for a translator that one can cut, ``schematic`` for who feeds what, ``explore``
+for everything else.
 """
 
 from importlib import import_module
@@ -14,6 +15,7 @@ _MODULES = {
     "HeadsView": "heads_view",
     "LookInside": "inside.inside_view",
     "SentenceView": "sentence_view",
+    "TranslatorView": "translator.translator_view",
     "Watch": "watch_view",
     "compare": "watch_view",
     "explore": "explore_view",
@@ -28,6 +30,7 @@ __all__ = [
     "HeadsView",
     "LookInside",
     "SentenceView",
+    "TranslatorView",
     "Watch",
     "compare",
     "explore",

@@ -3,7 +3,7 @@
 // Letters: Q queries, K keys, D numbers a vector, V numbers a value.
 
 const dot = (a, b) => a.reduce((sum, number, i) => sum + number * b[i], 0);
-const add = (a, b) => a.map((number, i) => number + b[i]);
+const plus = (a, b) => a.map((number, i) => number + b[i]);
 const transpose = (X) => X[0].map((_, i) => X.map((row) => row[i]));
 
 // X (n, D) times the transpose of W (D', D), as nn.Linear: a row of W makes one number.
@@ -39,7 +39,7 @@ function attend(queries, keys, values, visible) {
 
 // One query (H,) and keys (K, H) that have gone through W_q and W_k: w_v . tanh(q + k) for each key.
 function additiveScores(query, keys, w_v) {
-  return keys.map((key) => dot(w_v, add(query, key).map(Math.tanh)));
+  return keys.map((key) => dot(w_v, plus(query, key).map(Math.tanh)));
 }
 
 // (n, D) -> H matrices (n, D / H), and back
@@ -77,7 +77,7 @@ function positionWise({ dense1, dense2 }, X) {
 // X + Y, each row brought to mean 0 and variance 1, then scaled and moved: (n, D) -> (n, D)
 function addNorm({ ln }, X, Y) {
   return X.map((x, i) => {
-    const sum = add(x, Y[i]);
+    const sum = plus(x, Y[i]);
     const mean = sum.reduce((a, b) => a + b) / sum.length;
     const centred = sum.map((a) => a - mean);
     const root = Math.sqrt(dot(centred, centred) / sum.length + 1e-5);

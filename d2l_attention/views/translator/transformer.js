@@ -11,7 +11,7 @@ class Transformer {
   embed({ embedding }, tokens, offset = 0) {
     const scale = Math.sqrt(this.D);
     return tokens.map((token, i) =>
-      add(embedding.weight[token].map((a) => a * scale), positionalEncoding(offset + i, this.D)),
+      plus(embedding.weight[token].map((a) => a * scale), positionalEncoding(offset + i, this.D)),
     );
   }
 

@@ -10,13 +10,14 @@ function half(bits) {
 
 // All weights, one tensor after the other in the order of the card, as the nested names say:
 // "decoder.dense.bias" becomes parameters.decoder.dense.bias, "blks.block0" the first of a list.
-function readWeights(bytes, shapes) {
-  const bits = new Uint16Array(bytes);
+function readWeights(bytes, shapes, number) {
+  const bits = number === "float16" ? new Uint16Array(bytes) : new Float32Array(bytes);
+  const read = number === "float16" ? half : (x) => x;
   const parameters = {};
   let start = 0;
   for (const [name, shape] of Object.entries(shapes)) {
     const count = shape.reduce((a, b) => a * b, 1);
-    const numbers = Array.from(bits.subarray(start, start + count), half);
+    const numbers = Array.from(bits.subarray(start, start + count), read);
     start += count;
     const width = shape.at(-1);
     const rows = Array.from({ length: count / width }, (_, i) =>
@@ -33,9 +34,9 @@ function readWeights(bytes, shapes) {
 }
 
 // The card and the bytes of training/translators, and both vocabularies -> a translator
-function makeTranslator({ name, sizes, shapes, bytes, source, target }) {
+function makeTranslator({ name, sizes, shapes, number, bytes, source, target }) {
   const kinds = { transformer: Transformer, bahdanau: Bahdanau };
-  return { model: new kinds[name](readWeights(bytes, shapes), sizes), source, target };
+  return { model: new kinds[name](readWeights(bytes, shapes, number), sizes), source, target };
 }
 
 const everything = () => true;

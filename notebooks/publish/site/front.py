@@ -1,56 +1,50 @@
-"""Sphinx extension: the site's first page shows the trained translator, opened by `look_inside`.
+"""Sphinx extension: the trained translators work in the page, on the first one and in chapters.
 
-The views are made while the site is built. A page opened from a folder may read no data, but it
-may load a script: so the views stand in one.
+A page opened from a folder may read no data, but it may load a script: so the weights stand in one.
 """
 
 import json
 from pathlib import Path
 
-import torch
+import nbformat
 
-from d2l_attention.data import BOS, EOS
-from d2l_attention.models.decoding import greedy_decode
-from d2l_attention.training.translators import translator
-from d2l_attention.views import look_inside
+from d2l_attention.views import TranslatorView
+from d2l_attention.views.translator.translator_view import stored_script
+from notebooks.publish.site.chapters import chapters
+from notebooks.publish.slides.views import states_of
 
-SENTENCES = ("he sees her", "the dog sleeps", "she does not read these books")
-FILE = "translator_views.js"
-
-
-def views():
-    """One view a sentence, of the run in which the translator writes its French."""
-    model, src_vocab, tgt_vocab = translator("transformer")
-    for sentence in SENTENCES:
-        english = [*sentence.split(), EOS]
-        source, lens = torch.tensor([src_vocab[english]]), torch.tensor([len(english)])
-        found = greedy_decode(
-            model, source, lens, bos=tgt_vocab[BOS], eos=tgt_vocab[EOS], max_len=20
-        )
-        french = [BOS, *tgt_vocab.to_tokens(found.sentences()[0])]
-        tokens = {"source": english, "target": french}
-        tokens["output"] = tgt_vocab.to_tokens(range(len(tgt_vocab)))
-        written = torch.tensor([tgt_vocab[french]])
-        title = f"{sentence} → {' '.join(french[1:])}"
-        yield look_inside(model, source, written, tokens=tokens, title=title)
+WEIGHTS, VIEW = "translators.js", "front_view.js"
 
 
-def write_views(app, exception):
+def write_scripts(app, exception):
     if exception is None and app.builder.format == "html":
-        made = list(views())
-        names = ("place", "run_text", "title", "alt", "ramp", "_esm", "_css")
-        states = [{name: getattr(view, name) for name in names} for view in made]
-        text = f"const translatorViews = {json.dumps(states, ensure_ascii=False)};\n"
-        Path(app.outdir, "_static", FILE).write_text(text, "utf-8")
+        folder = Path(app.outdir, "_static")
+        view = TranslatorView("transformer")
+        state = {name: getattr(view, name) for name in view.keys if name[0] != "_"}
+        state |= {name: getattr(view, name) for name in ("_esm", "_css")}
+        state = {name: value for name, value in state.items() if isinstance(value, str)}
+        text = f"const frontView = {json.dumps(state, ensure_ascii=False)};\n"
+        (folder / VIEW).write_text(text, "utf-8")
+        (folder / WEIGHTS).write_text(stored_script(), "utf-8")
 
 
-def load_views(app, pagename, templatename, context, doctree):
+def load_scripts(app, pagename, templatename, context, doctree):
+    """The weights come before what draws the views."""
+    if pagename == "index" or has_translator(pagename):
+        app.add_js_file(WEIGHTS, priority=150, loading_method="defer")
     if pagename == "index":
-        app.add_js_file(FILE, priority=900, loading_method="defer")
+        app.add_js_file(VIEW, priority=900, loading_method="defer")
         app.add_js_file("front.js", priority=900, loading_method="defer")  # behind widgets.js
 
 
+def has_translator(pagename):
+    if pagename not in chapters():
+        return False
+    states = states_of(nbformat.read(chapters()[pagename], as_version=4))
+    return any(state["state"].get("stored") for state in states.values())
+
+
 def setup(app):
-    app.connect("html-page-context", load_views)
-    app.connect("build-finished", write_views)
+    app.connect("html-page-context", load_scripts)
+    app.connect("build-finished", write_scripts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

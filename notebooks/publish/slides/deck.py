@@ -109,12 +109,23 @@ def deck(notebook: NotebookNode, name: str, frames: dict[str, dict]) -> tuple[st
         chapter=chapter,
         plain=lambda text: html.escape(text, quote=False),
         states=for_script(json.dumps(states)),
+        translators=for_script(_translators(states)),
         frames=for_script(json.dumps(frames)),
         highlight_css=HtmlFormatter(style="default").get_style_defs(".highlight"),
         **{key: _library(*where) for key, where in LIBRARIES.items()},
         **{file.replace(".", "_"): (HERE / file).read_text("utf-8") for file in OWN},
     )
     return text, sum(map(len, columns))
+
+
+def _translators(states: dict[str, dict]) -> str:
+    """A script with the stored translators that these widgets ask for, or nothing."""
+    names = {state["state"].get("stored") for state in states.values()} - {None, ""}
+    if not names:
+        return ""
+    from d2l_attention.views.translator.translator_view import stored_script
+
+    return stored_script(sorted(names))
 
 
 def _cells(slide: Slide, shown: set[str]) -> list[str]:

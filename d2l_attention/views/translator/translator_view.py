@@ -1,0 +1,267 @@
+"""A translator that works in the browser: anybody's sentence, and cuts, without a kernel."""
+
+import json
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import torch
+from torch import nn
+from traitlets import Unicode
+
+from d2l_attention.attention.multi_head import MultiHeadAttention
+from d2l_attention.data import BOS, EOS, Vocab
+from d2l_attention.models.decoding import greedy_decode
+from d2l_attention.models.encoder_decoder import EncoderDecoder
+from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder, Seq2SeqEncoder
+from d2l_attention.models.transformer import TransformerDecoder, TransformerEncoder
+from d2l_attention.training import translators
+from d2l_attention.views.picture import add_picture, draw_weights, png, ramp
+
+HERE = Path(__file__).parent
+INSIDE = HERE.parent / "inside"
+MODEL_FILES = ("attention.js", "transformer.js", "bahdanau.js", "translate.js")
+MOST_WORDS = 24  # as in cuts.js
+
+EXAMPLES = ("she does not read these books", "he sees her", "the small house is old")
+NOT = {
+    "label": "Hide 'not' from the French",
+    "sentence": "she does not read these books",
+    "cuts": ["cross * * * 2"],
+    "says": "Nothing but a look brings an English word into the French.",
+}
+# Each cut is a line of cuts.js: place, layer, head, query, key; all count from 0.
+GUIDED: dict[str, list[dict[str, Any]]] = {
+    "transformer": [
+        NOT,
+        {
+            "label": "Hide the noun 'fille'",
+            "sentence": "the girl that i see is old",
+            "cuts": ["decoder * * * 2"],
+            "says": "The ending of 'vieille' agrees with 'fille', and stays without a look at it.",
+        },
+        {
+            "label": "Hide its article 'la'",
+            "sentence": "the girl that i see is old",
+            "cuts": ["decoder * * * 1"],
+            "says": "Without a look at the article the ending is the masculine one.",
+        },
+        {
+            "label": "Not even the word just written",
+            "sentence": "she does not read these books",
+            "cuts": ["decoder * * * ="],
+            "says": "Some words are written twice if a position may not look at itself.",
+        },
+        {
+            "label": "No looks in layer 2 of the encoder",
+            "sentence": "he sees her",
+            "cuts": ["encoder 1 * * *"],
+            "says": "'her' is now read as in 'her cat', and the translator invents the cat.",
+        },
+    ],
+    "bahdanau": [NOT],
+}
+
+
+def _module() -> str:
+    """All files as one JavaScript module."""
+    texts = [(HERE / name).read_text("utf-8") for name in (*MODEL_FILES, "cuts.js", "live_run.js")]
+    drawing, view = ((INSIDE / f).read_text("utf-8") for f in ("inside_drawing.js", "inside.js"))
+    # The view into a model has names of its own: it stays in a function. The drawings are shared.
+    view = view.replace("export default { render };", "return { render };")
+    texts += [drawing, f"const lookInside = (() => {{\n{view}\n}})();"]
+    keys = "\n".join(
+        line for line in view.splitlines() if line.startswith(("const KEYS", "const ARR"))
+    )
+    return "\n".join([*texts, keys, (HERE / "translator_view.js").read_text("utf-8")])
+
+
+class TranslatorView(anywidget.AnyWidget):
+    """A translator of the course, alive in the page, that a reader can cut.
+
+    ``TranslatorView("transformer")`` or ``("bahdanau")`` shows a stored translator: on the site
+    and in a deck it needs no kernel. ``TranslatorView(model, src_vocab, tgt_vocab)`` shows a model
+    that you trained: while a kernel runs, its weights go to the page once, and the page computes.
+
+    ``sentence`` is what stands in the field at first. ``cuts`` are looks that are forbidden at
+    first, each "place layer head query key", where a place is encoder, decoder or cross, "*" is
+    any, and all count from 0: "cross * * * 2" hides the third English word from the French.
+
+    Errors: ``TypeError`` for a model that the page cannot compute, ``ValueError`` for a name that
+    is not stored, a model without vocabularies, a cut that is none, and words that are not known.
+    """
+
+    # A widget is one module, whole, so that it also lives where there is no server.
+    _esm = _module()
+    _css = "\n".join(
+        path.read_text("utf-8") for path in (INSIDE / "inside.css", HERE / "translator.css")
+    )
+
+    stored = Unicode().tag(
+        sync=True
+    )  # the name of a stored translator, "" for a model of one's own
+    sentence = Unicode().tag(sync=True)
+    cuts_text = Unicode().tag(sync=True)
+    examples_text = Unicode().tag(sync=True)
+    guided_text = Unicode("[]").tag(sync=True)
+    title = Unicode().tag(sync=True)
+    alt = Unicode().tag(sync=True)
+    ramp = Unicode(" ".join(ramp())).tag(sync=True)
+
+    def __init__(
+        self,
+        model: str | EncoderDecoder,
+        src_vocab: Vocab | None = None,
+        tgt_vocab: Vocab | None = None,
+        *,
+        sentence: str = EXAMPLES[0],
+        cuts: Sequence[str] = (),
+        title: str = "",
+    ):
+        stored = model if isinstance(model, str) else ""
+        if isinstance(model, str):
+            model, src_vocab, tgt_vocab = translators.translator(model)
+        if src_vocab is None or tgt_vocab is None:
+            raise ValueError("a model of your own needs src_vocab and tgt_vocab")
+        self._name, self._sizes = _kind_and_sizes(model)
+        self._model, self._vocabs = model, (src_vocab, tgt_vocab)
+        words = sentence.split()
+        _check(words, src_vocab, cuts)
+        examples = [text for text in EXAMPLES if all(word in src_vocab for word in text.split())]
+        super().__init__(
+            stored=stored,
+            sentence=sentence,
+            cuts_text=json.dumps(list(cuts)),
+            examples_text=json.dumps(examples),
+            guided_text=json.dumps(GUIDED[stored] if stored else []),
+            title=title,
+            alt=f"A translator: {sentence} becomes {' '.join(self._translated(words)[0])}.",
+        )
+        self.on_msg(self._answer)
+
+    def __repr__(self) -> str:
+        return f"TranslatorView({self._name}, {self.sentence!r})"
+
+    def _repr_mimebundle_(self, **kwargs):
+        bundle = super()._repr_mimebundle_(**kwargs)
+        return add_picture(bundle, self.still(), f"{self!r}: {self.alt}", self.alt)
+
+    def _answer(self, _, message: Mapping[str, str], buffers) -> None:
+        """The page asks for the model: its weights in float32, and what they mean."""
+        if message.get("kind") != "model, please":
+            return
+        weights = {name: tensor.float().cpu() for name, tensor in self._model.state_dict().items()}
+        bits = b"".join(tensor.numpy().astype("<f4").tobytes() for tensor in weights.values())
+        source, target = (vocab.to_tokens(range(len(vocab))) for vocab in self._vocabs)
+        self.send(
+            {
+                "kind": "model",
+                "name": self._name,
+                "sizes": self._sizes,
+                "shapes": {name: list(tensor.shape) for name, tensor in weights.items()},
+                "number": "float32",
+                "source": source,
+                "target": target,
+            },
+            [bits],
+        )
+
+    def still(self) -> bytes:
+        """The sentence, its translation and the last layer's looks, as a PNG, without cuts."""
+        english = self.sentence.split()
+        french, weights = self._translated(english)
+        figure = draw_weights(
+            weights[:, : len(french) + 1],
+            [*french, EOS],
+            [*english, EOS],
+            largest=1.0,
+            panel_titles=[
+                f"head {head + 1}" if len(weights) > 1 else "" for head in range(len(weights))
+            ],
+            title=self.title or f"{self.sentence} → {' '.join(french)}",
+        )
+        return png(figure, math=False)
+
+    def _translated(self, english: list[str]) -> tuple[list[str], torch.Tensor]:
+        """The French words, and the last layer's weights that chose them, (H, T + 1, S + 1)."""
+        src_vocab, tgt_vocab = self._vocabs
+        read = [*english, EOS]
+        source, lens = torch.tensor([src_vocab[read]]), torch.tensor([len(read)])
+        ends = {"bos": tgt_vocab[BOS], "eos": tgt_vocab[EOS]}
+        model = self._model
+        was_training = model.training
+        model.eval()
+        device = next(model.parameters()).device
+        source, lens = source.to(device), lens.to(device)
+        found = greedy_decode(model, source, lens, **ends, max_len=64)
+        french = tgt_vocab.to_tokens(found.sentences()[0])
+        with torch.no_grad():
+            model(source, torch.tensor([tgt_vocab[[BOS, *french]]], device=device), lens)
+        decoder = model.decoder
+        if isinstance(decoder, TransformerDecoder):
+            weights = decoder.cross_attention_weights[-1][0]
+        else:
+            weights = decoder.attention_weights
+        model.train(was_training)
+        return french, weights.cpu()
+
+
+def stored_script(names: Sequence[str] = translators.NAMES) -> str:
+    """These stored translators as a script for a page: it sets ``storedTranslators``."""
+    held: dict[str, Any] = {name: _stored(name) for name in names}
+    _, *vocabs = translators.translator("transformer")
+    source, target = (vocab.to_tokens(range(len(vocab))) for vocab in vocabs)
+    held["vocabularies"] = {"source": source, "target": target}
+    return f"globalThis.storedTranslators = {json.dumps(held, ensure_ascii=False)};\n"
+
+
+def _stored(name: str) -> dict[str, Any]:
+    card = translators.model_card(name)
+    content = (translators.HERE / f"{name}.float16").read_bytes()
+    return {
+        "name": name,
+        "sizes": card["sizes"],
+        "shapes": card["weights"],
+        "number": "float16",
+        "base64": b64encode(content).decode("ascii"),
+    }
+
+
+def _kind_and_sizes(model: Any) -> tuple[str, dict[str, int]]:
+    """Which of the two translators this is, and the sizes that its weights do not tell."""
+    encoder, decoder = getattr(model, "encoder", None), getattr(model, "decoder", None)
+    if isinstance(encoder, TransformerEncoder) and isinstance(decoder, TransformerDecoder):
+        heads = {m.num_heads for m in model.modules() if isinstance(m, MultiHeadAttention)}
+        plain = isinstance(encoder.ln, nn.Identity) and isinstance(decoder.ln, nn.Identity)
+        fields = {name.rpartition(".")[2] for name in model.state_dict()}
+        if plain and len(heads) == 1 and fields <= {"weight", "bias"} and _no_bias(model):
+            return "transformer", {"num_hiddens": encoder.num_hiddens, "num_heads": heads.pop()}
+    if isinstance(encoder, Seq2SeqEncoder) and isinstance(decoder, Seq2SeqAttentionDecoder):
+        if encoder.rnn.bidirectional and encoder.rnn.num_layers == decoder.rnn.num_layers == 1:
+            return "bahdanau", {"num_hiddens": decoder.rnn.hidden_size}
+    raise TypeError(
+        "the page computes the translators of chapters 5 (two directions, one layer) and 8 "
+        f"(post-norm, sines and cosines, no bias in attention), got {type(model).__name__}"
+    )
+
+
+def _no_bias(model: nn.Module) -> bool:
+    layers = (module for module in model.modules() if isinstance(module, MultiHeadAttention))
+    return all(layer.W_q.bias is None for layer in layers)
+
+
+def _check(words: Sequence[str], vocab: Vocab, cuts: Sequence[str]) -> None:
+    if not 1 <= len(words) <= MOST_WORDS:
+        raise ValueError(f"sentence must have 1 to {MOST_WORDS} words, got {len(words)}")
+    unknown = [word for word in words if word not in vocab]
+    if unknown:
+        raise ValueError(f"the translator does not know {', '.join(map(repr, unknown))}")
+    for cut in cuts:
+        place, *numbers = cut.split()
+        right = place in ("encoder", "decoder", "cross", "*") and len(numbers) == 4
+        if not right or not all(n in ("*", "=", "<") or n.isdigit() for n in numbers):
+            raise ValueError(
+                f"a cut is 'place layer head query key', such as 'cross * * * 2', got {cut!r}"
+            )

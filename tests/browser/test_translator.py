@@ -1,0 +1,412 @@
+"""The translator in the page: equal to PyTorch word for word and map for map, and in the hand."""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+from accessibility import harms
+from conftest import wait_until
+from latency import summary
+from test_views import FOUR_FUNCTIONS, notebook_text
+
+from d2l_attention import MultiHeadAttention
+from d2l_attention.data import BOS, EOS, load
+from d2l_attention.models.decoding import greedy_decode
+from d2l_attention.training import translators
+from d2l_attention.views import TranslatorView
+from d2l_attention.views.translator.translator_view import HERE, MODEL_FILES, stored_script
+
+# One process starts the JupyterLab.
+pytestmark = pytest.mark.xdist_group("translator")
+
+CELLS = {
+    "own": """
+        import torch
+        from d2l_attention.data import Vocab
+        from d2l_attention.training.presets import MODELS
+        from d2l_attention.views import TranslatorView
+
+        torch.manual_seed(0)
+        english, french = Vocab([["he", "sees", "her"]]), Vocab([["il", "la", "voit"]])
+        model = MODELS["transformer"](len(english), len(french), 16)
+        TranslatorView(model, english, french, sentence="he sees her")
+    """,
+    "expected": """
+        from d2l_attention.models.decoding import greedy_decode
+
+        source = torch.tensor([english[["he", "sees", "her", "<eos>"]]])
+        ends = {"bos": french["<bos>"], "eos": french["<eos>"]}
+        found = greedy_decode(model.eval(), source, torch.tensor([4]), **ends, max_len=64)
+        print(" ".join(french.to_tokens(found.sentences()[0])))
+    """,
+}
+
+
+@pytest.fixture(scope="module")
+def lab_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("translator")
+    (folder / "own.ipynb").write_text(notebook_text(CELLS, []), "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sentences():
+    return [list(pair.source) for pair in load("grammar").test]
+
+
+TRANSLATE = """([name, jobs]) => jobs.map(([words, cuts]) => {
+    const start = performance.now();
+    const visible = visibleWith(cuts.map(readCut));
+    const found = translate(window.translators[name], words, visible);
+    return [found.words, found.weights, performance.now() - start];
+})"""
+
+
+def computed(new_page, name, jobs):
+    """What the page makes of these sentences with these cuts."""
+    page = new_page()
+    page.add_script_tag(content=stored_script())
+    files = [(HERE / file).read_text("utf-8") for file in (*MODEL_FILES, "cuts.js")]
+    page.add_script_tag(content="\n".join(files))
+    page.evaluate("""() => {
+        const { vocabularies, ...stored } = storedTranslators;
+        window.translators = {};
+        for (const [name, one] of Object.entries(stored)) {
+            const bytes = Uint8Array.from(atob(one.base64), (c) => c.charCodeAt(0)).buffer;
+            window.translators[name] = makeTranslator({ ...one, ...vocabularies, bytes });
+        }
+    }""")
+    return page.evaluate(TRANSLATE, [name, jobs])
+
+
+def with_pytorch(name, words, visible):
+    """Words and weights, each word from the whole sentence so far: no cache, no loop over rows."""
+    model, src_vocab, tgt_vocab = TRANSLATORS[name]
+    read = [*words, EOS]
+    source = torch.tensor([src_vocab[read]])
+    written = [tgt_vocab[BOS]]
+    with cut_by(model, visible) as weights, torch.no_grad():
+        while len(written) <= 64:
+            logits = model(source, torch.tensor([written]))
+            token = logits[0, -1].argmax().item()
+            if token == tgt_vocab[EOS]:
+                break
+            written.append(token)
+        return tgt_vocab.to_tokens(written[1:]), weights()
+
+
+TRANSLATORS = {name: translators.translator(name) for name in translators.NAMES}
+
+
+@contextmanager
+def cut_by(model, visible) -> Iterator:
+    """The model attends with ``visible(place, layer, head, query, key)``; gives its weights."""
+    if not hasattr(model.decoder, "blks"):
+        attend, step = model.decoder.attend, iter(range(10_000))
+
+        def cut(hidden, keys, values, mask):
+            position = next(step)
+            row = [visible("cross", 0, 0, position, key) for key in range(keys.shape[1])]
+            return attend(hidden, keys, values, torch.tensor(row)[None, None])
+
+        def begin(*args):
+            nonlocal step
+            step = iter(range(10_000))
+
+        model.decoder.attend = cut
+        handle = model.register_forward_pre_hook(begin)
+        try:
+            yield lambda: {"cross": model.decoder.attention_weights[None]}
+        finally:
+            del model.decoder.attend
+            handle.remove()
+        return
+    handles = []
+    layers = {"encoder": [], "decoder": [], "cross": []}
+    for block in model.encoder.blks:
+        layers["encoder"].append(block.attention)
+    for block in model.decoder.blks:
+        layers["decoder"].append(block.attention1)
+        layers["cross"].append(block.attention2)
+    for place, found in layers.items():
+        for number, layer in enumerate(found):
+
+            def hide(layer, args, kwargs, place=place, number=number):
+                Q, K = args[0].shape[1], args[1].shape[1]
+                numbers = torch.ones(layer.num_heads, Q, K, dtype=torch.bool).nonzero().tolist()
+                seen = [visible(place, number, *cell) for cell in numbers]
+                kwargs["mask"] = torch.tensor(seen).view(1, layer.num_heads, Q, K)
+                return args, kwargs
+
+            handles.append(layer.register_forward_pre_hook(hide, with_kwargs=True))
+    try:
+        yield lambda: {
+            place: torch.stack([layer.attention_weights[0] for layer in found])
+            for place, found in layers.items()
+        }
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def random_cut(draw, place):
+    """As cuts.js reads it, and what it means here."""
+    numbers = {
+        "layer": draw.choice(["*", "*", 0, 1]) if place != "only cross" else "*",
+        "head": draw.choice(["*", "*", "*", 0, 1, 2, 3]) if place != "only cross" else "*",
+        "query": draw.choice(["*", "*", 0, 1, 2, 3, 4]),
+        "key": draw.choice(["*", "=", "<", 0, 1, 2, 3, 4]),
+    }
+    if numbers["query"] == numbers["key"] == "*":  # else next to nothing is left
+        numbers["key"] = 1
+    where = "cross" if place == "only cross" else place
+
+    def forbids(place, layer, head, query, key):
+        wanted = {"=": query, "<": query - 1}.get(numbers["key"], numbers["key"])
+        given = (numbers["layer"], layer), (numbers["head"], head), (numbers["query"], query)
+        same = all(want in ("*", number) for want, number in (*given, (wanted, key)))
+        return place == where and same
+
+    return " ".join(map(str, (where, *numbers.values()))), forbids
+
+
+def compare(name, jobs, rules, found):
+    worst = 0.0
+    for (words, _), rule, (french, weights, _) in zip(jobs, rules, found, strict=True):
+        expected, maps = with_pytorch(name, words, rule)
+        assert french == expected, words
+        for place, theirs in maps.items():
+            for layer, mine in zip(theirs.flatten(0, 1), sum(weights[place], []), strict=True):
+                for row, other in zip(layer, mine, strict=True):
+                    seen = row[: len(other)]  # what is behind are later words
+                    worst = max(worst, (seen - torch.tensor(other)).abs().max().item())
+                    assert not row[len(other) :].any()
+    assert worst < 1e-4
+
+
+@pytest.mark.parametrize("name", translators.NAMES)
+def test_the_page_writes_the_words_of_pytorch_and_looks_where_it_looks(
+    name, new_page, sentences, record_property
+):
+    jobs = [(words, []) for words in sentences[:300]]
+    found = computed(new_page, name, jobs)
+    times = [time for _, _, time in found]
+    record_property("latency", f"the translator in the page, {name}: {summary(times)}")
+    compare(name, jobs, [lambda *_: True] * len(jobs), found)
+
+
+@pytest.mark.parametrize("name", translators.NAMES)
+def test_cuts_are_what_a_mask_is_to_pytorch(name, new_page, sentences):
+    draw = random.Random(0)
+    places = ["encoder", "decoder", "cross"] if name == "transformer" else ["only cross"]
+    jobs, rules = [], []
+    for words in sentences[300:350]:
+        cuts = [random_cut(draw, draw.choice(places)) for _ in range(draw.randint(2, 5))]
+        jobs.append((words, [text for text, _ in cuts]))
+        forbidden = [forbids for _, forbids in cuts]
+        rules.append(lambda *at, forbidden=forbidden: not any(f(*at) for f in forbidden))
+    found = computed(new_page, name, jobs)
+    compare(name, jobs, rules, found)
+    plain = computed(new_page, name, [(words, []) for words, _ in jobs])
+    changed = sum(a[0] != b[0] for a, b in zip(found, plain, strict=True))
+    assert changed > 5  # the cuts cut
+
+
+def shown(new_page, view, **options):
+    """The view on a page of its own, with the stored translators."""
+    page = new_page(**options)
+    page.on("dialog", lambda dialog: pytest.fail(f"text ran as code: {dialog.message}"))
+    page.on("pageerror", lambda error: pytest.fail(f"{error}"))
+    state = {name: value for name, value in view.get_state().items() if name != "layout"}
+    page.set_content(
+        f"<html lang=en><title>A view</title><style>body {{ margin: 0 }} {view._css}</style>"
+        "<main id=view></main></html>"
+    )
+    page.add_script_tag(content=stored_script())
+    page.evaluate(FOUR_FUNCTIONS, state)
+    page.wait_for_selector("canvas.map")
+    return page
+
+
+def french(page):
+    return page.locator(".original").inner_text().strip()
+
+
+def with_cuts(page):
+    return page.locator(".changed").inner_text().strip()
+
+
+def test_each_guided_cut_does_what_it_says(new_page):
+    page = shown(new_page, TranslatorView("transformer"))
+    expected = {
+        "Hide 'not' from the French": "elle lit ces livres",
+        "Hide the noun 'fille'": "la fille que je vois est vieille (nothing has changed)",
+        "Hide its article 'la'": "la fille que je vois est vieux",
+        "Not even the word just written": "elle ne lit pas pas ces livres",
+        "No looks in layer 2 of the encoder": "il voit son chat",
+    }
+    assert page.locator(".guided").all_inner_texts() == list(expected)
+    for name, words in expected.items():
+        page.get_by_role("button", name=name, exact=True).click()
+        assert with_cuts(page) == f"with your cuts: {words}"
+        assert page.locator(".says").count() == 1
+    assert [mark.strip() for mark in page.locator("mark").all_inner_texts()] == ["son", "chat"]
+    assert page.locator("del").inner_text().strip() == "la"
+    page.get_by_role("button", name="all back").click()
+    assert french(page) == "il la voit" and page.locator(".cut").count() == 0
+
+
+def test_cells_rows_columns_heads_and_layers_by_mouse(new_page):
+    page = shown(new_page, TranslatorView("transformer", sentence="he sees her"))
+    canvas = page.locator("canvas.map")
+    box = canvas.bounding_box()
+    corner = box["x"] + box["width"] - 20, box["y"] + box["height"] - 20
+    page.mouse.click(*corner)
+    assert page.locator(".cut").all_inner_texts() == [
+        "✕ French looks at English, layer 2, head 1, from '<eos>', to '<eos>'"
+    ]
+    page.mouse.click(*corner)  # allowed again
+    assert page.locator(".cut").count() == 0
+    page.mouse.click(box["x"] + 5, corner[1])
+    assert page.locator(".cut").inner_text() == "✕ French looks at English, from '<eos>'"
+    page.mouse.click(*corner)  # a cell of a row that is forbidden: the row is allowed again
+    assert page.locator(".cut").count() == 0
+    page.mouse.click(corner[0] - 3 * (box["width"] / 6), box["y"] + 30)
+    assert page.locator(".cut").inner_text().startswith("✕ French looks at English, to '")
+    page.get_by_role("button", name="one step back").click()
+    page.get_by_role("button", name="forbid this head").click()
+    assert page.locator(".cut").inner_text() == "✕ French looks at English, layer 2, head 1"
+    page.get_by_role("button", name="forbid this layer").click()
+    page.get_by_role("button", name="English looks at English").click()
+    assert page.locator(".cut").count() == 2
+    page.get_by_role("button", name="all back").click()
+    assert french(page) == "il la voit"
+
+
+def test_by_keyboard(new_page):
+    page = shown(new_page, TranslatorView("transformer", sentence="he sees her"))
+    page.locator("canvas.map").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    assert page.locator(".readout").inner_text().startswith("what chooses 'la' looks at 'sees': 0")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    assert page.locator(".cut").count() == 0
+    page.keyboard.press("c")
+    assert page.locator(".cut").inner_text() == "✕ French looks at English, to 'sees'"
+    page.keyboard.press("Enter")
+    page.keyboard.press("r")
+    assert page.locator(".cut").inner_text().startswith("✕ French looks at English, from '")
+    assert page.evaluate("document.activeElement.className") == "map"
+
+
+TYPED = {
+    "": "Write an English sentence.",
+    "  ...  ": "Write an English sentence.",
+    "the dog slepes": "The translator has never read 'slepes'. Words close to it:",
+    "😀 the dog": "The translator has never read '😀'.",
+    "<img src=x onerror=alert(1)>": "The translator has never read 'img'.",
+    "the dog " * 30: "These are 60 words. At most 24 fit on the maps.",
+    "a pasted page. " * 100: "These are 300 words.",
+}
+
+
+def test_what_is_typed_is_translated_or_answered_with_a_sentence(new_page):
+    page = shown(new_page, TranslatorView("transformer", sentence="he sees her"))
+    field, trouble = page.get_by_label("English:"), page.locator(".trouble")
+    for text, answer in TYPED.items():
+        field.fill(text)
+        field.press("Enter")
+        assert trouble.inner_text().startswith(answer), text
+        assert french(page) == "il la voit"  # the last one stays
+    field.fill("the dog slepes")
+    field.press("Enter")
+    page.locator(".trouble button", has_text="slept").click()
+    assert french(page) == "le chien a dormi" and field.input_value() == "the dog slept"
+    field.fill("The dog ISN’T old!")
+    wait_until(lambda: french(page) == "le chien n' est pas vieux", "it is translated by itself")
+    assert trouble.inner_text() == "" and page.locator("img").count() == 0
+
+
+def test_a_link_carries_sentence_and_cuts(new_page):
+    page = shown(new_page, TranslatorView("transformer"))
+    page.get_by_role("button", name="Hide its article 'la'").click()
+    page.get_by_role("button", name="copy a link").click()
+    link = page.locator(".d2l-translator").get_attribute("data-link")
+    assert link.endswith("?translate=the+girl+that+i+see+is+old%7Cdecoder+*+*+*+1")
+
+
+def test_look_inside_has_the_numbers_of_the_moment(new_page):
+    page = shown(new_page, TranslatorView("transformer", sentence="he sees her"))
+    page.get_by_text("Look inside").click()
+    inside = page.locator(".inside .d2l-inside")
+    best = inside.locator(".tensor.out .best b").all_inner_texts()
+    assert [line.split()[0] for line in best] == ["il", "la", "voit", "<eos>"]
+    for name in ("decoder", "block 2", "cross-attention"):
+        inside.locator(f'.part[data-name="{name}"]').click()
+    inside.locator('[data-name="head 1"]').click()
+    inside.locator("canvas.map").focus()
+    seen = inside.locator(".readout").inner_text()
+    outer = page.locator("canvas.map").first
+    outer.focus()
+    assert page.locator(".readout").first.inner_text() == f"what chooses 'il' {seen[8:]}"
+    page.locator(".readout").first.inner_text()
+    page.get_by_role("button", name="forbid this layer").click()
+    inside.locator("canvas.map").focus()
+    assert inside.locator(".readout").inner_text().endswith("hidden by the mask")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", translators.NAMES)
+def test_axe_finds_nothing_in_either_theme(new_page, name, scheme):
+    page = shown(new_page, TranslatorView(name), color_scheme=scheme)
+    seen: set[str] = set()
+    assert harms(page, seen) == []
+    page.locator(".guided").first.click()
+    assert harms(page, seen) == []
+    page.get_by_label("English:").fill("slepes")
+    page.get_by_label("English:").press("Enter")
+    assert harms(page, seen) == []
+
+
+def test_a_page_as_wide_as_a_phone_does_not_break(new_page):
+    page = shown(new_page, TranslatorView("transformer"))
+    page.set_viewport_size({"width": 390, "height": 700})
+    for _ in range(2):
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.locator(".guided").first.click()
+
+
+def test_in_jupyterlab_the_kernel_sends_its_own_model(open_notebook):
+    notebook = open_notebook("own.ipynb")
+    notebook.run()
+    assert notebook.errors() == []
+    page = notebook.page
+    wait_until(lambda: page.locator("canvas.map").count() == 1, "the model has come")
+    outputs = notebook.cells()[1]["outputs"]
+    assert french(page) == outputs[0]["text"].strip()
+    page.get_by_label("English:").fill("she sees her")
+    wait_until(
+        lambda: page.locator(".trouble").inner_text().startswith("The translator has never read"),
+        "an unknown word is told",
+    )
+
+
+def test_the_greedy_search_of_the_package_writes_the_same(sentences):
+    """The oracle above is one of its own: here it meets the package's."""
+    for name, (model, src_vocab, tgt_vocab) in TRANSLATORS.items():
+        ends = {"bos": tgt_vocab[BOS], "eos": tgt_vocab[EOS]}
+        for words in sentences[:5]:
+            source = torch.tensor([src_vocab[[*words, EOS]]])
+            lens = torch.tensor([source.shape[1]])
+            found = greedy_decode(model, source, lens, **ends, max_len=64)
+            expected = tgt_vocab.to_tokens(found.sentences()[0])
+            assert with_pytorch(name, words, lambda *_: True)[0] == expected
+    assert all(
+        not layer._forward_pre_hooks
+        for model, *_ in TRANSLATORS.values()
+        for layer in model.modules()
+        if isinstance(layer, MultiHeadAttention)
+    )
