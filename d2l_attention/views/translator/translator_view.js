@@ -62,11 +62,13 @@ function show(translator, model, root) {
   const input = add(label, "input", { type: "text", class: "sentence", maxlength: 2000, autocomplete: "off", spellcheck: "false", ...KEYS_ARE_MINE });
   input.value = linked?.[0] ?? model.get("sentence");
   const examples = add(root, "div", { class: "row" });
+  add(examples, "span", { class: "faint" }, "or");
   for (const sentence of JSON.parse(model.get("examples_text")))
     add(examples, "button", { type: "button", ...KEYS_ARE_MINE }, sentence).onclick = () => take(sentence, []);
   const trouble = add(root, "div", { class: "trouble", "aria-live": "polite" });
   const french = add(root, "div", { class: "french" });
   const guided = add(root, "div", { class: "row" });
+  if (model.get("guided_text") !== "[]") add(guided, "span", { class: "faint" }, "Try");
   const known = JSON.parse(model.get("guided_text"));
   for (const { label: text, sentence, cuts: texts } of known)
     add(guided, "button", { type: "button", class: "guided", ...KEYS_ARE_MINE }, text).onclick = () => take(sentence, texts.map(readCut));
@@ -203,6 +205,7 @@ function show(translator, model, root) {
     const hadFocus = maps.contains(document.activeElement) ? document.activeElement.dataset.name : null;
     maps.replaceChildren();
     const chooser = add(maps, "div", { class: "row" });
+    add(chooser, "span", { class: "faint" }, "Who looks at whom");
     const choose = (parent, text, pressed, act) => {
       const button = add(parent, "button", { type: "button", "aria-pressed": String(pressed), "data-name": text, ...KEYS_ARE_MINE }, text);
       button.onclick = () => (act(), paint());
@@ -345,7 +348,7 @@ function besideMap(canvas, shape, event) {
 // Words above each other in two columns, with a line for each weight, thick for a large one.
 function drawLines(canvas, look, head, [queries, keys], focus, colour) {
   const [, Q, K] = look.sent;
-  const [step, width] = [22, 320];
+  const [step, width] = [22, 280];
   const context = prepare(canvas, width, Math.max(Q, K) * step + 8);
   context.font = "13px system-ui, sans-serif";
   context.textBaseline = "middle";
@@ -357,16 +360,16 @@ function drawLines(canvas, look, head, [queries, keys], focus, colour) {
       context.strokeStyle = colour("--line");
       context.lineWidth = 0.5 + 6 * weight;
       context.beginPath();
-      context.moveTo(112, 12 + q * step);
-      context.lineTo(width - 112, 12 + k * step);
+      context.moveTo(100, 12 + q * step);
+      context.lineTo(width - 100, 12 + k * step);
       context.stroke();
     }
   context.globalAlpha = 1;
   context.fillStyle = colour("--ink");
   context.textAlign = "right";
-  queries.slice(0, Q).forEach((word, q) => context.fillText(cut(word, 14), 106, 12 + q * step));
+  queries.slice(0, Q).forEach((word, q) => context.fillText(cut(word, 14), 94, 12 + q * step));
   context.textAlign = "left";
-  keys.slice(0, K).forEach((word, k) => context.fillText(cut(word, 14), width - 106, 12 + k * step));
+  keys.slice(0, K).forEach((word, k) => context.fillText(cut(word, 14), width - 94, 12 + k * step));
 }
 
 // What a widget's model can do, for a view within this one.
