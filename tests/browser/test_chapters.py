@@ -65,6 +65,8 @@ def test_chapter(chapter, open_notebook, record_property):
         view.scroll_into_view_if_needed()
         if view.evaluate("view => view.matches('.d2l-watch')"):
             latency = move_watch(view)
+        elif view.evaluate("view => view.matches('.d2l-translator')"):
+            latency = cut_translator(view)
         elif view.evaluate("view => view.matches('.d2l-inside')"):
             latency = move_inside(view)
         elif view.locator("canvas").count():
@@ -99,6 +101,16 @@ def move_attention_view(view, hardly_trained: bool) -> str:
     assert len(seen) == 3
     view.get_by_role("button", name="Show heat map").click()
     return key_to_paint(view, slider)
+
+
+def cut_translator(view) -> str:
+    """A look is forbidden and allowed again."""
+    view.locator("canvas.map").focus()
+    page = view.page
+    for cuts in (1, 0):
+        page.keyboard.press("c")
+        assert view.locator(".cut").count() == cuts
+    return "a column cut, and allowed again"
 
 
 def move_inside(view) -> str:

@@ -238,24 +238,38 @@ def with_cuts(page):
     return page.locator(".changed").inner_text().strip()
 
 
-def test_each_guided_cut_does_what_it_says(new_page):
-    page = shown(new_page, TranslatorView("transformer"))
-    expected = {
+GUIDED = {
+    "transformer": {
         "Hide 'not' from the French": "elle lit ces livres",
         "Hide the noun 'fille'": "la fille que je vois est vieille (nothing has changed)",
         "Hide its article 'la'": "la fille que je vois est vieux",
         "Not even the word just written": "elle ne lit pas pas ces livres",
         "No looks in layer 2 of the encoder": "il voit son chat",
-    }
-    assert page.locator(".guided").all_inner_texts() == list(expected)
-    for name, words in expected.items():
-        page.get_by_role("button", name=name, exact=True).click()
+    },
+    "bahdanau": {
+        "Hide 'not' from the French": "elle ne lit pas ces livres (nothing has changed)",
+        "Hide 'books'": "elle ne lit pas ces chiens",
+    },
+}
+
+
+@pytest.mark.parametrize("name", translators.NAMES)
+def test_each_guided_cut_does_what_it_says(name, new_page):
+    page = shown(new_page, TranslatorView(name))
+    assert page.locator(".guided").all_inner_texts() == list(GUIDED[name])
+    for label, words in GUIDED[name].items():
+        page.get_by_role("button", name=label, exact=True).click()
         assert with_cuts(page) == f"with your cuts: {words}"
         assert page.locator(".says").count() == 1
+    page.get_by_role("button", name="all back").click()
+    assert page.locator(".cut").count() == 0
+
+
+def test_what_has_changed_is_marked(new_page):
+    page = shown(new_page, TranslatorView("transformer"))
+    page.get_by_role("button", name="No looks in layer 2 of the encoder").click()
     assert [mark.strip() for mark in page.locator("mark").all_inner_texts()] == ["son", "chat"]
     assert page.locator("del").inner_text().strip() == "la"
-    page.get_by_role("button", name="all back").click()
-    assert french(page) == "il la voit" and page.locator(".cut").count() == 0
 
 
 def test_cells_rows_columns_heads_and_layers_by_mouse(new_page):

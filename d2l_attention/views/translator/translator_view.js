@@ -26,22 +26,13 @@ function findModel(model) {
   });
 }
 
-function render({ model, el }) {
+async function render({ model, el }) {
   const root = add(el, "div", { class: "d2l-inside d2l-translator" });
-  const title = model.get("title");
-  if (title) add(root, "div", { class: "title" }, title);
+  if (model.get("title")) add(root, "div", { class: "title" }, model.get("title"));
   const waiting = add(root, "div", { class: "faint" }, "The translator is being read …");
-  let ended = false;
-  let stop = () => {};
-  findModel(model).then((translator) => {
-    if (ended) return;
-    waiting.remove();
-    stop = show(translator, model, root);
-  });
-  return () => {
-    ended = true;
-    stop();
-  };
+  const translator = await findModel(model);
+  waiting.remove();
+  return show(translator, model, root);
 }
 
 function show(translator, model, root) {
@@ -246,7 +237,7 @@ function show(translator, model, root) {
     let focus = null;
     let shape = null;
     const draw = () => {
-      shape = largeMap(canvas, look, head, [queries, keys], root, { focus, ramp: ramp(), colour });
+      shape = largeMap(canvas, look, head, [queries, keys], maps, { focus, ramp: ramp(), colour });
       drawLines(lines, look, head, [queries, keys], focus, colour);
     };
     painters.push(draw);

@@ -26,16 +26,15 @@ MODEL_FILES = ("attention.js", "transformer.js", "bahdanau.js", "translate.js")
 MOST_WORDS = 24  # as in cuts.js
 
 EXAMPLES = ("she does not read these books", "he sees her", "the small house is old")
-NOT = {
-    "label": "Hide 'not' from the French",
-    "sentence": "she does not read these books",
-    "cuts": ["cross * * * 2"],
-    "says": "Nothing but a look brings an English word into the French.",
-}
 # Each cut is a line of cuts.js: place, layer, head, query, key; all count from 0.
 GUIDED: dict[str, list[dict[str, Any]]] = {
     "transformer": [
-        NOT,
+        {
+            "label": "Hide 'not' from the French",
+            "sentence": "she does not read these books",
+            "cuts": ["cross * * * 2"],
+            "says": "Here no other English vector carries 'not' into the French.",
+        },
         {
             "label": "Hide the noun 'fille'",
             "sentence": "the girl that i see is old",
@@ -61,7 +60,20 @@ GUIDED: dict[str, list[dict[str, Any]]] = {
             "says": "'her' is now read as in 'her cat', and the translator invents the cat.",
         },
     ],
-    "bahdanau": [NOT],
+    "bahdanau": [
+        {
+            "label": "Hide 'not' from the French",
+            "sentence": "she does not read these books",
+            "cuts": ["cross * * * 2"],
+            "says": "The states of the words beside it have read 'not', too.",
+        },
+        {
+            "label": "Hide 'books'",
+            "sentence": "she does not read these books",
+            "cuts": ["cross * * * 5"],
+            "says": "Another plural comes: only the state of 'books' says which one.",
+        },
+    ],
 }
 
 

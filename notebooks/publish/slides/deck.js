@@ -77,6 +77,7 @@
   async function fitView(slide, view) {
     view.style.height = "0px";
     const room = Math.max(LEAST, roomLeft(slide));
+    if (view.querySelector(".d2l-translator")) return layOut(view, 1.15, SIDE / 1.15); // it scrolls
     let best = [Infinity];
     for (const zoom of ZOOMS) {
       for (let width = widest(view) / zoom; width > 200; width *= 0.88) {
@@ -125,12 +126,14 @@
     });
   }
 
-  // Keys belong to a view while it has the focus, and go back to the slides after a click.
+  // Keys belong to a view while it has the focus, and go back to the slides after a click, but
+  // not while one writes.
   function shareKeys(element) {
     element.addEventListener("keydown", (event) => {
       if (/^(Arrow|Home$|End$|Enter$| $)/.test(event.key)) event.stopPropagation();
     });
-    element.addEventListener("pointerup", () => setTimeout(() => document.activeElement.blur()));
+    const giveBack = () => document.activeElement.matches("input[type=text]") || document.activeElement.blur();
+    element.addEventListener("pointerup", () => setTimeout(giveBack));
   }
 
   await Promise.all([...document.images].map((image) => image.decode().catch(() => {})));
