@@ -31,7 +31,7 @@ class LayerCache:
 
 
 def layer_caches(config: Any) -> list[LayerCache | None] | None:
-    """The cache of each layer, as the ``transformers`` library keeps it.
+    """The cache of each layer: of a window, all tokens that a query sees.
 
     ``None`` in place of a layer: its kind is not known here. ``None`` for all: the configuration
     does not say what layers there are.

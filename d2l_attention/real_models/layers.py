@@ -36,8 +36,9 @@ def layer_from(module: nn.Module) -> nn.Module:
     =========================  ================================================================
 
     The layers of models that write are causal when they are called with ``is_causal=True``; the
-    delta rule always is. Positions count from 0: padding belongs on the right. The model's scale,
-    and the factor that YaRN adds, are in the weights of the queries. The weights are copies.
+    delta rule always is. Positions count from 0: padding belongs on the right. The model's scale
+    is in the weights of the queries, YaRN's factor in those of queries and keys. All weights are
+    copies.
 
     Errors: ``TypeError`` for any other module; ``ValueError`` for rotary positions that the
     course's layer does not have.

@@ -63,7 +63,7 @@ SHAPES = (
     Shape("OLMo Hybrid", "OlmoHybridConfig"),
     Shape("gpt-oss-120b", "GptOssConfig", {}, f"{AS_PUBLISHED} OpenAI (2025), section 2"),
     Shape("Llama 4", "Llama4TextConfig"),
-    Shape("DeepSeek-V3", "DeepseekV3Config", {}, f"{AS_PUBLISHED} DeepSeek-AI (2024), section 4.2"),
+    Shape("DeepSeek-V3", "DeepseekV3Config", {}, f"{AS_PUBLISHED} DeepSeek-AI (2024), before YaRN"),
     Shape("DeepSeek-V3.2", "DeepseekV32Config"),
     Shape("DeepSeek-V4", "DeepseekV4Config"),
     Shape("GLM-5", "GlmMoeDsaConfig"),
@@ -93,7 +93,7 @@ SHORT = {
 
 
 def who_uses_what(shapes: tuple[Shape, ...] = SHAPES) -> Table:
-    """Heads, kinds of layers, positions and cache of published models, newest forms last.
+    """Heads, kinds of layers, positions and cache of published models.
 
     Each row is computed when this is called, from a configuration of the installed library, whose
     version the title gives. The last column says where the numbers come from: a class's own

@@ -3,19 +3,20 @@
 #
 # **You will**
 # - read the configuration of a published model in the words of this course;
-# - let a Llama, and a dozen other architectures, attend with eight lines of your own;
+# - let a Llama, and a dozen other architectures, attend with seven lines of your own;
 # - see what two layers of attention can do that one layer cannot, and take it apart;
 # - break the attention of a trained model, and say which mistake shows, and where.
 #
 # Core path: 75 minutes. Going further: 25. Exercises: 111. A good place to stop is *A place to
 # stop*, half-way. Builds on chapters 1 to 8. *Dive into Deep Learning* (D2L) ends its Transformer
-# in section 11.7 and its pretrained models in 11.9; the models here came after it.
+# in section 11.7, and has BERT, T5 and GPT in 11.9. Most models here came after it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The core fills two lectures of 45 minutes. Stop the first one at *A place to stop*; the sequences
-# that repeat begin the second. Run the whole notebook beforehand, because one model is trained in
-# it, in half a minute. If time is short, leave out *Thirteen architectures* in the first lecture
-# and *A model by its name* in the second. The slides of *Going further* come after the summary.
+# that repeat begin the second. Run the whole notebook beforehand, because four models are trained
+# in it, the longest in half a minute. If time is short, leave out *Thirteen architectures* in the
+# first lecture and *A model by its name* in the second. The slides of *Going further* come after
+# the summary.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -124,7 +125,7 @@ print("\n".join(f"{f.name:15} {f.value!s:10} {f.meaning}" for f in told.facts[:7
 # ### What does it keep?
 #
 # One word is new: a **group**. Four neighbouring heads of queries share one head of keys and values
-# (chapter 9). So there are 32 heads, but only 8 of them have keys and values of their own.
+# (chapter 9). So the 32 heads of queries share 8 heads of keys and values.
 #
 # **Predict.** How many numbers does this model keep in its cache for each token?
 
@@ -135,7 +136,7 @@ print("\n".join(f"{f.name:15} {f.value!s:10} {f.meaning}" for f in told.facts[:7
 # %% slideshow={"slide_type": "fragment"}
 by_hand = 2 * 32 * 8 * 128  # keys and values, layers, groups, numbers
 print(f"by hand {by_hand:,}, told {told['cache, all layers']:,}")
-print(f"8,192 tokens at two bytes a number: {8192 * by_hand * 2 / 2**30:.0f} GiB")
+print(f"8,192 tokens at two bytes a number: {8192 * by_hand * 2 / 2**30:.0f} GiB (2**30 bytes)")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What is new in other models?
@@ -152,14 +153,16 @@ for name in ("GPT2", "Mistral", "Gemma2", "GptOss", "DeepseekV3"):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # - *sliding attention*, *window*: a token sees only the latest tokens (chapter 9).
 # - *softcap*: a score cannot grow beyond a bound; *sinks*: the softmax has one more score, without
-#   a value; *latent*: keys and values are made from a short vector, and only this is kept; *longer
-#   texts*: positions that turn more slowly (chapter 11).
-#
-# Everything else is what you have built.
+#   a value; *latent*: keys and values are made from a short vector, which is kept, with a small
+#   turned key *beside it*; queries may have a latent, too; *longer texts*: positions that turn more
+#   slowly (chapter 11).
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# All else that `describe` tells is in chapters 1 to 8.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. The sizes are the defaults of the library's classes. Ask which of the new words
-# change the eight lines of attention, and which only change what goes in: windows are masks, groups
+# change the seven lines of attention, and which only change what goes in: windows are masks, groups
 # and latents only make keys. Softcap and sinks change the lines.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -225,7 +228,7 @@ SIZES = dict(vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_lay
 SIZES |= dict(num_attention_heads=4, num_key_value_heads=2, initializer_range=0.2)
 SIZES |= dict(sliding_window=5, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 torch.manual_seed(0)
-llama = LlamaForCausalLM(LlamaConfig(**SIZES)).eval()
+llama = LlamaForCausalLM(LlamaConfig(**SIZES | {"sliding_window": None})).eval()
 ids = torch.randint(3, 97, (2, 12))  # two texts of twelve tokens
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
@@ -242,12 +245,13 @@ print("the same text:", torch.equal(my_text, text))
 # Checks what the cell above claims
 torch.testing.assert_close(my_logits, logits, atol=1e-4, rtol=0)
 assert torch.equal(my_text, text) and text.shape == (2, 22)
+assert torch.equal(llama.generate(ids, use_cache=False, **writing), text)
 print("checked: equal logits within 1e-4, and the same text")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The library's own attention here is PyTorch's fused kernel. It adds the same numbers in another
-# order, so the last digits differ. `generate` writes with the cache: it calls your function with
-# one query and all keys so far.
+# The library here calls PyTorch's attention, which does all steps in one. It adds the same numbers
+# in another order, so the last digits differ. `generate` writes with the cache: it calls your
+# function with one query and all keys so far.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Before the run ask how far the logits will differ: exactly 0, about a millionth,
@@ -274,7 +278,7 @@ def differences(model, functions, **inputs):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Thirteen architectures
 #
-# From BERT (2018), which reads in both directions, to SmolLM3 (2025), all in these sizes:
+# From BERT (2018), which reads in both directions, to SmolLM3 (2025), all about this small:
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 names = "Bert GPT2 GPTNeoX Llama Mistral Mixtral Phi3 Qwen3 Olmo3 Glm4 Granite Gemma3Text SmolLM3"
@@ -317,7 +321,7 @@ for name in ("Gemma2", "T5", "GptOss"):
         print(str(error).partition(", as in")[0].replace(": ", ":\n    "))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask what each of the three words would change in the eight lines.
+# One minute. Ask what each of the three words would change in the seven lines.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two lines more
@@ -347,8 +351,8 @@ for name, given in inputs.items():
 # A **softcap** $c$ turns a score $a$ into $c \tanh(a / c)$, which lies between $-c$ and $c$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# T5's **bias** is a learned number for each distance, and its only sense of position. The sinks of
-# gpt-oss are your exercise 13.2.
+# T5's **bias** is a learned number for each head and range of distances. Its encoder knows
+# positions in no other way. The sinks of gpt-oss are your exercise 13.2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask where the softcap belongs: before the mask or after it? After it, a score of
@@ -465,7 +469,7 @@ print("checked: two layers are right in more than 90%, one layer in less than 40
 # | 3 | 96% | 23% | 24% |
 # | 4 | 96% | 21% | 21% |
 #
-# A model of one layer stays near 20%, also if it is twice as wide.
+# A model of one layer stays near 20%, also if it is twice as wide: it guesses a distance.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # To look into another start, say 3, run `two = small_llama(2, seed=3)` and `train(two, seed=3)`,
@@ -490,8 +494,11 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive view of eight small heat maps, two layers with four heads each, for the
-# text Dive2Atn twice. One head of layer 1 has a dark line just below the diagonal. The heads of
-# layer 2 have in the second half a dark line seven positions below the diagonal.*
+# text Dive2Atn twice. In each, rows are queries and columns are keys.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# A head of layer 1 has a dark line just below the diagonal: it looks at the token before. In the
+# second half the heads of layer 2 have one seven positions below it: at the token behind the copy.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Open the head with the line below the diagonal first, and read two rows aloud. Then
@@ -505,7 +512,7 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # - An **induction head** looks at the token behind the earlier copy. Its score is the mean weight
 #   there, over the second half.
 #
-# A head with the score 1 would do nothing else. Over 100 new sequences:
+# A head with the score 1 would do nothing else there. Over 100 new sequences:
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 many = repeated(100, 12, torch.Generator().manual_seed(1))
@@ -622,8 +629,8 @@ for head in range(4):
 # | 3 | 0.48 | 63% | 49% |
 # | 4 | 0.46 | 65% | 55% |
 #
-# In two starts one head does the work. In the other three, heads share it, and the one that looks
-# back most is not the one that is missed most.
+# In two starts one head does most of the work. In the other three, heads share it, and the one that
+# looks back most is not the one that is missed most.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. When heads share the look, no single one carries all of it. That is why five starts
@@ -689,8 +696,8 @@ for name, function, layers in (
 # - **Both layers**: the loss rises and the text is wrong. The harm is done in layer 1. Some of its
 #   heads now look at later tokens, which they never saw in training, and the look back loses
 #   weight.
-# - **Layer 2 only**: the mistake shows nowhere. The query of position 8 still asks 'who has `D`
-#   before it?'. Now two tokens fit, at positions 1 and 9, and both are an `i`.
+# - **Layer 2 only**: the mistake shows nowhere. The query of position 8 still finds position 1. It
+#   gives position 9, also an `i`, little weight. In writing, nothing comes after the last token.
 # - **Divided by $d$**: the weights become more equal, and each look brings a mixture. The loss
 #   rises, and the text is wrong.
 
@@ -701,8 +708,8 @@ for name, function, layers in (
 # starts 0, 1 and 2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Draw the second row of the text, and let the room find the two tokens that have `D`
-# before them.
+# Two minutes. Let the room find which token layer 2 still looks at, and what comes after the last
+# token. In a layer below the last one, the mistake would not be so harmless.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The same mistake from the first step on
@@ -740,7 +747,7 @@ print("checked: no mask in both layers, in layer 2 only, and in training")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask what you would have said of this loss in a meeting. One guess among 64 is right
-# in 1.6%: the text is noise.
+# in 1.6%: the text is no better.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A model by its name
@@ -777,7 +784,7 @@ look_inside(two, as_ids(text), tokens=list(text))
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive view of the model from the outside: the tokens that go in, the box model
-# and the box lm_head with their vectors as heat maps, and the logits that come out. Each box opens
+# and the box lm_head, which makes the logits, with their vectors as heat maps. Each box opens
 # into its parts.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -795,7 +802,7 @@ look_inside(two, as_ids(text), tokens=list(text))
 #   finds tokens by that. In all of the stored starts two layers learned it, and one did not.
 # - A picture of a head is a guess. Take the head away, with a control, to test it.
 # - A forgotten mask may show in the loss, in the text only, or in neither. In training it gives a
-#   very good loss, and text that is noise.
+#   very good loss, and text no better than a guess.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Which of the five would they have doubted before?
@@ -1028,9 +1035,10 @@ print("weight eleven tokens back, by head:", induction(attention_maps(fixed, inp
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Side by side in the library
 #
-# *5 minutes.* What is behind `use_attention`? A model of the library asks a table for its function.
-# The library's own functions are in it: `eager`, the plain formula; `sdpa`, PyTorch's fused kernel;
-# `flex_attention`, compiled from a rule; `flash_attention_2`, a package for NVIDIA's GPUs.
+# *5 minutes.* What is behind `use_attention`? A model of the library asks a table for its function,
+# unless it is told `eager`: this is the plain formula in the model's own file. In the table are
+# `sdpa`, PyTorch's function, which does all steps in one where it can; `flex_attention`, compiled
+# from a rule; `flash_attention_2`, a package for GPUs.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # You can add a line to this table yourself. The function gets the library's shapes: groups that are
@@ -1059,8 +1067,8 @@ llama.set_attn_implementation("sdpa")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # `registered` makes its own causal mask, so it is right for a whole text without padding only. For
-# `generate` the mask must begin at the newest position (exercise 13.4). `use_attention` hands the
-# library's mask over, with padding and windows in it.
+# `generate` its last row must be that of the newest token (exercise 13.4). `use_attention` hands
+# the library's mask over, with padding and windows in it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Who uses what
@@ -1073,7 +1081,7 @@ who_uses_what()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The rows with 'linear' layers mix two kinds: most layers keep a state of fixed size, and a few
-# keep all tokens. Chapters 9 and 11 build each of these forms.
+# keep all tokens. Chapters 9 and 11 build most of these forms, and explain most of the words.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
