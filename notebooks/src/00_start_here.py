@@ -167,7 +167,6 @@ plt.show()
 # Checks what the text says about these weights
 assert [words[row.argmax()] for row in both] == ["cat", "street"]
 assert (both > 0).all()
-print("checked: the winners are the cat and the street, and no weight is 0")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Read one row aloud, cell by cell: it is the first heat map of many. What matters: the
@@ -218,7 +217,6 @@ view
 equal, *_, sharpest = frames
 assert torch.allclose(equal, torch.full((2, 7), 1 / 7))
 assert [factor for factor, w in zip(sharpness, frames, strict=True) if w.max() > 0.99] == [3.0]
-print("checked: at sharpness 0 every weight is 1/7, and only at 3 the winner passes 99%")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # At sharpness 0 every word gets $1/7$. Of the six settings, only sharpness 3 lifts the winner above

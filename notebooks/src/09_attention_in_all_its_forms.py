@@ -327,7 +327,6 @@ for groups in (8, 4, 2, 1):
     torch.testing.assert_close(found, attend(q, *repeated))
     torch.testing.assert_close(found, package(q, k, v))
 torch.testing.assert_close(found, attend(q, k, v))  # one head of keys, for all by broadcasting
-print("checked: 8, 4, 2 and 1 groups give what 8 heads with repeated keys and the package give")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What published models keep
@@ -439,7 +438,6 @@ for w in (0, 4, 19):
     torch.testing.assert_close(found, SlidingWindowAttention(w, 0.0)(q[None], k[None], v[None])[0])
 for n, w in ((6, 1), (64, 4), (1000, 128)):
     assert plain_window_mask(n, w).sum() == n * (2 * w + 1) - w * (w + 1)
-print("checked: the window gives what its mask and the package give, and has as many links as said")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The package's `SlidingWindowAttention` takes a whole block of queries at once, with the blocks of
@@ -538,7 +536,6 @@ for seed in range(20):
     torch.manual_seed(seed)
     links = {"block_size": 2, "window": 1, "num_global": 1, "num_random": 1, "seed": seed}
     assert torch.equal(plain_bigbird_mask(64, 2, 1), bigbird_mask(64, **links))
-print("checked: the masks equal the package's, for BigBird with 20 seeds")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Predict.** How many layers do 64 tokens need until every one has heard of every other, with a
@@ -645,7 +642,6 @@ plt.show()
 links = {"block_size": 4, "window": 1, "num_global": 0, "seed": 0}
 needed = [layers_until_all_hear_all(bigbird_mask(512, num_random=r, **links)) for r in (0, 1)]
 assert needed == [127, 9]
-print("checked: 127 layers with a window of blocks, 9 with a random block for each block")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **Good for** long documents in which most is local, such as answering a question about a text,
@@ -809,7 +805,6 @@ package.E.data, package.F.data = E_k, E_v
 found = plain_linformer(q, k, v, E_k, E_v)
 torch.testing.assert_close(found, package(*(X[None, None] for X in (q, k, v)))[0, 0])
 torch.testing.assert_close(plain_linformer(q, k, v, torch.eye(7), torch.eye(7)), attend(q, k, v))
-print("checked: it equals the package's, and plain attention where the matrices are the identity")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Question.** Can a Linformer be causal? And what happens to a text that is longer than any in
@@ -972,7 +967,6 @@ found = plain_linear_attention(q[0], k, v)
 torch.testing.assert_close(found, linear_attention(q[0], k, v, is_causal=True))
 torch.testing.assert_close(found, LinearAttention()(q[0], k, v, is_causal=True))
 torch.testing.assert_close(phi(q), elu_plus_one(q))
-print("checked: the state gives what the package gives for 100 words at once")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # From 33 words on the state is smaller. For whole texts the package takes chunks of
@@ -1273,9 +1267,6 @@ for mask in (torch.ones(7, 7, dtype=torch.bool), causal_mask(7)):
     identity = torch.zeros(3, 1, 3).index_fill(2, torch.tensor(1), 1.0)
     plain = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)
     torch.testing.assert_close(plain_multi_token_weights(scores, identity, mask), plain)
-print(
-    "checked: the weights equal the package's; with the kernel 0, 1, 0 they are plain attention's"
-)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **By hand.** The scores are 1 at *Alice* and *rabbit*, and 0 elsewhere. Add to each score those of
@@ -1407,7 +1398,6 @@ for name in ("window 128", "Linformer 256", "linear, causal", "100 learned queri
     assert times[name][8192] < 10 * times[name][2048]  # about 4 times
 assert times["window 128"][8192] < times["plain"][8192] / 3
 assert times["plain"][8192] == max(spent.get(8192, 0) for spent in times.values())
-print("checked: plain attention takes longest at 8,192; four other forms grow about like n")
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two panels of milliseconds against tokens, 512 to 8,192, both axes logarithmic, with two
@@ -1708,7 +1698,6 @@ def parts_of_hyena(hyena, X):
 
 found = hyena.W_o(plain_hyena(*parts_of_hyena(hyena, X)))
 torch.testing.assert_close(found, hyena(X)[0], atol=1e-5, rtol=1e-4)
-print("checked: the transform gives the sum, and the plain Hyena what the package gives")
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # **Question.** Write a convolution over 32 tokens as a matrix of 32 by 32. How many different
@@ -1795,7 +1784,6 @@ for is_causal in (False, True):
         torch.testing.assert_close(layer(q, k, v, is_causal=is_causal), expected)
 chessboard = sliding_window_mask(6, window=6, dilation=2)
 assert torch.equal(chessboard, torch.arange(6)[:, None] % 2 == torch.arange(6) % 2)
-print("checked: window >= n, all tokens global, one block as long as the text: plain attention")
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -1834,7 +1822,6 @@ X = torch.randn(2, 9, 32)
 multi = MultiTokenAttention(32, 4, 0.0, query_size=3, key_size=3, mix_heads=2)
 multi(X, X, X)
 torch.testing.assert_close(multi(X, X, X), as_plain(multi, X, 4))
-print("checked: Swin, Linformer, learned queries and multi-token in their special cases")
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks a filter of ones against attention to keys that are all alike, and learned queries
@@ -1858,7 +1845,6 @@ for name in ("W_q", "W_k", "W_v", "W_o"):  # ours has neither W_q nor W_o
         else torch.eye(8)
     )
 torch.testing.assert_close(ours(X), package(X))
-print("checked: a filter of ones is causal attention to equal keys; our learned queries are right")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The code behind the table of `flex_attention`
@@ -2020,7 +2006,6 @@ for is_causal in (False, True):
     expected = dot_product_attention(q, k, v, is_causal=is_causal)
     output = linear_attention(q, k, v, is_causal=is_causal, feature_map=powers(19))
     assert (output - expected).abs().max() < 1e-6
-print("checked: 19 terms give plain attention to six digits, 20 numbers, also with a causal mask")
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that a louder query hardly sharpens, and that keys at right angles do not blur
@@ -2035,7 +2020,6 @@ assert louder[0] < louder[1] < louder[2] < 1.2 * louder[0]
 for _ in range(20):
     keys, values = torch.linalg.qr(torch.randn(16, 16))[0], torch.randn(16, 16)
     torch.testing.assert_close(keys @ (keys.mT @ values), values, atol=1e-4, rtol=1e-4)
-print("checked: a louder query hardly sharpens; 16 keys at right angles keep 16 values, 20 times")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### And the memory?
@@ -2146,7 +2130,6 @@ for name, write in writers.items():
     before, after = write(X), write(other)
     leak = (before[:, :23] - after[:, :23]).abs().max().item()
     assert leak < (1e-4 if name == "Hyena" else 1e-5) and not torch.allclose(before, after), name
-print("checked: the future was changed, the past stayed:", ", ".join(writers))
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Choose
@@ -2352,7 +2335,6 @@ reading, past = longformer_mask(LENGTH, 1), causal_mask(LENGTH)
 assert torch.equal(heard(reading & past, 16), past) and not torch.equal(
     heard(reading & past, 15), past
 )
-print("checked: four forms stop growing; a causal global token needs 16 layers, as the window does")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

@@ -147,7 +147,6 @@ assert torch.equal(dense, sliding_window_mask(1024, window=127) & causal_mask(10
 block_mask = create_block_mask(rule, 1, 1, 1024, 1024, device="cpu")
 counted = block_mask.kv_num_blocks + block_mask.full_kv_num_blocks
 assert counted.sum() == needed.sum()
-print("checked: rule, mask and PyTorch's block mask agree, 1,024 tokens")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From a rule to a kernel
@@ -374,7 +373,6 @@ own_q = wide.W_q.weight.unflatten(0, (4, 12))[:, :6].flatten(0, 1) / 2**0.5
 state = {"W_q.weight": own_q, "W_k.weight": wide.W_uk.weight, "W_v.weight": wide.W_uv.weight}
 full_heads.load_state_dict(state | {"W_o.weight": wide.W_o.weight})
 torch.testing.assert_close(full_heads(Y, Y, Y, is_causal=True), wide(Y))
-print("checked: the package's layer, all at once and word by word; with L = D it is multi-head")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **The special case.** If the latent is as wide as the token, $W_{\text{down}}$ is the identity and
@@ -404,7 +402,6 @@ for name in ("Llama 3.1 8B", "DeepSeek-V3"):
 v3, llama = shapes["DeepSeek-V3"], shapes["Llama 3.1 8B"]
 assert (v3.latent_size, 2 * v3.num_heads * v3.head_size) == (576, 32768)
 assert 0.5 < v3.bytes(1) / llama.bytes(1) < 0.55
-print("checked: 576 against 32,768 numbers a layer; DeepSeek-V3 keeps about half of Llama 3.1 8B")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **What it costs.** In the absorbed form a score multiplies $512 + 64$ numbers, where it was $128
@@ -591,8 +588,6 @@ for seed in range(4):
         X = X + model.network(X)
         adds = model.head.W_o(model.head.W_v(F.rms_norm(X, X.shape[-1:]))).norm(dim=-1)
     assert 0.03 < adds[BOS] / adds[:NUM_LETTERS].mean() < 0.2
-print("checked: four softmax starts lose by the window, <bos> repairs it; with a sink less is lost")
-print("checked: what <bos> adds is 3% to 20% as long as what letters add, in four starts")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # In all four starts of the plain softmax the window hurts, by 0.1 to 1.9, although no letter needs
@@ -636,7 +631,6 @@ torch.testing.assert_close(factor * dot_product_attention(q, k, v), by_hand)
 with torch.no_grad():
     layer.sinks.fill_(-math.inf)
 torch.testing.assert_close(layer(q, k, v), dot_product_attention(q, k, v))
-print("checked: SinkAttention is the formula, and one factor; with s = -inf it is plain attention")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # A **gate** is another way to be silent. It multiplies a head's output, entry by entry, by
@@ -728,7 +722,6 @@ assert round(gemma.bytes(131072) / 2**30, 1) == 10.4
 assert gpt_oss.num_layers == 24 and round(gpt_oss.bytes(131072) / 2**30, 2) == 3.0
 assert cache_bytes(24, 8, 64, 131072) / 2**30 == 6
 assert gemma.bytes(1024) == cache_bytes(62, 16, 128, 1024)  # the window is not yet full
-print("checked: 10.4 of 62 GiB for Gemma 3 27B, 3.0 of 6 GiB for gpt-oss-20b, 131,072 tokens")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # **The special case:** windows longer than the text. **What it costs:** only the few global layers
@@ -798,7 +791,6 @@ for f in (1.0, 4.0):
         torch.testing.assert_close(speeds, ours[name])
         if f == 1 and name != "larger base":
             torch.testing.assert_close(speeds, ours["plain"])
-print("checked: the speeds are the package's; with f = 1 all but the base are plain rotary")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two games
@@ -940,8 +932,6 @@ for name, asking in (("plain", 12), ("interpolation", 40)):  # the position that
 sharpest = by_distance["plain"].amax(dim=-1).argmax()  # the head that plays the game
 assert by_distance["plain"][sharpest].argmax() == 3
 assert 11 <= by_distance["interpolation"][sharpest].argmax() <= 13
-print("checked: four ways help at last capital; interpolation loses three back, the others keep it")
-print("checked: the head that looked three back looks about twelve back after interpolation")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # All but interpolation. The head has learned which turn belongs to a distance of 3. With speeds
@@ -1052,7 +1042,6 @@ torch.testing.assert_close(
     atol=1e-5,
     rtol=1e-4,
 )
-print("checked: chunks equal the loop, with and without decay; orthogonal keys give plain sums")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **The special case.** If no two keys overlap, $\beta = 1$ and nothing fades, then there is nothing
@@ -1137,8 +1126,6 @@ assert (keys @ state - values).square().mean() < 0.8 * (sums - values).square().
 own = torch.eye(8).expand(2000, 8, 8)  # value i is the i-th unit vector: what is left of it?
 left = (keys @ delta_rule(keys, keys, own, torch.ones(2000, 8))[1]).diagonal(dim1=1, dim2=2)
 assert abs(left.mean(dim=0)[0] - (15 / 16) ** 7) < 0.01 and left[:, -1].min() > 0.999
-print("checked: once each, sums find more; eight times each, the delta rule does; three draws")
-print("checked: with 8 pairs 64% of the oldest value is left, and squared errors are smaller")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # **What it saves.** With $D = V = 128$ a head keeps 16,384 numbers, as many as a cache of 64
@@ -1236,7 +1223,6 @@ for X in later:
     X[..., 21:, :] = torch.randn(19, 8)
 before, after = few(q, k, v, is_causal=True), few(*later, is_causal=True)
 torch.testing.assert_close(before[..., :21, :], after[..., :21, :])
-print("checked: all blocks chosen is plain attention; another future changes no earlier output")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With a shared direction the mean tells what is in a block. Training can give keys such a form.
@@ -1356,7 +1342,6 @@ assert [i for i, window in enumerate(windows_of(gemma), start=1) if window is No
 assert (gemma.num_layers, gemma.num_kv_heads) == (62, 16)
 assert (llama.num_layers, llama.num_kv_heads) == (32, 8)
 assert gemma.bytes(8800) > llama.bytes(8800) and gemma.bytes(8900) < llama.bytes(8900)
-print("checked: each sixth layer is global; less than Llama 3.1 8B from 8,900 tokens on")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room name a model and a length. Shapes: the sources

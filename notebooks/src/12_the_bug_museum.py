@@ -171,7 +171,6 @@ for name, (bug, loss) in sorted(zip("CBDEA", validation.items(), strict=True)):
 none, one_word, over_queries, by_d, no_gradient = validation.values()
 assert one_word < 0.2 and over_queries < none - 0.1
 assert abs(no_gradient - none) < 0.15 and abs(by_d - none) < 0.15
-print("checked: two broken models have a clearly lower validation loss, two are as good as C")
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # C is the right one. In this run two broken models have a *clearly lower* validation loss, and the
@@ -625,7 +624,6 @@ for name, bug in {"C": "none", "A": "no gradient to the scores"}.items():
 # Checks that only the right model's queries have learned
 assert torch.equal(models["no gradient to the scores"].W_q.weight, start)
 assert not torch.equal(models["none"].W_q.weight, start)
-print("checked: W_q of model A is what it was before training, bit for bit")
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # The rest of the model learned around two matrices that stay as chance has drawn them. No output
@@ -756,7 +754,6 @@ plt.show()
 # Checks which exhibits the ten questions miss
 missed = [number for number, row in zip(ids, found, strict=True) if not row.any()]
 assert missed == ["12.5", "12.10"] and num_found == 12
-print("checked: the ten questions find all but", " and ".join(missed))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Two of the 14 stay hidden. 12.5 spoils the scores inside a layer, which nobody outside ever sees.
