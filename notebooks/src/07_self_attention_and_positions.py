@@ -5,7 +5,7 @@
 # - test self-attention with two headlines, 'dog bites man' and 'man bites dog';
 # - build four encodings of positions: sinusoidal, learned, rotary and ALiBi;
 # - derive why rotary positions enter a score only as the signed distance $j - i$;
-# - train a layer of your own with each, and find out why most fail beyond the training length.
+# - train a layer of your own with each, and see why most fail beyond the training length.
 #
 # Core path: 60 minutes. Going further: 35. Exercises: 68.
 #
@@ -278,7 +278,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # One large matrix with such a block for each hand shifts a whole row. A layer could learn it, for
-# example for 'three positions back'. Whether training finds it, the experiment below asks.
+# example for 'three positions back'. The experiment below asks whether training finds it.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that rows shifted by such matrices are the rows three positions before, as keys, too
@@ -400,8 +400,8 @@ for i, j in ((5, 3), (105, 103), (3, 5)):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The values are not turned
 #
-# If they were, the answer would change when the same sentence begins at
-# position 100 instead of 0, although no distance has changed.
+# Only queries and keys are. If the values were turned, too, the answer would change when the same
+# sentence begins at position 100 instead of 0, although no distance has changed.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws who feeds what in rotary attention
@@ -438,7 +438,7 @@ def plain_alibi_bias(num_heads, n):  # (H, n, n), for 1, 2, 4, 8, ... heads
     return -slopes[:, None, None] * distances
 
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # By hand, with $m = \frac12$ and three equal words, of which the last asks. At the distances 2, 1
 # and 0 the biases are $-1$, $-\frac12$ and $0$. Their exponentials are $0.37$, $0.61$ and $1$, so
 # the weights are $0.19$, $0.31$ and $0.51$.
@@ -741,11 +741,11 @@ def score_by_distance(model):  # (64, 4): for each distance and head
 
 
 others = torch.arange(16) != 3
-clearest = []  # in each model the head in which 3 is most ahead of the other distances of training
+clearest, heads = [], []  # in each model the head in which 3 is most ahead of 0 to 15
 for model in models["three back", "rotary"]:
     by_distance = score_by_distance(model)
-    ahead = by_distance[3] - by_distance[:16][others].max(dim=0).values
-    clearest.append(by_distance[:, ahead.argmax()])
+    heads.append((by_distance[3] - by_distance[:16][others].max(dim=0).values).argmax())
+    clearest.append(by_distance[:, heads[-1]])
 figure, ax = plt.subplots(figsize=(9.5, 4.4))
 ax.axvspan(0, 15, color="0.92", zorder=0)
 for start, (curve, style) in enumerate(zip(clearest, ("-", "--", ":"), strict=True)):
@@ -763,21 +763,21 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: the score of a head minus its score at distance 3, against the distance, 0 to 63, one
 # line for each of three starts. All are waves with a peak about every six positions. The distances
-# 0 to 15 are shaded as trained. The peak at 3 is at 0, those near 9, 16 and 22 lie ever deeper or
-# level, at about −3 to −7. Near 28 the peak is at −2 to −4, near 34 at about 0 to −1. At 41 it is
-# near 3, at 47 and 53 between 3 and 5, and lower again at 60.*
+# 0 to 15 are shaded as trained. The peak at 3 is at 0, and those near 9, 16 and 22 are between −2
+# and −7. Near 28 the peak is at −2 to −4, near 34 between −2 and 0. At 41 it is near 3, at 47 and
+# 53 between 3 and 5, and lower again at 60.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A head of size 8 is a clock with four hands, and these heads use the first two. Hand 0 needs 6.28
-# positions for a turn. So it cannot tell 3 from 9, 16, 22, 28, 34, 41, 47 and 53. Hand 1 lowers the
-# score at 9 and 15, which were in training. But it is ten times as slow, and comes back after 63.
-# So the peak near 28 is still lower than that at 3, and the peak near 34 almost as high. **At 41,
-# 47 and 53 the peaks are higher.**
+# A head of size 8 has four hands, and these scores come from the first two. Hand 0 needs 6.28
+# positions for a turn. So it hardly tells 3 from 9, 16, 22, 28, 34, 41, 47 and 53. Hand 1 is ten
+# times as slow. It lowers the score at 9 and 15, which were in training. But after 63 positions it
+# comes back. The peak near 34 is almost as high as that at 3. **At 41, 47 and 53 the peaks are
+# higher.**
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Distance 34 first occurs at position 34. So the accuracy falls in steps, at 34 and 35 and at 40
+# Distance 34 first occurs at position 34. So the accuracy falls in steps: at 34 and 35, then at 40
 # and 41. If the one key at distance 34 is hidden, position 34 is as good as 33. We trained 20
-# models: all this is true in each of them.
+# models, and this is true in all of them.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask which distances the fastest hand cannot tell from 3. Let the room add 6.28 three
@@ -795,6 +795,14 @@ plt.show()
 # Only the fourth contains both positions. If $A$ is a rotation of each hand, it depends on $j - i$
 # only, because a shift is a rotation. But $A$ is learned, and rows 0 to 15 leave it free to be
 # something else.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 1½ minutes. Let the room multiply out the bracket. Ask which term knows that a key is three back.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The fourth term, measured
+#
+# Right answers of the sinusoidal models, at positions 32 to 63 with the latest 16 keys:
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
 # Prints how often the sinusoidal models are right with parts of their scores, latest 16 keys only
@@ -841,10 +849,9 @@ for term, found in of_terms.items():
     print(f"{term:30}", *(f"{share:5.0%}" for share in found))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# These are right answers at positions 32 to 63 with the latest 16 keys. The fourth term does the
-# work. Replace it by its mean at each distance, taken over positions 0 to 15, and nearly all
-# answers are right (92% or more in 20 starts). So the models had learned 'three back' for the
-# positions of training only. With rotary positions this cannot happen.
+# The fourth term does the work. Replace it by its mean at each distance, taken over positions 0 to
+# 15, and nearly all answers are right (92% or more in 20 starts). So the models had learned 'three
+# back' for the positions of training only. A rotary score does not have this freedom.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
 # Checks what the text says of tables, controls, peaks and terms, in all starts
@@ -869,7 +876,10 @@ for model in models["three back", "sinusoidal"]:
 for curve in clearest:
     assert curve[16:34].argmax() + 16 == 28 and curve[16:35].max() < curve[3]
     assert curve[[41, 47, 53]].min() > curve[3] and curve.argmax() in (47, 53)
-for model in models["three back", "rotary"]:
+for model, head in zip(models["three back", "rotary"], heads, strict=True):
+    q, k, _ = (X[0, head].mean(dim=0) for X in model.heads(model.embedding.weight[:8][None]))
+    hands = q.unflatten(0, (4, 2)).norm(dim=-1) * k.unflatten(0, (4, 2)).norm(dim=-1)
+    assert hands[:2].min() > 5 * hands[2:].max()
     hidden = accuracy(model, three_back, past & (distances != 34))[34]
     assert abs(hidden - accuracy(model, three_back)[33]) < 0.05
 every, fourth, turned, mean = (torch.tensor(found) for found in of_terms.values())
@@ -878,8 +888,7 @@ assert mean.min() > 0.9 and (turned > every).all()
 print("checked: untouched rows, ALiBi's nearest letter, controls, peaks and terms, in all starts")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let the room multiply out the bracket. Ask which term knows that a key is three
-# back. The last row is the proof: the same numbers, made equal along each diagonal.
+# Half a minute. The last row is the proof: the same numbers, made equal along each diagonal.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What this does not show
