@@ -400,8 +400,8 @@ for i, j in ((5, 3), (105, 103), (3, 5)):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The values are not turned
 #
-# Only queries and keys are. If the values were turned, too, the answer would change when the same
-# sentence begins at position 100 instead of 0, although no distance has changed.
+# If the values were turned, too, the answer would change when the same sentence begins at position
+# 100 instead of 0, although no distance has changed.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws who feeds what in rotary attention
@@ -849,9 +849,10 @@ for term, found in of_terms.items():
     print(f"{term:30}", *(f"{share:5.0%}" for share in found))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The fourth term does the work. Replace it by its mean at each distance, taken over positions 0 to
-# 15, and nearly all answers are right (92% or more in 20 starts). So the models had learned 'three
-# back' for the positions of training only. A rotary score does not have this freedom.
+# The fourth term does the work. With only the rotations in $A$, more answers are right. With its
+# mean at each distance, taken over positions 0 to 15, nearly all are (92% or more in 20 starts). So
+# the models had learned 'three back' for the positions of training only. A rotary score does not
+# have this freedom.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
 # Checks what the text says of tables, controls, peaks and terms, in all starts
@@ -1125,6 +1126,10 @@ print("checked: with the offset, the same as all at once")
 # that news from the first token passes on its way to the last. For $n = 32$ and $w = 3$ these are
 # 31, 32 and 1. So self-attention connects any two tokens in one layer. It pays with the term in
 # $n^2$.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Ask for the three longest paths before you show the last lines. All three use the
+# same parameters at every position. Only the first two have the order built in.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Where do the multiplications come from?
