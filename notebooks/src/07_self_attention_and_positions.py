@@ -717,7 +717,8 @@ for kind in ("rotary", "sinusoidal"):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Each line shows three starts. **Rotary:** in these models the new distances are to blame, and not
 # the number of keys. **Sinusoidal:** fewer keys help, but not enough. Even where number and
-# distances are as in training, three to five answers in ten are wrong. Both hold in 20 of 20 starts.
+# distances are as in training, three to five answers in ten are wrong. Both hold in 20 of 20
+# starts.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask which explanation is left, for rotary and then for sinusoidal. Ask what the first
