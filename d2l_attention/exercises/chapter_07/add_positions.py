@@ -19,18 +19,18 @@ from d2l_attention.exercises.authoring import (
 
 
 def add_positions(X, offset):
-    """Add the encoding of positions `offset`, `offset + 1`, ...: (B, n, d) -> (B, n, d).
+    """Add the encoding of positions `offset`, `offset + 1`, ...: (B, n, D) -> (B, n, D).
 
-    Two words of ones, [[[1, 1], [1, 1]]], with offset 0 give [[[1, 2], [1.841, 1.540]]].
+    Two tokens of ones, [[[1, 1], [1, 1]]], with offset 0 give [[[1, 2], [1.841, 1.540]]].
     """
     ...
 
 
 def add_positions_solution(X, offset):
-    _, n, d = X.shape
-    columns = torch.arange(d, dtype=torch.float64)  # far positions need its digits
-    # Column 2j + 1 takes the wavelength of column 2j.
-    wavelengths = 10000 ** ((columns - columns % 2) / d)
+    _, n, D = X.shape
+    columns = torch.arange(D, dtype=torch.float64)  # far positions need its digits
+    # Column 2r + 1 takes the wavelength of column 2r.
+    wavelengths = 10000 ** ((columns - columns % 2) / D)
     angles = torch.arange(offset, offset + n)[:, None] / wavelengths
     rows = torch.where(columns % 2 == 0, angles.sin(), angles.cos())
     return X + rows.to(X.dtype)
@@ -40,7 +40,7 @@ def in_halves(rows: Tensor, first: int) -> Tensor:
     return torch.cat((rows[:, first::2], rows[:, 1 - first :: 2]), dim=1)
 
 
-EXPONENT, POSITIONS = "(columns - columns % 2) / d", "torch.arange(offset, offset + n)"
+EXPONENT, POSITIONS = "(columns - columns % 2) / D", "torch.arange(offset, offset + n)"
 ANGLES = f"{POSITIONS}[:, None] / wavelengths"
 # In words that also fit a row worked out by hand, for 7.1.
 WRONG_ROWS = [
@@ -48,9 +48,9 @@ WRONG_ROWS = [
         "    return",
         {
             "    rows = in_halves(rows, 0)\n    return": "Here all sines stand first, then all "
-            "cosines. The paper interleaves them: a pair is two neighbours, columns 2j and 2j + 1.",
+            "cosines. The paper interleaves them: a pair is two neighbours, columns 2r and 2r + 1.",
             "    rows = in_halves(rows, 1)\n    return": "Here all cosines stand first, then all "
-            "sines. A pair is two neighbours: the sine in column 2j, its cosine in column 2j + 1.",
+            "sines. A pair is two neighbours: the sine in column 2r, its cosine in column 2r + 1.",
         },
     ),
     *instead_of(
@@ -68,18 +68,18 @@ WRONG_ROWS = [
     *instead_of(
         EXPONENT,
         {
-            "columns / d": "Here each column has a wavelength of its own. Both columns of a pair "
-            "share one, that of the even column: 10000^(2j/d).",
-            "columns // 2 / d": "In a pair j the exponent is j/d here, half of what it should be. "
-            "In column 2 it is 2/d: the even column's own number.",
-            f"2 * {EXPONENT}": "The second pair turns too slowly: the 2j of the exponent is the "
-            "even column's number, already doubled. In column 2 it is 2/d, not 4/d.",
-            "0 * columns": "Here all pairs turn equally fast. Where does 10000^(2j/d) come in?",
+            "columns / D": "Here each column has a wavelength of its own. Both columns of a pair "
+            "share one, that of the even column: 10000^(2r/D).",
+            "columns // 2 / D": "For pair r the exponent is r/D here, half of what it should be. "
+            "In column 2 it is 2/D: the even column's own number.",
+            f"2 * {EXPONENT}": "The second pair turns too slowly: the 2r of the exponent is the "
+            "even column's number, already doubled. In column 2 it is 2/D, not 4/D.",
+            "0 * columns": "Here all pairs turn equally fast. Where does 10000^(2r/D) come in?",
         },
     ),
     Mistake(
         {"[:, None] / wavelengths": "[:, None] * wavelengths"},
-        "The position is divided by 10000^(2j/d), not multiplied: later pairs turn slower.",
+        "The position is divided by 10000^(2r/D), not multiplied: later pairs turn slower.",
     ),
     Mistake(
         {POSITIONS: "torch.arange(offset + 1, offset + n + 1)"},
@@ -97,20 +97,20 @@ def each_begins_again(result: Tensor, X: Tensor, offset: int) -> str | None:
 def odd_size(result: Tensor, X: Tensor, offset: int) -> str:
     right = add_positions_solution(X, offset)
     return (
-        f"For an even d your function is right, for d = {X.shape[-1]} it is not: your last row is "
+        f"For an even D your function is right, for D = {X.shape[-1]} it is not: your last row is "
         f"{show(result[0, -1])} and should be {show(right[0, -1])}. An odd size ends on a sine, "
-        "and the exponent stays 2j/d with d itself."
+        "and the exponent stays 2r/D with D itself."
     )
 
 
 def shapes(result: Any, X: Tensor, offset: int) -> Any:
-    batch, n, d = X.shape
+    batch, n, D = X.shape
     return {
         None: "A sum is as large as X.",
-        (n, d): "Those are only the rows. They belong on X, the same for every sentence.",
-        (batch, n, 2 * d): "The encoding is appended. It is added: the sum is as wide as X.",
-        (batch, 0, d): "Which rows are needed, and are they there? The first is that of `offset`.",
-        (batch, n, d): "(B, n, d)",
+        (n, D): "Those are only the rows. They belong on X, the same for every sentence.",
+        (batch, n, 2 * D): "The encoding is appended. It is added: the sum is as wide as X.",
+        (batch, 0, D): "Which rows are needed, and are they there? The first is that of `offset`.",
+        (batch, n, D): "(B, n, D)",
     }
 
 
@@ -119,7 +119,7 @@ OFFSET = "With an offset your function is not right."
 FAR = "Far from the start your function is not right."
 SENTENCES = "With several sentences your function is not right."
 STOPS = {
-    "": "Your function is right for an even d and stops at an odd one. There the last column is a "
+    "": "Your function is right for an even D and stops at an odd one. There the last column is a "
     "sine without its cosine."
 }
 OTHER_SIZES = "For small cases your function is right, for this one it is not."
@@ -140,8 +140,8 @@ write_add_positions = Exercise(
         "Give it zeros: `add_positions(torch.zeros(1, 4, 4), 0)` is the encoding itself, and you "
         "know its last row from 7.1.",
         "One angle for each position and column: a column of positions `[:, None]` divided by a "
-        "row of wavelengths. Columns 2j and 2j + 1 share one: `columns - columns % 2`.",
-        "`torch.where(columns % 2 == 0, angles.sin(), angles.cos())` interleaves, for an odd d as "
+        "row of wavelengths. Columns 2r and 2r + 1 share one: `columns - columns % 2`.",
+        "`torch.where(columns % 2 == 0, angles.sin(), angles.cos())` interleaves, for an odd D as "
         "well.",
     ],
     cases=[
@@ -149,7 +149,7 @@ write_add_positions = Exercise(
         Case((torch.zeros(3, 2, 2), 0), SENTENCES, rules=[each_begins_again]),
         Case((torch.zeros(1, 1, 4), 3), OFFSET, errors=NO_ROWS),
         Case((torch.zeros(1, 2, 4), 5), OFFSET, errors=NO_ROWS),
-        *(Case((torch.zeros(1, 2, d), 0), errors=STOPS, rules=[odd_size]) for d in (3, 1, 5)),
+        *(Case((torch.zeros(1, 2, D), 0), errors=STOPS, rules=[odd_size]) for D in (3, 1, 5)),
         *(Case((*normal(n, (n, n, 6)), 4 - n), OTHER_SIZES) for n in (4, 3)),
         Case((*normal(0, (2, 5, 7)), 60), FAR, errors=NO_ROWS, tolerance=1e-4),
         Case((*normal(1, (1, 1, 9)), 6000), FAR, errors=NO_ROWS, tolerance=2e-3),
@@ -164,9 +164,9 @@ write_add_positions = Exercise(
                 "and the words are gone. Return X plus the encoding.",
                 "X * rows.to(X.dtype)": "Zeros stay zeros: you multiply X by the encoding. Where a "
                 "sine is 0, a word would be wiped out. Add.",
-                "X * d**0.5 + rows.to(X.dtype)": "You also multiply X by the root of d, as "
+                "X * D**0.5 + rows.to(X.dtype)": "You also multiply X by the root of D, as "
                 "the paper's embedding layer does. Here X arrives as it should enter the sum.",
-                "X + rows.to(X.dtype) / d**0.5": "You divide the encoding by the root of d. It is "
+                "X + rows.to(X.dtype) / D**0.5": "You divide the encoding by the root of D. It is "
                 "added as it is.",
             },
         ),

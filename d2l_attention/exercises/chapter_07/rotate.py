@@ -44,7 +44,7 @@ FIRST, SECOND = "first * cos - second * sin", "first * sin + second * cos"
 IN_HALVES = Mistake(
     {PAIRS: "X.chunk(2, dim=-1)", JOIN: "torch.cat(turned, dim=-1)"},
     "You pair column j with column j + d/2. Some libraries do; here, as in the paper, a pair is "
-    "two neighbours, columns 2j and 2j + 1.",
+    "two neighbours, columns 2r and 2r + 1.",
 )
 BACKWARDS = Mistake(
     {FIRST: "first * cos + second * sin", SECOND: "second * cos - first * sin"},
@@ -162,12 +162,12 @@ write_rotate = Exercise(
         *instead_of(
             EXPONENTS,
             {
-                "0.0 * torch.arange(d // 2)": "All pairs turn equally fast. Pair j turns by "
-                "position / 10000^(2j/d).",
-                "-torch.arange(d // 2) / d": "The exponent of pair j is 2j/d; yours is j/d.",
-                "-torch.arange(0, d, 2) / (d // 2)": "The exponent of pair j is 2j/d. You divide "
+                "0.0 * torch.arange(d // 2)": "All pairs turn equally fast. Pair r turns by "
+                "position / 10000^(2r/d).",
+                "-torch.arange(d // 2) / d": "The exponent of pair r is 2r/d; yours is r/d.",
+                "-torch.arange(0, d, 2) / (d // 2)": "The exponent of pair r is 2r/d. You divide "
                 "by the number of pairs, d/2.",
-                "torch.arange(0, d, 2) / d": "The position is divided by 10000^(2j/d), not "
+                "torch.arange(0, d, 2) / d": "The position is divided by 10000^(2r/d), not "
                 "multiplied: later pairs turn slower.",
             },
         ),

@@ -95,7 +95,7 @@ write_the_test = Exercise(
             Suspect({"turn(keys": "backwards(keys"}, "turns queries one way and keys the other"),
             Suspect(
                 {"turn(keys": "in_halves(keys"},
-                "pairs columns 2j and 2j + 1 of queries, but j and j + D/2 of keys",
+                "pairs columns 2r and 2r + 1 of queries, but r and r + d/2 of keys",
                 [
                     (
                         lambda queries: queries.shape[-1] == 2,
