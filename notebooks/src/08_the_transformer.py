@@ -113,16 +113,16 @@ for word, row in zip(french, scores[0], strict=True):
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the two halves of the translator
-d = Diagram("The encoder reads, and the decoder writes", 10.4, 3.5)
-read_in = d.box("he sees her", 0.85, 2.45, 1.4, kind=TENSOR)
-written = d.box("il la", 0.85, 0.95, 1.4, kind=TENSOR)
+d = Diagram("The encoder reads, and the decoder writes", 10.4, 3.4)
+read_in = d.box("he sees her", 0.85, 2.3, 1.4, kind=TENSOR)
+written = d.box("il la", 0.85, 0.8, 1.4, kind=TENSOR)
 rows_in, rows_written = (
-    d.box("a row of 64\nnumbers a word", 3.05, y, 1.7, kind=LEARNED) for y in (2.45, 0.95)
+    d.box("a row of 64\nnumbers a word", 3.05, y, 1.9, kind=LEARNED) for y in (2.3, 0.8)
 )
-read = d.box("encoder:\n2 blocks", 5.35, 2.45, 1.2, kind=LEARNED, copies=2)
-output = d.box("English rows,\nwhich know of each other", 8.0, 2.45, 2.8, kind=TENSOR)
-wrote = d.box("decoder:\n2 blocks", 6.9, 0.95, 1.2, kind=LEARNED, copies=2)
-scored = d.box("442 scores,\nbest: voit", 9.3, 0.95, 1.4, kind=TENSOR)
+read = d.box("encoder:\n2 blocks", 5.35, 2.3, 1.2, kind=LEARNED, copies=2)
+output = d.box("English rows,\nwhich know of each other", 8.0, 2.3, 2.8, kind=TENSOR)
+wrote = d.box("decoder:\n2 blocks", 6.9, 0.8, 1.2, kind=LEARNED, copies=2)
+scored = d.box("442 scores,\nbest: voit", 9.3, 0.8, 1.4, kind=TENSOR)
 for start, end, label in (
     (read_in, rows_in, ""),
     (rows_in, read, ""),

@@ -221,7 +221,8 @@ def _cell(place: Place, heading: str) -> Figure:
     lines.append("2  softmax over the keys, e^score divided by the sum of all:")
     adds_up = look.values is not None and shown_keys == K == look.shape[2]
     below = 0.5 + 0.35 * (shown_keys + 1) if adds_up else 0.0
-    figure = Figure(figsize=(WIDTH, 1.0 + 0.35 * (len(lines) + shown_keys) + below), dpi=DPI)
+    total = 1.0 + 0.35 * (len(lines) + shown_keys) + below
+    figure = Figure(figsize=(WIDTH, total), dpi=DPI, layout="none")
     height = figure.get_figheight()
     figure.text(0.02, 1 - 0.3 / height, textwrap.shorten(heading, 78), fontsize=14, va="center")
     for i, line in enumerate(lines):
@@ -271,8 +272,9 @@ def _answer(figure: Figure, look: Look, at: tuple[int, int], keys: list[str], to
         heat(ax, rows[i : i + 1], scale)
         for column, number in enumerate(rows[i]):
             dark = number > scale[0] + 0.55 * (scale[1] - scale[0])
-            ax.text(column, 0, f"{number + 0.0:.2f}".replace("-0.00", "0.00"), ha="center", va="center", fontsize=9,
-                    color="white" if dark else "black")  # fmt: skip
+            text = f"{number:.2f}".replace("-0.00", "0.00")
+            ink = "white" if dark else "black"
+            ax.text(column, 0, text, ha="center", va="center", fontsize=9, color=ink)
 
 
 def _power(score: float) -> str:
