@@ -4,8 +4,8 @@
 # **You will**
 # - follow a sentence through a trained translator, from the whole to one number and back;
 # - build the encoder's block, the decoder's block and a whole translator from plain parts;
-# - train it, and forbid a look to find out what decides about a word;
-# - write sentences with a key-value cache and without.
+# - keep keys and values in a cache, and get the same answers;
+# - forbid looks, to find out which of them decides about a word.
 #
 # Core path: 60 minutes. Going further: 60. Exercises: 80. Builds on chapters 4 to 7; the opening
 # needs only chapter 1. *Dive into Deep Learning* (D2L) treats the subject in section 11.7.
@@ -13,8 +13,8 @@
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 36 minutes: 12½ for the opening, from 'it' to a number and back; 9 for the network and for add and
 # norm; 4 for the blocks; 4 for the whole translator and the cache; 6½ for the look that decides and
-# the summary. After 22 minutes you should be at 'The encoder's block'. Two slides are not in the plan:
-# 'Our order' and 'The picture as code'. Behind? Leave out the slides of the cache. Nothing trains
+# the summary. After 22 minutes you should be at 'The encoder's block'. Two slides are not in the
+# plan: 'Our order' and 'The picture as code'. Behind? Leave out the slides of the cache. Nothing trains
 # in the core. The slides after the summary are for questions. Homework: exercises 8.1 to 8.4.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -24,21 +24,21 @@ import math
 import time
 from unittest.mock import patch
 
-import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
+from accelerate import Accelerator
 from IPython.display import Image
 from torch import nn
 
 from d2l_attention import TransformerDecoder, TransformerEncoder
-from d2l_attention.data import BOS, EOS, Vocab, data_loader, load, make_batch
+from d2l_attention.data import BOS, EOS, load, make_batch
 from d2l_attention.models.encoder_decoder import EncoderDecoder, sequence_loss
 from d2l_attention.training import train
 from d2l_attention.training.evaluation import translate
 from d2l_attention.training.metrics import align_by_attention, alignment_error_rate, bleu
 from d2l_attention.training.translators import translator
 from d2l_attention.views import SentenceView, look_inside, schematic
-from d2l_attention.views.plots import heatmap, set_style
+from d2l_attention.views.plots import set_style
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
 torch.set_num_threads(1)
@@ -82,8 +82,8 @@ for noun in ("cake", "orange"):
 # know. A word has to look at other words and take something from them. This look is **attention**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Let the room find the two French letters that differ at the end, and the
-# English word that is to blame. Does 'it' look at the noun? That is settled near the end.
+# 1½ minutes. Let the room find the last letters that differ, and the English word that decides
+# about them. Does 'it' look at the noun? That is settled near the end.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From the whole to one number
@@ -101,7 +101,7 @@ for word, row in zip(french, scores[0], strict=True):
     print(f"after {word:6} comes {tgt_vocab.to_tokens([row.argmax()])[0]}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# **Predict.** The translator has written *il la* (he, her), and *voit* (sees) comes next. At which
+# **Predict.** The translator has written *il la* (he, her) and chooses the next word. At which
 # English word should it look: *he*, *sees* or *her*?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -215,7 +215,7 @@ view
 #   rows, and a *network* works on each row by itself. Each adds to the row what it finds.
 # - **cross-attention.** The matrices `W_q`, `W_k` and `W_v` make queries of the French rows, and
 #   keys and values of the English ones. Four **heads** look at once, each with 16 numbers of every
-#   query, for four different things.
+#   query, so that they can look for four things.
 # - **head 4.** A row of the map is one look. A dark cell is a large weight.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -606,8 +606,8 @@ class PlainDecoderBlock(nn.Module):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The whole translator
 #
-# `embed` looks up a row of numbers for each word and adds chapter 7's positions. Everything behind
-# it is ours: four blocks, which take over the numbers of the trained ones.
+# `embed` looks up a row of numbers for each word and adds chapter 7's positions, and `dense` makes
+# the scores. Between them is what we built: four blocks, which take over the trained numbers.
 
 # %% slideshow={"slide_type": "-"}
 sizes = dict(num_hiddens=64, ffn_num_hiddens=128, num_heads=4, dropout=0.0)
@@ -635,7 +635,7 @@ same = torch.allclose(scores_of(source, so_far), trained(source, so_far), atol=1
 print("our scores are the translator's, within 0.001:", same)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Training found the numbers. *Going further* makes classes of these lines and trains them in half a
+# Training found the numbers. *Going further* makes a class of these lines and trains it in half a
 # minute.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -792,17 +792,18 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # | all three roads | 25 | 23 to 31 |
 # | control: as many other words | 49 | 46 to 48 |
 #
-# Who always writes the masculine form is right in 23 of 49.
+# Who writes the masculine form each time, in the right number, is right in 23 of 49.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# So the gender does not come by one look. Without the look of the pronoun, no translator loses more
-# than 4 endings. It takes several roads, and which one matters more depends on the start. Only with
-# all of them closed is little left but a guess. A dark cell in a map shows a look, and not that the
-# translation depends on it.
+# So it is not one look that decides. Without the look of the pronoun, no translator loses more than
+# 4 endings. The gender takes several roads, and which one matters more depends on the start. With
+# all three closed, the translators are not much better than a guess. A dark cell in a map shows a
+# look. It does not show that the translation depends on it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # `python -m tests.benchmarks.blocked_looks` makes the table in about five minutes; the five starts
-# train for 1,000 steps on chapter 5's pairs.
+# train for 1,000 steps on chapter 5's pairs. Some ways stay open: an English word before the noun may
+# look at the noun, and a later word at that word.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Compare the roads on the board with the table. Ask why 'and' or 'ate' can tell the
@@ -818,8 +819,8 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # - The encoder's block has an attention and a network. The decoder's block has a causal attention,
 #   an attention to the encoder's output, and a network.
 # - A self-attention layer with a cache computes $n$ keys, not $n(n+1)/2$.
-# - 'Which look decides?' had no answer of one look: in the six translators the gender takes several
-#   roads, and to forbid a look tells more than to see one.
+# - In six translators the gender of *it* takes several roads, and no single look decides. To find
+#   out what a translation depends on, forbid looks; a map does not tell.
 #
 # Next, chapter 9 asks which word has to see which, and what it costs.
 
@@ -860,7 +861,7 @@ check("8.1", answer)
 # - how many through `attention2.W_k`?
 # - how many scores does `attention1` compute? (The hidden ones count, too.)
 #
-# Predict. Then measure with a hook, as in the chapter. A small decoder for it:
+# Predict. Then measure with a hook, as in *One step with the cache*. A small decoder for it:
 # `TransformerDecoder(20, 8, 16, num_heads=1, num_blks=1, dropout=0.0)`, with a vocabulary of 20
 # words and 8 numbers a token; for the source, give `init_state` the numbers `torch.randn(1, 7, 8)`.
 #
@@ -907,7 +908,8 @@ check("8.3", three_masks)
 # ### The translator as classes, and the loop that writes
 #
 # *15 minutes.* Constructor arguments and names are the package's, so that each can take over the
-# other's numbers.
+# other's numbers. The factor $\sqrt D$ brings the numbers of the embedding from about $1 / \sqrt D$
+# to about 1. Otherwise the positions, whose numbers go up to 1, would drown the words.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -1004,7 +1006,9 @@ print(f"BLEU of the stored translator: {bleu_on(model, corpus.test[:100]):.1f}")
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 torch.manual_seed(0)
 young = new_translator(len(src_vocab), len(tgt_vocab))
-run = train(young, corpus.train, src_vocab, tgt_vocab, steps=500, lr=0.006, seed=0)
+on_cpu = Accelerator(cpu=True)  # where our masks are made
+data = corpus.train, src_vocab, tgt_vocab
+run = train(young, *data, steps=500, lr=0.006, seed=0, accelerator=on_cpu)
 print("loss, means of 50 steps:", torch.tensor(run.losses).view(10, 50).mean(dim=1))
 print(f"BLEU {bleu_on(young, corpus.test[:100]):.1f}")
 
