@@ -7,15 +7,16 @@
 # - keep keys and values in a cache, and get the same answers;
 # - forbid looks, to find out which of them decides about a word.
 #
-# Core path: 60 minutes. Going further: 60. Exercises: 80. Builds on chapters 4 to 7; the opening
+# Core path: 60 minutes. Going further: 65. Exercises: 80. Builds on chapters 4 to 7; the opening
 # needs only chapter 1. *Dive into Deep Learning* (D2L) treats the subject in section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 36 minutes: 12½ for the opening, from 'it' to a number and back; 9 for the network and for add and
 # norm; 4 for the blocks; 4 for the whole translator and the cache; 6½ for the look that decides and
 # the summary. After 22 minutes you should be at 'The encoder's block'. Two slides are not in the
-# plan: 'Our order' and 'The picture as code'. Behind? Leave out the slides of the cache. Nothing trains
-# in the core. The slides after the summary are for questions. Homework: exercises 8.1 to 8.4.
+# plan: 'Our order' and 'The picture as code'. Behind? Leave out the slides of the cache. Nothing
+# trains in the core. The slides after the summary are for questions. Homework: exercises 8.1 to
+# 8.4.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -72,14 +73,17 @@ schematic("whole", here="blocks")
 
 # %% slideshow={"slide_type": "-"}
 trained, src_vocab, tgt_vocab = translator("transformer")
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Translates both sentences
 for noun in ("cake", "orange"):
     words = f"the old doctor took the good {noun} and ate it".split()
     print(*words, "->", *translate(trained, [words], src_vocab, tgt_vocab)[0])
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Mangé* and *mangée* both mean *eaten*. A cake is masculine in French, and an orange is feminine.
-# So the last letter depends on what *it* is. A machine that works on each word by itself cannot
-# know. A word has to look at other words and take something from them. This look is **attention**.
+# *Mangé* and *mangée* mean *eaten*. In French, a cake is masculine and an orange is feminine, so
+# the last letter depends on what *it* is. A machine that works on each word by itself cannot know.
+# A word has to look at other words and take something from them. This look is **attention**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let the room find the last letters that differ, and the English word that decides
@@ -155,13 +159,13 @@ d.figure
 # ### One look, in small numbers
 #
 # The word that looks has a **query**, what it looks for. Each word that is looked at has a **key**,
-# by which it is found, and a **value**, which it hands over. All three are made of the words' rows
-# by multiplying them with small matrices, one for queries, one for keys and one for values, which
-# training has found. A row of two numbers, for instance, becomes a query so:
+# by which it is found, and a **value**, which it hands over. Three small matrices make them of the
+# words' rows, and training has found the numbers of these matrices. A row of two numbers, for
+# instance, becomes a query in this way:
 #
 # $$(1, 1) \begin{pmatrix} 2 & 0 \\ 0 & 1 \end{pmatrix} = (2, 1)$$
 #
-# With this query *la* looks at three words. To keep it small, a value is one number:
+# With this query *la* looks at three words. A value is one number here:
 #
 # | word | key | score: query times key | $e^{\text{score}}$ | weight | value | weight times value |
 # |---|---|---|---|---|---|---|
@@ -209,8 +213,7 @@ view
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Behind each door:
 #
-# - **decoder.** Each French word becomes a row of 64 numbers, to which its position adds some. Two
-#   blocks change the rows.
+# - **decoder.** Each French word becomes a row of 64 numbers. Two blocks change the rows.
 # - **block 2.** *Self-attention* looks at the French words so far, *cross-attention* at the English
 #   rows, and a *network* works on each row by itself. Each adds to the row what it finds.
 # - **cross-attention.** The matrices `W_q`, `W_k` and `W_v` make queries of the French rows, and
@@ -271,9 +274,9 @@ for verb, said in {
     assert trained.decoder.blks.block1.attention2.attention_weights[0, 3, 2, 1] > 0.9
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# So the verb decides. This does not show that it decides through head 4: the decoder has eight
-# heads that look at the English words. To find out, one has to forbid the look. We do that for *it*
-# near the end. Until then we build each door from plain parts.
+# So the verb decides. Does it decide through head 4? The decoder has eight heads that look at the
+# English words. To find out, one has to forbid a look, as we do for *it* near the end. Until then
+# we build what is behind the doors from plain parts.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask what the experiment shows: the verb decides. Ask what it does not show: by which
@@ -375,9 +378,9 @@ class PlainFFN(nn.Module):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why a norm, too?
 #
-# The slope 0.1 was an example. In a network before training it depends on the random start. We put
-# 24 networks on top of each other and measure the gradient at the bottom, where 1 is the gradient
-# at the top. One start is PyTorch's. The other keeps the size of the numbers from layer to layer.
+# The slope 0.1 was an example. Before training it depends on the random start. We put 24 networks
+# on top of each other and measure the gradient at the bottom, where it is 1 at the top. One start
+# is PyTorch's. The other keeps the size of the numbers from layer to layer.
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
 # Measures the gradient below 24 networks in 20 random starts, and prints the median
@@ -427,7 +430,7 @@ assert all(0.5 < each < 2 for each in normed)
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With PyTorch's start, only the sums carry the gradient to the bottom. With the other start, the
 # plain stack does not need them, and the sums explode: each layer adds as much variance as there
-# was, so that 24 layers make $\sqrt{2}^{\,24} = 4{,}096$ of 1. The **norm** holds the size in both.
+# is, so that 24 layers make $\sqrt{2}^{\,24} = 4{,}096$ of 1. The **norm** holds the size in both.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for the variance of X + Y, if both have the variance 1 and do not depend on each
@@ -454,8 +457,8 @@ print(nn.LayerNorm(3)(torch.tensor([[2.0, 2.0, 5.0], [20.0, 20.0, 50.0]])).detac
 # ### Our order: add, then norm
 #
 # Our order is **post-norm**, $\mathrm{norm}(X + f(X))$, like the paper's. The other one is
-# **pre-norm**, $X + f(\mathrm{norm}(X))$; *Going further* trains both. `dropout`, with which some
-# numbers become 0 at random in training, is 0 in this chapter.
+# **pre-norm**, $X + f(\mathrm{norm}(X))$; *Going further* trains both. `dropout`, which sets some
+# numbers to 0 in training, is 0 here.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -777,9 +780,8 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### In 49 sentences and six translators
 #
-# One sentence proves little. In 49 new sentences a noun and 'and' are followed by a verb with *it*
-# or *them*. So many endings stay right in the stored translator, and in five others that had other
-# random starts:
+# In 49 new sentences a noun and 'and' are followed by a verb with *it* or *them*. So many endings
+# are right in the stored translator, and in five others that had other random starts:
 #
 # | forbidden | stored | five starts |
 # |---|---|---|
@@ -801,9 +803,8 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # look. It does not show that the translation depends on it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# `python -m tests.benchmarks.blocked_looks` makes the table in about five minutes; the five starts
-# train for 1,000 steps on chapter 5's pairs. Some ways stay open: an English word before the noun may
-# look at the noun, and a later word at that word.
+# `python -m tests.benchmarks.blocked_looks` makes the table. The five starts train for 1,000 steps
+# on chapter 5's pairs. Some ways stay open: *took* may look at *orange*, and *ate* at *took*.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Compare the roads on the board with the table. Ask why 'and' or 'ate' can tell the
@@ -813,9 +814,8 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Attention carries between tokens, and a position-wise network works within each. A residual
-#   connection keeps the token, and a layer norm keeps the size of its numbers: post-norm is
-#   $\mathrm{norm}(X + f(X))$, and pre-norm is $X + f(\mathrm{norm}(X))$.
+# - Attention carries between tokens, and a network works within each. A residual connection keeps
+#   the token, and a layer norm keeps the size of its numbers.
 # - The encoder's block has an attention and a network. The decoder's block has a causal attention,
 #   an attention to the encoder's output, and a network.
 # - A self-attention layer with a cache computes $n$ keys, not $n(n+1)/2$.
@@ -832,8 +832,8 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # ## Exercises
 #
 # Write your answer into the cell and run it: `check` says what is right or what went wrong.
-# `hint("8.1")` gives one more hint each time, `solution("8.1")` the whole way. Exercises 8.4 to
-# 8.6 are at the end of *Going further*.
+# `hint("8.1")` gives one more hint each time, `solution("8.1")` the whole way. Exercises 8.4 to 8.6
+# follow in *Going further*.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **8.1** Where the norm stands · *easy, 8 minutes* · by hand
