@@ -164,7 +164,11 @@ d.figure
 # instance, becomes a query in this way:
 #
 # $$(1, 1) \begin{pmatrix} 2 & 0 \\ 0 & 1 \end{pmatrix} = (2, 1)$$
-#
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Let the room multiply row and matrix. The matrices are the same for all words.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # With this query *la* looks at three words. A value is one number here:
 #
 # | word | key | score: query times key | $e^{\text{score}}$ | weight | value | weight times value |
@@ -178,7 +182,7 @@ d.figure
 # sum of the last column, 8.98, which is nearly the value of *sees*.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Do the row of 'sees' on the board. Ask what the answer becomes if the value of 'sees'
+# 1½ minutes. Do the row of 'sees' on the board. Ask what the answer becomes if the value of 'sees'
 # is 20: about 17.4.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -192,12 +196,11 @@ assert [f"{part:.2f}" for part in [*parts, parts.sum()]] == ["0.08", "8.44", "0.
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Open it
 #
-# This is the run from above. Open *decoder*, *block 2*, *cross-attention* and *head 4*, by click or
-# with the arrow keys and Enter. Then open the cell in the row *la* and the column *sees*. Escape
-# goes back.
+# Open *decoder*, *block 2*, *cross-attention*, *head 4*, and in its map the cell *la*, *sees*: by
+# click, or with the arrow keys and Enter. Escape goes back.
 
 # %% slideshow={"slide_type": "-"}
-tokens = {"source": english, "target": french, "output": list(tgt_vocab.idx_to_token)}
+tokens = dict(source=english, target=french, output=list(tgt_vocab.idx_to_token))
 view = look_inside(trained, source, so_far, tokens=tokens)
 view
 
@@ -600,7 +603,7 @@ class PlainDecoderBlock(nn.Module):
 # `embed` looks up a row of numbers for each word and adds chapter 7's positions, and `dense` makes
 # the scores. Between them is what we built: four blocks, which take over the trained numbers.
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "skip"}
 sizes = dict(num_hiddens=64, ffn_num_hiddens=128, num_heads=4, dropout=0.0)
 reading = [PlainEncoderBlock(**sizes) for _ in range(2)]
 writing = [PlainDecoderBlock(**sizes) for _ in range(2)]
@@ -609,6 +612,7 @@ for block, their_block in zip([*reading, *writing], theirs, strict=True):
     block.load_state_dict(their_block.state_dict())
 
 
+# %% slideshow={"slide_type": "-"}
 @torch.no_grad()
 def scores_of(source, so_far):  # (B, S), (B, T) -> (B, T, 442)
     lens = torch.full((len(source),), source.shape[1])  # no padding
@@ -655,8 +659,7 @@ def attend_with_cache(layer, X, cache):  # X (B, 1, D), cache: keys and values (
     q, k, v = (layer.split(W(X)) for W in (layer.W_q, layer.W_k, layer.W_v))  # (B, H, 1, D / H)
     if cache is not None:
         k, v = torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)
-    everything = torch.ones(1, k.shape[2]).bool()  # (1, n + 1): the cache is the past
-    return layer.attend(q, k, v, everything), (k, v)
+    return layer.attend(q, k, v, torch.ones(1, k.shape[2]).bool()), (k, v)  # mask (1, n + 1)
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
@@ -692,7 +695,8 @@ french = [BOS, *"le vieux médecin a pris la bonne orange et l' a".split()]
 source, so_far = torch.tensor([src_vocab[english]]), torch.tensor([tgt_vocab[french]])
 scores_of(source, so_far)
 onto_orange = reading[1].attention.attention_weights[0, 3, :, 6]  # head 4, all queries, key 6
-print(*(f"{word} {weight:.2f} " for word, weight in zip(english, onto_orange, strict=True)))
+print(*(f"{word:>6}" for word in english))
+print(*(f"{weight:6.2f}" for weight in onto_orange))
 assert onto_orange[9] > 0.95
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -701,7 +705,7 @@ assert onto_orange[9] > 0.95
 # blocks and in all heads, the mask hides the key from the query.
 
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "skip"}
 def forbid(layer, queries, keys):  # slices of positions
     def hide(layer, inputs):
         X, Y, _, visible = inputs
@@ -778,7 +782,12 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 #
 # Who writes the masculine form each time, in the right number, is right in 23 of 49.
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Compare the roads on the board with the table. Ask what the control is for.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### No single look
+#
 # So it is not one look that decides. Without the look of the pronoun, no translator loses more than
 # 4 endings. The gender takes several roads, and which one matters more depends on the start. With
 # all three closed, the translators are not much better than a guess. A dark cell in a map shows a
@@ -789,9 +798,8 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # on chapter 5's pairs. Some ways stay open: *took* may look at *orange*, and *ate* at *took*.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Compare the roads on the board with the table. Ask why 'and' or 'ate' can tell the
-# gender: they looked at the noun in the first block, and *it* looks at them in the second. Ask what
-# the control is for.
+# One minute. Ask why 'ate' can tell the gender: it may look at the noun in the first block, and
+# 'it' may look at 'ate' in the second.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
@@ -921,6 +929,7 @@ class PlainStack(nn.Module):  # what encoder and decoder share
         return X
 
 
+# %% slideshow={"slide_type": "skip"} tags=["build"]
 class PlainEncoder(PlainStack):
     def __init__(self, vocab_size, num_hiddens, ffn_num_hiddens, num_heads, num_blks, dropout):
         sizes = num_hiddens, ffn_num_hiddens, num_heads, dropout
@@ -939,6 +948,7 @@ class PlainDecoder(PlainStack):
         return self.dense(super().forward(X, enc_outputs, enc_valid_lens))
 
 
+# %% slideshow={"slide_type": "skip"} tags=["build"]
 class PlainTranslator(nn.Module):
     def __init__(self, encoder, decoder):
         super().__init__()
@@ -1017,12 +1027,18 @@ print("checked: the loss began above 5, and the BLEU is above 80")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What does the trained translator depend on?
 #
-# *5 minutes.* We take one part out of the *trained* translator and let it translate 100 test
+# *6 minutes.* We take one part out of the *trained* translator and let it translate 100 test
 # sentences.
 #
 # **Predict.** Which loss is the worst: networks, residual connections, layer norms or positions?
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Collect votes.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### One part less
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 removals = {
     "networks": (PlainFFN, "forward", lambda self, X: 0 * X),
     "residuals": (PlainAddNorm, "forward", lambda self, X, Y: self.ln(Y)),
@@ -1035,7 +1051,7 @@ for part, removal in removals.items():
         left[part] = bleu_on(model, corpus.test[:100])
     print(f"without {part:11} BLEU {left[part]:5.1f}")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Nothing is left without residual connections. A likely reason: a sublayer learned what to add to a
 # token, and without the sum nothing hands the token on. This says what one trained translator
 # depends on, in 100 sentences. It does not say what a part does, and a translator that is trained
@@ -1049,7 +1065,7 @@ assert left["residuals"] < 5 and all(
 print("checked: BLEU below 5 without residual connections, and below 95 without any other part")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Collect votes before you run it. Many vote for the networks, because they have a
+# Two minutes. Many vote for the networks, because they have a
 # third to a half of the parameters of a block. Ask what the experiment cannot say: what training
 # would have done without the part.
 
@@ -1175,13 +1191,14 @@ lost.decoder.__class__ = ForgetsTheOffset
 # `eval()`. BLEU is computed on 100 sentences that the model writes, with its cache and without.
 
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"}
 def loss_on(model, batch):
     return sequence_loss(
         model(batch.src, batch.tgt_in, batch.src_lens), batch.tgt_out, batch.tgt_lens
     )
 
 
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
 three, hundred = corpus.valid[:3], corpus.valid[:100]
 few, valid = (make_batch(pairs, src_vocab, tgt_vocab) for pairs in (three, hundred))
 print("       loss    BLEU with cache, without    sees the future in train, eval")
