@@ -143,8 +143,8 @@ d.figure
 # *Figure: two rows of boxes from left to right. Above, 'he sees her' becomes a row of 64 numbers a
 # word, goes through the encoder's two blocks, and gives English rows, each of which has looked at
 # the others. Below, the French so far, 'il la', becomes such rows, too, and goes through the
-# decoder's two blocks to 442 scores, of which that of 'voit' is best. An arrow leads from the English rows down to the
-# decoder's blocks: they are looked at.*
+# decoder's two blocks to 442 scores, of which that of 'voit' is best. An arrow leads from the
+# English rows down to the decoder's blocks: they are looked at.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # In the encoder, English words look at English words. In the decoder, French words look at the
@@ -1230,8 +1230,7 @@ print("checked: with the cache the leak changes no word; without it the lost pos
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The leak spoils the loss, and no translation that is written with the cache, because
 # `attend_with_cache` never calls the changed `forward`. Without the cache the BLEU falls from 100.0
-# to 99.2. The lost position spoils only what is written with the cache. The loss
-# does not show it.
+# to 99.2. The lost position spoils only what is written with the cache. The loss does not show it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The leaky model gets worse, although it sees the answer. A likely reason is that it never learned
