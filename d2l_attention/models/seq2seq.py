@@ -12,7 +12,6 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from d2l_attention.attention.layers import AdditiveAttention
 from d2l_attention.attention.masks import length_mask, masked_softmax, zero_rows
 from d2l_attention.attention.scores import additive_score
-from d2l_attention.models.encoder_decoder import EncoderDecoder  # noqa: F401 (chapter 8 looks here)
 
 
 def init_seq2seq(module: nn.Module) -> None:

@@ -1515,8 +1515,8 @@ for name, score in ways.items():
 # **RMSNorm** (Zhang and Sennrich, 2019) only divides by the root mean square, $x / \sqrt{\tfrac1d
 # \sum_m x_m^2}$, times a learned vector. Llama, Gemma, DeepSeek and gpt-oss use it.
 #
-# All models of this chapter are decoder-only. Chapter 8, *Three families, and an image as a
-# sentence*, shows encoder-only models, encoder-decoders and a vision transformer.
+# All models of this chapter are decoder-only. Chapter 8, *Three families*, tells them from
+# encoder-only models and encoder-decoders.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Keys and values for several layers

@@ -16,7 +16,9 @@ from test_views import FOUR_FUNCTIONS, notebook_text
 from torch import nn
 
 from d2l_attention import DotProductAttention
+from d2l_attention.data import BOS, EOS
 from d2l_attention.training.presets import MODELS
+from d2l_attention.training.translators import translator as stored
 from d2l_attention.views import look_inside
 from notebooks.publish.slides.deck import export
 
@@ -224,6 +226,19 @@ def test_a_page_as_wide_as_a_phone_does_not_break(new_page):
     for place in PLACES:
         page.evaluate("place => window.model.set('place', place)", place)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
+
+
+def test_sixteen_numbers_and_their_names_fit_on_a_page(new_page):
+    model, src_vocab, tgt_vocab = stored("transformer")
+    english, french = ["he", "sees", "her", EOS], [BOS, "il", "la", "voit"]
+    inputs = torch.tensor([src_vocab[english]]), torch.tensor([tgt_vocab[french]])
+    tokens = {"source": english, "target": french}
+    at = f"{CROSS}/head 4/la, sees"
+    page = shown(new_page, look_inside(model, *inputs, tokens=tokens, at=at))
+    page.set_viewport_size({"width": 820, "height": 700})
+    hidden = "element => element.scrollWidth - element.clientWidth"
+    parts = page.locator(".scroll").all()
+    assert [part.evaluate(hidden) for part in parts] == [0, 0, 0]
 
 
 # From the change of the place to the frame that shows it, drawn.

@@ -327,7 +327,7 @@ function tanhs(step, look, head, [q, k], { query, key, ramp, opened }) {
 function vectors(item, rows, size, opened, ramp, total, range) {
   const shown = Math.min(opened, rows[0][1].length);
   const scroll = add(item, "div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "numbers" });
-  const table = add(scroll, "table");
+  const table = add(scroll, "table", { class: "vectors" });
   rows.forEach(([name, numbers], at) => {
     const row = add(table, "tr");
     add(row, "th", { scope: "row" }, name);
@@ -399,7 +399,7 @@ function weighted(step, look, head, [q], { query, keys, ramp, opened }) {
     const value = look.row("values", head, k).subarray(0, shown);
     const part = value.map((x) => weight * x);
     part.forEach((x, i) => (sum[i] += x));
-    rows.push([`${weight.toFixed(3)} × value of ${quoted(keys[k])}`, part]);
+    rows.push([`${weight.toFixed(3)} × ${quoted(keys[k])}`, part]);
   }
   rows.push(["answer", sum]);
   vectors(item, rows, shown, opened, ramp, null, rangeOf(rows.flatMap(([, row]) => [...row])));

@@ -4,12 +4,14 @@ import math
 import textwrap
 
 import matplotlib
+import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from d2l_attention.views.inside.known import Known, known
+from d2l_attention.views.inside.looks import Look
 from d2l_attention.views.inside.places import Place
 from d2l_attention.views.inside.recording import Held
 from d2l_attention.views.inside.sending import Part, scores_of
@@ -217,7 +219,10 @@ def _cell(place: Place, heading: str) -> Figure:
             f" divided by √{look.size} = {root:.3g}: score {score:.2f}"
         )
     lines.append("2  softmax over the keys, e^score divided by the sum of all:")
-    figure = Figure(figsize=(WIDTH, 1.0 + 0.35 * (len(lines) + shown_keys)), dpi=DPI)
+    adds_up = look.values is not None and shown_keys == K == look.shape[2]
+    below = 0.5 + 0.35 * (shown_keys + 1) if adds_up else 0.0
+    total = 1.0 + 0.35 * (len(lines) + shown_keys) + below
+    figure = Figure(figsize=(WIDTH, total), dpi=DPI, layout="none")
     height = figure.get_figheight()
     figure.text(0.02, 1 - 0.3 / height, textwrap.shorten(heading, 78), fontsize=14, va="center")
     for i, line in enumerate(lines):
@@ -241,7 +246,35 @@ def _cell(place: Place, heading: str) -> Figure:
             transform=figure.transFigure,
         )  # fmt: skip
         figure.add_artist(bar)
+    if adds_up:
+        _answer(figure, look, (head, q), keys, 0.9 + 0.35 * (len(lines) + shown_keys))
     return figure
+
+
+def _answer(figure: Figure, look: Look, at: tuple[int, int], keys: list[str], top: float) -> None:
+    """The last step: each value times its weight, and their sum."""
+    assert look.values is not None
+    head, q = at
+    height = figure.get_figheight()
+    weights = look.weights[head, q]
+    parts = weights[:, None] * look.values[head].masked_fill(weights[:, None] == 0, 0.0)
+    rows = torch.cat([parts, parts.sum(dim=0, keepdim=True)])[:, :OPENED]
+    scale = min(0.0, rows.min().item()), max(0.0, rows.max().item()) or 1.0
+    size = look.values.shape[-1]
+    part = f", the first {OPENED} of {size} numbers" if size > OPENED else ""
+    words = f"3  the answer: each value times its weight, and the columns added up{part}:"
+    figure.text(0.02, 1 - top / height, words, va="center")
+    names = [f"{weight:.3f} × {cut(key, 14)}" for weight, key in zip(weights, keys, strict=True)]
+    for i, name in enumerate([*names, "answer"]):
+        y = 1 - (top + 0.35 * (i + 1)) / height
+        figure.text(0.06, y, name, va="center", weight="bold" if i == len(keys) else None)
+        ax = figure.add_axes((0.25, y - 0.13 / height, 0.71, 0.26 / height))
+        heat(ax, rows[i : i + 1], scale)
+        for column, number in enumerate(rows[i]):
+            dark = number > scale[0] + 0.55 * (scale[1] - scale[0])
+            text = f"{number:.2f}".replace("-0.00", "0.00")
+            ink = "white" if dark else "black"
+            ax.text(column, 0, text, ha="center", va="center", fontsize=9, color=ink)
 
 
 def _power(score: float) -> str:

@@ -14,7 +14,9 @@ from traitlets import TraitError
 from d2l_attention import MultiHeadAttention
 from d2l_attention.training.presets import MODELS
 from d2l_attention.views import look_inside
+from d2l_attention.views.inside.places import find
 from d2l_attention.views.inside.sending import MOST_TEXT
+from d2l_attention.views.inside.still import draw
 
 SOURCE, TARGET = ["he", "sees", "her", "<eos>"], ["<bos>", "il", "la", "voit"]
 
@@ -185,6 +187,20 @@ def test_the_pictures_are_the_same_from_run_to_run_and_others_at_other_places():
         pictures.add(first.still())
     first.place = "decoder/block 1/self-attention/head 1/il, voit"  # hidden by the mask
     assert len(pictures | {first.still()}) == 5
+
+
+def test_the_picture_of_a_cell_ends_with_the_answer_that_the_weights_and_values_give():
+    _, _, shown = view()
+    at = "decoder/block 2/cross-attention/head 1/la, sees"
+    figure = draw(shown._parts, find(shown._parts, at), "")
+    run = sent(shown)
+    look = run["looks"][part(run, "decoder", "block 2", "cross-attention")["look"]]
+    weights = floats(look["weights"]).view(look["sent"])[0, 2]
+    answer = weights @ floats(look["values"]).view(4, 4, 2)[0]
+    assert "answer" in [text.get_text() for text in figure.texts]
+    *_, last = figure.axes
+    written = [float(text.get_text()) for text in last.texts]
+    assert written == pytest.approx(answer.tolist(), abs=0.006)
 
 
 def test_a_part_whose_name_has_a_slash_can_be_opened():
