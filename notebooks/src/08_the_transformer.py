@@ -38,7 +38,7 @@ from d2l_attention.training import train
 from d2l_attention.training.evaluation import translate
 from d2l_attention.training.metrics import align_by_attention, alignment_error_rate, bleu
 from d2l_attention.training.translators import translator
-from d2l_attention.views import SentenceView, look_inside, schematic
+from d2l_attention.views import TranslatorView, look_inside, schematic
 from d2l_attention.views.plots import set_style
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
@@ -1244,75 +1244,48 @@ print("checked: with the cache the leak changes no word; without it the lost pos
 # here: the whole sentence at once against word by word, same scores.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Your sentence
+# ### Your sentence, your cuts
 #
-# *2 minutes.* Write a sentence, or pick one; choose a kind of attention, a block and a head.
+# *5 minutes.* The stored translator works in this page. Write a sentence and see who looks at whom.
+# Then forbid a look: its weight becomes 0, and the others share it, as with a mask (chapter 4). The
+# sentence is translated anew.
 #
-# **Question.** In the examples, does a head look back at the noun when the decoder says the last
-# letters of *mangée*, *mangé* or *prises*? (It opens on French asking French, in the last block.)
+# **Predict.** *The girl that I see is old* ends in the feminine *vieille*. What becomes of the
+# ending if no French word may look back at *fille* (girl)? And if none may look at the article
+# *la*?
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
-# Shows the view for your sentence
-
-
-@torch.no_grad()
-def weights_of(words, said):  # three kinds of attention, each (blocks, H, Q, K)
-    source = torch.tensor([src_vocab[[*words, EOS]]])
-    reads = torch.tensor([tgt_vocab[[BOS, *said]]])
-    model(source, reads, torch.tensor([source.shape[1]]))
-    encoder, decoder = model.encoder.blks.values(), model.decoder.blks.values()
-    return {
-        "English asks English": torch.cat([b.attention.attention_weights for b in encoder]),
-        "French asks French": torch.cat([b.attention1.attention_weights for b in decoder]),
-        "French asks English": torch.cat([b.attention2.attention_weights for b in decoder]),
-    }
-
-
-def look(words, kind):
-    """The translation of these words, and the weights of this kind behind it."""
-    source = torch.tensor([src_vocab[[*words, EOS]]])
-    said = write(cached, source, torch.tensor([len(words) + 1]), bos, eos, 40)[0]
-    said = [word for word in tgt_vocab.to_tokens(said) if word != EOS]
-    french, reads, english = [*said, EOS], [BOS, *said], [*words, EOS]
-    labels = {
-        "French asks French": (french, reads),
-        "French asks English": (french, english),
-        "English asks English": (english, english),
-    }
-    queries, keys = labels[kind]
-    weights = weights_of(words, said)[kind]
-    title = " ".join(said)
-    blocks = ["first block", "last block"]
-    return {"weights": weights, "title": title, "queries": queries, "keys": keys, "frames": blocks}
-
-
-sentence = SentenceView(
-    look,
-    corpus.tokenize,
-    src_vocab,
-    [
-        "the old doctor took the good orange and ate it",
-        "the old doctor took the good cake and ate it",
-        "the old man found three new letters and took them",
-    ],
-    kinds=["French asks French", "French asks English", "English asks English"],
-)
-sentence.view.frame, sentence.view.head = 1, -1  # the last block, all heads
-sentence
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+# Shows the stored translator; for yours: TranslatorView(model, src_vocab, tgt_vocab)
+TranslatorView("transformer", title="Write a sentence, forbid a look")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a text field with an English sentence, buttons with examples and with three kinds of
-# attention, and below them a heat map for each of the four heads, with a slider for the blocks. It
-# shows French asking French in the last block.*
+# *Figure: an interactive view. A text field with an English sentence, its translation, buttons with
+# cuts to try, small maps of four heads, and one of them large, with lines between the words. A
+# click on a cell forbids that look, and the translation is made anew.*
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# When the stored translator says *mangée*, head 4 of the last block gives 0.16 of its weight to
-# *la* and 0.35 to *bonne*. The French written so far already tells the gender.
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Without a look at *fille* nothing changes. Without a look at *la* the ending is the masculine
+# *vieux*. So in this sentence the ending follows the article, which has the gender as well.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# This is for JupyterLab: run the notebook before the lecture, then open it by the link at the
-# bottom left. Let the room call out sentences. Right or wrong, ask what they would look at to find
-# out why.
+# Not in the plan. Two minutes. On the slide before, vote first, then click the two buttons. Then
+# take a sentence from the room. The view needs no kernel.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# No Python runs when you cut. The page has the translator's 240,442 numbers, and some 290 lines of
+# JavaScript with the names of this course. This is its attention:
+#
+# ```javascript
+# // queries (Q, D), keys (K, D), values (K, V), visible(i, j) -> outputs (Q, V), weights (Q, K)
+# function attend(queries, keys, values, visible) {
+#   const root = Math.sqrt(queries[0].length);
+#   const weights = queries.map((query, i) => {
+#     const scores = keys.map((key) => dot(query, key) / root);
+#     return maskedSoftmax(scores, keys.map((_, j) => visible(i, j)));
+#   });
+#   return [weights.map((row) => weightedSum(row, values)), weights];
+# }
+# ```
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Which head aligns?

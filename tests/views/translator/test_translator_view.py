@@ -2,6 +2,7 @@
 
 import json
 from io import BytesIO
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,8 +12,15 @@ from d2l_attention.data import Vocab
 from d2l_attention.training import translators
 from d2l_attention.training.presets import MODELS
 from d2l_attention.views import TranslatorView
-from d2l_attention.views.translator.translator_view import GUIDED, MOST_WORDS, stored_script
+from d2l_attention.views.translator.translator_view import (
+    GUIDED,
+    HERE,
+    MODEL_FILES,
+    MOST_WORDS,
+    stored_script,
+)
 
+ROOT = Path(__file__).parents[3]
 ENGLISH, FRENCH = Vocab([["he", "sees", "her"]]), Vocab([["il", "la", "voit", "bien"]])
 
 
@@ -111,3 +119,18 @@ def test_a_model_that_the_page_cannot_compute_is_refused(options):
         TranslatorView(model, ENGLISH, FRENCH)
     with pytest.raises(TypeError, match="got Linear"):
         TranslatorView(torch.nn.Linear(2, 3), ENGLISH, FRENCH)
+
+
+def test_the_javascript_that_chapter_8_quotes_is_the_pages():
+    text = (ROOT / "notebooks" / "src" / "08_the_transformer.py").read_text("utf-8")
+    quoted = text.partition("# ```javascript\n")[2].partition("# ```\n")[0]
+    code = "".join(line.removeprefix("#").removeprefix(" ") for line in quoted.splitlines(True))
+    assert "function attend" in code and code in (HERE / "attention.js").read_text("utf-8")
+
+
+def test_the_model_in_the_page_is_short():
+    lines = sum(len((HERE / name).read_text("utf-8").splitlines()) for name in MODEL_FILES)
+    assert lines < 400
+    parameters = translators.model_card("transformer")["parameters"]
+    text = (ROOT / "notebooks" / "src" / "08_the_transformer.py").read_text("utf-8")
+    assert f"{parameters:,} numbers, and some {round(lines, -1)} lines of" in text
