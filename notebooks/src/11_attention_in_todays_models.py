@@ -40,7 +40,9 @@ from torch.nn.attention.flex_attention import (
 from d2l_attention import (
     KeyValueCache,
     MultiHeadAttention,
+    PositionalEncoding,
     RotaryEncoding,
+    TransformerEncoderBlock,
     causal_mask,
     dot_product_attention,
 )
@@ -1527,6 +1529,88 @@ for name, score in ways.items():
 # parameters. If a layer shares with nobody, it is plain attention.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### An image as patches
+#
+# *6 minutes.* A **vision transformer** (Dosovitskiy et al., 2021; D2L 11.8) is encoder-only. It
+# cuts an image into patches, and each patch is a token: a linear layer does the work of the
+# embedding. Our images have nine patches of 4 x 4 pixels. One patch is bright, one is half as
+# bright, and all have noise. The model must name the bright one. An additional token at position 0,
+# the same for each image, collects the answer.
+
+
+# %% slideshow={"slide_type": "skip"}
+def images(B):  # images (B, 12, 12), and the index of the bright patch, (B,)
+    bright, half = torch.rand(B, 9).topk(2).indices.T  # two different patches of nine
+    light = F.one_hot(bright, 9) + 0.5 * F.one_hot(half, 9)
+    light = light.view(B, 3, 3).repeat_interleave(4, dim=1).repeat_interleave(4, dim=2)
+    return light + 0.3 * torch.randn(B, 12, 12), bright
+
+
+class PlainVision(nn.Module):
+    def __init__(self, num_hiddens, positions):
+        super().__init__()
+        self.embedding, self.dense = nn.Linear(16, num_hiddens), nn.Linear(num_hiddens, 9)
+        self.first = nn.Parameter(torch.zeros(1, 1, num_hiddens))
+        self.P = positions * PositionalEncoding(num_hiddens, 0.0).P[:, :10]  # 0 times: no positions
+        blocks = (TransformerEncoderBlock(num_hiddens, 64, 4, 0.0) for _ in range(2))
+        self.blks = nn.Sequential(*blocks)
+
+    def forward(self, X):  # (B, 12, 12) -> (B, 9)
+        patches = X.unflatten(1, (3, 4)).unflatten(3, (3, 4)).transpose(2, 3)  # (B, 3, 3, 4, 4)
+        X = self.embedding(patches.flatten(3).flatten(1, 2))  # (B, 9, D)
+        X = torch.cat([self.first.expand(len(X), 1, -1), X], dim=1) + self.P  # (B, 10, D)
+        return self.dense(self.blks(X)[:, 0])
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws one image with its patches
+torch.manual_seed(0)
+pictures, answers = images(1)
+figure, ax = plt.subplots(figsize=(4.2, 3.6))
+shown = ax.imshow(pictures[0], cmap="gray", vmin=-1, vmax=2)
+for line in (3.5, 7.5):
+    ax.axhline(line, color="#E69F00")
+    ax.axvline(line, color="#E69F00")
+ax.set(title=f"Patch {answers[0]} is the bright one", xlabel="pixel", ylabel="pixel")
+figure.colorbar(shown, label="light")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a noisy image of 12 by 12 pixels, cut by lines into nine patches. One patch is clearly
+# brighter than the others, and one is a little brighter.*
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### With positions and without
+#
+# **Predict.** Without positions, how often does it name the right patch of nine?
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+for positions in (1, 0):
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        vision = PlainVision(32, positions)
+        optimizer = torch.optim.Adam(vision.parameters(), lr=0.003)
+        for _ in range(200):
+            pictures, answers = images(64)
+            loss = F.cross_entropy(vision(pictures), answers)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        pictures, answers = images(1000)
+        found = (vision(pictures).argmax(dim=-1) == answers).float().mean()
+        print(f"positions: {bool(positions)!s:5}  start {seed}:  {found:.0%} of 1,000 new images")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# With positions it is nearly always right. Without them it guesses, one of nine, although it sees
+# each patch: a bright patch is the same token wherever it is. The blocks are those of chapter 8's
+# translator. In the paper, vision transformers became better than convolutional
+# networks only after training on 14 million images or more. This toy says nothing about that.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Not in the plan. Three minutes. Ask what is a word here, what a sentence, and what the embedding.
+# Then the vote: without positions, one of nine is 11%.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Serving many readers, and faster kernels
 #
 # *2 minutes.* A server holds the caches of many texts. Only the last of these ideas changes what a
@@ -1654,6 +1738,7 @@ progress()
 # - A. Henry, P. R. Dachapally, S. Pawar, Y. Chen, *Query-Key Normalization for Transformers*, 2020,
 #   arXiv:2010.04245.
 # - B. Zhang, R. Sennrich, *Root Mean Square Layer Normalization*, NeurIPS 2019, arXiv:1910.07467.
+# - A. Dosovitskiy et al., *An Image is Worth 16x16 Words*, ICLR 2021, arXiv:2010.11929.
 # - W. Brandon et al., *Reducing Transformer Key-Value Cache Size with Cross-Layer Attention*, 2024,
 #   arXiv:2405.12981.
 # - W. Kwon et al., *Efficient Memory Management for Large Language Model Serving with
