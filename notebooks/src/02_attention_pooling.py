@@ -129,6 +129,7 @@ def smooth(x_train, y_train, x_val, kernel):  # keys (K,), values (K,), queries 
 # 1½ minutes. Ask over which axis the sum goes: over the keys, because the weights of one query sum
 # to one. To sum over the queries is the bug of exercise 2.3.
 
+
 # %% slideshow={"slide_type": "skip"}
 def triangle_20(difference):  # 1 at distance 0, and 0 from a distance of 20 on
     return (1 - difference.abs() / 20).clamp(min=0)
