@@ -8,7 +8,7 @@
 # - say where a head looks that has nothing to look for, and what a window does to it;
 # - stretch rotary positions, choose blocks by content, and say what each gives up.
 #
-# Core path: 90 minutes. Going further: 10. Exercises: 87.
+# Core path: 90 minutes. Going further: 20. Exercises: 87.
 #
 # Builds on chapters 3, 7, 9 and 10. *Dive into Deep Learning* (D2L) ends before these models: the
 # attention that they change is the one of its section 11.5.
@@ -1531,7 +1531,7 @@ for name, score in ways.items():
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### An image as patches
 #
-# *6 minutes.* A **vision transformer** (Dosovitskiy et al., 2021; D2L 11.8) is encoder-only. It
+# *13 minutes.* A **vision transformer** (Dosovitskiy et al., 2021; D2L 11.8) is encoder-only. It
 # cuts an image into patches, and each patch is a token: a linear layer does the work of the
 # embedding. Our images have nine patches of 4 x 4 pixels. One patch is bright, one is half as
 # bright, and all have noise. The model must name the bright one. An additional token at position 0,
@@ -1580,8 +1580,6 @@ plt.show()
 # brighter than the others, and one is a little brighter.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### With positions and without
-#
 # **Predict.** Without positions, how often does it name the right patch of nine?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
