@@ -6,7 +6,7 @@
 # - write multi-head attention, and test it against a slow version that you trust;
 # - take a trained head away, and say from that what it is needed for.
 #
-# Core path: 75 minutes. Going further: 55. Exercises: 69. Builds on chapters 3 and 4. *Dive into
+# Core path: 60 minutes. Going further: 50. Exercises: 69. Builds on chapters 3 and 4. *Dive into
 # Deep Learning* (D2L) treats the subject in section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -827,7 +827,7 @@ check("6.4", multi_head)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### One head of a real layer
 #
-# *2 minutes.* Would one head of this layer do better on the shelves? Jar $j$ is a vector $x_j$ with
+# *1 minute.* Would one head of this layer do better on the shelves? Jar $j$ is a vector $x_j$ with
 # the value $W_v x_j$, and a linear readout $w$, $b$ makes one number of the output. The attention
 # weights sum to one, so everything can be moved into the sum:
 #
@@ -1181,7 +1181,7 @@ print("mean", tuple(mean.shape), "  of each head", tuple(their_weights.shape))
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The package's forward
 #
-# *6 minutes.* This is the code that runs when you call the package's layer. `taking_part` finds the
+# *1 minute.* This is the code that runs when you call the package's layer. `taking_part` finds the
 # queries that see any key and the keys that any query sees; all other rows become zeros. The last
 # lines are those of your class.
 
