@@ -3,7 +3,7 @@
 #
 # **You will**
 # - hide padding and the future from a query, with lengths and with boolean masks;
-# - catch a model that copies the next word, and stop it;
+# - catch a model that sees what it should guess, and stop it;
 # - build a masked softmax that is right even where a query may see nothing at all;
 # - test an attention function for leaks, and say what such a test cannot catch;
 # - take a causal self-attention layer along, in plain PyTorch.
@@ -149,11 +149,11 @@ for n in (2, 3, 10, 100):
 # The answer is $(4, 2)$ each time. These three lines are the whole idea.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Write the sum for 'Hello' on the board and strike the padding's 1 out of it: 2 + 1.
-# A stumble: `~mask` exchanges True and False, because `masked_fill` wants to know where to fill.
-# Say 'True is visible' aloud, and keep to it. Someone asks whether a mask saves work. Here it saves
-# none: the hidden scores are computed and thrown away. Fused kernels skip blocks of which all is
-# hidden (chapter 9).
+# Two minutes. Write the sum for 'Hello' on the board and strike the padding's 1 out of it: 2 + 1. A
+# stumble: `~mask` exchanges True and False, because `masked_fill` wants to know where to fill. Say
+# 'True is visible' aloud, and keep to it. Someone asks whether a mask saves work. Here it saves
+# none: the hidden scores are computed and thrown away. Fused kernels skip hidden blocks that they
+# are told of, as by `is_causal`, but not under a mask tensor (chapters 9 and 10).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A mask that acts later
@@ -175,8 +175,8 @@ for pad_score in (0.0, 80.0, 100.0, 105.0):
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Most say 'the same, since the padding is multiplied by 0'. If someone asks where a
-# score of 105 should come from: an unscaled dot product of two vectors of 4,096 unit-variance
-# entries has a standard deviation of 64 (chapter 3). The safe order costs nothing.
+# score of 105 should come from: an unscaled dot product of two vectors of 4,096 independent entries
+# of mean 0 and variance 1 has a standard deviation of 64 (chapter 3). The safe order costs nothing.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## One length for a sentence, or one for each query
@@ -341,8 +341,7 @@ plt.show()
 # We hid scores with $-\infty$, as *Attention Is All You Need* does. D2L's code uses $-10^6$. Is one
 # right for a query that may see *nothing*? Such queries occur where a model writes several texts at
 # once, padded on the *left* (pytorch #110213). Lengths count from the left and cannot say this; a
-# boolean mask can. Under a causal mask, the first two rows of '`<pad> <pad>` Hello world' see no
-# key:
+# boolean mask can. With both masks, the first two rows of '`<pad> <pad>` Hello world' see no key:
 
 # %% slideshow={"slide_type": "-"}
 left_padded = plain_causal_mask(4) & torch.tensor([False, False, True, True])
@@ -534,8 +533,8 @@ print("equal in every bit:", torch.equal(before, after))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Read the six lines aloud. Ask why one may demand equality to the bit where other tests
-# allow a tolerance: both runs do the same sums, because what was in the padding never enters. Ask
-# what the sentence of length 0 is for; the answer comes with the suspects.
+# allow a tolerance: the padding enters both sums with the weight 0, and 0 times a finite number is
+# 0. Ask what the sentence of length 0 is for; the answer comes with the suspects.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Four suspects
@@ -570,8 +569,9 @@ for name, softmax in suspects.items():
     print(f"{name:20}", "clean" if torch.equal(before, after) else "leaks")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# `one_key_too_few` hides the padding and a word as well. The test asks only whether the padding is
-# hidden. So add a check by hand: with length 3 and equal scores, each of three keys must get 1/3.
+# `one_key_too_few` hides the padding and, where there is some, the last word, too. The test asks
+# only whether the padding is hidden. So add a check by hand: with length 3 and equal scores, each
+# of three keys must get 1/3.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # `minus_a_million` is found only because of the empty sentence: all its scores are $-10^6$, and the
@@ -1041,8 +1041,8 @@ print("PyTorch's is_causal shows only key 0:", torch.allclose(first[0, 0], keys_
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # PyTorch's `is_causal=True` also begins at position 0, whatever the number of keys. A single newest
-# token needs no mask at all, because it may see every key. Several new tokens need a mask with an
-# offset.
+# token needs no causal mask, because all words are before it. Several new tokens need a mask with
+# an offset.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Draw the 5 by 5 triangle, and cover all rows but one: which row is our query's? Code that writes
@@ -1108,8 +1108,8 @@ for name, answer in {
     print(f"{name:32}", "NaN" if answer.isnan().all() else f"at most {answer.abs().max():.0f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In PyTorch 2.13 on the CPU, `nn.MultiheadAttention` gives NaN where it computes weights, which is
-# its default.
+# In PyTorch 2.13 on the CPU, `nn.MultiheadAttention` gives NaN by default. With an even number of
+# heads, in `eval()` without gradients, it does so without weights, too (pytorch #190486).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # `F.scaled_dot_product_attention` returned NaN for such rows in older versions (pytorch #103963). A
@@ -1207,8 +1207,8 @@ check("4.7", test_hides_padding)
 #   (masked softmax) and 11.7 (lengths for each query in the decoder). [d2l.ai](https://d2l.ai)
 # - A. Vaswani et al., *Attention Is All You Need*, NeurIPS 2017, arXiv:1706.03762. Section 3.2.3:
 #   illegal connections are set to $-\infty$ before the softmax.
-# - Tensor2Tensor, `tensor2tensor/layers/common_attention.py`, 2017: fills with $-10^9$. So does A.
-#   Rush, *The Annotated Transformer*, NLP-OSS 2018, doi:10.18653/v1/W18-2509.
+# - Tensor2Tensor, `tensor2tensor/layers/common_attention.py`, 2017: adds $-10^9$. A. Rush, *The
+#   Annotated Transformer*, NLP-OSS 2018, doi:10.18653/v1/W18-2509, fills with it.
 #
 # Bugs that others met, on GitHub:
 #
