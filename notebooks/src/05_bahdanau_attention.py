@@ -1123,7 +1123,7 @@ print("checked: outputs, summary and loss equal the package's, 3 sentences; the 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The tables of this chapter
 #
-# *1 minute.* What this chapter says of three and of twenty random starts was measured with these
+# *2 minutes.* What this chapter says of three and of twenty random starts was measured with these
 # lines, for the seeds 0 to 2 and 0 to 19. `"seq2seq"` is one vector:
 #
 # ```

@@ -1034,7 +1034,7 @@ print("checked: the loss began above 5, and the BLEU is above 80")
 # **Predict.** Which loss is the worst: networks, residual connections, layer norms or positions?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Collect votes.
+# One minute. Collect the votes before you show the table.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### One part less

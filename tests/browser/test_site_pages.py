@@ -99,7 +99,7 @@ def test_the_search_works_in_a_folder(open_page):
 
 
 def test_a_view_answers_without_a_kernel(open_page):
-    view = open_page("08_the_transformer.html").locator(".d2l-attention").first
+    view = open_page("06_multi_head_attention.html").locator(".d2l-attention").first
     before = view.evaluate(PICTURE)
     view.get_by_role("group", name="heads").get_by_role("button").nth(2).click()
     assert view.evaluate(PICTURE) != before
