@@ -27,7 +27,6 @@ from matplotlib.patches import Polygon, Rectangle
 from torch import nn
 from torch.autograd.functional import jacobian
 
-from d2l_attention import attention_pooling, gaussian_score
 from d2l_attention.views import explore, schematic
 from d2l_attention.views.plots import heatmap, set_style
 
@@ -135,10 +134,10 @@ plt.show()
 # fixed size. This chapter builds the operation. Chapter 5 builds the translator.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask before the picture. Expect 'cut or pad', and 'add the words up'. The last one is
-# attention with equal weights: any number of words goes in, but each counts alike. Left, tell the
-# story of 2014. Right: in 2015 Bahdanau, Cho and Bengio let the translator look back at all words
-# at each step.
+# Two minutes. Ask before the picture. Expect 'cut or pad', and 'add the words up'. Divided by their
+# number, the last one is attention with equal weights: any number of words goes in, but each counts
+# alike. Left, tell the story of 2014. Right: in 2015 Bahdanau, Cho and Bengio let the translator
+# look back at all words at each step.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Four weather stations and a walker
@@ -353,13 +352,6 @@ def pool(scores, values):
     return weights @ values, weights  # (Q, K) @ (K, V) -> (Q, V)
 
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The package has the same two functions. They give the same wind:
-
-# %% slideshow={"slide_type": "skip"}
-print("ours   ", pool(scores, values)[0])
-print("package", attention_pooling(gaussian_score(query, keys), values)[0])
-
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Go through the shapes, line by line. What would the result be without `keepdim=True`,
 # for two queries? (Row by column: an error, or a wrong result where Q equals K.)
@@ -433,7 +425,6 @@ for ax, (kind, chosen), answer in zip(axes, kinds.items(), answers, strict=True)
     ax.scatter(*answer, s=140, marker="X", color="black", zorder=3)
     ax.set(title=kind, xlabel="wind east, km/h", xlim=(0, 23), ylim=(0, 19))
 axes[0].set_ylabel("wind north, km/h")
-figure.suptitle("Only the first answer is stronger than every wind that was measured")
 figure.suptitle("Where the answer may lie depends on the kind of weights")
 plt.show()
 
@@ -451,8 +442,8 @@ plt.show()
 # - **A single 1:** an ordinary lookup in a database.
 # - **All equal to a quarter:** average pooling. The query does not matter any more.
 #
-# Why in the hull? An average of two points lies on the segment between them, and an average of more
-# points is made of such averages, two points at a time.
+# Why in the hull? An average of two points lies on the segment between them. Average two points,
+# then average the result with a third, and so on: you never leave the hull.
 #
 # Both conditions are needed. The weights 2 for the Hill and $-1$ for the Forest sum to one, too.
 # They give $2\,(6, 9) - (2, 5) = (10, 13)$, which is outside the hull. A softmax meets both
@@ -548,7 +539,7 @@ for T in (0.5, 0.2, 100.0):
 # Now you hold the query, near the Forest. On the right is your wind.
 #
 # **Question.** At $T = 0.1$ the Forest takes everything. Does one station take everything at
-# $(2, 1.5)$ as well? What does your wind do when you walk at $T = 100$?
+# $(2, 1.5)$ as well?
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
@@ -593,9 +584,9 @@ explore(
 # inside the hull.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# At $(2, 1.5)$ no temperature decides: Harbour, Hill and Lake have the same score, so each keeps
-# the same weight, a third when it is cold. At $T = 100$ it hardly matters where you walk: the wind
-# stays near the average of the four.
+# At $(2, 1.5)$ cooling never picks a winner: Harbour, Hill and Lake have the same score, so each
+# keeps the same weight, a third when it is cold. At $T = 100$ it hardly matters where you walk: the
+# wind stays near the average of the four.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; three minutes. Vote before you walk. Expect 'yes, one', because cold means
@@ -821,8 +812,9 @@ plt.show()
 # $$q = W_q\, x, \qquad k = W_k\, x, \qquad v = W_v\, x .$$
 #
 # At the start these matrices are random. Training moves their entries along the slope, as 'Follow
-# the slope' moves the query. The chain rule carries the slope on, from the query to its matrix.
-# 'Going further' learns such a matrix.
+# the slope' moves the query. Since $q = W_q x$, the query's slope also gives the slope for each
+# entry of $W_q$. A small case: $x = (1, 2)$ and the matrix with the rows $(0, 1)$ and $(1, 1)$ give
+# the query $(2, 3)$. 'Going further' learns such a matrix.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. The bridge to the rest of the course. A word can ask for one thing and offer another,
@@ -992,9 +984,9 @@ print("sum of the rows is zero:", torch.allclose(as_a_matrix.sum(dim=0), torch.z
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### When the slope is zero after all
 #
-# *4 minutes.* The book says that this gradient never vanishes. On paper that is nearly true: an
-# exponential is never 0, so no weight is 0, and the slope in a score is 0 only where $v_j = o$. In
-# float32 it is not true, because very small numbers are rounded to 0:
+# *4 minutes.* The book says that the gradient of the softmax never vanishes. On paper that is true:
+# an exponential is never 0, so no weight is 0. The slope of the output in a score is 0 only where
+# $v_j = o$. In float32 it is not true, because very small numbers are rounded to 0:
 
 # %% slideshow={"slide_type": "fragment"}
 far_apart = torch.tensor([[0.0, -80.0, -110.0]])
@@ -1018,7 +1010,7 @@ for T in (1.0, 0.3, 0.1, 0.03):
 # larger than before: at $(2, 1)$ it rises from 2.2 to 10.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A cold softmax is flat nearly everywhere and steep at the borders, and both make it hard to train.
+# A cold softmax is flat in most places and steep at the borders, and both make it hard to train.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -1092,8 +1084,9 @@ print(f"found within 0.05: {found} of 20 starts; error below 0.01 for the ten ot
 assert found == good == 20
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In each of 20 starts, each with other walkers and another random matrix at the beginning, the
-# winds were enough to find the matrix of the device. Nobody told the training where a walker was.
+# In each of 20 starts, each with other walkers and another random matrix at the beginning, winds,
+# readings and known stations were enough to find the matrix of the device. Nobody told the training
+# where a walker was.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In chapter 2 a width is learned in the same way, and from chapter 5 on all the matrices of a
@@ -1138,7 +1131,7 @@ check("1.6", pooling_gradient)
 #   Translation: Encoder-Decoder Approaches*, SSST-8, arXiv:1409.1259: translations get worse as
 #   sentences get longer.
 # - Sutskever, Vinyals and Le (2014), *Sequence to Sequence Learning with Neural Networks*, NeurIPS,
-#   arXiv:1409.3215: the source is read backwards, and long sentences are no difficulty.
+#   arXiv:1409.3215: the source is read backwards; no difficulty with long sentences is reported.
 # - Bahdanau, Cho and Bengio (2015), *Neural Machine Translation by Jointly Learning to Align
 #   and Translate*, ICLR, arXiv:1409.0473: the paper that brought attention to translation.
 # - The stations, walkers and winds are made up.

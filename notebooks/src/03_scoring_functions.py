@@ -13,8 +13,9 @@
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 36 minutes, votes included. Not in the plan are 'What the factor assumes', 'Four scores' and the
 # slides after the summary. The first two are last in their columns, so the arrow to the right
-# passes them by. If you are behind after 19 minutes, at the layer, leave out 'Query and key
-# of different size' and 'Which score, at what price?'. Homework: exercises 3.1 to 3.5.
+# passes them by. If you are behind after 19½ minutes, at 'Scaled dot-product attention', leave out
+# 'Query and key of different size' and 'Which score, at what price?'. Homework: exercises 3.1 to
+# 3.5.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -200,8 +201,8 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Vote before you show the figure. Expect 1 ('the entries are about 1') and 1,024
-# ('there are 1,024 terms'). The second would be right if all terms were 1. Their signs differ, so
-# most of the sum cancels, as in a random walk of 1,024 steps.
+# ('there are 1,024 terms'). The second would be right if all terms were equal. Their signs differ,
+# so most of the sum cancels, as in a random walk of 1,024 steps.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why it is $d$
@@ -218,8 +219,8 @@ plt.show()
 # Two minutes. If the room prefers numbers, begin at the board with d = 2 and entries +1 and -1: the
 # query (1, 1) and its four keys give 2, 0, 0, -2, which has variance 2, and every other query gives
 # the same four numbers. Then ask which step of the proof needs independence (both: the product of
-# the means of squares, and the sum) and which needs mean 0 (the mean of a product). Exercise 3.3
-# takes mean 0 away.
+# the means of squares, and the sum) and which needs mean 0 (the mean of a product, and
+# $E[q_i^2] = 1$). Exercise 3.3 takes mean 0 away.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What a softmax does with large scores
@@ -409,7 +410,7 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: the gradient that arrives at each of 400 queries, on a logarithmic axis, against the gap
 # between its best two scores. Crosses, the plain dot product: from above 1 at a gap near 0 they
-# fall along a straight band, to about $10^{-11}$ at a gap of 30 and further. Dots, divided by the
+# fall along a straight band, to about $10^{-12}$ at a gap of 30 and further. Dots, divided by the
 # root of $d$: they lie in a level band a little below 1, whatever the gap.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -429,9 +430,9 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes, two votes: median and mean. The room expects the same answer twice. Median: 1,600
-# to 28,000 times as large with the division, in 20 draws. Mean: about a third. On the picture, let
-# them find the queries that can learn without the division: the crosses at the left. 'Does it train
-# better?' This measures only the first step. Vaswani et al. write 'we suspect'.
+# to 28,000 times as large with the division, in 20 draws. Mean: 0.22 to 0.37 times. On the picture,
+# let them find the queries that can learn without the division: the crosses at the left. 'Does it
+# train better?' This measures only the first step. Vaswani et al. write 'we suspect'.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the factor assumes
@@ -451,8 +452,9 @@ for name, products in (("linear layers", to_q(q) * to_k(k)), ("key = query", q *
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A linear layer, as PyTorch starts it, makes the variance of an entry a third. A key that equals
-# its query gives the mean $64/8$. The factor $1/\sqrt d$ removes the effect of $d$ and nothing
-# else: it corrects neither for norms nor for queries and keys that depend on each other.
+# its query gives the mean $64/8 = \sqrt d$, which still grows. The factor $1/\sqrt d$ removes the
+# effect of $d$ on independent entries of mean 0. It corrects neither for norms nor for queries and
+# keys that depend on each other.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; two minutes. Wait for someone to name the assumption that breaks in each row. A
@@ -773,16 +775,16 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # | score | formula | sizes | parameters | multiplications | numbers held |
 # |---|---|---|---|---|---|
 # | Gaussian | $-\lvert q-k\rvert^2/2$ | equal | 0 | $D$ | $D$ |
-# | scaled dot product | $q\cdot k/\sqrt d$ | equal | 0 | $D$ | 1 |
+# | scaled dot product | $q\cdot k/\sqrt D$ | equal | 0 | $D$ | 1 |
 # | bilinear, by halves | $(W_q q)\cdot(W_k k)$ | any | $d\,(D + D')$ | $d$ | 1 |
 # | additive | $w_v^\top\tanh(W_q q + W_k k)$ | any | $h\,(D + D' + 1)$ | $h$, and $h$ tanh | $h$ |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # - The Transformer takes the scaled dot product after $W_q$ and $W_k$. So it uses the **bilinear**
 #   score, divided by $\sqrt d$.
-# - Chapter 5 uses the **additive** score. In translation, Britz et al. (2017) found it slightly
-#   ahead of an *unscaled* product of projected states, equal at $h = 256$, and far ahead only at
-#   1,024. There, Vaswani et al. (2017) suspected saturation.
+# - Chapter 5 uses the **additive** score. From English to German, Britz et al. (2017) found it
+#   slightly ahead of an *unscaled* product of projected states, equal at $h = 256$, and far ahead
+#   only at 1,024. There, Vaswani et al. (2017) suspected saturation.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; one minute. Ask for the row with the most numbers for a pair: the additive one,
@@ -798,8 +800,8 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # - $\operatorname{softmax}(\mathbf Q\mathbf K^\top/\sqrt d)\,\mathbf V$ gives each query a weighted
 #   average of the values. Scores and weights have a row for each query and a column for each key.
 # - The dot product is the Gaussian score without a fee on the key's norm.
-# - Queries and keys of unequal size need the bilinear or the additive score. Written out, the
-#   additive score holds $h$ numbers for each pair.
+# - Of the four, only the bilinear and the additive score take queries and keys of unequal size.
+#   Written out, the additive score holds $h$ numbers for each pair.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask the first question of the hour again: why did one of five keys take everything?
@@ -883,8 +885,8 @@ check("3.4", distance_score)
 # **3.5** The author's test passed · *medium, 8 minutes* · find the bug
 #
 # This `attention` passed its author's test, with queries (2, 4, 16) and keys (2, 16, 16). For
-# other sizes it is wrong. Repair it. The output keeps the dtype of the inputs, and gradients reach
-# all three.
+# most other sizes it is wrong. Repair it. The output keeps the dtype of the inputs, and gradients
+# reach all three.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -957,13 +959,13 @@ for name, shares in agree.items():
     print(f"{name:11} {mean:4.0%} in the mean of 20 draws, {min(shares):.0%} to {max(shares):.0%}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# After layer norm all keys pay the same fee. By hand, $(1, 2, 3)$ becomes $(-1, 0, 1)$ and then
-# $(-1.22, 0, 1.22)$, whose squared norm is 3, the number of entries. (Only a vector of equal
-# entries becomes 0. The book names batch norm as well, but after it the keys' norms still differ.)
-# The linear layer makes the norms differ again. So for the keys of a Transformer, leaving out the
-# fee is a **choice**: a key of large norm gets a higher score from queries on its side, and a lower
-# one from the others. With QK-norm (chapter 11), a norm comes after $W_k$. If it has no factors of
-# its own, all keys pay the same fee again.
+# After layer norm (without learned factors) all keys pay the same fee. By hand, $(1, 2, 3)$ becomes
+# $(-1, 0, 1)$ and then $(-1.22, 0, 1.22)$, whose squared norm is 3, the number of entries. (Only a
+# vector of equal entries becomes 0. The book names batch norm as well, but after it the keys' norms
+# still differ.) The linear layer makes the norms differ again. So for the keys of a Transformer,
+# leaving out the fee is a **choice**: a key of large norm gets a higher score from queries on its
+# side, and a lower one from the others. With QK-norm (chapter 11), a norm comes after $W_k$. If it
+# has no factors of its own, all keys pay the same fee again.
 #
 # By how much does a weight change at most, if terms of the Gaussian score are left out?
 
@@ -1020,12 +1022,12 @@ for score in (dot_score, gaussian_score):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Layer norm puts all keys on a sphere, where no key lies inside the others. Brody, Alon and Yahav
-# (2023) call the keys inside 'unselectable'. But in a Transformer $W_k$ follows, and it may bring
-# keys inside again. Of 256 keys of 64 numbers, how many can be selected by some of 20,000 random
+# (2023) call the keys inside 'unselectable'. But in a Transformer $W_k$ follows. With fewer numbers
+# it may bring keys inside again. Of 256 keys of 64 numbers, how many win for some of 20,000 random
 # queries?
 
 # %% slideshow={"slide_type": "skip"}
-for size in (64, 16, 2):
+for size in (64, 4, 2):
     counts = []
     for seed in range(20):
         torch.manual_seed(seed)
@@ -1033,6 +1035,9 @@ for size in (64, 16, 2):
         first = dot_score(torch.randn(20_000, size), W_k(keys)).argmax(dim=-1)
         counts.append(len(first.unique()))
     print(f"projected to {size:2d} numbers: {min(counts)} to {max(counts)} of 256, in 20 draws")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# At 64 numbers every key can be selected: a count of 255 has only missed one.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Draw the triangle (3, 0), (0, 3), (-3, -3) with the point (0.5, 0.5) in it, and a query as an
@@ -1075,12 +1080,12 @@ print("first the division", scaled_dot_score(big, big).item())
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Three properties of the additive score
 #
-# *5 minutes.* A tanh lies between −1 and 1, so $\lvert a(q,k)\rvert \le \sum_i\lvert w_{v,i}\rvert$
+# *4 minutes.* A tanh lies between −1 and 1, so $\lvert a(q,k)\rvert \le \sum_i\lvert w_{v,i}\rvert$
 # however large query and key become. This does not spare it from saturation. For large inputs the
-# tanh itself is flat, and its derivative vanishes instead of the softmax's.
+# tanh itself is flat, and its derivative vanishes, too.
 #
 # Without biases, as in the book, the score is odd: if query and key both change their sign, the
-# score changes its sign. Exercise 3.7 asks what this rules out.
+# score changes its sign.
 #
 # Graph attention networks had a milder form of the fault 'without tanh': every query ranked the
 # keys in the same order (Brody, Alon and Yahav, 2022).
@@ -1110,13 +1115,13 @@ print("the same as the network's output:", torch.allclose(by_network, by_score))
 # ### What a score costs in time and memory
 #
 # *7 minutes.* All numbers of pairs grow with $Q\cdot K$ (chapter 10). The book speaks of 'minor
-# computational savings' of the additive score. Where $h < D$ it saves multiplications, but it
-# needs more memory than the dot product, and calls of the tanh.
+# computational savings' of the additive score. Where $h < D$ it saves multiplications for each pair
+# (the projections add some), but it needs more memory than the dot product, and calls of the tanh.
 #
-# The largest tensors can be made smaller. Exercise 3.4 does it for the Gaussian score. The
-# package's `additive_score` writes out all tanh while they are at most $2^{18}$ numbers. Beyond
-# that it takes a few queries at a time and computes the tanh again in the backward pass. PyTorch
-# can tell how many numbers it keeps for that pass:
+# The largest tensors can be made smaller. Exercise 3.4 does it for the Gaussian score. On
+# a CPU, in float32, the package's `additive_score` writes out all tanh up to $2^{18}$ numbers.
+# Beyond that it takes a few queries at a time and computes the tanh again in the backward pass.
+# PyTorch can tell how many numbers it keeps for that pass:
 
 
 # %% slideshow={"slide_type": "skip"}
