@@ -43,7 +43,7 @@ from d2l_attention.training.devices import try_gpu
 from d2l_attention.variants.masks import bigbird_mask, global_tokens_mask, sliding_window_mask
 from d2l_attention.views.source import show_source
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ALiBi",

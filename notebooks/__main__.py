@@ -24,7 +24,7 @@ DEVELOPER = '-c constraints.txt -e ".[dev]"'
 # The book's own package, which tests compare with. Its requirements are years old.
 BOOK = "--no-deps -c constraints.txt d2l"
 MODULES = {
-    STUDENT: ["torch", "jupyterlab", "jupytext", "ipywidgets"],
+    STUDENT: ["torch", "jupyterlab", "jupytext", "ipywidgets", "nbdime"],
     DEVELOPER: ["ruff", "mypy", "pytest", "nbval", "xdist", "sphinx"],
     BOOK: ["d2l"],
 }
@@ -68,6 +68,9 @@ def parser() -> argparse.ArgumentParser:
         default="work",
         help="your copies, copies with the lecturer's notes, or the originals (default: work)",
     )
+    changed = add(changes)
+    changed.add_argument("number", metavar="NN", help="the chapter, as in 03")
+    changed.add_argument("--merge", action="store_true", help="put your work into it")
     add(test)
     add(lint)
     for command in (slides, notebooks):
@@ -104,6 +107,12 @@ def lab(folder: str, for_jupyterlab: list[str]) -> None:
     from jupyterlab.labapp import main as open_jupyterlab
 
     sys.exit(open_jupyterlab([*command, *for_jupyterlab, f"{folder}/00_start_here.ipynb"]))
+
+
+def changes(number: str, merge: bool) -> None:
+    """Say what is new in a chapter that you have changed, or put your work into it."""
+    need(STUDENT)
+    run("notebooks.publish.changes", number, *["--merge"] * merge)
 
 
 def test() -> None:

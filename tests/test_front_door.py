@@ -19,7 +19,7 @@ import pytest
 from notebooks import __main__ as door
 from notebooks.publish.course import ROOT
 
-COMMANDS = ["lab", "test", "lint", "slides", "notebooks", "site", "bench"]
+COMMANDS = ["lab", "changes", "test", "lint", "slides", "notebooks", "site", "bench"]
 LEFT_OUT = ("PYTHONHOME", "PYTHONPATH", "JUPYTER_PATH", "JUPYTER_CONFIG_PATH")
 
 

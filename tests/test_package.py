@@ -1,9 +1,12 @@
 """Small public tools: devices, shown source."""
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 
-from d2l_attention import masked_softmax, show_source, try_gpu
+from d2l_attention import __version__, masked_softmax, show_source, try_gpu
 
 
 def test_try_gpu_takes_what_is_there(monkeypatch):
@@ -34,3 +37,8 @@ def test_show_source_is_the_code_that_runs():
     assert source._repr_markdown_() == f"```python\n{source!r}\n```"
     with pytest.raises(TypeError, match="no Python source for 3"):
         show_source(3)
+
+
+def test_the_newest_entry_of_the_changelog_is_this_version():
+    text = (Path(__file__).parents[1] / "CHANGELOG.md").read_text("utf-8")
+    assert re.search(r"^## (\S+?),? ", text, re.MULTILINE)[1] == __version__

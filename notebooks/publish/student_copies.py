@@ -3,7 +3,8 @@
 ``work/`` gets a copy of every notebook of the course, and a list of what was delivered. The copies
 have no outputs: whoever is asked to predict must not read the answer below. On an update a copy
 that the student has not changed is replaced; beside one that was changed stands the new version,
-as ``NN_name.new.ipynb``. What a student wrote is never written over.
+as ``NN_name.new.ipynb``. What a student wrote is never written over. ``work/.delivered/`` keeps
+each version that a copy was made from, so that ``changes`` can tell and merge what is new.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from d2l_attention.data.files import write_whole
 from notebooks.publish.course import NOTEBOOKS
 
 DELIVERED = ".delivered.json"
+DELIVERED_COPIES = ".delivered"
 
 
 def fingerprint(notebook: Path) -> str:
@@ -61,13 +63,17 @@ def deliver(
     if not originals:
         raise FileNotFoundError(f"no notebooks in {notebooks}")
     work.mkdir(exist_ok=True)
+    (work / DELIVERED_COPIES).mkdir(exist_ok=True)
     delivered = read_delivered(work)
     added, refreshed, sentences = [], [], []
     for original in originals:
         name, copy = original.name, work / original.name
+        base = work / DELIVERED_COPIES / name
         newest, last = fingerprint(original), delivered.get(name)
         mine = fingerprint(copy) if copy.exists() else None
         delivered[name] = newest
+        if mine in (None, newest, last) and (not base.exists() or fingerprint(base) != newest):
+            write_whole(base, content(original))
         if mine is None:
             write_whole(copy, content(original))
             added.append(name)
@@ -79,7 +85,10 @@ def deliver(
         else:
             beside = free_place(copy, {newest, last})
             write_whole(beside, content(original))
-            sentences.append(f"You changed {copy}, so it stays; the new version is {beside}.")
+            sentences.append(
+                f"You changed {copy}, so it stays; the new version is {beside}. What is new: "
+                f"python -m notebooks changes {name[:2]}"
+            )
     write_whole(work / DELIVERED, json.dumps(delivered, indent=1).encode())
     if refreshed:
         sentences.insert(0, f"New versions in {work}: {', '.join(refreshed)}.")
@@ -106,6 +115,12 @@ def free_place(copy: Path, ours: set[str | None]) -> Path:
         place = copy.with_suffix(f".new{number if number > 1 else ''}.ipynb")
         if not place.exists() or fingerprint(place) in ours:
             return place
+
+
+def offered(copy: Path) -> list[Path]:
+    """The new versions beside a copy, the newest last."""
+    beside = copy.parent.glob(f"{copy.stem}.new*.ipynb")
+    return sorted(beside, key=lambda path: (len(path.name), path.name))
 
 
 if __name__ == "__main__":

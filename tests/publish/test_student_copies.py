@@ -33,7 +33,7 @@ def course(tmp_path):
 
 
 def files(work):
-    return sorted(path.name for path in work.iterdir())
+    return sorted(path.name for path in work.iterdir() if path.is_file())
 
 
 def test_the_first_delivery_copies_everything_and_says_so(tmp_path, course):

@@ -8,9 +8,11 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 sys.path[:0] = [str(HERE), str(ROOT)]  # the extensions below; the package of this tree
 
+from d2l_attention import __version__  # noqa: E402
+
 project = "d2l_attention"
 author = "the authors of d2l_attention"
-copyright = "text and figures CC BY 4.0, code MIT"
+copyright = f"version {__version__}; text and figures CC BY 4.0, code MIT"
 html_title = "Attention, live"
 language = "en"
 
