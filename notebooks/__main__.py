@@ -77,6 +77,10 @@ def parser() -> argparse.ArgumentParser:
         added = add(command)
         added.add_argument("numbers", nargs="*", metavar="NN", help="these chapters, as in 03")
         added.add_argument("--force", action="store_true", help="also what is up to date")
+        if command is slides:
+            added.add_argument(
+                "--lecture", metavar="PLAN", help="one deck from several chapters: a plan's file"
+            )
     add(site)
     add(bench).add_argument("--full", action="store_true", help="all, a quarter of an hour")
     return whole
@@ -137,10 +141,11 @@ def lint() -> None:
     run("mypy")
 
 
-def slides(numbers: list[str], force: bool) -> None:
+def slides(numbers: list[str], force: bool, lecture: str | None = None) -> None:
     """Write one file a chapter for the lecture room, no network needed: build/slides."""
     need(DEVELOPER)
-    run("notebooks.publish.slides", *["--force"] * force, *numbers, **ONE_THREAD)
+    options = ["--force"] * force + (["--lecture", lecture] if lecture else [])
+    run("notebooks.publish.slides", *options, *numbers, **ONE_THREAD)
 
 
 def notebooks(numbers: list[str], force: bool) -> None:

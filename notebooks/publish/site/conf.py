@@ -23,6 +23,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "chapters",
     "front",
+    "needs_map",
     "reference",
 ]
 nitpicky = True  # a reference that leads nowhere is a warning, and a warning is an error

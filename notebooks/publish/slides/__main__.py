@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from d2l_attention.data.files import write_whole
 from notebooks.publish.course import ROOT, chosen, notebook_of, text_of
 from notebooks.publish.slides.errors import SlidesError
 
@@ -26,6 +27,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/slides"), help="folder")
     parser.add_argument("--force", action="store_true", help="also decks that are up to date")
     parser.add_argument("--plan", action="store_true", help="only print each lecture's minutes")
+    parser.add_argument(
+        "--lecture", metavar="PLAN", help="one deck from several chapters: a plan's file or name"
+    )
     arguments = parser.parse_args()
     if arguments.plan:
         from notebooks.publish.slides.plan import plan_of  # as in `write`
@@ -37,6 +41,9 @@ def main() -> None:
         arguments.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         sys.exit(f"Cannot write into {arguments.out}: {error.strerror}.")
+    if arguments.lecture:
+        write_lecture(arguments.lecture, arguments.out)
+        return
     # Stopped in this way, too, a deck's process ends its kernel and leaves no half file.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     paths = []
@@ -103,6 +110,20 @@ def write(path: Path, folder: Path) -> bool:
     seconds = time.monotonic() - start
     print(f"{path.stem}: {slides} slides, {size / 1e6:.1f} MB, {seconds:.1f} s", flush=True)
     return True
+
+
+def write_lecture(plan: str, folder: Path) -> None:
+    """Write the deck of a plan, and say what there is to say of it."""
+    from notebooks.publish.slides.lecture import export_plan, read_plan  # as in `write`
+
+    try:
+        lecture = read_plan(plan)
+        text, slides = export_plan(lecture, folder)
+    except SlidesError as error:
+        sys.exit(str(error))
+    out = folder / f"{lecture.name}.html"
+    write_whole(out, text)
+    print(f"{out}: {slides} slides, {len(text) / 1e6:.1f} MB", *lecture.remarks, sep="\n")
 
 
 def is_current(out: Path, notebook: Path) -> bool:

@@ -86,6 +86,8 @@ def deck(notebook: NotebookNode, name: str, frames: dict[str, dict]) -> tuple[st
         slides, heading = [], ""
         for slide in column:
             section = next(filter(None, map(_heading, slide.cells)), section)
+            part = slide.cells[0].metadata.get("chapter", "")  # in a lecture from several
+            where = f"{part} · {section}" if part else section
             body = "\n".join(_cells(slide, shown))
             if 'class="cell' not in body:  # nothing is left of it
                 continue
@@ -98,7 +100,7 @@ def deck(notebook: NotebookNode, name: str, frames: dict[str, dict]) -> tuple[st
                     "cell": slide.cells[0].id,
                     "body": body,
                     "notes": "\n".join(markdown(cell.source) for cell in slide.notes),
-                    "section": "" if section == chapter else section,
+                    "section": "" if section == chapter else where,
                 }
             )
         if slides:

@@ -1,0 +1,171 @@
+"""A lecture from several chapters: what a plan takes, what it leaves out, and what it is told."""
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from notebooks.publish import needs as needs_module
+from notebooks.publish.course import notebook_of, texts
+from notebooks.publish.needs import all_sections, needs, needs_of_chapters, sections_of
+from notebooks.publish.slides import lecture
+from notebooks.publish.slides.deck import read
+from notebooks.publish.slides.errors import SlidesError
+from notebooks.publish.slides.lecture import (
+    SHIPPED,
+    SPEAKING,
+    Lecture,
+    Part,
+    chapters_of,
+    notebook_of_plan,
+    read_plan,
+    spoken_minutes,
+)
+from notebooks.publish.slides.structure import columns_of
+
+# These are being written anew.
+LATER = ("09", "10", "11", "12")
+
+
+def chapter(title, *texts):
+    made = [new_markdown_cell(f"# {title}")]
+    for text in texts:
+        kind, _, source = text.partition(": ")
+        cell = (new_code_cell if kind == "code" else new_markdown_cell)(source)
+        cell.metadata["slideshow"] = {"slide_type": "-" if kind == "code" else kind}
+        made.append(cell)
+    return new_notebook(cells=made)
+
+
+@pytest.fixture
+def two_chapters(monkeypatch):
+    """Chapter 01 has two sections; section B of chapter 02 needs the first of them."""
+    table = {"02 B": ("01 Softmax", "02 A"), "02 A": (), "01 Softmax": (), "01 More": ()}
+    monkeypatch.setattr(lecture, "needs", lambda: table)
+    return {
+        "01": chapter(
+            "1 · One", "slide: ## Softmax", "code: 1", "subslide: ### Deep", "slide: ## More"
+        ),
+        "02": chapter(
+            "2 · Two",
+            "skip: ## What you need",
+            "slide: ## A",
+            "slide: ## B",
+            "notes: Two minutes. Go.",
+        ),
+    }
+
+
+def plan(*parts):
+    return Lecture("mine", "My lecture", 45, [Part(*part) for part in parts])
+
+
+def sources(notebook):
+    return [cell.source for cell in notebook.cells]
+
+
+def test_a_heading_brings_its_own_slides_up_to_the_next_one(two_chapters):
+    whole = notebook_of_plan(plan(("01", ["Softmax"])), two_chapters)
+    assert sources(whole)[1:] == ["## Softmax", "1"]
+    nbformat.validate(whole)
+
+
+def test_the_plan_s_order_counts_and_each_part_begins_a_column(two_chapters):
+    asked = plan(("02", ["A"]), ("01", ["Deep", "Softmax"]))
+    whole = notebook_of_plan(asked, two_chapters)
+    assert sources(whole)[1:] == ["## A", "### Deep", "## Softmax", "1"]
+    assert len(columns_of(whole)) == 4 and asked.remarks == []
+
+
+def test_what_is_left_out_of_another_chapter_is_told_and_bridged(two_chapters):
+    asked = plan(("02", ["A", "B"]))
+    whole = notebook_of_plan(asked, two_chapters)
+    assert sources(whole)[1] == "## What you need"
+    assert asked.remarks[0] == "02 B needs 01 Softmax"
+    assert "'What you need' of chapter 02 is put in" in asked.remarks[1]
+
+
+def test_what_is_left_out_of_the_same_chapter_is_told(two_chapters):
+    asked = plan(("01", ["Softmax"]), ("02", ["B"]))
+    whole = notebook_of_plan(asked, two_chapters)
+    assert asked.remarks == ["02 B needs 02 A"] and "## What you need" not in sources(whole)
+
+
+def test_what_comes_later_is_no_help(two_chapters):
+    asked = plan(("02", ["A", "B"]), ("01", ["Softmax"]))
+    notebook_of_plan(asked, two_chapters)
+    assert asked.remarks[0] == "02 B needs 01 Softmax"
+
+
+def test_minutes_are_those_of_the_notes(two_chapters):
+    whole = notebook_of_plan(plan(("01", ["Softmax"]), ("02", ["A", "B"])), two_chapters)
+    assert spoken_minutes(whole.cells[1:]) == 1 + 1 + 2  # without a note a slide counts as one
+    assert "- minute 1: 2 · Two" in whole.cells[0].source
+
+
+def test_an_unknown_heading_is_named_with_those_there_are(two_chapters):
+    with pytest.raises(SlidesError, match=r"01 has no heading 'Softmaxx'.*Softmax, Deep, More"):
+        notebook_of_plan(plan(("01", ["Softmaxx"])), two_chapters)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("title = ", "cannot be read"),
+        ('title = "T"\nminutes = 45', "needs a title, minutes, and parts"),
+        ('title = "T"\nminutes = "x"\n[[part]]\nchapter = "01"\nheadings = []', "needs a title"),
+    ],
+)
+def test_a_plan_that_is_none(tmp_path, text, words):
+    (tmp_path / "mine.toml").write_text(text, "utf-8")
+    with pytest.raises(SlidesError, match=words):
+        read_plan(tmp_path / "mine.toml")
+
+
+def test_a_plan_or_a_chapter_that_is_not_there():
+    with pytest.raises(SlidesError, match="there is no plan .*the course has .*ninety_minutes"):
+        read_plan("ninety")
+    with pytest.raises(SlidesError, match="no chapter '99'"):
+        chapters_of(plan(("99", [])))
+
+
+@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_plans_of_the_course_fit_and_lack_nothing(path):
+    shipped = read_plan(path.stem)
+    chapters = {number: read(where) for number, where in chapters_of(shipped).items()}
+    whole = notebook_of_plan(shipped, chapters)
+    assert not [remark for remark in shipped.remarks if not bridged(remark)]
+    assert (
+        0.85 * SPEAKING * shipped.minutes
+        < spoken_minutes(whole.cells[1:])
+        <= SPEAKING * shipped.minutes
+    )
+
+
+def bridged(remark):
+    section, _, needed = remark.partition(" needs ")
+    return "put in" in remark or section[:2] != needed[:2]
+
+
+def test_each_section_says_what_it_needs_and_needs_what_there_is():
+    there = [section for section in all_sections() if section[:2] not in LATER]
+    assert [section for section in needs() if section[:2] not in LATER] == there
+    unknown = {name for needed in needs().values() for name in needed} - set(all_sections())
+    assert not unknown
+
+
+def test_nothing_needs_what_comes_after_it():
+    order = {section: place for place, section in enumerate(all_sections())}
+    late = [
+        (section, name)
+        for section, needed in needs().items()
+        for name in needed
+        if order[name] >= order[section]
+    ]
+    assert not late
+    assert needs_of_chapters()["06"] == ["01", "03", "04"]
+
+
+def test_sections_end_where_the_core_ends():
+    book = chapter("1 · One", "slide: ## A", "skip: ### Deep", "skip: ## Exercises", "skip: ## B")
+    assert sections_of(book) == {"A": "A", "Deep": "A"}
+    assert needs_module.FILE.exists() and all(notebook_of(text).exists() for text in texts())
