@@ -6,9 +6,14 @@ from threading import Thread
 
 import pytest
 from accessibility import contrast_harms, harms
+from PIL import Image
 from site_build import CHAPTERS
 
-PAGES = ["index", *CHAPTERS, "instructors", "api/index", "api/views", "search"]
+from notebooks.publish.site.picture import PICTURE as README_PICTURE
+from notebooks.publish.site.picture import WINDOW, take_picture
+
+PAGES = ["index", *CHAPTERS, "instructors", "lab", "what_needs_what", "api/index", "search"]
+PAGES += ["api/views"]
 # What is wrong on a page that has been typeset, in words.
 PROBLEMS = """async () => {
   await window.MathJax?.startup.promise;
@@ -168,3 +173,16 @@ def test_the_first_page_translates_and_can_be_cut(open_page):
     view.locator('[data-name="decoder"]').click()
     view.locator('[data-name="block 2"]').click()
     assert view.locator("[aria-current=location]").inner_text() == "block 2"
+
+
+def test_the_readme_shows_today_s_first_page(open_page, tmp_path):
+    """Seen from afar, where fonts do not matter. To take it anew: notebooks.publish.site.picture."""
+    page = open_page("index.html", viewport=WINDOW, color_scheme="light")
+    take_picture(page, tmp_path / "now.png")
+    seen = [seen_from_afar(path) for path in (README_PICTURE, tmp_path / "now.png")]
+    apart = [abs(old - new) for old, new in zip(*seen, strict=True)]
+    assert sum(apart) / len(apart) < 6, "python -m notebooks.publish.site.picture takes a new one"
+
+
+def seen_from_afar(path):
+    return list(Image.open(path).convert("L").resize((24, 24)).getdata())
