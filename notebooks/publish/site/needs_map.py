@@ -55,7 +55,7 @@ def picture_of(needed):
         if others
     ]
     parts = [
-        f'<svg class="needs-map" role="img" viewBox="0 0 {width} {height}" '
+        f'<svg class="needs-map" role="group" viewBox="0 0 {width} {height}" '
         f'style="max-width: {width}px; width: 100%" aria-label="{"; ".join(words)}">',
         '<defs><marker id="needs-tip" markerWidth="8" markerHeight="8" refX="7" refY="4" '
         'orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="currentColor"/></marker></defs>',
