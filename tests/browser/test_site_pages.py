@@ -177,7 +177,8 @@ def test_the_first_page_translates_and_can_be_cut(open_page):
 
 def test_the_readme_shows_today_s_first_page(open_page, tmp_path):
     """Seen from afar, where fonts do not matter."""
-    page = open_page("index.html", viewport=WINDOW, color_scheme="light")
+    page = open_page("index.html", color_scheme="light")
+    page.set_viewport_size(WINDOW)
     take_picture(page, tmp_path / "now.png")
     seen = [seen_from_afar(path) for path in (README_PICTURE, tmp_path / "now.png")]
     apart = [abs(old - new) for old, new in zip(*seen, strict=True)]
