@@ -186,4 +186,4 @@ def test_the_readme_shows_today_s_first_page(open_page, tmp_path):
 
 
 def seen_from_afar(path):
-    return list(Image.open(path).convert("L").resize((24, 24)).getdata())
+    return Image.open(path).convert("L").resize((24, 24)).tobytes()
