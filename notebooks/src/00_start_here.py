@@ -393,16 +393,16 @@ look_inside(model, *inputs, tokens=tokens, title="Two languages meet in the deco
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive view of a translator from the outside. The English words he, sees, her
-# and the French words il and la go in as numbers. A box named encoder gives a row of numbers for
-# each English word. A box named decoder gives a row of scores for each French word.*
+# and the French <bos>, il and la go in as numbers. A box named encoder gives a row of numbers for
+# each English word. A box named decoder gives a row of scores for each of the three French ones.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Do not explain the boxes. Say that the course opens them one by one.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # 'The book' is *Dive into Deep Learning*, free at <https://d2l.ai>. You do not need it for this
-# course. If you read it alongside, you will find its names in our code. Where we differ, the text
-# says so and shows why.
+# course. If you read it alongside, you will find most of its names in our code. Where our results
+# differ, the text says so.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## How these notebooks work
@@ -416,10 +416,10 @@ look_inside(model, *inputs, tokens=tokens, title="Two languages meet in the deco
 #   a click opens it. You miss nothing if you leave it closed.
 # - The **core path** takes about 60 minutes in most chapters, and at most 95. What comes
 #   under *Going further* can be read in any order, or not at all.
-# - Each chapter **builds** its mechanism in plain code, and then shows that the package
+# - Most chapters **build** their mechanism in plain code, and then show that the package
 #   `d2l_attention` computes the same. Retype these cells: it is the best way to learn them.
-# - **Exercises** come last, the easiest first. Each has a check that tells you what is wrong, up
-#   to three hints, and a solution.
+# - **Exercises** follow the summary, and more stand in *Going further*. Each has a check that tells
+#   you what is wrong, up to three hints, and a solution.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A first exercise

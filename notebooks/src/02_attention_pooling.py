@@ -76,8 +76,8 @@ schematic("whole", here="similarity")
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Collect four or five numbers with their rules on the board. Expect 575 (the straight
 # line from 30 to 50 m²), 500 (the nearest flat) and 567 (the average). Keep the last two: they come
-# back as kernels. 575 cannot: 20 and 50 m² are equally far from 35, so every rule by distance gives
-# the two the same weight.
+# back as kernels. 575 cannot: 20 and 50 m² are equally far, so they weigh the same, and at most a
+# third each if nearer counts at least as much: 567 at most.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Similar sizes, averaged rents
@@ -166,7 +166,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Slide the triangle along with your hand: where is the query when only the largest flat
-# counts? (From 50 m² on, where the 30 m² flat is out of reach.)
+# counts? (From 50 m² to just below 70, where nobody is in reach any more.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A fourth flat
@@ -317,7 +317,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: 40 grey points between 0 and 5 on the x axis, scattered around a dashed curve that rises,
-# falls a little and rises again.*
+# falls and rises again.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # **Predict.** Sketch the prediction of a Gaussian of width 0.05, and that of width 3.
@@ -356,7 +356,7 @@ figure.suptitle("Too narrow copies the noise, too wide forgets the question")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: three widths side by side. Width 0.05: a jagged curve through nearly every point, and a
+# *Figure: three widths side by side. Width 0.05: a jagged curve from point to point, and a
 # thin dark band of weights. Width 0.5: a smooth curve near the truth, and a soft band. Width 3: an
 # almost flat line, and weights spread over all keys.*
 
@@ -425,8 +425,8 @@ explore(
 # map, and the error on fresh points against the width, with a dot at the width that is set.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Each but the constant comes to nearly the same error, at a width of its own. A bad width costs
-# much more than a bad shape.
+# Each but the constant comes to nearly the same error, at a width of its own. For these
+# three a bad width costs much more than the shape.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; three minutes. Gaussian first: the room says where to stop. Then the boxcar and
@@ -502,7 +502,7 @@ torch.testing.assert_close(by_package[:, 0], by_softmax[0])
 #
 # The middle term is the same for every key, so the softmax does not see it. If all keys have one
 # length, the last term is the same, too. What is left is the **dot product** $q \cdot k_j$: the
-# score of chapter 3, and of every Transformer.
+# score of chapter 3, and (divided by $\sqrt d$) of the Transformer.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for each term: does it differ from key to key? Exercise 2.7 has the numbers.
@@ -570,16 +570,16 @@ for step in range(400):  # enough steps to see where it goes
 
 
 # %% slideshow={"slide_type": "fragment"}
-narrow = with_width(gaussian, own_widths[-1])
-at_best = fresh_error(with_width(gaussian, 0.32))
-print(f"error on fresh points {fresh_error(narrow):.2f}, at 0.32 {at_best:.2f}")
+for width in (own_widths[-1], 0.32):
+    answers, _ = gaussian_pooling(x_fresh[:, None], keys, y_train, width)
+    print(f"width {width:.3f}: error on fresh points {(answers - y_fresh).square().mean():.2f}")
 print(f"mean weight of a point on itself {own_weights.diagonal().mean().item():.2f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Its own error is 0, and on fresh points the error is much larger than at 0.32. The last line says
-# why. Point 7 asks for its own $y$, and point 7 is among the keys at distance
-# **0**. No other key can have a higher score. The narrower the width, the more exactly each point
-# copies its own answer. It is an exam with the solution on the desk.
+# Its own error is almost 0, and on fresh points the error is much larger than at 0.32. The last
+# line says why. Point 7 asks for its own $y$, and point 7 is among the keys at distance **0**. No
+# other key can have a higher score. The narrower the width, the more exactly each point copies its
+# own answer. It is an exam with the solution on the desk.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask how each point could be kept from its own answer. 'Remove it' is right, and it
@@ -589,7 +589,7 @@ print(f"mean weight of a point on itself {own_weights.diagonal().mean().item():.
 # ### Hide each point from itself
 #
 # A **mask** says which query may attend to which key: True means that it may. Hidden pairs get the
-# score $-\infty$ and so the weight 0. Statisticians call this mask *leave-one-out*.
+# score $-\infty$ and so the weight 0. Statisticians call this *leave-one-out*.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -674,9 +674,9 @@ for matters in (False, True):  # does the second number matter?
     print(f"matters: {matters}   widths from {low} to {high}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In 20 of 20 draws the house number got the larger width. Divided by a large width, house numbers
-# look almost alike: the model has learned to pay them little attention. If the second number
-# matters as much as the first, its width stays as small.
+# In 20 of 20 draws the house number got the larger width. Divided by a larger width, house
+# numbers look more alike: the model has learned to pay them less attention. Where the second number
+# matters as much as the first, its width stayed as small in these 20 draws.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Nobody told it what matters. (A width says, roughly, how fast the value changes with its number.)
@@ -993,7 +993,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # *Figure: the same uneven data three times. Width 0.03 follows the two swings on the left but jumps
 # from point to point on the right; width 0.6 is calm on the right but flat on the left; the width
-# from the fourth key follows the swings and is calmer on the right, but dips just after 1.*
+# from the fourth key follows the swings and is calmer on the right, but is too low from 1 to almost
+# 3.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Is that luck? On twenty new draws the fourth key's distance, fixed in advance, competes with the

@@ -16,7 +16,7 @@ from d2l_attention.variants import (
     partition_windows,
 )
 from d2l_attention.variants.grouped import GroupedDotProductAttention
-from d2l_attention.variants.masks import bigbird_mask, global_tokens_mask, sliding_window_mask
+from d2l_attention.variants.masks import global_tokens_mask, sliding_window_mask
 from d2l_attention.variants.multi_token import multi_token_weights
 
 page = built("09")
@@ -56,15 +56,6 @@ def test_window_equals_the_packages(window):
 def test_global_mask_equals_the_packages(num_global):
     expected = global_tokens_mask(torch.arange(N) < num_global)
     assert torch.equal(page["plain_global_mask"](N, num_global), expected)
-
-
-@pytest.mark.parametrize("num_random", [0, 1, 3])
-@pytest.mark.parametrize("seed", range(5))
-def test_bigbird_mask_equals_the_packages_with_the_same_seed(num_random, seed):
-    torch.manual_seed(seed)
-    found = page["plain_bigbird_mask"](7 * N, 7, num_random)
-    links = {"block_size": 7, "window": 1, "num_global": 1, "num_random": num_random}
-    assert torch.equal(found, bigbird_mask(7 * N, **links, seed=seed))
 
 
 def test_windows_equal_the_packages():
