@@ -1347,7 +1347,8 @@ check("9.3", window_mask)
 # and gradients reach all three.
 #
 # Two tests were written for it: with G = H it equals multi-head attention, with G = 1 multi-query
-# attention. It passes both, and a model whose parameters are loaded into it talks nonsense. Mend it.
+# attention. It passes both, and a model whose parameters are loaded into it talks nonsense. Mend
+# it.
 
 
 # %% slideshow={"slide_type": "skip"}
