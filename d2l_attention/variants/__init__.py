@@ -14,6 +14,7 @@ from d2l_attention.variants.flex import (
 from d2l_attention.variants.global_local import GlobalLocalAttention
 from d2l_attention.variants.grouped import GroupedQueryAttention
 from d2l_attention.variants.hyena import HyenaOperator, long_convolution
+from d2l_attention.variants.indexer import IndexedAttention, Indexer, best_keys, follow_loss
 from d2l_attention.variants.latent import MultiHeadLatentAttention
 from d2l_attention.variants.linear import (
     LinearAttention,
@@ -43,6 +44,8 @@ __all__ = [
     "GlobalLocalAttention",
     "GroupedQueryAttention",
     "HyenaOperator",
+    "IndexedAttention",
+    "Indexer",
     "LearnedQueries",
     "LinearAttention",
     "LinformerAttention",
@@ -52,11 +55,13 @@ __all__ = [
     "SlidingWindowAttention",
     "SoftCappedAttention",
     "WindowAttention",
+    "best_keys",
     "causal_rule",
     "chosen_blocks_mask",
     "delta_rule",
     "delta_rule_step",
     "elu_plus_one",
+    "follow_loss",
     "global_rule",
     "interpolated_speeds",
     "length_rule",

@@ -2,23 +2,22 @@
 # # 11 · Attention in today's models
 #
 # **You will**
-# - build latent attention and the delta rule, each in two forms with equal numbers;
-# - count the cache of a published model from its shape, whichever way it saves;
-# - write a mask as a rule, and say which blocks a compiler may leave out;
+# - build latent attention and a layer of the delta rule, and find them equal to the package's;
+# - let a cheap scorer choose the few keys that a query reads, and count what it finds;
 # - say where a head looks that has nothing to look for, and what a window does to it;
-# - stretch rotary positions, choose blocks by content, and say what each gives up.
+# - read from a table what the models of November 2026 are made of, and count their caches.
 #
-# Core path: 90 minutes. Going further: 20. Exercises: 87.
+# Core path: 75 minutes. Going further: 50. Exercises: 87. A good place to stop is *A place to
+# stop*, half-way.
 #
 # Builds on chapters 3, 7, 9 and 10. *Dive into Deep Learning* (D2L) ends before these models: the
 # attention that they change is the one of its section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# By estimate the whole core takes 60 minutes: what you need 2, masks 6, latent 12, sinks 11,
-# windows 5, longer 8, delta rule 10, chosen blocks 5, *Choose a model* 1. For one lecture of 45
-# minutes skip masks, windows and chosen blocks in this order (44 minutes are left). Every section
-# has the same steps: the problem, the idea, the code, the case in which it is what the room knows,
-# what it saves, what it costs.
+# 46½ minutes, for two lectures of 45: 25 for the first, up to *A place to stop*, and 21½ for the
+# second. For one lecture take the latent, the sink and the indexer. Every section has the same
+# steps: the problem, the idea, the code, the case in which it is what the room knows, what it
+# costs.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -46,9 +45,13 @@ from d2l_attention import (
     causal_mask,
     dot_product_attention,
 )
+from d2l_attention.real_models import who_uses_what
 from d2l_attention.scale.cache_size import PUBLISHED, RECENT, cache_bytes
 from d2l_attention.variants import (
     ChosenBlocksAttention,
+    GatedDeltaNet,
+    GroupedQueryAttention,
+    IndexedAttention,
     MultiHeadLatentAttention,
     SinkAttention,
     SlidingWindowAttention,
@@ -63,7 +66,7 @@ from d2l_attention.variants import (
     yarn_speeds,
 )
 from d2l_attention.variants.masks import sliding_window_mask
-from d2l_attention.views import explore
+from d2l_attention.views import explore, schematic
 from d2l_attention.views.plots import heatmap, set_style
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
@@ -71,153 +74,81 @@ torch.set_num_threads(1)
 torch.set_printoptions(precision=3, sci_mode=False)
 set_style()
 
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the whole machine, with this chapter's parts marked
+schematic("whole", here="today's parts")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the whole machine in two rows. Above, from left to right: a sentence goes in; its words
+# become vectors, to which positions are added, which is marked; the encoder's blocks read them; the
+# decoder asks the encoder; the decoder's blocks write; a sentence comes out. Below is the inside of
+# a block, from left to right: queries, keys and values, marked; their similarity; scores; mask and
+# softmax, marked; the weighted sum of the values. These are attention, in several heads. Then add &
+# norm and a network follow.*
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# Since 2023 the marked boxes have been built anew in most models that people use. This chapter
+# builds the new ones.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. The rest of the machine has hardly changed since 2017.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## What you need
 #
 # - **Two bills** (chapter 9). $n$ tokens have $n^2$ links, and a model that writes keeps a key and
-#   a value of every token, in each layer and each head of keys. This is its **cache**. Llama 3.1
-#   8B keeps $2 \cdot 32 \cdot 8 \cdot 128$ numbers a token: 128 KiB at two bytes a number.
+#   a value of every token, in each layer and each head of keys. This is its **cache**.
 # - **A window** of the latest $w$ tokens bounds both bills, but news travels fewer than $w$ tokens
 #   a layer.
 # - **Linear attention** (chapter 9) keeps one matrix, the state $S$, instead of a cache. It adds
 #   $k^\top v$ for every token and answers a query with $q S$ (vectors are rows).
 # - **Rotary positions** (chapter 7) turn each pair of numbers of a query or key by the position
-#   times a speed, and each pair has its own speed. A score then depends on the distance only.
-#   They fail far beyond the trained length.
+#   times a speed. Positions then enter a score only through their distance.
+#
+# By hand: a model has 32 layers, each with 32 heads of keys of 128 numbers. For each token it keeps
+# $2 \cdot 32 \cdot 32 \cdot 128 = 262{,}144$ numbers, keys and values. Llama 3.1 8B has 8 heads of
+# keys for its 32 heads of queries, and keeps a quarter of that: 65,536 numbers, 128 KiB.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Do the 128 KiB on the board, it comes back: keys and values, layers, heads of keys,
-# numbers, bytes. Then ask which of the five factors one could still make smaller.
+# One minute. Do the 65,536 on the board, it comes back: keys and values, layers, heads of keys,
+# numbers. Then ask which of the five factors one could still make smaller.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## A mask is a rule
+# ## Heads that share keys
 #
-# **The problem.** A mask of shape $(n, n)$ saves nothing: the kernel computes every score and then
-# hides it (chapter 9). Nobody wants to write a kernel for every pattern.
-#
-# **The idea.** Hand over the **rule** that makes the mask, a function of the positions of a query
-# and a key:
+# **The problem.** The cache. **The idea.** Several heads of queries share one head of keys and
+# values. With $G$ heads of keys this is **grouped-query attention** (Ainslie et al., 2023), and
+# most models have it. In the code the heads that share get an axis of their own:
 
 
-# %% slideshow={"slide_type": "-"}
-def near_past(query, key):
-    return (key <= query) & (query - key < 128)  # the latest 128 keys, its own included
+# %% slideshow={"slide_type": "-"} tags=["build"]
+def plain_grouped(q, k, v):  # (B, H, n, d), (B, G, n, d), (B, G, n, d) -> (B, H, n, d); causal
+    q = q.unflatten(1, (k.shape[1], -1))  # (B, G, H / G, n, d)
+    scores = q @ k[:, :, None].mT / math.sqrt(q.shape[-1])  # each group asks its own keys
+    future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    weights = scores.masked_fill(future, -math.inf).softmax(dim=-1)
+    return (weights @ v[:, :, None]).flatten(1, 2)
 
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The rule tells, before any score is computed, which **blocks** of 128 queries and 128 keys are
-# empty. A kernel leaves these out, and in a full block it need not ask the rule.
-#
-# **Predict.** 1,024 tokens make $8 \cdot 8 = 64$ blocks. How many of them does `near_past` need?
-
-# %% slideshow={"slide_type": "subslide"}
-positions = torch.arange(1024)
-visible = near_past(positions[:, None], positions)  # (n, n): only to look at it
-blocks = visible.unflatten(0, (8, 128)).unflatten(2, (8, 128))  # (8, 128, 8, 128)
-needed = blocks.any(dim=3).any(dim=1)  # (8, 8): True where some query of the block sees some key
-full = blocks.all(dim=3).all(dim=1)  # (8, 8): True where the rule hides nothing
-print(f"needed: {needed.sum()} of {needed.numel()} blocks, {full.sum()} of them full")
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the blocks that a causal rule and the window need
-figure, axes = plt.subplots(1, 2, figsize=(9, 4.3))
-grids = {"causal": causal_mask(1024), "causal, window of 128": visible}
-for ax, (name, grid) in zip(axes, grids.items(), strict=True):
-    parts = grid.unflatten(0, (8, 128)).unflatten(2, (8, 128)).float().mean(dim=(1, 3))
-    kinds = (parts > 0).float() + (parts == 1).float()  # 0 empty, 1 in part, 2 full
-    heatmap(ax, kinds, vmax=2.6)
-    ax.set(title=f"{name}: {int((parts > 0).sum())} of 64", xticks=[], yticks=[], aspect="equal")
-    ax.set(xlabel="block of keys", ylabel="block of queries")
-    for row, column in (parts > 0).nonzero().tolist():
-        text = "full" if parts[row, column] == 1 else "part"
-        color = "white" if text == "full" else "black"
-        ax.text(column, row, text, ha="center", va="center", fontsize=12, color=color)
-figure.suptitle("The rule says which blocks nobody has to compute", fontsize=17)
-plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two grids of 8 by 8 blocks. Causal: the lower triangle, 36 of 64 blocks; those on the
-# diagonal are needed in part, those below it in full. With a window of 128 only the diagonal and
-# the blocks just below it are left, 15 of 64, all of them in part.*
+# With $G = H$ this is multi-head attention. **What it costs:** heads of one group see the same
+# keys.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the rules of the package against its masks, and the blocks against PyTorch's
-rule = and_masks(causal_rule, window_rule(127))  # the package counts the keys before the own one
-dense = create_mask(rule, 1, 1, 1024, 1024, device="cpu")[0, 0]
-assert torch.equal(dense, visible)
-assert torch.equal(dense, sliding_window_mask(1024, window=127) & causal_mask(1024))
-block_mask = create_block_mask(rule, 1, 1, 1024, 1024, device="cpu")
-counted = block_mask.kv_num_blocks + block_mask.full_kv_num_blocks
-assert counted.sum() == needed.sum()
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### From a rule to a kernel
-#
-# PyTorch calls this **FlexAttention** (Dong et al., 2024). `create_block_mask` finds the blocks,
-# and `torch.compile` writes the rule into a kernel.
-#
-# **What it saves.** One head of 64 numbers, 4,096 tokens, and a window of 128 keys before and 128
-# after the query's own. Forward only, one thread of the authors' two-core CPU; stored figures:
-#
-# | | CPU time |
-# |---|---|
-# | a dense mask $(n, n)$ in the fused kernel | 103 ms |
-# | the fused kernel without a mask: all links | 58 ms |
-# | our sliding window, written for windows | 13 ms |
-# | FlexAttention, compiled from the rule | 9 ms |
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
-# Defines the measurement behind the table: call measure_flex() to repeat it, in half a minute
-
-
-def measure_flex(n=4096, window=128):
-    """CPU milliseconds of four ways to compute a window; the first call compiles."""
-    q, k, v = torch.randn(3, 1, 1, n, 64)
-    rule, layer = window_rule(window), SlidingWindowAttention(window, 0.0)
-    block_mask = create_block_mask(rule, 1, 1, n, n, device="cpu")
-    mask = create_mask(rule, 1, 1, n, n, device="cpu")
-    compiled = torch.compile(flex_attention)
-    ways = {
-        "dense mask": lambda: F.scaled_dot_product_attention(q, k, v, mask),
-        "no mask": lambda: F.scaled_dot_product_attention(q, k, v),
-        "our window": lambda: layer(q, k, v),
-        "FlexAttention": lambda: compiled(q, k, v, block_mask=block_mask),
-    }
-    took = {}
-    with torch.no_grad():
-        torch.testing.assert_close(ways["FlexAttention"](), ways["dense mask"]())
-        for name, way in ways.items():
-            way()
-            times = []
-            for _ in range(7):
-                started = time.process_time()
-                way()
-                times.append(1000 * (time.process_time() - started))
-            took[name] = sorted(times)[3]
-    return took
-
-
-reason = why_not_compiled()
-print(
-    "This machine can compile: measure_flex() makes a table of its own."
-    if reason is None
-    else f"This machine cannot compile: {reason}. The table above was stored."
-)
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# **What it costs.** The first call compiles, which takes seconds. Training needs a GPU, because
-# there is no backward pass on the CPU. Without `torch.compile` the whole matrix of scores is made.
+# Checks it against the package's layer
+torch.manual_seed(0)
+layer, X = GroupedQueryAttention(24, 6, 2, 0.0), torch.randn(2, 5, 24)
+expected = layer(X, X, X, is_causal=True)
+q, k, v = (W(X).unflatten(-1, (-1, 4)).transpose(1, 2) for W in (layer.W_q, layer.W_k, layer.W_v))
+torch.testing.assert_close(layer.W_o(plain_grouped(q, k, v).transpose(1, 2).flatten(2)), expected)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Six minutes. Ask for the blocks before the picture: most count the diagonal only, 8, and forget
-# that a query at the start of a block looks into the block before: 8 + 7. A rule must be
-# computable for every pair by itself: 'the best three keys' is no rule, and comes at the end.
+# One minute. Who was at chapter 9 knows it. Which line makes them share? The axis of 1 in the keys.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## One latent a token
 #
-# **The problem.** The cache. Grouped queries (chapter 9) keep fewer keys, but heads of one group
-# then see the same keys.
+# **The problem.** Groups keep fewer keys, but then their heads see the same ones.
 #
 # **The idea.** Keep a short vector of each token, its **latent** $c$, and compute the keys and
 # values of all heads from it:
@@ -227,10 +158,9 @@ print(
 # DeepSeek-V2 (2024) introduced it as multi-head latent attention, **MLA**. Each head has keys of
 # its own again, and the cache holds $c$ only.
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# If these keys were turned by their positions, the short cut below would no longer work. So a few
-# more numbers carry the position: a turned part of each head's query, and one turned key $k^r$ for
-# all heads, kept beside $c$.
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Which of the five factors of the cache does a latent replace? Heads of keys, and the
+# 2.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws who feeds what in latent attention
@@ -260,6 +190,11 @@ picture.figure
 # (B, n, R). The latent goes through W_uk and W_uv, which make keys and values of every head. Each
 # head attends with queries, keys, values and the turned key. Latent and turned key are what is
 # kept.*
+
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Follow one token through the picture. Which two boxes are kept? The latent, and the
+# turned key.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -300,6 +235,10 @@ class PlainLatentAttention(nn.Module):
         return self.W_o((self.weights(scores) @ v).transpose(1, 2).flatten(2))
 
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. What is made again for each new word? All keys and values; the next slide spares
+# that.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Never make the keys
 #
@@ -309,13 +248,16 @@ class PlainLatentAttention(nn.Module):
 # $$q_h \cdot (W_{uk,h}\, c) = (W_{uk,h}^\top q_h) \cdot c .$$
 #
 # So multiply the *query* once, and compare it with every $c$ directly. The values work the same
-# way: average the latents, and apply $W_{uv,h}$ to the average. The projection is **absorbed**.
-# This is multi-query attention (chapter 9): all heads share one key, the latent with the turned
-# key.
+# way: average the latents, and apply $W_{uv,h}$ to the average. The projection is **absorbed**. Now
+# all heads share one key, the latent.
 #
-# **Predict.** Suppose that the keys were turned as in chapter 7. The score of query $i$ and key $j$
-# would be $q_i \cdot T_{j-i} W_{uk}\, c_j$, where the turn $T_{j-i}$ depends on the distance. Could
-# we still multiply $q_i$ by one matrix, and use the result for all $c_j$?
+# If these keys were turned by their positions, the matrix in the middle would be another one for
+# each distance, and nothing could be absorbed. So a few more numbers carry the position: a turned
+# part of each head's query, and one turned key for all heads, kept beside $c$.
+
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. On the board: the three-fold product with two ways to put the brackets.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -344,15 +286,6 @@ for other in (absorbed, package):
     other.load_state_dict(explicit.state_dict())
 print("explicit equals absorbed:", torch.allclose(absorbed(X), output, atol=1e-5))
 
-turn, matrix = torch.tensor([[0.0, -1.0], [1.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.0, 2.0]])
-print("turn, then matrix:", (matrix @ turn).tolist())
-print("matrix, then turn:", (turn @ matrix).tolist())
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# No: the query would need $W_{uk}^\top T_{j-i}^\top$, another matrix for each distance. Nor can
-# turn and $W_{uk}$ change places: the last two lines differ. Hence the turned key is kept beside
-# the latent.
-
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the package's layer against the page, word by word too, and against multi-head attention
 for how in (False, True):
@@ -376,10 +309,8 @@ state = {"W_q.weight": own_q, "W_k.weight": wide.W_uk.weight, "W_v.weight": wide
 full_heads.load_state_dict(state | {"W_o.weight": wide.W_o.weight})
 torch.testing.assert_close(full_heads(Y, Y, Y, is_causal=True), wide(Y))
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# **The special case.** If the latent is as wide as the token, $W_{\text{down}}$ is the identity and
-# there is no turned part, this is multi-head attention. The package adds masks and a cache. The
-# paper also squeezes the queries and normalises the latents.
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. What is the shape of the matrix that is absorbed? Numbers of a head by latent numbers.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two caches
@@ -397,7 +328,10 @@ for name in ("Llama 3.1 8B", "DeepSeek-V3"):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Multi-head attention with DeepSeek-V3's heads would keep 32,768 numbers a layer. DeepSeek-V3's
-# whole cache is about half of that of Llama 3.1 8B, a model 80 times smaller.
+# whole cache is about half of that of Llama 3.1 8B, a model with an 84th of the parameters. (V3
+# uses 37 of its 671 billion for a token.) **What it costs:** in the absorbed form a score
+# multiplies $512 + 64$ numbers, where it was $128 + 64$. In writing this pays, because so much less
+# is read.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the figures that the text names
@@ -405,18 +339,8 @@ v3, llama = shapes["DeepSeek-V3"], shapes["Llama 3.1 8B"]
 assert (v3.latent_size, 2 * v3.num_heads * v3.head_size) == (576, 32768)
 assert 0.5 < v3.bytes(1) / llama.bytes(1) < 0.55
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# **What it costs.** In the absorbed form a score multiplies $512 + 64$ numbers, where it was $128
-# + 64$, and an average has 512 numbers, where it had 128: three to four times the arithmetic. In
-# writing this pays, because 576 numbers are read for all heads instead of 32,768. For a prompt,
-# DeepSeek-V3 uses the explicit form. In each layer all values of a token, and all keys but the
-# turned one, are linear in only 512 numbers. Still DeepSeek-V2's authors report better results
-# than with multi-head attention.
-
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Twelve minutes, the longest section. On the board: the three-fold product with two ways to put the
-# brackets. For the prediction with the turn, draw a stretched ellipse: turn and stretch in both
-# orders. Before the table of caches ask whose is larger: nearly all say DeepSeek's; it has 69 KiB
+# Two minutes. Before the table ask whose cache is larger: nearly all say DeepSeek's; it has 69 KiB
 # against 128. For experts: with 128 heads on one latent, arithmetic may become the limit again.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -439,6 +363,9 @@ print("with a sink:   ", with_sink, f"sum {with_sink.sum():.4f}")
 # put the weight on a token that tells nothing, mostly the first one, which every query can see.
 # Xiao et al. (2023) called it an **attention sink**.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Collect votes: 'all 0' and 'a quarter each'. Only differences count.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A head that is idle most of the time
 #
@@ -451,6 +378,9 @@ print("with a sink:   ", with_sink, f"sum {with_sink.sum():.4f}")
 # Only at a bell is there something to look up; at letters attention has nothing to do. The model
 # is an embedding, a small network, one head with rotary positions, and a readout. It is trained
 # for 350 steps on texts of 64 tokens, from four starts.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Let the room continue the text aloud: after k and a bell comes k.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The same model with a window
@@ -550,6 +480,9 @@ for name, seed in writers:
     shown = [f"{letters:13.2f} ({bells:.2f})" for letters, bells in shown]
     print(f"{name + f', start {seed}':20}", *shown, f"{first[name, seed]:15.0%}")
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Nearly all say 'no harm', with a good reason. Read the table by rows.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Where the head looks
 
@@ -596,11 +529,12 @@ for seed in range(4):
 # an old token. The last column shows why: at letters the head looks mostly at `<bos>`.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# What `<bos>` adds is small, about a tenth as long as what a letter adds (after $W_v$ and $W_o$),
-# so the head is nearly silent. Guo et al. find the same in language models. When `<bos>` leaves,
-# the weight goes to other tokens, and their larger values disturb. If the cache keeps `<bos>`
-# beside the latest 16, the loss is as before. Xiao et al. (2023) keep four first tokens in
-# language models to the same end.
+# What `<bos>` adds is small, about a tenth as long as what a letter adds, so the head is nearly
+# silent. When `<bos>` leaves, the weight goes to other tokens, and their larger values disturb. If
+# the cache keeps `<bos>` beside the latest 16, the loss is as before.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Find the row of a bell in both pictures, then the row of a letter.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A sink of its own
@@ -609,16 +543,27 @@ for seed in range(4):
 #
 # $$\alpha_j = \frac{e^{a_j}}{e^{s} + \sum_m e^{a_m}} .$$
 #
-# Now the weights may sum to less than one. OpenAI's gpt-oss (2025) does this. In the game the
-# window then costs nothing in three of four starts. In start 1 the head looks at `<bos>` all the
-# same, and the window costs 0.07. Nothing forces a head to use its sink.
+# Now the weights may sum to less than one. OpenAI's gpt-oss (2025) does this:
+
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
+def plain_sink_attention(q, k, v, s):  # (B, H, n, d) three times, (H,) -> (B, H, n, d); causal
+    scores = q @ k.mT / math.sqrt(q.shape[-1])  # (B, H, n, n)
+    scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
+    sinks = s[:, None, None].expand(*scores.shape[:-1], 1)  # (B, H, n, 1): one score more
+    return torch.cat([scores, sinks], dim=-1).softmax(dim=-1)[..., :-1] @ v  # without a value
+
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# In the game the window then costs nothing in three of four starts. In start 1 the head looks at
+# `<bos>` all the same, and the window costs 0.07. Nothing forces a head to use its sink. With $s =
+# -\infty$ it is the plain softmax.
 #
-# **The special case:** $s = -\infty$ gives the plain softmax. **What it costs:** one number a head,
-# and one factor: the plain output times $\sigma(L - s)$, where $L$ is the logarithm of $\sum_m
-# e^{a_m}$, which fused kernels can return (chapter 10).
+# A **gate** is another way to be silent. It multiplies a head's output, entry by entry, by
+# $\sigma(W_g x)$ of the asking token $x$. Qwen3-Next uses gates (Qiu et al., 2025).
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the package's sink: two lines of the page, and plain attention where it is -inf
+# Checks the package's sink against the page, and that it is plain attention where it is -inf
 torch.manual_seed(0)
 q, k, v = torch.randn(3, 2, 3, 5, 7)
 layer = SinkAttention(3, 0.0)
@@ -627,6 +572,8 @@ with torch.no_grad():
 sinks = layer.sinks[:, None, None].expand(2, 3, 5, 1)
 by_hand = torch.cat([q @ k.mT / 7**0.5, sinks], dim=-1).softmax(dim=-1)[..., :-1] @ v
 torch.testing.assert_close(layer(q, k, v), by_hand)
+page = plain_sink_attention(q, k, v, layer.sinks)
+torch.testing.assert_close(layer(q, k, v, is_causal=True), page)
 L = (q @ k.mT / 7**0.5).logsumexp(dim=-1, keepdim=True)
 factor = (L - layer.sinks[:, None, None]).sigmoid()
 torch.testing.assert_close(factor * dot_product_attention(q, k, v), by_hand)
@@ -634,15 +581,9 @@ with torch.no_grad():
     layer.sinks.fill_(-math.inf)
 torch.testing.assert_close(layer(q, k, v), dot_product_attention(q, k, v))
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# A **gate** is another way to be silent. It multiplies a head's output, entry by entry, by
-# $\sigma(W_g x)$ of the asking token $x$. Qiu et al. (2025) report that gates make sinks much
-# weaker in language models. Qwen3-Next uses them.
-
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Eleven minutes. The vote on the window is worth its time: nearly all say 'no harm', with a good
-# reason. Let them read the table by rows, then the heat map. Ask why start 1 with a sink still
-# loses: see its last column.
+# Two minutes. Which line makes the weights sum to less than one? The last: the sink's weight is cut
+# off after the softmax. Ask why start 1 with a sink still loses: see its last column.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Many windows, few global layers
@@ -650,18 +591,14 @@ torch.testing.assert_close(layer(q, k, v), dot_product_attention(q, k, v))
 # **The problem.** A window bounds the cache, but news travels fewer than $w$ tokens a layer.
 #
 # **The idea.** Mix the layers. Most have a short window, some see everything. Gemma 3 27B (2025)
-# has five layers with windows of 1,024 for each **global** one. The gpt-oss models alternate
-# windows of 128 with global layers.
+# has five layers with windows of 1,024 for each **global** one.
 #
 # **Predict.** Six layers, five of them with a window. The global layer may be the first, the middle
 # or the last. For which of the three can the last token hear from the first?
 
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### How far back?
-
-
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Counts how far back the last token hears through mixed layers
 def hears_back(layers, n=256):
     """How many tokens back the last token hears, through layers with these windows."""
     heard = torch.eye(n)  # (n, n): before the first layer each token knows itself
@@ -680,11 +617,9 @@ for position in (0, 3, 5):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # For all three: one global layer is enough.
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# (A path exists; a model need not use it well.)
-#
-# **What it saves.** Gemma 3 27B has 62 layers, 10 of them global. In gpt-oss-20b every second one
-# of 24 layers is global.
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. 'The last one' is the typical answer: 'there everything comes together'. Let someone
+# draw the path for the first: it brings token 0 to the last token, which then keeps it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The cache of two mixed models
@@ -726,232 +661,17 @@ assert cache_bytes(24, 8, 64, 131072) / 2**30 == 6
 assert gemma.bytes(1024) == cache_bytes(62, 16, 128, 1024)  # the window is not yet full
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# **The special case:** windows longer than the text. **What it costs:** only the few global layers
-# can look far back, and the cache still grows with $n$.
+# **What it costs:** only the few global layers can look far back, and the cache still grows with
+# $n$. Windows longer than the text make it plain attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Five minutes. 'The last one' is the typical answer: 'there everything comes together'. Let
-# someone draw the path for the first: the first layer brings token 0 to the last token, which then
-# keeps it.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## Longer than trained
-#
-# **The problem.** Chapter 7's reader with rotary positions was trained on texts of 16 letters.
-# From about position 35 on it fails: far letters turn the slow pairs by angles that training never
-# showed.
-#
-# **The idea.** Change the speeds of a trained model so that long distances look like short ones.
-# Three of these ways are told to read $f$ times as far:
-
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Five ways to choose the speeds
-
-
-# %% slideshow={"slide_type": "-"}
-def stretched(d, f, base=10000, trained=16):
-    """Speeds (d / 2,) of the pairs, in five ways; pair 0 turns fastest."""
-    powers = -torch.arange(0, d, 2, dtype=torch.float64) / d  # 0 for the fastest pair
-    plain = base**powers
-    turns = trained * plain / (2 * math.pi)  # how often a pair turned round in training
-    kept = ((turns - 0.25) / (2.5 - 0.25)).clamp(0, 1)  # 1 from 2.5 turns on, 0 up to 0.25
-    return {
-        "plain": plain,
-        "larger base": 1_000_000**powers,  # whatever f is
-        "interpolation": plain / f,
-        "NTK-aware": (base * f ** (d / (d - 2))) ** powers,
-        "YaRN": kept * plain + (1 - kept) * plain / f,
-    }
-
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What the five ways do
-#
-# - A **larger base** slows all pairs but the first (Xiong et al., 2023; theirs is 500,000).
-# - **Interpolation** slows all pairs: with $f = 4$ a distance of 4 turns them as 1 did (Chen et
-#   al., 2023).
-# - **NTK-aware** scaling chooses the base so that the slowest pair is $f$ times slower.
-# - **YaRN's speeds** interpolate the pairs that hardly turned round in training and keep the fast
-#   ones, which have shown all their angles (Peng et al., 2023).
-
-# %% slideshow={"slide_type": "-"}
-for name, speeds in stretched(8, 4).items():
-    print(f"{name:14}", " ".join(f"{speed:.5f}" for speed in speeds.tolist()))
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the five ways against the package, and that a factor of 1 is plain rotary
-for f in (1.0, 4.0):
-    ours = {
-        "plain": rotary_speeds(8),
-        "larger base": rotary_speeds(8, 1_000_000),
-        "interpolation": interpolated_speeds(8, f),
-        "NTK-aware": ntk_speeds(8, f),
-        "YaRN": yarn_speeds(8, f, 16, few_turns=0.25, many_turns=2.5),
-    }
-    for name, speeds in stretched(8, f).items():
-        torch.testing.assert_close(speeds, ours[name])
-        if f == 1 and name != "larger base":
-            torch.testing.assert_close(speeds, ours["plain"])
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Two games
-#
-# Chapter 7's two games: *three back*, name the letter three positions before, and *last capital*,
-# name the latest capital. For each game a reader with one attention layer (four heads of 8
-# numbers) is trained for 200 steps on 16 letters, from one start. Then its speeds are exchanged.
-#
-# **Predict.** Without new training, which of the five still play *three back* on the first 16
-# letters?
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
-# Trains chapter 7's reader on both games, exchanges its speeds, and measures
-
-
-def three_back(n, length):
-    """Letters (n, length), and the letter three positions before each."""
-    letters = torch.randint(8, (n, length))
-    targets = letters.roll(3, dims=1)
-    targets[:, :3] = -100
-    return letters, targets
-
-
-def last_capital(n, length):
-    """Small letters 0 to 7, capitals 8 to 15, and the latest capital at each position."""
-    letters, capital = torch.randint(8, (n, length)), torch.rand(n, length) < 0.2
-    capital[:, 0] = True
-    latest = torch.where(capital, torch.arange(length), 0).cummax(dim=1).values
-    return letters + 8 * capital, letters.gather(1, latest)
-
-
-class Reader(nn.Module):
-    """Letters (B, n) -> scores of the 8 answers, (B, n, 8): chapter 7's."""
-
-    def __init__(self):
-        super().__init__()
-        self.embedding = nn.Embedding(16, 32)
-        self.attention = MultiHeadAttention(32, 4, 0.0, positions=RotaryEncoding(8))
-        self.readout = nn.Linear(32, 8)
-
-    def forward(self, letters):
-        X = self.embedding(letters)
-        return self.readout(X + self.attention(X, X, X, is_causal=True))
-
-
-def train_reader(model, game, length, steps, lr=0.01):
-    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-    for _ in range(steps):
-        letters, targets = game(32, length)
-        loss = F.cross_entropy(model(letters).flatten(0, 1), targets.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-
-@torch.no_grad()
-def right_answers(model, game):
-    torch.manual_seed(99)
-    letters, targets = game(500, 64)
-    return (model(letters).argmax(dim=-1) == targets).float().mean(dim=0)
-
-
-curves, tuned, readers = {}, {}, {}
-for game in (three_back, last_capital):
-    torch.manual_seed(0)
-    reader = Reader()
-    reader(game(1, 16)[0])
-    train_reader(reader, game, 16, 200)
-    readers[game.__name__] = reader
-    for name, speeds in stretched(8, 4).items():
-        other = copy.deepcopy(reader)
-        other.attention.positions.speeds = speeds
-        curves[game.__name__, name] = right_answers(other, game)
-        train_reader(other, game, 64, 20, lr=0.003)
-        tuned[game.__name__, name] = right_answers(other, game)[32:].mean().item()
-ranges = {"3-15": slice(3, 16), "16-31": slice(16, 32), "32-63": slice(32, 64)}
-print(f"{'right at positions':28}", *(f"{part:>8}" for part in ranges), "   32-63 after 20 steps")
-for key, curve in curves.items():
-    shares = [f"{curve[part].mean():8.0%}" for part in ranges.values()]
-    print(f"{key[0]:13} {key[1]:14}", *shares, f"{tuned[key]:16.0%}")
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Right answers, position by position
-
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
-# Draws the right answers against the position
-figure, axes = plt.subplots(1, 2, figsize=(10.2, 4.9), sharey=True)
-looks = {
-    "plain": ("0.5", "-"),
-    "larger base": ("tab:green", ":"),
-    "interpolation": ("tab:red", "--"),
-    "NTK-aware": ("black", "-"),
-    "YaRN": ("tab:blue", "-."),
-}
-for ax, game in zip(axes, ("three_back", "last_capital"), strict=True):
-    for name, (color, style) in looks.items():
-        ax.plot(range(3, 64), curves[game, name][3:], color=color, linestyle=style, label=name)
-    ax.axvspan(0, 15, color="0.92", zorder=0)
-    ax.text(7.5, 1.04, "trained", ha="center")
-    ax.set(title=game.replace("_", " "), xlabel="position", xticks=[0, 15, 31, 47, 63])
-    ax.set(ylim=(0, 1.12))
-axes[0].set(ylabel="right answers", yticks=[0, 0.5, 1], yticklabels=["0%", "50%", "100%"])
-handles = axes[0].get_legend_handles_labels()
-figure.legend(*handles, ncols=5, frameon=False, loc="outside lower center", fontsize=12)
-figure.suptitle(
-    "Slower speeds reach further; slowing the fastest pair loses three back", fontsize=17
-)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: right answers against the position, 3 to 63, for two games and five ways; positions up to
-# 15 are shaded as trained. Three back: plain is right up to about 30 and falls to guessing by 42;
-# the larger base stays near 96% and YaRN near 92%; NTK-aware falls in steps after 46; interpolation
-# begins at about half and guesses from position 6 on. Last capital: plain falls after about 40,
-# the others stay near 95%.*
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
-# Checks what the text says of the five ways
-mean = {}
-for key, curve in curves.items():
-    mean |= {(*key, part): curve[where].mean() for part, where in ranges.items()}
-assert mean["three_back", "plain", "3-15"] > 0.95 and mean["three_back", "plain", "32-63"] < 0.5
-assert max(mean["three_back", "interpolation", part] for part in ranges) < 0.35
-assert tuned["three_back", "interpolation"] < 0.35
-assert min(mean["three_back", "NTK-aware", part] for part in ("3-15", "16-31")) > 0.95
-for name in ("larger base", "YaRN"):
-    assert 0.8 < mean["three_back", name, "32-63"]
-for name in ("larger base", "interpolation", "NTK-aware", "YaRN"):
-    assert mean["last_capital", name, "32-63"] > mean["last_capital", "plain", "32-63"] + 0.1
-by_distance = {}
-for name, asking in (("plain", 12), ("interpolation", 40)):  # the position that looks back
-    reader = copy.deepcopy(readers["three_back"])
-    reader.attention.positions.speeds = stretched(8, 4)[name]
-    with torch.no_grad():
-        X = reader.embedding(three_back(300, asking + 1)[0])
-        weights = reader.attention(X, X, X, is_causal=True, need_weights=True)[1]
-    by_distance[name] = weights[:, :, asking].mean(dim=0).flip(-1)  # (heads, n): by distance
-sharpest = by_distance["plain"].amax(dim=-1).argmax()  # the head that plays the game
-assert by_distance["plain"][sharpest].argmax() == 3
-assert 11 <= by_distance["interpolation"][sharpest].argmax() <= 13
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# All but interpolation. The head has learned which turn belongs to a distance of 3. With speeds
-# four times slower it finds this turn at a distance of 12, blurred over the distances beside it.
-# The other ways leave the fastest pair as it was. For *last capital*, which asks roughly how
-# recent something is, interpolation does well.
+# One minute. Where do the two lines of a panel part? Where the text gets longer than the window.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Published models are then usually trained at the new length, after interpolation for up to 1,000
-# steps (Chen et al.). Our 20 steps, in the last column, are too few for it: *three back* stays at
-# guessing, one answer of eight. YaRN's limits, here 0.25 and 2.5 turns, are 1 and 32 in the paper,
-# which also makes the softmax a little sharper. One start of a toy does not say which way is best
-# for a large model.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Eight minutes. Read the table of speeds by columns: which way touches pair
-# 0? Only interpolation. From that the room can answer the prediction. gpt-oss uses YaRN, Gemma 3 a
-# base of a million in its global layers (both 2025).
+# ### A place to stop
+#
+# So far each query looked at all keys, or at those of a fixed window. The second half keeps a state
+# instead, or chooses by content.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Erase before you write
@@ -968,6 +688,9 @@ assert 11 <= by_distance["interpolation"][sharpest].argmax() <= 13
 # $k$ has length 1 and $\beta = 1$, the state answers exactly $v$ to $k$ afterwards. **Gated
 # DeltaNet** (Yang et al., 2025) also lets the state fade by a factor, its decay, before each step.
 
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. What does a plain sum say, if the same key comes twice? Both values, added.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The delta rule, token by token
@@ -996,73 +719,71 @@ answers, _ = plain_delta_rule(
 )
 print("answers:", answers[:, 0].tolist())
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes. Do both steps on the board: the state says 0, then 5. What would a plain sum say
+# the second time?
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### All tokens at once
+# ### The whole layer
 #
-# A loop over tokens is slow to train. Token $t$ writes $u_t = \beta_t (v_t - k_t S)$ under its key.
-# Without fading the state before it is $S = \sum_{j<t} k_j^\top u_j$. Put this into $u_t$ and bring
-# the sum to the left:
-#
-# $$u_t + \beta_t \sum_{j < t} (k_t \cdot k_j)\, u_j = \beta_t v_t .$$
-#
-# That is a triangular system of $n$ equations (Yang et al., 2024). Models solve it chunk by chunk.
-# A chunk that begins with a state $S$ has $v_t - k_t S$ in place of $v_t$, and $q_t S$ is added to
-# its outputs.
+# Where do $\beta$ and the decay come from? From the token, by two small matrices: a sigmoid keeps
+# $\beta$ between 0 and 1, and the decay is $e$ to a negative number. A gate on the output decides
+# what is said.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
-def plain_delta_at_once(queries, keys, values, beta):
-    """The outputs (n, V) of `plain_delta_rule` without fading, by matrix products."""
-    overlaps = (beta[:, None] * (keys @ keys.T)).tril(-1)  # (n, n)
-    system = torch.eye(len(keys)) + overlaps
-    written = torch.linalg.solve_triangular(system, beta[:, None] * values, upper=False)  # (n, V)
-    return (queries @ keys.T).tril() @ written  # (n, V)
+class PlainGatedDeltaNet(nn.Module):
+    def __init__(self, num_hiddens, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.W_q, self.W_k, self.W_v, self.W_gate = (
+            nn.LazyLinear(num_hiddens, bias=False) for _ in range(4)
+        )
+        self.W_beta, self.W_decay = nn.LazyLinear(num_heads), nn.LazyLinear(num_heads)
+        self.norm = nn.RMSNorm(num_hiddens // num_heads)
+        self.W_o = nn.Linear(num_hiddens, num_hiddens, bias=False)
+
+    def forward(self, X):  # (n, any size) -> (n, D), one text
+        q, k, v, gate = (
+            W(X).unflatten(-1, (self.num_heads, -1)).transpose(0, 1)
+            for W in (self.W_q, self.W_k, self.W_v, self.W_gate)
+        )  # (H, n, D / H)
+        q, k = (F.normalize(F.silu(Y), dim=-1) for Y in (q, k))  # of length 1
+        beta = self.W_beta(X).sigmoid().T  # (H, n): how much is replaced
+        decay = (-F.softplus(self.W_decay(X))).exp().T  # (H, n): how much is kept
+        heads = [plain_delta_rule(*given)[0] for given in zip(q, k, v, beta, decay, strict=True)]
+        output = self.norm(torch.stack(heads)) * F.silu(gate)  # (H, n, D / H)
+        return self.W_o(output.transpose(0, 1).flatten(1))
 
 
-# %% slideshow={"slide_type": "skip"}
-torch.manual_seed(0)
-queries, keys, values = torch.randn(3, 100, 16)
-keys = F.normalize(keys, dim=-1)
-beta, decay = torch.rand(2, 100)
-one_by_one, state = plain_delta_rule(queries, keys, values, beta, torch.ones(100))
-at_once = plain_delta_at_once(queries, keys, values, beta)
-print("one by one equals at once:", torch.allclose(one_by_one, at_once, atol=1e-4))
+# %% [markdown] slideshow={"slide_type": "-"}
+# The package's `GatedDeltaNet` gives the same numbers. (The paper has short convolutions before the
+# queries, keys and values, too.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the package's delta rule in chunks against the loop, and the case of linear attention
-for fading in (torch.ones(100), decay):
-    expected = plain_delta_rule(queries, keys, values, beta, fading)
-    together = delta_rule(queries, keys, values, beta, fading)
-    for ours, plain in zip(together, expected, strict=True):
-        torch.testing.assert_close(ours, plain, atol=1e-5, rtol=1e-4)
-orthogonal = torch.linalg.qr(torch.randn(16, 16)).Q  # keys that do not overlap: nothing to erase
-short = values[:16]
-expected = (queries[:16] @ orthogonal.T).tril() @ short
-torch.testing.assert_close(
-    plain_delta_rule(queries[:16], orthogonal, short, torch.ones(16), torch.ones(16))[0],
-    expected,
-    atol=1e-5,
-    rtol=1e-4,
-)
+# Checks the page's layer against the package's
+torch.manual_seed(0)
+plain, package, X = PlainGatedDeltaNet(12, 3), GatedDeltaNet(12, 3), torch.randn(7, 10)
+output = plain(X)
+package(X[None])  # the first call fixes the sizes
+package.load_state_dict(plain.state_dict())
+torch.testing.assert_close(package(X[None])[0], output, atol=1e-5, rtol=1e-4)
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# **The special case.** If no two keys overlap, $\beta = 1$ and nothing fades, then there is nothing
-# to erase. The rule gives the plain sums of linear attention without features and division.
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes. Let the room find the five things that come from the token: query, key, value,
+# beta, decay, and the gate as the sixth.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The look-up game again
 #
 # Chapter 9's game: $n$ pairs of random keys (16 numbers, length 1) and values. Each key is asked
-# for, and the nearest value is the answer. Plain sums without features and division found all of 4
-# pairs, and ever fewer of more.
+# for, and the nearest value is the answer.
 #
-# **Predict.** Does the delta rule find more of 8 pairs, fewer, or the same?
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What is found
+# **Predict.** Does the delta rule with $\beta = 1$ find more of 8 pairs than plain sums, fewer, or
+# the same?
 
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Counts the right answers with plain sums and with the delta rule
 
 
@@ -1071,14 +792,16 @@ def found(answers, values):  # (B, n, V), (B, n, V) -> share of answers nearest 
     return (nearest == torch.arange(nearest.shape[-1])).float().mean().item()
 
 
-print("pairs, each key once     plain sums   delta rule")
+print("pairs, each key once     softmax, loud query   plain sums   delta rule")
 for n in (4, 8, 16):
     torch.manual_seed(0)
     keys, values = torch.randn(2, 200, n, 16)
     keys = F.normalize(keys, dim=-1)
     state = delta_rule(keys, keys, values, torch.ones(200, n))[1]
     sums = keys @ (keys.mT @ values)
-    print(f"{n:5}{found(sums, values):29.0%}{found(keys @ state, values):13.0%}")
+    loud = dot_product_attention(400 * keys, keys, values)
+    print(f"{n:5}{found(loud, values):39.0%}{found(sums, values):13.0%}", end="")
+    print(f"{found(keys @ state, values):13.0%}")
     if n == 8:
         right = torch.cdist(keys @ state, values).argmin(dim=-1) == torch.arange(8)
         by_age = right.float().mean(dim=0)
@@ -1092,17 +815,13 @@ for r in (1, 2, 8):
     all_keys, all_values = keys.repeat(1, r, 1), values.flatten(1, 2)  # (200, 8 r, 16)
     state = delta_rule(all_keys, all_keys, all_values, torch.ones(200, 8 * r))[1]
     sums = keys @ (all_keys.mT @ all_values)
-    print(f"{r:5}{found(sums, values[:, -1]):29.0%}{found(keys @ state, values[:, -1]):13.0%}")
+    print(f"{r:5}{found(sums, values[:, -1]):52.0%}{found(keys @ state, values[:, -1]):13.0%}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Fewer. Random keys overlap a little, so each erasure also takes away a part of what older keys
-# stored: of the oldest of 8 values 64% is left on average. The second table shows
-# what the rule is for: where a key gets a *new* value, plain sums mix all of its values.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# (The 64% are $(15/16)^7$. In squared error the delta rule's answers are nearer; but the nearest
-# value is more often a wrong one. Random keys are a hard case: models learn their keys and
-# $\beta$.)
+# Fewer. Random keys overlap a little, so each erasure with $\beta = 1$ also takes away a part of
+# what older keys stored: of the oldest of 8 values 64% is left on average. The second table shows
+# what the rule is for: where a key gets a *new* value, plain sums mix all of its values. (Models
+# learn their keys and $\beta$.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks both findings with other draws
@@ -1130,134 +849,174 @@ left = (keys @ delta_rule(keys, keys, own, torch.ones(2000, 8))[1]).diagonal(dim
 assert abs(left.mean(dim=0)[0] - (15 / 16) ** 7) < 0.01 and left[:, -1].min() > 0.999
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# **What it saves.** With $D = V = 128$ a head keeps 16,384 numbers, as many as a cache of 64
-# tokens. **What it costs.** A state of fixed size forgets, whatever the rule. So models mix: Kimi
-# Linear and Qwen3-Next (2025) have three layers of this kind for each one of attention.
+# **What it saves.** With $D = V = 128$ a head keeps 16,384 numbers, as many as a cache of 64 of its
+# own keys and values. **What it costs.** A state of fixed size forgets, whatever the rule. So
+# models mix: Kimi Linear and Qwen3-Next (2025) have three layers of this kind for each one of
+# attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Ten minutes. The vote splits the room, and 'more' wins. Let them explain the
-# 'fewer': which pair is always right? The last one. Ask what the decay is good for: when the
-# subject changes, everything old may go.
+# Three minutes. The vote splits the room, and 'more' wins. Let them explain the 'fewer': which pair
+# is always right? The last one. What is the decay good for? When the subject changes, everything
+# old may go.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## Let the content choose
+# ## Let a scorer choose
 #
-# **The problem.** Windows and global tokens fix in advance who sees whom. What matters may be
+# **The problem.** Windows fix in advance who sees whom, and a state forgets. What matters may be
 # anywhere.
 #
-# **The idea.** Cut the keys into blocks. Score each block cheaply, here by the product of the
-# query with the *mean* of its keys. Attend to the best few blocks and to one's own. This is the
-# mixture of block attention, MoBA (Lu et al., 2025):
-
-
-# %% slideshow={"slide_type": "-"}
-def choose_blocks(query, keys, block_size, num_chosen):
-    """Which blocks one query reads: query (D,), keys (n, D) -> their numbers (num_chosen,)."""
-    means = keys.unflatten(0, (-1, block_size)).mean(dim=1)  # (blocks, D)
-    return (means @ query).topk(num_chosen).indices
-
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A key among others
+# **The idea.** Score all past tokens, but cheaply. Then attend to the best $k$ of them only. The
+# scorer is called an **indexer** (DeepSeek-V3.2, 2025). It has a few small heads of queries, one
+# small key a token, and no softmax:
 #
-# The query is $(1, 0)$. Block 0 has the keys $(1, 0)$ and three times $(-1, 0)$, block 1 has four
-# times $(0.1, 0)$:
-
-# %% slideshow={"slide_type": "fragment"}
-needle = torch.tensor([[1.0, 0]] + [[-1.0, 0]] * 3 + [[0.1, 0]] * 4)  # (8, 2)
-print("chosen block:", choose_blocks(torch.tensor([1.0, 0.0]), needle, 4, 1).tolist())
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The best key is in block 0, but the mean of this block is $(-0.5, 0)$. The choice misses a good
-# key among others that point elsewhere. How often? Each of 256 keys, in 16 blocks, is asked for
-# once by a query eight blocks away. The keys are random, or each is 0.5 or 0.8 times a direction
-# that its block shares, plus a random rest.
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Counts how often the right block is chosen
-print("blocks chosen     ", *(f"{chosen:5}" for chosen in (1, 2, 4, 16)))
-for shared in (0.0, 0.5, 0.8):
-    torch.manual_seed(0)
-    subjects = torch.randn(50, 16, 1, 16).expand(50, 16, 16, 16).flatten(1, 2)
-    keys = shared * subjects + (1 - shared**2) ** 0.5 * torch.randn(50, 256, 16)
-    shares = []
-    for chosen in (1, 2, 4, 16):
-        moved = keys.roll(128, dims=1)  # query i asks for key i - 128, eight blocks away
-        mask = chosen_blocks_mask(moved, keys, block_size=16, num_chosen=chosen)  # (50, 256, 256)
-        asked = torch.arange(256).roll(128)
-        shares.append(mask[:, torch.arange(256), asked].float().mean().item())
-    print(f"{shared:.1f} shared        ", *(f"{share:5.0%}" for share in shares))
-
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws what queries see with a window, and with chosen blocks
-torch.manual_seed(1)
-subject = torch.randn(4, 16)[torch.tensor([0, 1, 2, 0, 3, 1, 2, 3])]  # 8 blocks of 4 subjects
-tokens = 0.85 * subject.repeat_interleave(8, dim=0) + 0.5 * torch.randn(64, 16)
-figure, axes = plt.subplots(1, 2, figsize=(9.2, 4.6))
-grids = {
-    "a window": sliding_window_mask(64, window=16) & causal_mask(64),
-    "own block and the best one": chosen_blocks_mask(
-        tokens, tokens, block_size=8, num_chosen=1, is_causal=True
-    ),
-}
-for ax, (name, grid) in zip(axes, grids.items(), strict=True):
-    heatmap(ax, grid.float(), vmax=1.4)
-    ax.set(title=name, xticks=[], yticks=[], aspect="equal", xlabel="key", ylabel="query")
-figure.suptitle("A window is the same for all texts; chosen blocks follow the subject", fontsize=17)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two grids of 64 queries by 64 keys, 8 blocks of 8 tokens. Left, a causal window: a band
-# along the diagonal. Right, chosen blocks: triangles on the diagonal, each query's own block, and
-# further squares of eight keys to the left of them, at other places for other blocks.*
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks that all blocks chosen is plain attention, and that the future stays hidden
-torch.manual_seed(0)
-q, k, v = torch.randn(3, 2, 3, 40, 8)
-for causal in (False, True):
-    every = ChosenBlocksAttention(block_size=8, num_chosen=5, dropout=0.0)
-    expected = dot_product_attention(q, k, v, is_causal=causal)
-    torch.testing.assert_close(every(q, k, v, is_causal=causal), expected)
-few = ChosenBlocksAttention(block_size=8, num_chosen=1, dropout=0.0)
-later = [X.clone() for X in (q, k, v)]
-for X in later:
-    X[..., 21:, :] = torch.randn(19, 8)
-before, after = few(q, k, v, is_causal=True), few(*later, is_causal=True)
-torch.testing.assert_close(before[..., :21, :], after[..., :21, :])
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# With a shared direction the mean tells what is in a block. Training can give keys such a form.
+# $$I_{ts} = \sum_h w_{t,h}\, \mathrm{ReLU}\!\left(\frac{q_{t,h} \cdot k_s}{\sqrt d}\right)$$
 #
-# **The special case:** all blocks chosen is plain attention. **What it saves:** with 4 of 16
-# blocks a query compares 16 means and reads 80 keys of 256. Only a kernel that skips blocks saves
-# time.  **What it costs:** misses, and a cache as large as before.
+# The weights $w_{t,h}$ come from the asking token $t$, too. Only the order of the $I_{ts}$ counts.
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Native sparse attention (Yuan et al., 2025) learns a summary of each block and adds a window.
-# DeepSeek-V3.2 (2025) scores single tokens with a small extra scorer and reads the best 2,048.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Five minutes. The needle on the board, before the cell runs, with means. Then ask why a
-# FlexAttention rule cannot find 'the best four blocks': it sees one query and one key, and the
-# choice needs all blocks. It can only look a choice up that was made before.
+# One minute. Compare with attention: one key for all heads, a ReLU in place of the softmax, no
+# values.
+
+
+# %% slideshow={"slide_type": "subslide"} tags=["build"]
+class PlainIndexer(nn.Module):
+    def __init__(self, num_hiddens, num_heads, head_size):
+        super().__init__()
+        self.num_heads = num_heads
+        self.W_q = nn.Linear(num_hiddens, num_heads * head_size, bias=False)
+        self.W_k = nn.Linear(num_hiddens, head_size, bias=False)
+        self.W_w = nn.Linear(num_hiddens, num_heads, bias=False)
+
+    def forward(self, X):  # (n, D) -> scores (n, n)
+        q = self.W_q(X).unflatten(-1, (self.num_heads, -1)).transpose(0, 1)  # (H, n, d)
+        k = self.W_k(X)  # (n, d): one key a token, for all heads
+        products = (q @ k.T / math.sqrt(k.shape[-1])).relu()  # (H, n, n)
+        return (self.W_w(X).T[..., None] * products).sum(dim=0)
+
+
+def best_keys(scores, k):  # (n, n) -> bool (n, n): the best k of those that are not later
+    past = torch.ones_like(scores, dtype=torch.bool).tril()
+    best = scores.masked_fill(~past, -math.inf).topk(min(k, len(scores)), dim=-1).indices
+    return torch.zeros_like(past).scatter(-1, best, True) & past
+
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# What `best_keys` returns is a mask for the attention of this layer. With $k = n$ it is the causal
+# mask, and this is plain attention.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the page against the package's layer, and all keys chosen against plain attention
+torch.manual_seed(0)
+layer, X = IndexedAttention(12, 3, 4, index_heads=2, index_size=5), torch.randn(1, 9, 12)
+_, chosen = layer(X, is_causal=True)
+indexer = PlainIndexer(12, 2, 5)
+indexer.load_state_dict(layer.indexer.state_dict())
+assert torch.equal(best_keys(indexer(X[0]), 4), chosen[0])
+layer.num_chosen = 9
+torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X, is_causal=True))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Ask what the gradient of a choice is: there is none. So what trains the indexer?
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What does it learn from?
+#
+# The choice of the best $k$ has no gradient. So the indexer learns to **follow** the attention: its
+# scores, through a softmax, should be near the mean of the heads' weights. DeepSeek trains it so
+# beside the whole attention first, and then goes on with the chosen keys only.
+#
+# We do it with chapter 9's trained model: 64 tokens, 32 statements anywhere in the text, 32
+# questions about them. Its two layers have 8 heads of 8 numbers, and it answers all. For each layer
+# an indexer of 2 heads of 8 numbers learns from 300 batches, in ten seconds. Then each query reads
+# only what was chosen; nothing else is trained.
+#
+# **Predict.** With 8 of 64 keys, how many of the questions about far statements are still answered:
+# a tenth, half, or nearly all?
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# | far questions answered, lowest and highest of 5 starts | 8 keys | 2 keys | 1 key |
+# |---|---|---|---|
+# | indexer, one for each layer | 100% | 95 to 98% | 85 to 96% |
+# | indexer, layer 1's choice in both layers | 99 to 100% | 97 to 99% | 91 to 96% |
+# | a window of 4, 1 or 0 on each side | 10 to 11% | 9 to 10% | 9 to 10% |
+# | own block and the best block of 4 | 56 to 58% | | |
+#
+# (Stored figures of `python -m d2l_attention.training.indexed --starts 5 --keys 8 2 1`, which takes
+# four minutes. A guess is right in one of ten.)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Nearly all. A question has one right statement, and cheap scores find it in the text. With a
+# single key a query, a few answers in a hundred are lost. A window reads as many keys and finds
+# only what is near; the block's mean hides a statement among three others. The layers can share one
+# choice here. This is one small task in which one key is enough: it says what an indexer can find,
+# not how often texts need more than that.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Four minutes. Remind the room of chapter 9: with about as many links, windows and global tokens
+# answered hardly anything far away. Why does one link suffice? Each question has one right
+# statement.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What it costs, and who shares
+#
+# The indexer still scores **all** pairs. Here it multiplies $2 \cdot 8 = 16$ numbers a pair, where
+# the attention multiplies $8 \cdot 2 \cdot 8 = 128$. In DeepSeek-V3.2 it is 64 heads of 128
+# numbers, in 8 bits: from about 35,000 tokens on that is more than the attention to the chosen
+# 2,048, whose 128 heads multiply $512 + 64 + 512$ numbers each. So later models let several layers
+# **share** one choice (GLM-5, Mistral Large 4). The cache does not shrink: any token may be chosen
+# later.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Which bill does an indexer cut, and which not? The links of the attention, not the
+# cache.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## All on one page
+# ## Fewer entries than tokens
 #
-# | form | cache for a token and layer | links a query | is plain attention if |
-# |---|---|---|---|
-# | grouped queries (chapter 9) | $2 G d$ | $n$ | each head has its own keys |
-# | latent | $L + R$ | $n$ | the latent is the token, and nothing is turned |
-# | windows and global layers | $2 G d$, old ones only in global layers | $w$ or $n$ | $w \ge n$ |
-# | a learned sink | as before | as before | $s = -\infty$ |
-# | stretched positions | as before | as before | the speeds are the trained ones |
-# | delta rule | none; a state | 0 | never: plain sums without overlaps, $\beta = 1$, no fading |
-# | chosen blocks | $2 G d$ | blocks, and their keys | all are chosen |
+# **The problem.** The cache still has an entry for each token. **The idea.** Far away, let one
+# entry stand for several tokens: a weighted mean of their keys and values, with learned weights
+# (Linformer's idea, but in order, so that the future stays hidden).
+#
+# DeepSeek-V4 (2026) has three kinds of entries, with one shared head of 512 numbers that serve as
+# key *and* value: each layer keeps a window of the latest 128 tokens. 20 of its 43 layers also have
+# an entry for each 4 tokens, of which an indexer (with keys of 128 numbers) picks 512. The other 23
+# have one for each 128 tokens, and read them all.
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Here $G$ heads of keys have $d$ numbers each, the latent $L$ and the turned key $R$. Forms
-# combine: gpt-oss has grouped queries, windows, sinks and YaRN.
+# %% slideshow={"slide_type": "fragment"}
+per_token = 20 * (512 + 128) / 4 + 23 * 512 / 128  # entries and the indexer's keys
+print(f"DeepSeek-V4: {per_token:,.0f} numbers for each further token")
+for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("DeepSeek-V4", per_token)):
+    print(f"{name:12} a million tokens: {numbers * 1e6 * 2 / 1e9:6.1f} GB at two bytes a number")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# A million tokens are some twenty novels. (The numbers are read in the configuration of the class
+# in `transformers`, and the next table has them for all.)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Let them compute the 3,292 themselves. What is lost? The single far token, unless the
+# indexer's entry of four still shows it.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Who uses what, November 2026
+#
+# Each row is computed from a configuration that the library `transformers` carries. *Cache* are the
+# numbers for each further token of a long text, in all layers together.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows what 22 models are made of, computed from the installed library
+who_uses_what()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# - **No positions** (NoPE): Kimi Linear and GLM-5.3 turn nothing, and Llama 4 leaves positions out
+#   in 12 of its layers. A causal mask already tells something about order.
+# - **A part of each head is turned**: a quarter in Qwen3-Next and in Gemma 4's global layers.
+# - **Keys that are the values**: DeepSeek-V4's entries serve as both; a layer then projects once.
+# - **A gate on the output** of attention: Qwen3-Next and Qwen3.5.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Pick a row together and say in words what the model is. Then ask for the trend of the
+# column of caches. The classes' defaults are mostly those of one published model, not always.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Choose a model
@@ -1346,25 +1105,29 @@ assert (llama.num_layers, llama.num_kv_heads) == (32, 8)
 assert gemma.bytes(8800) > llama.bytes(8800) and gemma.bytes(8900) < llama.bytes(8900)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Let the room name a model and a length. Shapes: the sources
-# are in the package, file cache_size.py. The reach is a bound: it says which paths exist, not what
-# a model learned to send.
+# One minute. Let the room name a model and a length. The reach is a bound: it says which paths
+# exist, not what a model learned to send.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - A mask as a rule lets a compiler leave out empty blocks; a mask as a matrix saves nothing.
-# - A latent a token replaces keys and values of all heads. Its explicit and its absorbed form give
+# - Groups, and a latent a token, make the cache small. The latent's explicit and absorbed form give
 #   the same numbers.
 # - A softmax must spend its one. In our game the idle head spent it mostly on the first token, and
 #   a window that dropped this token hurt, in four of four starts. A learned sink prevented this in
-#   three of four.
+#   three.
 # - One global layer anywhere gives full reach; few of them make the cache small.
-# - In our toy slower rotary speeds reached further, and slowing the fastest pair lost *three back*,
-#   without new training.
-# - The delta rule replaces what a key said before. Plain sums found more of random keys written
-#   once, and the delta rule found more of keys written again.
-# - Chosen blocks follow the content, and miss a key whose block points elsewhere.
+# - The delta rule replaces what a key said before. With $\beta = 1$ plain sums found more of random
+#   keys written once, and the delta rule found more of keys written again.
+# - An indexer chooses keys by content. In our look-up game 8 of 64 keys were as good as all. It
+#   still scores all pairs.
+# - Entries that stand for several tokens shrink the cache itself.
+#
+# **Next.** Much of this is easy to write almost right. Chapter 12 shows attention that was wrong
+# and passed its tests.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Homework: exercises 11.1 to 11.3.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
@@ -1432,52 +1195,467 @@ def absorb(W_q, W_uk):
 
 check("11.3", absorb)
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# **11.4** A leaking sink · *medium, 12 minutes* · find the bug
-#
-# `attend_with_sink` should give $\sum_j \alpha_j v_j$ with the weights of *A sink of its own*:
-# scores (H, Q, K), values (H, K, V), one learned sink a head, (H,), output (H, Q, V). Hidden
-# scores are -inf. A query whose scores are all -inf gets 0. Scores and sinks may be as large as
-# 1,000. The function has three bugs. Repair them.
-
-
-# %% slideshow={"slide_type": "skip"}
-def attend_with_sink(scores, values, sinks):
-    sinks = sinks[:, None]
-    maximum = scores.amax(-1, keepdim=True)
-    weights = (scores - maximum).exp()
-    total = weights.sum(dim=-1, keepdim=True) + sinks.exp()
-    return weights / total @ values
-
-
-check("11.4", attend_with_sink)
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# **11.5** Erase, then write · *medium, 12 minutes* · complete a function
-#
-# One token of the gated delta rule, for all heads: fade the state by `decay`, ask it for the key,
-# write `beta` times the difference to the value under the key, and answer the query. Query and key
-# are (H, D), the value is (H, V), `beta` and `decay` are (H,), the state is (H, D, V). Return the
-# output (H, V) and the new state. Gradients reach all six inputs, and the state that came in does
-# not change.
-
-
-# %% slideshow={"slide_type": "skip"}
-def delta_step(query, key, value, beta, decay, state):
-    """One token: query, key (H, D), value (H, V), beta, decay (H,) -> output (H, V), new state.
-
-    The state is (H, D, V). One head, key [[1, 0]], value [[7]], beta [0.5], decay [1], state
-    [[[3], [4]]]: the new state is [[[5], [4]]]; the query [[1, 1]] gets [[9]].
-    """
-    ...
-
-
-check("11.5", delta_step)
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
 #
 # Each section can be read by itself.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A mask is a rule
+#
+# *7 minutes.* A mask of shape $(n, n)$ saves nothing: the kernel computes every score and then
+# hides it (chapter 9). Nobody wants to write a kernel for every pattern.
+#
+# Hand over the **rule** that makes the mask, a function of the positions of a query and a key:
+
+
+# %% slideshow={"slide_type": "-"}
+def near_past(query, key):
+    return (key <= query) & (query - key < 128)  # the latest 128 keys, its own included
+
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The rule tells, before any score is computed, which **blocks** of 128 queries and 128 keys are
+# empty. A kernel leaves these out, and in a full block it need not ask the rule.
+#
+# **Predict.** 1,024 tokens make $8 \cdot 8 = 64$ blocks. How many of them does `near_past` need?
+
+# %% slideshow={"slide_type": "subslide"}
+positions = torch.arange(1024)
+visible = near_past(positions[:, None], positions)  # (n, n): only to look at it
+blocks = visible.unflatten(0, (8, 128)).unflatten(2, (8, 128))  # (8, 128, 8, 128)
+needed = blocks.any(dim=3).any(dim=1)  # (8, 8): True where some query of the block sees some key
+full = blocks.all(dim=3).all(dim=1)  # (8, 8): True where the rule hides nothing
+print(f"needed: {needed.sum()} of {needed.numel()} blocks, {full.sum()} of them full")
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the blocks that a causal rule and the window need
+figure, axes = plt.subplots(1, 2, figsize=(9, 4.3))
+grids = {"causal": causal_mask(1024), "causal, window of 128": visible}
+for ax, (name, grid) in zip(axes, grids.items(), strict=True):
+    parts = grid.unflatten(0, (8, 128)).unflatten(2, (8, 128)).float().mean(dim=(1, 3))
+    kinds = (parts > 0).float() + (parts == 1).float()  # 0 empty, 1 in part, 2 full
+    heatmap(ax, kinds, vmax=2.6)
+    ax.set(title=f"{name}: {int((parts > 0).sum())} of 64", xticks=[], yticks=[], aspect="equal")
+    ax.set(xlabel="block of keys", ylabel="block of queries")
+    for row, column in (parts > 0).nonzero().tolist():
+        text = "full" if parts[row, column] == 1 else "part"
+        color = "white" if text == "full" else "black"
+        ax.text(column, row, text, ha="center", va="center", fontsize=12, color=color)
+figure.suptitle("The rule says which blocks nobody has to compute", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two grids of 8 by 8 blocks. Causal: the lower triangle, 36 of 64 blocks; those on the
+# diagonal are needed in part, those below it in full. With a window of 128 only the diagonal and
+# the blocks just below it are left, 15 of 64, all of them in part.*
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the rules of the package against its masks, and the blocks against PyTorch's
+rule = and_masks(causal_rule, window_rule(127))  # the package counts the keys before the own one
+dense = create_mask(rule, 1, 1, 1024, 1024, device="cpu")[0, 0]
+assert torch.equal(dense, visible)
+assert torch.equal(dense, sliding_window_mask(1024, window=127) & causal_mask(1024))
+block_mask = create_block_mask(rule, 1, 1, 1024, 1024, device="cpu")
+counted = block_mask.kv_num_blocks + block_mask.full_kv_num_blocks
+assert counted.sum() == needed.sum()
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### From a rule to a kernel
+#
+# PyTorch calls this **FlexAttention** (Dong et al., 2024). `create_block_mask` finds the blocks,
+# and `torch.compile` writes the rule into a kernel.
+#
+# One head of 64 numbers, 4,096 tokens, and a window of 128 keys before and 128
+# after the query's own. Forward only, one thread of the authors' two-core CPU; stored figures:
+#
+# | | CPU time |
+# |---|---|
+# | a dense mask $(n, n)$ in the fused kernel | 103 ms |
+# | the fused kernel without a mask: all links | 58 ms |
+# | our sliding window, written for windows | 13 ms |
+# | FlexAttention, compiled from the rule | 9 ms |
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
+# Defines the measurement behind the table: call measure_flex() to repeat it, in half a minute
+
+
+def measure_flex(n=4096, window=128):
+    """CPU milliseconds of four ways to compute a window; the first call compiles."""
+    q, k, v = torch.randn(3, 1, 1, n, 64)
+    rule, layer = window_rule(window), SlidingWindowAttention(window, 0.0)
+    block_mask = create_block_mask(rule, 1, 1, n, n, device="cpu")
+    mask = create_mask(rule, 1, 1, n, n, device="cpu")
+    compiled = torch.compile(flex_attention)
+    ways = {
+        "dense mask": lambda: F.scaled_dot_product_attention(q, k, v, mask),
+        "no mask": lambda: F.scaled_dot_product_attention(q, k, v),
+        "our window": lambda: layer(q, k, v),
+        "FlexAttention": lambda: compiled(q, k, v, block_mask=block_mask),
+    }
+    took = {}
+    with torch.no_grad():
+        torch.testing.assert_close(ways["FlexAttention"](), ways["dense mask"]())
+        for name, way in ways.items():
+            way()
+            times = []
+            for _ in range(7):
+                started = time.process_time()
+                way()
+                times.append(1000 * (time.process_time() - started))
+            took[name] = sorted(times)[3]
+    return took
+
+
+reason = why_not_compiled()
+print(
+    "This machine can compile: measure_flex() makes a table of its own."
+    if reason is None
+    else f"This machine cannot compile: {reason}. The table above was stored."
+)
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# **What it costs.** The first call compiles, which takes seconds. Training needs a GPU, because
+# there is no backward pass on the CPU. Without `torch.compile` the whole matrix of scores is made.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask for the blocks before the picture: most count the diagonal only, 8, and forget that a query at
+# the start of a block looks into the block before: 8 + 7.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Longer than trained
+#
+# *10 minutes.* Chapter 7's reader with rotary positions was trained on texts of 16 letters. From
+# about position 35 on it fails: far letters turn the slow pairs by angles that training never
+# showed.
+#
+# One can change the speeds of a trained model so that long distances look like short ones. Three of
+# these ways are told to read $f$ times as far:
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### Five ways to choose the speeds
+
+
+# %% slideshow={"slide_type": "-"}
+def stretched(d, f, base=10000, trained=16):
+    """Speeds (d / 2,) of the pairs, in five ways; pair 0 turns fastest."""
+    powers = -torch.arange(0, d, 2, dtype=torch.float64) / d  # 0 for the fastest pair
+    plain = base**powers
+    turns = trained * plain / (2 * math.pi)  # how often a pair turned round in training
+    kept = ((turns - 0.25) / (2.5 - 0.25)).clamp(0, 1)  # 1 from 2.5 turns on, 0 up to 0.25
+    return {
+        "plain": plain,
+        "larger base": 1_000_000**powers,  # whatever f is
+        "interpolation": plain / f,
+        "NTK-aware": (base * f ** (d / (d - 2))) ** powers,
+        "YaRN": kept * plain + (1 - kept) * plain / f,
+    }
+
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### What the five ways do
+#
+# - A **larger base** slows all pairs but the first (Xiong et al., 2023; theirs is 500,000).
+# - **Interpolation** slows all pairs: with $f = 4$ a distance of 4 turns them as 1 did (Chen et
+#   al., 2023).
+# - **NTK-aware** scaling chooses the base so that the slowest pair is $f$ times slower.
+# - **YaRN's speeds** interpolate the pairs that hardly turned round in training and keep the fast
+#   ones, which have shown all their angles (Peng et al., 2023).
+
+# %% slideshow={"slide_type": "-"}
+for name, speeds in stretched(8, 4).items():
+    print(f"{name:14}", " ".join(f"{speed:.5f}" for speed in speeds.tolist()))
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the five ways against the package, and that a factor of 1 is plain rotary
+for f in (1.0, 4.0):
+    ours = {
+        "plain": rotary_speeds(8),
+        "larger base": rotary_speeds(8, 1_000_000),
+        "interpolation": interpolated_speeds(8, f),
+        "NTK-aware": ntk_speeds(8, f),
+        "YaRN": yarn_speeds(8, f, 16, few_turns=0.25, many_turns=2.5),
+    }
+    for name, speeds in stretched(8, f).items():
+        torch.testing.assert_close(speeds, ours[name])
+        if f == 1 and name != "larger base":
+            torch.testing.assert_close(speeds, ours["plain"])
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### Two games
+#
+# Chapter 7's two games: *three back*, name the letter three positions before, and *last capital*,
+# name the latest capital. For each game a reader with one attention layer (four heads of 8
+# numbers) is trained for 200 steps on 16 letters, from one start. Then its speeds are exchanged.
+#
+# **Predict.** Without new training, which of the five still play *three back* on the first 16
+# letters?
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
+# Trains chapter 7's reader on both games, exchanges its speeds, and measures
+
+
+def three_back(n, length):
+    """Letters (n, length), and the letter three positions before each."""
+    letters = torch.randint(8, (n, length))
+    targets = letters.roll(3, dims=1)
+    targets[:, :3] = -100
+    return letters, targets
+
+
+def last_capital(n, length):
+    """Small letters 0 to 7, capitals 8 to 15, and the latest capital at each position."""
+    letters, capital = torch.randint(8, (n, length)), torch.rand(n, length) < 0.2
+    capital[:, 0] = True
+    latest = torch.where(capital, torch.arange(length), 0).cummax(dim=1).values
+    return letters + 8 * capital, letters.gather(1, latest)
+
+
+class Reader(nn.Module):
+    """Letters (B, n) -> scores of the 8 answers, (B, n, 8): chapter 7's."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(16, 32)
+        self.attention = MultiHeadAttention(32, 4, 0.0, positions=RotaryEncoding(8))
+        self.readout = nn.Linear(32, 8)
+
+    def forward(self, letters):
+        X = self.embedding(letters)
+        return self.readout(X + self.attention(X, X, X, is_causal=True))
+
+
+def train_reader(model, game, length, steps, lr=0.01):
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    for _ in range(steps):
+        letters, targets = game(32, length)
+        loss = F.cross_entropy(model(letters).flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+@torch.no_grad()
+def right_answers(model, game):
+    torch.manual_seed(99)
+    letters, targets = game(500, 64)
+    return (model(letters).argmax(dim=-1) == targets).float().mean(dim=0)
+
+
+curves, tuned, readers = {}, {}, {}
+for game in (three_back, last_capital):
+    torch.manual_seed(0)
+    reader = Reader()
+    reader(game(1, 16)[0])
+    train_reader(reader, game, 16, 200)
+    readers[game.__name__] = reader
+    for name, speeds in stretched(8, 4).items():
+        other = copy.deepcopy(reader)
+        other.attention.positions.speeds = speeds
+        curves[game.__name__, name] = right_answers(other, game)
+        train_reader(other, game, 64, 20, lr=0.003)
+        tuned[game.__name__, name] = right_answers(other, game)[32:].mean().item()
+ranges = {"3-15": slice(3, 16), "16-31": slice(16, 32), "32-63": slice(32, 64)}
+print(f"{'right at positions':28}", *(f"{part:>8}" for part in ranges), "   32-63 after 20 steps")
+for key, curve in curves.items():
+    shares = [f"{curve[part].mean():8.0%}" for part in ranges.values()]
+    print(f"{key[0]:13} {key[1]:14}", *shares, f"{tuned[key]:16.0%}")
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### Right answers, position by position
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
+# Draws the right answers against the position
+figure, axes = plt.subplots(1, 2, figsize=(10.2, 4.9), sharey=True)
+looks = {
+    "plain": ("0.5", "-"),
+    "larger base": ("tab:green", ":"),
+    "interpolation": ("tab:red", "--"),
+    "NTK-aware": ("black", "-"),
+    "YaRN": ("tab:blue", "-."),
+}
+for ax, game in zip(axes, ("three_back", "last_capital"), strict=True):
+    for name, (color, style) in looks.items():
+        ax.plot(range(3, 64), curves[game, name][3:], color=color, linestyle=style, label=name)
+    ax.axvspan(0, 15, color="0.92", zorder=0)
+    ax.text(7.5, 1.04, "trained", ha="center")
+    ax.set(title=game.replace("_", " "), xlabel="position", xticks=[0, 15, 31, 47, 63])
+    ax.set(ylim=(0, 1.12))
+axes[0].set(ylabel="right answers", yticks=[0, 0.5, 1], yticklabels=["0%", "50%", "100%"])
+handles = axes[0].get_legend_handles_labels()
+figure.legend(*handles, ncols=5, frameon=False, loc="outside lower center", fontsize=12)
+figure.suptitle(
+    "Slower speeds reach further; slowing the fastest pair loses three back", fontsize=17
+)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: right answers against the position, 3 to 63, for two games and five ways; positions up to
+# 15 are shaded as trained. Three back: plain is right up to about 30 and falls to guessing by 42;
+# the larger base stays near 96% and YaRN near 92%; NTK-aware falls in steps after 46; interpolation
+# begins at about half and guesses from position 6 on. Last capital: plain falls after about 40,
+# the others stay near 95%.*
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
+# Checks what the text says of the five ways
+mean = {}
+for key, curve in curves.items():
+    mean |= {(*key, part): curve[where].mean() for part, where in ranges.items()}
+assert mean["three_back", "plain", "3-15"] > 0.95 and mean["three_back", "plain", "32-63"] < 0.5
+assert max(mean["three_back", "interpolation", part] for part in ranges) < 0.35
+assert tuned["three_back", "interpolation"] < 0.35
+assert min(mean["three_back", "NTK-aware", part] for part in ("3-15", "16-31")) > 0.95
+for name in ("larger base", "YaRN"):
+    assert 0.8 < mean["three_back", name, "32-63"]
+for name in ("larger base", "interpolation", "NTK-aware", "YaRN"):
+    assert mean["last_capital", name, "32-63"] > mean["last_capital", "plain", "32-63"] + 0.1
+by_distance = {}
+for name, asking in (("plain", 12), ("interpolation", 40)):  # the position that looks back
+    reader = copy.deepcopy(readers["three_back"])
+    reader.attention.positions.speeds = stretched(8, 4)[name]
+    with torch.no_grad():
+        X = reader.embedding(three_back(300, asking + 1)[0])
+        weights = reader.attention(X, X, X, is_causal=True, need_weights=True)[1]
+    by_distance[name] = weights[:, :, asking].mean(dim=0).flip(-1)  # (heads, n): by distance
+sharpest = by_distance["plain"].amax(dim=-1).argmax()  # the head that plays the game
+assert by_distance["plain"][sharpest].argmax() == 3
+assert 11 <= by_distance["interpolation"][sharpest].argmax() <= 13
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# All but interpolation, with the limits that were set here. The head has learned which turn belongs
+# to a distance of 3. With speeds four times slower it finds this turn at a distance of 12. The
+# other ways leave the fastest pair as it was: YaRN does so only because its upper limit is 2.5
+# turns here. With the paper's 1 and 32 turns the page's YaRN slows every pair, and gets 17, 12 and
+# 12% in the three ranges, as interpolation does. For *last capital*, which asks roughly how recent
+# something is, interpolation does well.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Published models are then trained at the new length; Gemma 3's global layers have a base of a
+# million *and* interpolation by 8, trained. The paper's ramp goes over **turns**; the code of all
+# real models (`transformers` 5.23) ramps over the **number of the pair** (`yarn_speeds` and
+# `yarn_speeds_by_pair`). One start of a toy does not say which way is best for a large model.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Read the table of speeds by columns: which way touches pair 0? Only interpolation. From that the
+# room can answer the prediction.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The delta rule, all tokens at once
+#
+# *4 minutes.* A loop over tokens is slow to train. Token $t$ writes $u_t = \beta_t (v_t - k_t S)$
+# under its key. Without fading the state before it is $S = \sum_{j<t} k_j^\top u_j$. Put this into
+# $u_t$ and bring the sum to the left:
+#
+# $$u_t + \beta_t \sum_{j < t} (k_t \cdot k_j)\, u_j = \beta_t v_t .$$
+#
+# That is a triangular system of $n$ equations (Yang et al., 2024). Models solve it chunk by chunk.
+# A chunk that begins with a state $S$ has $v_t - k_t S$ in place of $v_t$, and $q_t S$ is added to
+# its outputs.
+
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
+def plain_delta_at_once(queries, keys, values, beta):
+    """The outputs (n, V) of `plain_delta_rule` without fading, by matrix products."""
+    overlaps = (beta[:, None] * (keys @ keys.T)).tril(-1)  # (n, n)
+    system = torch.eye(len(keys)) + overlaps
+    written = torch.linalg.solve_triangular(system, beta[:, None] * values, upper=False)  # (n, V)
+    return (queries @ keys.T).tril() @ written  # (n, V)
+
+
+# %% slideshow={"slide_type": "skip"}
+torch.manual_seed(0)
+queries, keys, values = torch.randn(3, 100, 16)
+keys = F.normalize(keys, dim=-1)
+beta, decay = torch.rand(2, 100)
+one_by_one, state = plain_delta_rule(queries, keys, values, beta, torch.ones(100))
+at_once = plain_delta_at_once(queries, keys, values, beta)
+print("one by one equals at once:", torch.allclose(one_by_one, at_once, atol=1e-4))
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the package's delta rule in chunks against the loop, and the case of linear attention
+for fading in (torch.ones(100), decay):
+    expected = plain_delta_rule(queries, keys, values, beta, fading)
+    together = delta_rule(queries, keys, values, beta, fading)
+    for ours, plain in zip(together, expected, strict=True):
+        torch.testing.assert_close(ours, plain, atol=1e-5, rtol=1e-4)
+orthogonal = torch.linalg.qr(torch.randn(16, 16)).Q  # keys that do not overlap: nothing to erase
+short = values[:16]
+expected = (queries[:16] @ orthogonal.T).tril() @ short
+torch.testing.assert_close(
+    plain_delta_rule(queries[:16], orthogonal, short, torch.ones(16), torch.ones(16))[0],
+    expected,
+    atol=1e-5,
+    rtol=1e-4,
+)
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Chosen blocks
+#
+# *4 minutes.* Cheaper and coarser than an indexer is a choice of blocks: MiniMax-M3 reads the best
+# 16 blocks of 128 tokens, after native sparse attention and MoBA (2025). Cut the keys into blocks.
+# Score each block by the product of the query with the *mean* of its keys. Attend to the best few
+# blocks and to one's own: this is MoBA, the mixture of block attention (Lu et al., 2025). The query
+# is $(1, 0)$. Block 0 has the keys $(1, 0)$ and three times $(-1, 0)$, block 1 has four times
+# $(0.1, 0)$:
+
+
+# %% slideshow={"slide_type": "-"}
+def choose_blocks(query, keys, block_size, num_chosen):
+    """Which blocks one query reads: query (D,), keys (n, D) -> their numbers (num_chosen,)."""
+    means = keys.unflatten(0, (-1, block_size)).mean(dim=1)  # (blocks, D)
+    return (means @ query).topk(num_chosen).indices
+
+
+# %% slideshow={"slide_type": "fragment"}
+needle = torch.tensor([[1.0, 0]] + [[-1.0, 0]] * 3 + [[0.1, 0]] * 4)  # (8, 2)
+print("chosen block:", choose_blocks(torch.tensor([1.0, 0.0]), needle, 4, 1).tolist())
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The best key is in block 0, but the mean of this block is $(-0.5, 0)$. The choice misses a good
+# key among others that point elsewhere. If all keys of a block share a direction, the mean tells
+# what is in it, and training can give keys such a form.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws what queries see with a window, and with chosen blocks
+torch.manual_seed(1)
+subject = torch.randn(4, 16)[torch.tensor([0, 1, 2, 0, 3, 1, 2, 3])]  # 8 blocks of 4 subjects
+tokens = 0.85 * subject.repeat_interleave(8, dim=0) + 0.5 * torch.randn(64, 16)
+figure, axes = plt.subplots(1, 2, figsize=(9.2, 4.6))
+grids = {
+    "a window": sliding_window_mask(64, window=16) & causal_mask(64),
+    "own block and the best one": chosen_blocks_mask(
+        tokens, tokens, block_size=8, num_chosen=1, is_causal=True
+    ),
+}
+for ax, (name, grid) in zip(axes, grids.items(), strict=True):
+    heatmap(ax, grid.float(), vmax=1.4)
+    ax.set(title=name, xticks=[], yticks=[], aspect="equal", xlabel="key", ylabel="query")
+figure.suptitle("A window is the same for all texts; chosen blocks follow the subject", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two grids of 64 queries by 64 keys, 8 blocks of 8 tokens. Left, a causal window: a band
+# along the diagonal. Right, chosen blocks: triangles on the diagonal, each query's own block, and
+# further squares of eight keys to the left of them, at other places for other blocks.*
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that all blocks chosen is plain attention, and that the future stays hidden
+torch.manual_seed(0)
+q, k, v = torch.randn(3, 2, 3, 40, 8)
+for causal in (False, True):
+    every = ChosenBlocksAttention(block_size=8, num_chosen=5, dropout=0.0)
+    expected = dot_product_attention(q, k, v, is_causal=causal)
+    torch.testing.assert_close(every(q, k, v, is_causal=causal), expected)
+few = ChosenBlocksAttention(block_size=8, num_chosen=1, dropout=0.0)
+later = [X.clone() for X in (q, k, v)]
+for X in later:
+    X[..., 21:, :] = torch.randn(19, 8)
+before, after = few(q, k, v, is_causal=True), few(*later, is_causal=True)
+torch.testing.assert_close(before[..., :21, :], after[..., :21, :])
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# The needle on the board, before the cell runs, with means.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Scores that cannot grow
@@ -1509,16 +1687,6 @@ for name, score in ways.items():
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask what a model loses by QK-norm: it cannot sharpen by longer vectors, so a learned factor is
 # added.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### RMSNorm, and three families
-#
-# *1 minute.* Layer norm (chapter 8) subtracts the mean and divides by the standard deviation.
-# **RMSNorm** (Zhang and Sennrich, 2019) only divides by the root mean square, $x / \sqrt{\tfrac1d
-# \sum_m x_m^2}$, times a learned vector. Llama, Gemma, DeepSeek and gpt-oss use it.
-#
-# All models of this chapter are decoder-only. Chapter 8, *Three families*, tells them from
-# encoder-only models and encoder-decoders.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Keys and values for several layers
@@ -1609,7 +1777,7 @@ for positions in (1, 0):
 # Then the vote: without positions, one of nine is 11%.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Serving many readers, and faster kernels
+# ### Serving many readers
 #
 # *2 minutes.* A server holds the caches of many texts. Only the last of these ideas changes what a
 # model computes.
@@ -1625,18 +1793,54 @@ for positions in (1, 0):
 # - **A quantised cache.** Keys and values are rounded to 8, 4 or 2 bits, with a scale for each row
 #   or column (KIVI: Liu et al., 2024).
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# **FlashAttention-3** (Shah et al., 2024), for NVIDIA's Hopper, computes the softmax of one tile
-# while the products of another are under way, and can take 8-bit floats. **FlashAttention-4**
-# (Zadouri et al., 2026), for Blackwell, computes part of the exponentials by polynomials, because
-# matrix products became faster there and exponentials did not. Neither ran here.
-
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The words to compare with: virtual memory of an operating system. A table of
 # pages is all there is.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **11.4** A leaking sink · *medium, 12 minutes* · find the bug
+#
+# `attend_with_sink` should give $\sum_j \alpha_j v_j$ with the weights of *A sink of its own*:
+# scores (H, Q, K), values (H, K, V), one learned sink a head, (H,), output (H, Q, V). Hidden
+# scores are -inf. A query whose scores are all -inf gets 0. Scores and sinks may be as large as
+# 1,000. The function has three bugs. Repair them.
+
+
+# %% slideshow={"slide_type": "skip"}
+def attend_with_sink(scores, values, sinks):
+    sinks = sinks[:, None]
+    maximum = scores.amax(-1, keepdim=True)
+    weights = (scores - maximum).exp()
+    total = weights.sum(dim=-1, keepdim=True) + sinks.exp()
+    return weights / total @ values
+
+
+check("11.4", attend_with_sink)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **11.5** Erase, then write · *medium, 12 minutes* · complete a function
+#
+# One token of the gated delta rule, for all heads: fade the state by `decay`, ask it for the key,
+# write `beta` times the difference to the value under the key, and answer the query. Query and key
+# are (H, D), the value is (H, V), `beta` and `decay` are (H,), the state is (H, D, V). Return the
+# output (H, V) and the new state. Gradients reach all six inputs, and the state that came in does
+# not change.
+
+
+# %% slideshow={"slide_type": "skip"}
+def delta_step(query, key, value, beta, decay, state):
+    """One token: query, key (H, D), value (H, V), beta, decay (H,) -> output (H, V), new state.
+
+    The state is (H, D, V). One head, key [[1, 0]], value [[7]], beta [0.5], decay [1], state
+    [[[3], [4]]]: the new state is [[[5], [4]]]; the query [[1, 1]] gets [[9]].
+    """
+    ...
+
+
+check("11.5", delta_step)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **11.6** Differential attention · *medium, 12 minutes* · complete a function
@@ -1686,11 +1890,6 @@ def test_choice_is_causal(choose):
 
 
 check("11.7", test_choice_is_causal)
-
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
-from d2l_attention.exercises import progress
-
-progress()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

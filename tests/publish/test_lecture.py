@@ -23,7 +23,7 @@ from notebooks.publish.slides.lecture import (
 from notebooks.publish.slides.structure import columns_of
 
 # These are being written anew.
-LATER = ("10", "11", "12")
+LATER = ("10", "12")
 
 
 def chapter(title, *texts):
