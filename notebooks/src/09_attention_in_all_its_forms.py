@@ -952,10 +952,13 @@ assert long[0] > 0.75 and long[1] < 0.25 and long[2] < 0.1
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Fewer than half. Scores between $-\tfrac14$ and $\tfrac14$ make weights that are nearly equal. A
-# query that is 400 times as **loud** finds all of them. Linear attention hears no loudness: it
-# divides by the sum of its weights, so a common factor cancels. It needs longer **keys**. Then it
-# finds four in five of 4 values, but only a fifth of 16. That is the small state: it is a sum over
-# all pairs, and they blur. In 16 dimensions at most 16 keys are at right angles to each other.
+# query that is 400 times as **loud** finds all of them.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Linear attention hears no loudness: it divides by the sum of its
+# weights, so a common factor cancels. It needs longer **keys**. Then it finds four in five of 4
+# values, but only a fifth of 16. That is the small state: it is a sum over all pairs, and they
+# blur. In 16 dimensions at most 16 keys are at right angles to each other.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Expect 'nearly all' for plain attention: the key is there, after all. Compute one
@@ -976,7 +979,13 @@ assert long[0] > 0.75 and long[1] < 0.25 and long[2] < 0.1
 # **Predict.** Two global tokens let all tokens hear of all others in two layers. How many questions
 # are answered if the statement is far away: nearly all, half, or hardly more than by guessing?
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Collect votes for three rows: global, random, linear. Expect 'nearly all' for global,
+# because the path is there.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Far and near
+#
 # | right answers, lowest and highest of 5 starts | 1 or 2 away | 3 to 8 away | farther |
 # |---|---|---|---|
 # | plain, 64 links a token | 100% | 100% | 100% |
@@ -986,14 +995,16 @@ assert long[0] > 0.75 and long[1] < 0.25 and long[2] < 0.1
 # | 4 random links and a window of 2 | 100% | 14 to 17% | 17% |
 # | Linformer, 9 mixtures | 19 to 26% | 20 to 25% | 19 to 25% |
 # | linear | 99 to 100% | 99 to 100% | 99 to 100% |
-#
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # (Stored figures of `python -m d2l_attention.training.lookups --starts 5`, which takes about ten
 # minutes.)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The global tokens answer hardly more than a guesser, 10%: 32 statements do not pass through two
 # vectors. **A path is not yet an answer.** A window answers what is inside it, and nothing else.
-#
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Linear attention answers nearly everything, and it could not find random keys. This model was free
 # to make keys that do not blur, in 8 heads of 8 numbers. With 64 statements in 128 tokens the same
 # model answers 85 to 92%, in 3 starts, and the plain one all. The state fills up.
@@ -1002,9 +1013,8 @@ assert long[0] > 0.75 and long[1] < 0.25 and long[2] < 0.1
 # near, and a window is worth more.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes. Collect votes for three rows: global, random, linear. Expect 'nearly all' for
-# global, because the path is there. Then ask how many numbers a global token has, and how many
-# statements must pass through it.
+# Three minutes. Ask how many numbers a global token has, and how many statements must pass through
+# it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Other askers
@@ -1241,7 +1251,8 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # | pictures, an answer for each pixel | windows in a grid, shifted | what is far, early |
 # | texts without an end | linear attention, some full layers | exact look-up |
 # | few answers from many tokens | learned queries | other answers |
-#
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # This is our judgement, from this page's runs and from what published models do (chapter 11). There
 # the links are more often **chosen by content**: cheap scores pick the few keys that a query then
 # looks at.
@@ -1264,7 +1275,8 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # - Queries may be learned (DETR), and need a matching to become different.
 # - At 512 tokens plain attention was faster than most forms here; at 8,192 it was the slowest of
 #   those that were measured there.
-#
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # **Next.** One word more still costs the whole cache, and a book one machine. Chapter 10 asks what
 # the same attention costs on real machines, and how several of them share it.
 
@@ -1385,7 +1397,7 @@ check("9.4", grouped_attention)
 # rabbit are the authors' example; the sentences are ours.)
 
 
-# %% slideshow={"slide_type": "-"} tags=["build"]
+# %% slideshow={"slide_type": "subslide"} tags=["build"]
 def plain_multi_token_weights(scores, kernel, mask):  # (H, n, n), (H, rows, columns), (n, n)
     _, rows, columns = kernel.shape
     scores = scores.masked_fill(~mask, 0.0)  # no hidden score enters a sum ...

@@ -731,7 +731,11 @@ print("answers:", answers[:, 0].tolist())
 # what is said.
 
 
-# %% slideshow={"slide_type": "-"} tags=["build"]
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask first: which numbers of the rule would you let the token decide?
+
+
+# %% slideshow={"slide_type": "subslide"} tags=["build"]
 class PlainGatedDeltaNet(nn.Module):
     def __init__(self, num_hiddens, num_heads):
         super().__init__()
@@ -756,7 +760,7 @@ class PlainGatedDeltaNet(nn.Module):
         return self.W_o(output.transpose(0, 1).flatten(1))
 
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The package's `GatedDeltaNet` gives the same numbers. (The paper has short convolutions before the
 # queries, keys and values, too.)
 
@@ -770,8 +774,8 @@ package.load_state_dict(plain.state_dict())
 torch.testing.assert_close(package(X[None])[0], output, atol=1e-5, rtol=1e-4)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Let the room find the five things that come from the token: query, key, value,
-# beta, decay, and the gate as the sixth.
+# Two minutes. Let the room find the five things that come from the token: query, key, value, beta,
+# decay, and the gate as the sixth.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The look-up game again
@@ -819,9 +823,8 @@ for r in (1, 2, 8):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Fewer. Random keys overlap a little, so each erasure with $\beta = 1$ also takes away a part of
-# what older keys stored: of the oldest of 8 values 64% is left on average. The second table shows
-# what the rule is for: where a key gets a *new* value, plain sums mix all of its values. (Models
-# learn their keys and $\beta$.)
+# what older keys stored. The second table shows what the rule is for: where a key gets a *new*
+# value, plain sums mix all of its values.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks both findings with other draws
@@ -848,7 +851,7 @@ own = torch.eye(8).expand(2000, 8, 8)  # value i is the i-th unit vector: what i
 left = (keys @ delta_rule(keys, keys, own, torch.ones(2000, 8))[1]).diagonal(dim1=1, dim2=2)
 assert abs(left.mean(dim=0)[0] - (15 / 16) ** 7) < 0.01 and left[:, -1].min() > 0.999
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # **What it saves.** With $D = V = 128$ a head keeps 16,384 numbers, as many as a cache of 64 of its
 # own keys and values. **What it costs.** A state of fixed size forgets, whatever the rule. So
 # models mix: Kimi Linear and Qwen3-Next (2025) have three layers of this kind for each one of
@@ -934,7 +937,13 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # **Predict.** With 8 of 64 keys, how many of the questions about far statements are still answered:
 # a tenth, half, or nearly all?
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Remind the room of chapter 9: with about as many links, windows and global tokens
+# answered hardly anything far away.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What it finds
+#
 # | far questions answered, lowest and highest of 5 starts | 8 keys | 2 keys | 1 key |
 # |---|---|---|---|
 # | indexer, one for each layer | 100% | 95 to 98% | 85 to 96% |
@@ -949,13 +958,15 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # Nearly all. A question has one right statement, and cheap scores find it in the text. With a
 # single key a query, a few answers in a hundred are lost. A window reads as many keys and finds
 # only what is near; the block's mean hides a statement among three others. The layers can share one
-# choice here. This is one small task in which one key is enough: it says what an indexer can find,
-# not how often texts need more than that.
+# choice here.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# This is one small
+# task in which one key is enough: it says what an indexer can find, not how often texts need more
+# than that.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes. Remind the room of chapter 9: with about as many links, windows and global tokens
-# answered hardly anything far away. Why does one link suffice? Each question has one right
-# statement.
+# Two minutes. Why does one link suffice? Each question has one right statement.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What it costs, and who shares
@@ -989,7 +1000,7 @@ print(f"DeepSeek-V4: {per_token:,.0f} numbers for each further token")
 for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("DeepSeek-V4", per_token)):
     print(f"{name:12} a million tokens: {numbers * 1e6 * 2 / 1e9:6.1f} GB at two bytes a number")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # A million tokens are some twenty novels. (The numbers are read in the configuration of the class
 # in `transformers`, and the next table has them for all.)
 
@@ -1003,7 +1014,7 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("DeepSee
 # Each row is computed from a configuration that the library `transformers` carries. *Cache* are the
 # numbers for each further token of a long text, in all layers together.
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Shows what 22 models are made of, computed from the installed library
 who_uses_what()
 
@@ -1611,7 +1622,7 @@ def choose_blocks(query, keys, block_size, num_chosen):
 needle = torch.tensor([[1.0, 0]] + [[-1.0, 0]] * 3 + [[0.1, 0]] * 4)  # (8, 2)
 print("chosen block:", choose_blocks(torch.tensor([1.0, 0.0]), needle, 4, 1).tolist())
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The best key is in block 0, but the mean of this block is $(-0.5, 0)$. The choice misses a good
 # key among others that point elsewhere. If all keys of a block share a direction, the mean tells
 # what is in it, and training can give keys such a form.
