@@ -523,7 +523,7 @@ torch.testing.assert_close((queries @ keys.T / 2 - log_sum[:, None]).exp(), weig
 for n in (1024, 4096, 16_384):
     assert attention_work(n, n, 128, bytes_per_number=2).intensity == n / 2
     assert abs(attention_work(1, n, 128, bytes_per_number=2).intensity - 1) < 2e-3
-    assert 0.9 * 64 < attention_work(n, n, 128, fused=False, bytes_per_number=2).intensity < 64
+    assert 56 < attention_work(n, n, 128, fused=False, bytes_per_number=2).intensity < 64
 grouped = attention_work(1, 4096, 128, num_heads=32, num_kv_heads=8, bytes_per_number=2)
 assert abs(grouped.intensity - 4) < 0.01
 one, many = (attention_work(1, 4096, 128, batch_size=B).intensity for B in (1, 32))
@@ -909,7 +909,7 @@ plt.show()
 # %% slideshow={"slide_type": "-"}
 def my_gradient(together):
     w = torch.ones(1, requires_grad=True)
-    losses = w * ([1.0, 1.0, 1.0], [5.0])[dist.get_rank()]
+    losses = w * torch.tensor(([1.0, 1.0, 1.0], [5.0])[dist.get_rank()])
     count = torch.tensor(float(len(losses)))
     if together:
         dist.all_reduce(count)
