@@ -7,14 +7,14 @@
 # - compute how long the next token takes for one reader and for many;
 # - share a layer, or its attention, between two real processes, and get the numbers of one process.
 #
-# Core path: 75 minutes. Going further: 20. Exercises: 72. A good place to stop is after *What the
+# Core path: 75 minutes. Going further: 15. Exercises: 72. A good place to stop is after *What the
 # roofs say*.
 #
 # Builds on chapters 6, 8 and 9. *Dive into Deep Learning* (D2L) has the operation in section 11.3
 # and data parallel training in sections 13.5 and 13.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 60 minutes for two lectures. The first, of 30, ends after *What the roofs say*; *The cache, for
+# 67 minutes for two lectures. The first, of 33, ends after *What the roofs say*; *The cache, for
 # each token* begins the second. The slides of *Going further* come after the summary. No GPU is
 # needed: every figure for one is published, and its slide says by whom.
 
@@ -64,10 +64,10 @@ schematic("whole", here="cost")
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: the whole machine in two rows. Above, from left to right: a sentence goes in; its words
 # become vectors, to which positions are added; the encoder's blocks read them; the decoder asks the
-# encoder; the decoder's blocks write; a sentence comes out. Below is the inside of a block: queries,
-# keys and values; the similarity of queries and keys; scores; mask and softmax; the weighted sum of
-# the values; then add & norm and a network. Scores, mask and softmax, and the weighted sum are
-# marked.*
+# encoder; the decoder's blocks write; a sentence comes out. Below is the inside of a block:
+# queries, keys and values; the similarity of queries and keys; scores; mask and softmax; the
+# weighted sum of the values; then add & norm and a network. Scores, mask and softmax, and the
+# weighted sum are marked.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # The marked boxes work on every pair of tokens. This chapter computes the same result in less
@@ -86,8 +86,8 @@ schematic("whole", here="cost")
 # - **Heads** (chapter 6). A layer of width $D$ has $H$ heads of size $d = D / H$. The heads work
 #   side by side, and $W_o$ mixes their answers.
 # - **Cache** (chapters 8 and 9). A model that writes keeps the keys and values of all tokens so
-#   far. Llama 2 7B keeps half a MiB for each token. Llama 3.1 8B has 32 heads of queries, but only
-#   $G = 8$ key-value heads, so it keeps a quarter of that.
+#   far. Llama 3.1 8B has 32 heads of queries, but only $G = 8$ key-value heads, so its cache is a
+#   quarter of that of Llama 2 7B, which has 32.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A novel at once
@@ -230,13 +230,13 @@ print("softmax:  ", scores.softmax(dim=0))
 #
 # We read one score after the other and keep three numbers: the largest score so far, $m$; the sum
 # relative to it, $Z = \sum_j e^{a_j - m}$; and the **undivided** output $o = \sum_j e^{a_j - m}
-# v_j$. When $\ln 2$ comes, the old 1 is worth only $e^{\ln 1 - \ln 2} = \frac12$. So the old sum and
-# the old output are halved, and the new term is added:
+# v_j$. When $\ln 2$ comes, the old 1 is worth only $e^{\ln 1 - \ln 2} = \frac12$. So the old sum
+# and the old output are halved, and the new term is added:
 #
 # | read | $m$ | factor | $Z$ | $o$ |
 # |---|---|---|---|---|
 # | 1 | $\ln 1$ | | $1$ | $7$ |
-# | 2 | $\ln 2$ | $\frac12$ | $1 \cdot \frac12 + 1 = \frac32$ | $7 \cdot \frac12 + 14 = \frac{35}2$ |
+# | 2 | $\ln 2$ | $\frac12$ | $\frac12 + 1 = \frac32$ | $\frac72 + 14 = \frac{35}2$ |
 # | 3 | $\ln 4$ | ? | ? | ? |
 #
 # **Predict.** What stands in the last row, and how do you get the answer 5 from it?
@@ -360,6 +360,7 @@ for is_causal in (False, True):
 # line is a call of its own, and its result may go to the slow memory and back. **FlashAttention**
 # runs the whole loop in one **kernel**, a program that the processor runs without returning to
 # Python. The tile is made, used and forgotten in the fast memory.
+
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the trips to memory of plain and of fused attention
@@ -530,7 +531,8 @@ one, many = (attention_work(1, 4096, 128, batch_size=B).intensity for B in (1, 3
 assert one == many
 latent = 128 * 2 * (576 + 512) / (2 * 576)  # 128 heads share a row of 512 + 64 numbers of 2 bytes
 assert round(latent) == 242 and round(2 * latent) == 484
-assert round(1e15 * 4 * 64 / 989e12) == 259 and round(1e15 / 3.9e12) == 256  # for a pair, in 1e-15 s
+# A pair's products and its exponential take about as long at d = 64, in 1e-15 seconds
+assert round(1e15 * 4 * 64 / 989e12) == 259 and round(1e15 / 3.9e12) == 256
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let pairs derive the last row: $nd$ numbers in the keys, $nd$ in the values, 2
@@ -546,7 +548,7 @@ assert round(1e15 * 4 * 64 / 989e12) == 259 and round(1e15 / 3.9e12) == 256  # f
 #
 # Drawn against $I$ this is a roof with a slope and a flat top (Williams et al., 2009). The two meet
 # at the **ridge**, where both times are equal. Left of it memory caps the speed, right of it
-# arithmetic. Something else may be slower still.
+# arithmetic.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. By hand: a machine with 300 operations and 1 byte a second has its ridge at 300. At an
@@ -612,7 +614,10 @@ figure, ax = plt.subplots(figsize=(10.5, 5.4))
 line = torch.logspace(-1, 3.6, 200).tolist()
 ax.loglog(line, [core.attainable(x) / 1e9 for x in line], color="black")
 ax.loglog(line, [h100.attainable(x) / 1e9 for x in line], color="0.5")
-for machine, text, color in ((core, "this core, 4-byte", "black"), (h100, "H100 (NVIDIA), 2-byte", "0.35")):
+for machine, text, color in (
+    (core, "this core, 4-byte", "black"),
+    (h100, "H100 (NVIDIA), 2-byte", "0.35"),
+):
     y = machine.bytes_per_second * 0.17 / 1e9
     ax.text(0.11, y, f"{text} numbers", rotation=25, fontsize=12, color=color)
 marks = {"prefill, fused": "o", "prefill, plain": "s", "decoding": "^"}
@@ -621,7 +626,8 @@ for name, spots in points.items():
     intensity, speed = zip(*spots, strict=True)
     speed = [s / 1e9 for s in speed]
     ax.loglog(intensity, speed, marks[name], color=colors[name], markersize=10, label=name)
-at_most = {"prefill, fused": 2048 / 2, "prefill, plain": 128 / 2, "decoding": 1}  # d = 128, 2 bytes
+# For d = 128 and numbers of 2 bytes
+at_most = {"prefill, fused": 2048 / 2, "prefill, plain": 128 / 2, "decoding": 1}
 for name, intensity in at_most.items():
     speed = h100.attainable(intensity) / 1e9
     style = {"mfc": "white", "mew": 2, "color": colors[name], "markersize": 10}
@@ -645,8 +651,8 @@ assert core.ridge > 0.5 and decoding < best / 2
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two rooflines with logarithmic axes, this core's and far above it an H100's, whose ridge
 # lies further right. Filled marks are measured on this core. Fused prefill lies far right near the
-# flat top. Plain prefill has an intensity near 16 and lies well below the roof. Decoding lies far
-# left, below the slope. Hollow marks are what an H100 reaches at most, by NVIDIA's two figures: fused
+# flat top. Plain prefill has an intensity near 16 and lies below the roof. Decoding lies far left,
+# below the slope. Hollow marks are what an H100 reaches at most, by NVIDIA's two figures: fused
 # prefill on the flat top, plain prefill and decoding on the slope.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -656,9 +662,9 @@ assert core.ridge > 0.5 and decoding < best / 2
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the roofs say
 #
-# - **Fused prefill** is far right under both roofs, so faster arithmetic can help it. (With heads of
-#   64, an H100's exponentials take as long as the products: it makes 3.9 trillion a second, Shah et
-#   al., 2024.)
+# - **Fused prefill** is far right under both roofs, so faster arithmetic can help it. (With heads
+#   of 64, an H100's exponentials take as long as the products: it makes 3.9 trillion a second, Shah
+#   et al., 2024.)
 # - **Plain prefill** waits for memory on an H100 if its matrices are larger than the fast memory on
 #   the chip. On this core it is right of the ridge.
 # - **Decoding**: memory caps it on both, if each head or group has a cache of its own. Fewer heads
@@ -671,8 +677,7 @@ assert core.ridge > 0.5 and decoding < best / 2
 # sentence has its own cache. On an H100 FlashAttention-2 reached 35% of the flat top, and
 # FlashAttention-3 up to 85% (Shah et al., 2024).
 #
-# This is a good place to stop. What follows asks what the cache costs, and then leaves the one
-# machine.
+# This is a good place to stop.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. The 242: for each token of the cache, 128 heads do $2 \cdot 576$ operations for the
@@ -682,9 +687,12 @@ assert core.ridge > 0.5 and decoding < best / 2
 # ## The cache, for each token
 #
 # The matrix is gone. What still grows with the novel is the key-value cache. Llama 2 7B has 7
-# billion parameters and Llama 3.1 8B has 8 billion, of 2 bytes each. In Llama 2 7B a token takes two
-# vectors in each of 32 layers and 32 heads, of 128 numbers of 2 bytes: $2 \cdot 32 \cdot 32 \cdot
-# 128 \cdot 2$ bytes, half a MiB. A novel of 100,000 tokens takes 52 GB.
+# billion parameters and Llama 3.1 8B has 8 billion, of 2 bytes each. In Llama 2 7B a token takes
+# two vectors in each of 32 layers and 32 heads, of 128 numbers of 2 bytes: $2 \cdot 32 \cdot 32
+# \cdot 128 \cdot 2$ bytes, half a MiB. A novel of 100,000 tokens takes 52 GB.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Let the room multiply. The factor that is forgotten is the first 2, keys and values.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws how the 80 GB are filled
@@ -719,8 +727,8 @@ assert shapes["Llama 2 7B"].num_kv_heads == 4 * shapes["Llama 3.1 8B"].num_kv_he
 # 2 was trained with 4,096 tokens, so this is what a novel would take, not what it can read.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Two vectors a token, 32 layers, 32 heads of 128, 2 bytes: half a MiB for a token of a
-# few letters. The factor that is forgotten is the first 2, keys and values.
+# One minute. Half a MiB for a token of a few letters: ask what a reader of Llama 2 7B weighs beside
+# its parameters.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The next token
@@ -737,13 +745,16 @@ assert shapes["Llama 2 7B"].num_kv_heads == 4 * shapes["Llama 3.1 8B"].num_kv_he
 # **Predict.** All 59 ask at once. How many times as long does each wait for a token as a single
 # reader?
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes with the vote. '59 times' and 'the same' are both said.
+
 # %% slideshow={"slide_type": "subslide"}
 parameters = 16  # GB: 8 billion, of 2 bytes
 for context, readers in ((8192, (1, 4, 16, 59)), (tokens, (1, 2, 4))):
     cache = 2 * 32 * 8 * 128 * 2 * context / 1e9  # GB
     for B in readers:
         ms = (B * cache + parameters) / 3.35
-        print(f"{context:7,} tokens, {B:2} readers: {ms:4.1f} ms, {1000 * B / ms:5,.0f} tokens/s")
+        print(f"{B:2} x {context:7,} tokens: {ms:4.1f} ms, in all {1000 * B / ms:5,.0f} tokens/s")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Each waits 4.6 times as long, and the GPU writes 12.7 times as many tokens a second. The
@@ -751,6 +762,7 @@ for context, readers in ((8192, (1, 4, 16, 59)), (tokens, (1, 2, 4))):
 # For novels it is over at once: four readers take twice the time of one, and write 1.7 times as
 # many tokens. These are lower limits, computed and not measured: 59 readers need 1.2 ms of
 # arithmetic for a step, far less than its 23.7 ms.
+
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the numbers of the text, and that arithmetic is not the limit
@@ -766,24 +778,26 @@ arithmetic = 59 * (2 * 8e9 + 32 * 4 * 4096 * 8192) / 989e12
 assert round(1000 * arithmetic, 1) == 1.2 and round(next_token(59, 8192), 1) == 23.7
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes. '59 times' and 'the same' are both said. Ask what would make the token come sooner:
-# faster memory, fewer key-value heads, a smaller number format.
+# Two minutes. Ask what would make the token come sooner: faster memory, fewer key-value heads, a
+# smaller number format.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Arithmetic to spare
 #
 # While a step carries the parameters, the arithmetic waits. How many tokens could one step compute
-# in that time? The figure leaves the caches out.
+# in that time?
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws how long a step takes against the number of tokens that it computes
-carrying, a_token = 16 / 3.35, 1000 * 2 * 8e9 / 989e12  # ms: the parameters, and one token's products
+carrying = 16 / 3.35  # ms, for the parameters
+a_token = 1000 * 2 * 8e9 / 989e12  # ms, for the products of one token
 assert round(carrying / a_token) == 295 and round(8192 * a_token) == 133
 figure, ax = plt.subplots(figsize=(10.5, 4.6))
 numbers = torch.logspace(0, 4.1, 200).tolist()
 ax.loglog(numbers, [a_token * T for T in numbers], "--", color="#D55E00", label="computing")
 ax.axhline(carrying, ls="-.", color="0.4", label="carrying the parameters")
-ax.loglog(numbers, [max(carrying, a_token * T) for T in numbers], color="black", lw=3, label="a step")
+steps = [max(carrying, a_token * T) for T in numbers]
+ax.loglog(numbers, steps, color="black", lw=3, label="a step")
 for T, text, dx, dy in (
     (1, "one reader", 1.0, 2.2),
     (5, "one reader,\n4 guesses", 1.0, 2.2),
@@ -793,21 +807,22 @@ for T, text, dx, dy in (
 ):
     y = max(carrying, a_token * T)
     ax.plot([T], [y], "o", color="tab:blue", markersize=11)
-    style = {"arrowstyle": "-", "color": "0.5"}
-    ax.annotate(text, (T, y), (T * dx, y * dy), ha="center", va="center", fontsize=12, arrowprops=style)
-ax.set(xlabel="tokens in one step", ylabel="ms at least", xlim=(0.6, 2e4), ylim=(0.3, 400))
+    style = {"ha": "center", "va": "center", "fontsize": 12}
+    style["arrowprops"] = {"arrowstyle": "-", "color": "0.5"}
+    ax.annotate(text, (T, y), (T * dx, y * dy), **style)
+ax.set(xlabel="tokens in one step", ylabel="ms at least", xlim=(0.5, 2e4), ylim=(0.3, 400))
 ax.set_xticks([1, 10, 100, 1000, 10_000], ["1", "10", "100", "1,000", "10,000"])
 ax.set_yticks([1, 10, 100], [1, 10, 100])
 ax.minorticks_off()
-ax.set_title("Up to 295 tokens, a step takes no longer than for one", fontsize=16)
+ax.set_title("Without caches, 295 tokens take no longer than one", fontsize=16)
 ax.legend(loc="upper left", fontsize=12)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: milliseconds of a step of Llama 3.1 8B on an H100 against the tokens in the step, both
-# axes logarithmic, computed from NVIDIA's two speeds. Carrying the parameters is a level line at 4.8
-# ms, computing a rising line; they cross at 295 tokens. The step takes the larger of both. On the
-# level part are one reader, one reader with four guesses, and 59 readers; at the crossing, 59
+# axes logarithmic, computed from NVIDIA's two speeds. Carrying the parameters is a level line at
+# 4.8 ms, computing a rising line; they cross at 295 tokens. The step takes the larger of both. On
+# the level part are one reader, one reader with four guesses, and 59 readers; at the crossing, 59
 # readers and 236 tokens of a prompt; far up on the right, a whole prompt of 8,192 tokens, 133 ms.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -863,11 +878,11 @@ figure.suptitle("Cut the sentences, the model, or the tokens", fontsize=16)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: six grids whose cells name the ranks that hold them; above the batch, sentences by tokens,
-# below the model, layers by heads and hidden units. Data parallel: the sentences belong to rank 0
-# and rank 1 in turn, and the model to both. Tensor parallel: the batch belongs to both, the left
-# half of each layer to rank 0, the right half to rank 1. Context parallel: the first half of all
-# tokens belongs to rank 0, the second to rank 1, and the model to both.*
+# *Figure: six grids whose cells name the ranks that hold them; above the batch, sentences by
+# tokens, below the model, layers by heads and hidden units. Data parallel: the sentences belong to
+# rank 0 and rank 1 in turn, and the model to both. Tensor parallel: the batch belongs to both, the
+# left half of each layer to rank 0, the right half to rank 1. Context parallel: the first half of
+# all tokens belongs to rank 0, the second to rank 1, and the model to both.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # (**Pipeline parallel** gives each machine half of the layers; this chapter leaves it out.) All
@@ -887,23 +902,15 @@ plt.show()
 # Each process computes the gradients of its own loss. An all-reduce adds the gradients up, each
 # process divides by the number of processes, and all take the same step.
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Ask what has to be sent: as many numbers as there are parameters.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Three tokens and one
 #
 # Rank 0 has three real tokens with losses 1, 1, 1. Rank 1 has one, with loss 5, and the rest is
-# padding.
-#
-# **Predict.** Each takes the mean of its own losses, then the two means are averaged. How many
-# times the weight of a token of rank 0 does the token of rank 1 get?
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes with the vote. Many say 'as much'.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Two processes, one gradient
-#
-# One parameter $w = 1$ multiplies every loss, so its gradient is the mean loss itself. `together`
-# says whether the processes first count their tokens together.
+# padding. Here one parameter $w = 1$ multiplies every loss, so its gradient is the mean loss. Each
+# process may divide by its own tokens, or the processes first count their tokens `together`:
 
 
 # %% slideshow={"slide_type": "-"}
@@ -924,11 +931,12 @@ for together in (False, True):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The mean of the means is 3: the token of rank 1 counts three times as much as one of rank 0. The
-# mean of all four is 2. Each process has to return 2 · (its sum) / (tokens of all).
+# mean of all four is 2. So each process has to return 2 · (its sum) / (tokens of all).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. It is a bug that no error message reports: training is only a little different with
-# two machines than with one.
+# Three minutes. Ask before the run how much the fourth token counts; many say 'as much'. It is a
+# bug that no error message reports: training is only a little different with two machines than with
+# one.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Tensor parallel: cut the heads
@@ -1185,9 +1193,9 @@ for name, parts, expected in zip(names, zip(*stretches, strict=True), whole, str
 
 # %% slideshow={"slide_type": "fragment"}
 keys_seen = torch.arange(1, 4097)  # query i sees i + 1 keys
-quarters = [quarter.sum() for quarter in keys_seen.tensor_split(4)]
-print(f"halves: {(quarters[2] + quarters[3]) / (quarters[0] + quarters[1]):.2f} times", end=", ")
-print(f"quarters 2, 3 against 1, 4: {(quarters[1] + quarters[2]) / (quarters[0] + quarters[3]):.2f}")
+one, two, three, four = (quarter.sum() for quarter in keys_seen.tensor_split(4))
+print(f"halves: {(three + four) / (one + two):.2f} times", end=", ")
+print(f"quarters 2 and 3 against 1 and 4: {(two + three) / (one + four):.2f} times")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Rank 1 has three times as much to compute, so rank 0 waits. If rank 0 takes quarters 1 and 4, and
@@ -1297,8 +1305,8 @@ check("10.4", by_tiles)
 # Two processes have attended to different keys with the same Q queries. Each knows the maximum (Q,)
 # of its scores, the total (Q,) of exp(score - maximum), and its output (Q, V), a mean with weights
 # that sum to 1. From two such triples make the triple of all keys together. Begin by hand, for one
-# query: $(\ln 2, 3, 3)$ and $(\ln 10, 1.6, 14)$. Scores may be 1,000 or -1,000. A part that has seen
-# no key is (-inf, 0, 0); two of them give (-inf, 0, 0) again.
+# query: $(\ln 2, 3, 3)$ and $(\ln 10, 1.6, 14)$. Scores may be 1,000 or -1,000. A part that has
+# seen no key is (-inf, 0, 0); two of them give (-inf, 0, 0) again.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1367,7 +1375,7 @@ check("10.7", share_of_output)
 #
 # - *Read it yourself*, 2 minutes: a view of the online softmax.
 # - *How to lose it again*, 1 minute: what a mask costs the fused kernel.
-# - *What goes over the wire*, 5 minutes: how much each way of sharing sends.
+# - *What goes over the wire*, 6 minutes: how much each way of sharing sends.
 # - *When is the network the limit?*, 4 minutes: time to send against time to compute.
 # - *More machines, and libraries*, 1 minute: one command, and what others add.
 
@@ -1507,7 +1515,7 @@ assert weight == 10e9 and took["mask"] > took["is_causal"] and peak > floats
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What goes over the wire
 #
-# *5 minutes.* How much does each of $P$ processes send? First the all-reduce of $N$ numbers, in a
+# *6 minutes.* How much does each of $P$ processes send? First the all-reduce of $N$ numbers, in a
 # ring. The numbers are cut into $P$ parts. In each step every process hands one part to the next.
 # After $P - 1$ steps each has one part of the whole sum, and after as many again all have all parts
 # (Patarasuk and Yuan, 2009). So each sends
@@ -1573,7 +1581,6 @@ of_llama_3 = 2 * D**2 + 2 * D * D // 4 + 3 * D * 14_336  # 8 groups for 32 heads
 assert 2 * all_reduce(of_llama_3, 8) / MIB == 728 and 7 * 12_288 * D == 21 * D**2
 published = 4 * D**2 + 3 * D * 11_008  # attention, and the three matrices of its FFN
 assert abs(12 * D**2 / published - 1) < 0.01 and all_reduce(1, 8) == 1.75
-print("checked: the package counts the same bytes; 12 D² is within 1% of the published layer")
 assert 2 * 2 * 4 * (7 / 8) * B * n * D / 8 / MIB == 448  # forward and back, of 2 bytes
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1607,13 +1614,12 @@ assert max(within) < 1 < min(between) and round(1000 * times["data"].computing) 
 assert (round(0.4 * between[0], 1), round(2 * between[0], 1)) == (0.4, 2.1)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# All three are above 1 between servers; within a server all are below 1. Below 1 the sending *may*
-# hide behind the computing: gradients can travel while earlier layers are still at work. For data
-# parallel the table's 1.1 is between 0.4 and 2.1 in practice: a GPU may reach only 40% of its peak
-# (Llama 3 reached 38 to 43%), and gradients may have 4 bytes. In tensor parallel the next step
-# needs the sum. A part hides all the same if the all-reduce is split into an all-gather and a
-# reduce-scatter, and these are run piece by piece with the products (PyTorch's async tensor
-# parallel).
+# Between servers all three are above 1, within a server all are below 1. Below 1 the sending *may*
+# hide behind the computing: gradients can travel while earlier layers are still at work. Data
+# parallel's 1.1 becomes 0.4 if the GPUs reach 40% of their peak (Llama 3 reached 38 to 43%), and
+# 2.1 at the peak with gradients of 4 bytes. In tensor parallel the next step needs the sum. A part
+# of it hides all the same if the all-reduce is split into a reduce-scatter and an all-gather, which
+# run piece by piece with the products beside them (PyTorch's async tensor parallel).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (The 13 ms: for each token a step takes $72 D^2 + 12\,n D$ operations, and each GPU does an
@@ -1724,38 +1730,50 @@ progress()
 #
 # - M. Milakov, N. Gimelshein, *Online normalizer calculation for softmax*, 2018, arXiv:1805.02867.
 #   Algorithm 3.
-# - M. N. Rabe, C. Staats, *Self-attention Does Not Need O(n²) Memory*, 2021, arXiv:2112.05682.
 # - T. Dao, D. Y. Fu, S. Ermon, A. Rudra, C. Ré, *FlashAttention: Fast and Memory-Efficient Exact
-#   Attention with IO-Awareness*, NeurIPS 2022, arXiv:2205.14135. Figure 1 (order of the loops,
-#   pyramid of memories) and section 2.1.
+#   Attention with IO-Awareness*, NeurIPS 2022, arXiv:2205.14135. Figure 1: the
+#   memories of an A100.
 # - T. Dao, *FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning*,
-#   ICLR 2024, arXiv:2307.08691. Section 3.1 (one division, one number for the backward pass),
-#   section 3.2 (order of the loops).
+#   ICLR 2024, arXiv:2307.08691. Section 3.1: one division, one number for the backward pass.
 # - J. Shah et al., *FlashAttention-3: Fast and Accurate Attention with Asynchrony and
 #   Low-precision*, NeurIPS 2024, arXiv:2407.08608. Abstract as published there: 35%, and 840
-#   TFLOP/s or 85%, of an H100 (the preprint's says 75%).
+#   TFLOP/s or 85%, of an H100 (the preprint's says 75%). Section 3: 3.9 trillion exponentials a
+#   second.
 # - T. Dao, D. Haziza, F. Massa, G. Sizov, *Flash-Decoding for long-context inference*, PyTorch
 #   blog, 2023.
 # - S. Williams, A. Waterman, D. Patterson, *Roofline: An Insightful Visual Performance Model for
 #   Multicore Architectures*, Communications of the ACM 52(4), 2009, doi:10.1145/1498765.1498785.
 # - NVIDIA, *H100 Tensor Core GPU*, data sheet, SXM: 1,979 teraFLOPS in BFLOAT16 with sparsity,
 #   half of it without; 3.35 TB/s of memory bandwidth; NVLink 900 GB/s.
+# - DeepSeek-AI, *DeepSeek-V3 Technical Report*, 2024, arXiv:2412.19437. Section 4.2: 128 heads,
+#   latents of 512 and 64 numbers.
+# - G.-I. Yu et al., *Orca: A Distributed Serving System for Transformer-Based Generative Models*,
+#   OSDI 2022. Continuous batching.
+# - A. Agrawal et al., *SARATHI: Efficient LLM Inference by Piggybacking Decodes with Chunked
+#   Prefills*, 2023, arXiv:2308.16369.
+# - Y. Zhong et al., *DistServe: Disaggregating Prefill and Decoding for Goodput-optimized Large
+#   Language Model Serving*, OSDI 2024, arXiv:2401.09670.
+# - Y. Leviathan, M. Kalman, Y. Matias, *Fast Inference from Transformers via Speculative Decoding*,
+#   ICML 2023, arXiv:2211.17192.
+# - F. Gloeckle et al., *Better & Faster Large Language Models via Multi-token Prediction*, ICML
+#   2024, arXiv:2404.19737.
 # - M. Shoeybi et al., *Megatron-LM: Training Multi-Billion Parameter Language Models Using Model
 #   Parallelism*, 2019, arXiv:1909.08053. Section 3, figure 4.
 # - S. Rajbhandari, J. Rasley, O. Ruwase, Y. He, *ZeRO: Memory Optimizations Toward Training
 #   Trillion Parameter Models*, SC 2020, arXiv:1910.02054.
 # - H. Liu, M. Zaharia, P. Abbeel, *Ring Attention with Blockwise Transformers for Near-Infinite
 #   Context*, 2023, arXiv:2310.01889.
+# - S. A. Jacobs et al., *DeepSpeed Ulysses: System Optimizations for Enabling Training of Extreme
+#   Long Sequence Transformer Models*, 2023, arXiv:2309.14509.
+# - H. He et al., *Introducing Async Tensor Parallelism in PyTorch*, discuss.pytorch.org, 2024.
 # - P. Patarasuk, X. Yuan, *Bandwidth optimal all-reduce algorithms for clusters of workstations*,
 #   Journal of Parallel and Distributed Computing 69(2), 2009, doi:10.1016/j.jpdc.2008.09.002.
 # - H. Touvron et al., *LLaMA*, 2023, arXiv:2302.13971, table 2; *Llama 2*, 2023, arXiv:2307.09288,
 #   section 2.2.
 # - Llama Team, *The Llama 3 Herd of Models*, 2024, arXiv:2407.21783. Table 3; sections 3.3.1
-#   (network) and 3.3.2 (context parallel).
+#   (network) and 3.3.2 (context parallel; table 4: share of the peak).
 # - PyTorch's documentation: `torchrun`, `torch.distributed.tensor.parallel`,
-#   `torch.nn.attention.SDPBackend`, `torch.distributed.fsdp.fully_shard`; in version 2.13 the text
-#   of `context_parallel`.
-# - Documentation of Hugging Face's Accelerate (`Accelerator.prepare`), DeepSpeed (ZeRO), NVIDIA's
-#   cuDNN Frontend (*Attention*), Transformer Engine and Megatron Core.
+#   `torch.distributed.fsdp.fully_shard`. Documentation of DeepSpeed (ZeRO), NVIDIA's cuDNN Frontend
+#   (*Attention*), Transformer Engine and Megatron Core.
 # - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, sections 11.3,
 #   13.5 (data parallel) and 13.7 (the ring). [d2l.ai](https://d2l.ai)
