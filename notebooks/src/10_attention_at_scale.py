@@ -14,7 +14,7 @@
 # and data parallel training in sections 13.5 and 13.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 67 minutes for two lectures. The first, of 33, ends after *What the roofs say*; *The cache, for
+# 68 minutes for two lectures. The first, of 33, ends after *What the roofs say*; *The cache, for
 # each token* begins the second. The slides of *Going further* come after the summary. No GPU is
 # needed: every figure for one is published, and its slide says by whom.
 
@@ -502,6 +502,13 @@ torch.testing.assert_close((queries @ keys.T / 2 - log_sum[:, None]).exp(), weig
 #
 # $$\text{time} \ge \max\!\left(\frac{\text{operations}}{\text{operations a second}},\;
 # \frac{\text{bytes}}{\text{bytes a second}}\right)$$
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask what is carried and what is computed in a sum of two long vectors: two numbers are
+# read and one is written for each addition.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Prefill and decoding
 #
 # A model reads a prompt with $n$ queries at once: **prefill**. Then it writes its answer token by
 # token, and in each step one query meets the $n$ keys in the cache: **decoding**. A pair of query
@@ -535,7 +542,7 @@ assert round(latent) == 242 and round(2 * latent) == 484
 assert round(1e15 * 4 * 64 / 989e12) == 259 and round(1e15 / 3.9e12) == 256
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Let pairs derive the last row: $nd$ numbers in the keys, $nd$ in the values, 2
+# 2½ minutes. Let pairs derive the last row: $nd$ numbers in the keys, $nd$ in the values, 2
 # bytes each. A causal mask halves the operations of the first two rows, and about halves their
 # intensity.
 
@@ -825,8 +832,11 @@ plt.show()
 # the level part are one reader, one reader with four guesses, and 59 readers; at the crossing, 59
 # readers and 236 tokens of a prompt; far up on the right, a whole prompt of 8,192 tokens, 133 ms.*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Servers fill this room in three ways:
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 1½ minutes. Ask where a step with two readers lies, and one with 3,000.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Three ways to fill a step
 #
 # - **Continuous batching**: a reader joins at the next step and leaves when the answer is complete,
 #   so that the batch stays large (Yu et al., 2022).
@@ -842,8 +852,8 @@ plt.show()
 # which two queries at once take past the ridge.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes. For each of the three ask which point in the figure it moves, and to where. Then ask
-# why nobody guesses for 300 readers.
+# Three minutes. For each of the three ask which point in the figure it moves, and to where. Then
+# ask why nobody guesses for 300 readers.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Past one machine
@@ -853,7 +863,7 @@ plt.show()
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws who holds what in the three ways
 COLORS = {"0": "#9ecae1", "1": "#fdae6b", "0 1": "white"}
-figure, axes = plt.subplots(2, 3, figsize=(11, 4.6))
+figure, axes = plt.subplots(2, 3, figsize=(11, 4.2))
 rows = [["0"] * 6, ["1"] * 6] * 2
 ways = {
     "data parallel": (rows, [["0 1"] * 4] * 4),
@@ -885,11 +895,13 @@ plt.show()
 # all tokens belongs to rank 0, the second to rank 1, and the model to both.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# (**Pipeline parallel** gives each machine half of the layers; this chapter leaves it out.) All
-# three run below with two processes on this machine, which share no memory and talk through
+# All three run below with two processes on this machine, which share no memory and talk through
 # `torch.distributed`. Each has a number, its **rank**, and runs the same program. Now and then all
 # meet in an **all-reduce**: everyone brings a tensor, and everyone leaves with the sum.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # `run_processes` starts new processes, calls a function in each, and returns their results.
+# (**Pipeline parallel** gives each machine half of the layers; this chapter leaves it out.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. First ask, without the figure, what two machines could each do; 'half of the layers'
@@ -929,12 +941,13 @@ def my_gradient(together):
 for together in (False, True):
     print(f"together: {together!s:5}  gradients {run_processes(my_gradient, 2, together=together)}")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The mean of the means is 3: the token of rank 1 counts three times as much as one of rank 0. The
 # mean of all four is 2. So each process has to return 2 · (its sum) / (tokens of all).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Ask before the run how much the fourth token counts; many say 'as much'. It is a
+# Three minutes. Ask before the run how much the fourth token counts; many say 'as much', and it is
+# three times as much. It is a
 # bug that no error message reports: training is only a little different with two machines than with
 # one.
 
@@ -1617,7 +1630,10 @@ assert (round(0.4 * between[0], 1), round(2 * between[0], 1)) == (0.4, 2.1)
 # Between servers all three are above 1, within a server all are below 1. Below 1 the sending *may*
 # hide behind the computing: gradients can travel while earlier layers are still at work. Data
 # parallel's 1.1 becomes 0.4 if the GPUs reach 40% of their peak (Llama 3 reached 38 to 43%), and
-# 2.1 at the peak with gradients of 4 bytes. In tensor parallel the next step needs the sum. A part
+# 2.1 at the peak with gradients of 4 bytes.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# In tensor parallel the next step needs the sum. A part
 # of it hides all the same if the all-reduce is split into a reduce-scatter and an all-gather, which
 # run piece by piece with the products beside them (PyTorch's async tensor parallel).
 
