@@ -306,7 +306,7 @@ def plain_tiled_attention(queries, keys, values, block_size):  # (*, Q, d), (*, 
     outputs = []
     queries = queries / math.sqrt(queries.shape[-1])
     for q in queries.split(block_size, dim=-2):  # (*, s, d): a block of queries
-        maximum = torch.full_like(q[..., :1], torch.finfo(q.dtype).min)  # (*, s, 1)
+        maximum = torch.full_like(q[..., :1], -math.inf)  # (*, s, 1)
         total = torch.zeros_like(maximum)  # (*, s, 1)
         output = torch.zeros_like(q[..., :1])  # grows to (*, s, V)
         for k, v in zip(keys.split(block_size, -2), values.split(block_size, -2), strict=True):
@@ -321,11 +321,10 @@ def plain_tiled_attention(queries, keys, values, block_size):  # (*, Q, d), (*, 
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The inner lines are the derivation, with a block in place of a score. The maximum begins at the
-# lowest finite number: with $-\infty$, a first block whose scores are all hidden would give
-# $-\infty - (-\infty)$, which is not a number. The package's `tiled_attention` also skips tiles of
-# the future. For several documents that are packed into one sequence, the rule of the mask is 'the
-# same document, and not later', and tiles between two documents can be skipped in the same way.
+# The inner lines are the derivation, with a block in place of a score. The package's
+# `tiled_attention` also skips tiles of the future. For several documents that are packed into one
+# sequence, the rule of the mask is 'the same document, and not later', and tiles between two
+# documents can be skipped in the same way.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the page's and the package's tiles against fused attention, outputs and gradients
@@ -549,7 +548,9 @@ assert round(1e15 * 4 * 64 / 989e12) == 259 and round(1e15 / 3.9e12) == 256
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The roofline
 #
-# Divide the operations by the time. With $I$ operations a byte, a machine reaches at most
+# Divide the operations by the time. If computing is slower, the result is the machine's operations
+# a second. If carrying is slower, it is (operations / bytes) times its bytes a second. With the
+# intensity $I$ it is therefore at most
 #
 # $$\min(\text{operations a second},\ \; \text{bytes a second} \cdot I).$$
 #
@@ -669,26 +670,27 @@ assert core.ridge > 0.5 and decoding < best / 2
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the roofs say
 #
-# - **Fused prefill** is far right under both roofs, so faster arithmetic can help it. (With heads
-#   of 64, an H100's exponentials take as long as the products: it makes 3.9 trillion a second, Shah
-#   et al., 2024.)
+# - **Fused prefill** is far right under both roofs if keys are carried about once, so faster
+#   arithmetic can help it. (With heads of 64, faster products would not help on an H100: its
+#   exponentials, 3.9 trillion a second, already take as long; Shah et al., 2024.)
 # - **Plain prefill** waits for memory on an H100 if its matrices are larger than the fast memory on
-#   the chip. On this core it is right of the ridge.
+#   the chip.
 # - **Decoding**: memory caps it on both, if each head or group has a cache of its own. Fewer heads
 #   move it to the right: with $G = 8$ key-value heads for 32, each number of the cache serves four
-#   queries, 4 operations a byte. In DeepSeek-V3 all 128 heads share one row of 576 numbers
-#   (chapter 11). That makes 242, near the H100's ridge of 295, and two queries at once make 484.
+#   queries, 4 operations a byte. In DeepSeek-V3, in the absorbed form of chapter 11, all 128 heads
+#   share one row of 576 numbers. That makes 242, near the H100's ridge of 295, and two queries at
+#   once make 484.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Serving several sentences at once moves the parameters to the right, but not attention: each
-# sentence has its own cache. On an H100 FlashAttention-2 reached 35% of the flat top, and
-# FlashAttention-3 up to 85% (Shah et al., 2024).
+# The 242: for each token of the cache, 128 heads do $2 \cdot 576$ operations for the score and $2
+# \cdot 512$ for the value, and 1,152 bytes are carried. On an H100 FlashAttention-2 reached 35% of
+# the flat top, and FlashAttention-3 up to 85% (Shah et al., 2024).
 #
 # This is a good place to stop.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. The 242: for each token of the cache, 128 heads do $2 \cdot 576$ operations for the
-# score and $2 \cdot 512$ for the value, and 1,152 bytes are carried. This is a good place to stop.
+# Two minutes. 'Do several sentences at once help?' always comes: the products with the parameters,
+# yes; attention, no, because each sentence has its own cache. This is a good place to stop.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The cache, for each token
@@ -740,8 +742,8 @@ assert shapes["Llama 2 7B"].num_kv_heads == 4 * shapes["Llama 3.1 8B"].num_kv_he
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The next token
 #
-# How long does each further token take at least? Each step of decoding carries the parameters once
-# for all $B$ readers, and the cache of each of them:
+# How long does each further token take, if memory is the limit? Each step of decoding carries the
+# parameters once for all $B$ readers, and the cache of each of them:
 #
 # $$\text{time for the next token} = \frac{B \cdot \text{cache} + \text{parameters}}{\text{bytes a
 # second}}$$
@@ -767,8 +769,8 @@ for context, readers in ((8192, (1, 4, 16, 59)), (tokens, (1, 2, 4))):
 # Each waits 4.6 times as long, and the GPU writes 12.7 times as many tokens a second. The
 # parameters are carried anyway, so until the caches outweigh them a further reader costs little.
 # For novels it is over at once: four readers take twice the time of one, and write 1.7 times as
-# many tokens. These are lower limits, computed and not measured: 59 readers need 1.2 ms of
-# arithmetic for a step, far less than its 23.7 ms.
+# many tokens. These numbers are computed and not measured. (Memory is the limit: 59 readers need
+# 1.2 ms of arithmetic for a step of 23.7 ms.)
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -817,7 +819,7 @@ for T, text, dx, dy in (
     style = {"ha": "center", "va": "center", "fontsize": 12}
     style["arrowprops"] = {"arrowstyle": "-", "color": "0.5"}
     ax.annotate(text, (T, y), (T * dx, y * dy), **style)
-ax.set(xlabel="tokens in one step", ylabel="ms at least", xlim=(0.5, 2e4), ylim=(0.3, 400))
+ax.set(xlabel="tokens in one step", ylabel="ms", xlim=(0.5, 2e4), ylim=(0.3, 400))
 ax.set_xticks([1, 10, 100, 1000, 10_000], ["1", "10", "100", "1,000", "10,000"])
 ax.set_yticks([1, 10, 100], [1, 10, 100])
 ax.minorticks_off()
@@ -840,20 +842,20 @@ plt.show()
 #
 # - **Continuous batching**: a reader joins at the next step and leaves when the answer is complete,
 #   so that the batch stays large (Yu et al., 2022).
-# - **Chunked prefill**: a prompt of 8,192 tokens in one step would let all readers wait for 133 ms.
-#   In pieces it goes along in the steps of decoding (Agrawal et al., 2023). Others give prompts and
-#   answers to different machines (Zhong et al., 2024).
+# - **Chunked prefill**: a prompt of 8,192 tokens in one step would let all readers wait for 133 ms
+#   or more. In pieces it goes along in the steps of decoding (Agrawal et al., 2023). Others give
+#   prompts and answers to different machines (Zhong et al., 2024).
 # - **Speculative decoding**: a small model guesses, say, four tokens, and the large one checks them
 #   in one step, which carries parameters and cache once. It keeps the guesses up to the first wrong
 #   one, by a rule that leaves the distribution of its answers unchanged (Leviathan et al., 2023).
 #   A model may also predict several tokens itself (Gloeckle et al., 2024).
 #
-# Where the room is already full, guesses gain nothing: with many readers, or with shared latents,
-# which two queries at once take past the ridge.
+# Where the room is full, guesses gain little: with 300 readers and short caches, or in attention
+# with shared latents, where two queries at once are past the ridge.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. For each of the three ask which point in the figure it moves, and to where. Then
-# ask why nobody guesses for 300 readers.
+# ask why nobody guesses for 300 readers with short caches.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Past one machine
@@ -1191,9 +1193,10 @@ for name, parts, expected in zip(names, zip(*stretches, strict=True), whole, str
 # %% [markdown] slideshow={"slide_type": "skip"}
 # One can also exchange once (**Ulysses**, Jacobs et al., 2023). Before attention, in an
 # **all-to-all**, every process gives to each other one its share of the heads, so that each has all
-# tokens of $H / P$ heads; after attention they change back. For queries, keys, values and outputs
-# each process sends $4 \cdot \frac{P - 1}P$ times a stretch, the ring $2 \cdot (P - 1)$ times: with
-# 8 processes a quarter, but no more processes than key-value heads can take part in this way.
+# tokens of $H / P$ heads; after attention they change back. In the forward pass of multi-head
+# attention each process sends $4 \cdot \frac{P - 1}P$ times a stretch, for queries, keys, values
+# and outputs, and the ring $2 \cdot (P - 1)$ times: with 8 processes a quarter, but no more
+# processes than heads can take part.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask who has all tokens after the all-to-all: everyone, of some heads.
