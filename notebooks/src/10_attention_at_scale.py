@@ -254,7 +254,7 @@ print(f"Z = {Z:.2f}, o = {o:.2f}, o / Z = {o / Z:.1f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The factor is $\frac12$ again: $Z = \frac32 \cdot \frac12 + 1 = \frac74$, $o = \frac{35}2 \cdot
-# \frac12 + 1 \cdot 0 = \frac{35}4$, and $\frac{35}4 : \frac74 = 5$. No row was kept.
+# \frac12 + 1 \cdot 0 = \frac{35}4$, and $\frac{35}4 : \frac74 = 5$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Compare with the room's last row.
@@ -696,9 +696,9 @@ assert core.ridge > 0.5 and decoding < best / 2
 # ## The cache, for each token
 #
 # The matrix is gone. What still grows with the novel is the key-value cache. Llama 2 7B has 7
-# billion parameters and Llama 3.1 8B has 8 billion, of 2 bytes each. In Llama 2 7B a token takes
-# two vectors in each of 32 layers and 32 heads, of 128 numbers of 2 bytes: $2 \cdot 32 \cdot 32
-# \cdot 128 \cdot 2$ bytes, half a MiB. A novel of 100,000 tokens takes 52 GB.
+# billion parameters and Llama 3.1 8B has 8 billion, of 2 bytes each. In Llama 2 7B every token
+# keeps a key and a value of 128 numbers in each of 32 heads of 32 layers: $2 \cdot 128 \cdot 32
+# \cdot 32$ numbers of 2 bytes, half a MiB. A novel of 100,000 tokens takes 52 GB.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room multiply. The factor that is forgotten is the first 2, keys and values.
@@ -745,8 +745,8 @@ assert shapes["Llama 2 7B"].num_kv_heads == 4 * shapes["Llama 3.1 8B"].num_kv_he
 # How long does each further token take, if memory is the limit? Each step of decoding carries the
 # parameters once for all $B$ readers, and the cache of each of them:
 #
-# $$\text{time for the next token} = \frac{B \cdot \text{cache} + \text{parameters}}{\text{bytes a
-# second}}$$
+# $$\text{time for the next token} =
+# \frac{B \cdot \text{cache} + \text{parameters}}{\text{bytes a second}}$$
 #
 # With a conversation of 8,192 tokens each, 59 readers of Llama 3.1 8B fit on one H100, whose memory
 # carries 3,350 GB a second (NVIDIA's figure).
@@ -768,9 +768,9 @@ for context, readers in ((8192, (1, 4, 16, 59)), (tokens, (1, 2, 4))):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Each waits 4.6 times as long, and the GPU writes 12.7 times as many tokens a second. The
 # parameters are carried anyway, so until the caches outweigh them a further reader costs little.
-# For novels it is over at once: four readers take twice the time of one, and write 1.7 times as
-# many tokens. These numbers are computed and not measured. (Memory is the limit: 59 readers need
-# 1.2 ms of arithmetic for a step of 23.7 ms.)
+# With novels two caches outweigh them already: four readers take more than twice the time of one,
+# and write 1.7 times as many tokens. These numbers are computed and not measured. (Memory is the
+# limit: 59 readers need 1.2 ms of arithmetic for a step of 23.7 ms.)
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -860,7 +860,7 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Past one machine
 #
-# Some day the model does not fit, or training takes too long. Then several machines share the work.
+# When the model does not fit, or training takes too long, several machines share the work.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws who holds what in the three ways
@@ -1348,7 +1348,7 @@ check("10.5", merge)
 #
 # `all_reduce(x)` gives every process the sum of their x, numbers or tensors of one shape; no
 # gradient passes through it, and every process has to call it. A process may have no real token at
-# all, but not all of them. The check plays the processes, one after the other.
+# all, but not all of them.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1579,7 +1579,6 @@ print(f"context {ring + 2 * 21 * D**2 / MIB:6,.0f} MiB, of which the ring {ring:
 # $B n D$ numbers. With more than $3D$ = 12,288 tokens in the whole batch it sends more than data
 # parallel does.
 #
-# The ring's 2,816 MiB are for multi-head attention. With 8 key-value heads for 32 heads, as in
 # The ring's 2,816 MiB are for multi-head attention. With 8 key-value heads for 32 heads, as in
 # Llama 3.1 8B, it is a quarter: 704 MiB. The gradients of that model's own layer are about as much,
 # 728 MiB, because its FFN has three matrices of 4,096 by 14,336. The all-to-all of Ulysses sends
