@@ -103,7 +103,7 @@ print(f"head {one_head:.2f}, layer {32 * one_head:.1f}, all layers {32**2 * one_
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Training would keep all 41 TB for the backward pass. Even reading takes 1.3 TB if a layer's 32
 # heads work at once. An H100, the GPU on which Llama 3 was trained, has 80 GB. Yet this model reads
-# 128K (131,072) tokens (Llama Team, 2024), and it leaves no pair out.
+# 128K (131,072) tokens (Llama Team, 2024), and each sees all before it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room do the product before you run the cell: $10^5 \cdot 10^5 \cdot 4$ for a
@@ -452,8 +452,7 @@ assert fused[3][2] < measured["plain"][3][2]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Four times the tokens are sixteen times the pairs, and every pair still takes its
-# multiplications. (It is measured, so another run may give 15 or 17.) A fused kernel
-# makes the novel *possible*. It does not make it cheap.
+# multiplications. A fused kernel makes the novel *possible*. It does not make it cheap.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. The sentence 'FlashAttention makes attention linear' is in many heads. Ask those
@@ -465,8 +464,6 @@ assert fused[3][2] < measured["plain"][3][2]
 # The gradient needs the weights again, and a kernel that never kept them computes them again, tile
 # by tile. Besides inputs and output it keeps one number for each query, $L = m + \ln Z$. As
 # $e^L = e^m Z$ is the sum of all $e^{a_j}$, each weight is $e^{a - L}$.
-#
-# (FlashAttention-2 keeps $L$: Dao, 2023, section 3.1.)
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 # Prints memory and time of the forward and the backward pass together
@@ -671,8 +668,8 @@ assert core.ridge > 0.5 and decoding < best / 2
 # ### What the roofs say
 #
 # - **Fused prefill** is far right under both roofs if keys are carried about once, so faster
-#   arithmetic can help it. (With heads of 64, faster products would not help on an H100: its
-#   exponentials, 3.9 trillion a second, already take as long; Shah et al., 2024.)
+#   arithmetic can help it. (With heads of 64, faster products alone would not help on an H100: its
+#   exponentials, 3.9 trillion a second, already take as long as the products; Shah et al., 2024.)
 # - **Plain prefill** waits for memory on an H100 if its matrices are larger than the fast memory on
 #   the chip.
 # - **Decoding**: memory caps it on both, if each head or group has a cache of its own. Fewer heads
@@ -682,9 +679,9 @@ assert core.ridge > 0.5 and decoding < best / 2
 #   once make 484.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The 242: for each token of the cache, 128 heads do $2 \cdot 576$ operations for the score and $2
-# \cdot 512$ for the value, and 1,152 bytes are carried. On an H100 FlashAttention-2 reached 35% of
-# the flat top, and FlashAttention-3 up to 85% (Shah et al., 2024).
+# The 242: for each token of the cache, each of 128 heads does $2 \cdot 576$ operations for the
+# score and $2 \cdot 512$ for the value, and 1,152 bytes are carried. On an H100 FlashAttention-2
+# reached 35% of the flat top, and FlashAttention-3 up to 85% (Shah et al., 2024).
 #
 # This is a good place to stop.
 
@@ -850,8 +847,8 @@ plt.show()
 #   one, by a rule that leaves the distribution of its answers unchanged (Leviathan et al., 2023).
 #   A model may also predict several tokens itself (Gloeckle et al., 2024).
 #
-# Where the room is full, guesses gain little: with 300 readers and short caches, or in attention
-# with shared latents, where two queries at once are past the ridge.
+# Guesses gain little where no arithmetic is to spare: with 300 readers and short caches, or in
+# attention with shared latents, where two queries at once are past the ridge.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. For each of the three ask which point in the figure it moves, and to where. Then
@@ -1191,12 +1188,12 @@ for name, parts, expected in zip(names, zip(*stretches, strict=True), whole, str
     assert apart < 1e-5
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# One can also exchange once (**Ulysses**, Jacobs et al., 2023). Before attention, in an
-# **all-to-all**, every process gives to each other one its share of the heads, so that each has all
-# tokens of $H / P$ heads; after attention they change back. In the forward pass of multi-head
-# attention each process sends $4 \cdot \frac{P - 1}P$ times a stretch, for queries, keys, values
-# and outputs, and the ring $2 \cdot (P - 1)$ times: with 8 processes a quarter, but no more
-# processes than heads can take part.
+# One can also exchange once (**Ulysses**, Jacobs et al., 2023). Before attention every process
+# sends to each other process the heads that this one works on (an **all-to-all**), so that each has
+# all tokens of $H / P$ heads; after attention the outputs go back in the same way. In the forward
+# pass of multi-head attention each process sends $4 \cdot \frac{P - 1}P$ times a stretch, for
+# queries, keys, values and outputs, and the ring $2 \cdot (P - 1)$ times: with 8 processes a
+# quarter, but no more processes than heads can take part.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask who has all tokens after the all-to-all: everyone, of some heads.
@@ -1230,7 +1227,7 @@ print(f"quarters 2 and 3 against 1 and 4: {(two + three) / (one + four):.2f} tim
 #   like $n$ and the time still like $n^2$.
 # - The slower of computing and carrying decides. By the roof, arithmetic caps fused prefill; memory
 #   caps decoding on both machines, if each head or group has its own cache.
-# - The next token takes (B · cache + parameters) / bandwidth. Further readers are cheap until their
+# - The next token takes (B · cache + parameters) / bandwidth. Readers are cheap until their
 #   caches outweigh the parameters.
 # - Data parallel cuts the batch and sends gradients. Tensor parallel cuts heads and sends outputs,
 #   and gradients of inputs. Context parallel cuts the sequence and sends keys and values, or heads.
