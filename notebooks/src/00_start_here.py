@@ -414,7 +414,7 @@ look_inside(model, *inputs, tokens=tokens, title="Two languages meet in the deco
 #   prediction is worth more than none.
 # - A **folded** cell shows one line and three dots. It imports, draws, checks or shows a view, and
 #   a click opens it. You miss nothing if you leave it closed.
-# - The **core path** takes about 60 minutes in most chapters, and at most 95. What comes
+# - The **core path** takes about 60 minutes in most chapters, and at most 75. What comes
 #   under *Going further* can be read in any order, or not at all.
 # - Most chapters **build** their mechanism in plain code, and then show that the package
 #   `d2l_attention` computes the same. Retype these cells: it is the best way to learn them.

@@ -2,20 +2,21 @@
 # # 10 · Attention at scale
 #
 # **You will**
-# - find a softmax's maximum and sum in one pass, and build attention on it;
-# - read from a roofline whether arithmetic or memory is the limit, for a prompt and for an answer;
-# - count what a key-value cache takes, and how many readers fit on one GPU;
-# - share a layer, or its attention, between two real processes in three ways, and get the numbers
-#   of one process.
+# - read a softmax in pieces, and build attention that never holds its matrix;
+# - derive from two times whether arithmetic or memory is the limit, for a prompt and for an answer;
+# - compute how long the next token takes for one reader and for many;
+# - share a layer, or its attention, between two real processes, and get the numbers of one process.
 #
-# Core path: 95 minutes. Going further: 20. Exercises: 72.
+# Core path: 75 minutes. Going further: 15. Exercises: 72. A good place to stop is after *What the
+# roofs say*.
 #
 # Builds on chapters 6, 8 and 9. *Dive into Deep Learning* (D2L) has the operation in section 11.3
 # and data parallel training in sections 13.5 and 13.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# The core fills two lectures of 45 minutes, or one of 75. Stop the first after the cache; *Past one
-# machine* begins the second. The slides of *Going further* come after the summary.
+# 68 minutes for two lectures. The first, of 33, ends after *What the roofs say*; *The cache, for
+# each token* begins the second. The slides of *Going further* come after the summary. No GPU is
+# needed: every figure for one is published, and its slide says by whom.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -29,15 +30,9 @@ import matplotlib.pyplot as plt
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from matplotlib.patches import FancyBboxPatch, Polygon, Rectangle
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
-from d2l_attention import (
-    MultiHeadAttention,
-    PositionWiseFFN,
-    TransformerEncoderBlock,
-    causal_mask,
-    dot_product_attention,
-)
+from d2l_attention import causal_mask, dot_product_attention
 from d2l_attention.scale.cache_size import PUBLISHED
 from d2l_attention.scale.online_softmax import (
     merge_partial,
@@ -49,66 +44,75 @@ from d2l_attention.scale.parallel import (
     LayerShape,
     all_reduce,
     bytes_per_layer,
-    data_parallel_gradients,
     layer_times,
     ring_attention,
     run_processes,
     share_sequence,
-    split_ffn_over,
-    split_heads_over,
-    squared_error,
 )
 from d2l_attention.scale.roofline import Roofline, attention_work
+from d2l_attention.views import schematic
 from d2l_attention.views.plots import set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
 set_style()
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the whole machine, with this chapter's part marked
+schematic("whole", here="cost")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the whole machine in two rows. Above, from left to right: a sentence goes in; its words
+# become vectors, to which positions are added; the encoder's blocks read them; the decoder asks the
+# encoder; the decoder's blocks write; a sentence comes out. Below is the inside of a block:
+# queries, keys and values; the similarity of queries and keys; scores; mask and softmax; the
+# weighted sum of the values; then add & norm and a network. Scores, mask and softmax, and the
+# weighted sum are marked.*
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# The marked boxes work on every pair of tokens. This chapter computes the same result in less
+# memory, and on more than one machine.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. What is marked grows with the square of the length; everything else grows with the
+# length.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ## What you need
 #
 # - **Scores and weights** (chapter 3). With scores $a_j$ and values $v_j$ a query gets $\sum_j
 #   \alpha_j v_j$, where the weights $\alpha$ are the softmax of the scores. Scores of $\ln 1$ and
 #   $\ln 3$ and values 8 and 4 give $\frac14 \cdot 8 + \frac34 \cdot 4 = 5$.
-# - **Pairs.** In self-attention $n$ tokens ask $n$ tokens. Ten tokens make 100 scores.
 # - **Heads** (chapter 6). A layer of width $D$ has $H$ heads of size $d = D / H$. The heads work
 #   side by side, and $W_o$ mixes their answers.
 # - **Cache** (chapters 8 and 9). A model that writes keeps the keys and values of all tokens so
-#   far. Llama 2 7B keeps half a MiB for each token. Llama 3.1 8B has 32 heads of queries, but only
-#   $G = 8$ key-value heads, so it keeps a quarter of that.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Let the room compute the 5. MiB is $2^{20}$ bytes, MB is $10^6$.
+#   far. Llama 3.1 8B has 32 heads of queries, but only $G = 8$ key-value heads, so its cache is a
+#   quarter of that of Llama 2 7B, which has 32.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A novel at once
 #
-# You paste a whole novel into a chat and ask who the murderer is. A novel is about 100,000 tokens.
-# In every head, every token has a weight of 4 bytes for every token: chapter 9 counted 40 GB.
-# Llama 3.1 8B has 32 layers with 32 heads each.
+# You paste a novel of 100,000 tokens into a chat and ask who the murderer is. In every head, every
+# token has a weight of 4 bytes for every token. Llama 3.1 8B has 32 layers with 32 heads each.
 
 # %% slideshow={"slide_type": "fragment"}
 tokens = 100_000
-one_head = tokens**2 * 4  # bytes
-all_heads = 32 * one_head  # of one layer
-print(f"head {one_head / 1e9:.0f} GB, layer {all_heads / 1e12:.1f} TB", end=", ")
-print(f"all layers {32 * all_heads / 1e12:.0f} TB")
+one_head = tokens**2 * 4 / 1e12  # TB
+print(f"head {one_head:.2f}, layer {32 * one_head:.1f}, all layers {32**2 * one_head:.0f} TB")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Training would keep all 41 TB for the backward pass. Even reading takes 1.3 TB if a layer's 32
-# heads work at once, and an H100, a large GPU, has 80 GB. Yet this model reads 128K (131,072)
-# tokens (Llama Team, 2024).
+# heads work at once. An H100, the GPU on which Llama 3 was trained, has 80 GB. Yet this model reads
+# 128K (131,072) tokens (Llama Team, 2024), and each sees all before it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room do the product before you run the cell: $10^5 \cdot 10^5 \cdot 4$ for a
-# head, times 1,024.
-# Chapter 9 let tokens see less. This chapter leaves the result as it is and changes how it is
-# computed.
+# head, times 1,024. Chapter 9 let tokens see less. This chapter leaves the result as it is and
+# changes how it is computed.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The model leaves nothing out. Here is chapter 3's formula; with more keys than $d$, dividing the
-# queries is cheaper than dividing the scores:
+# **Plain** attention is chapter 3's formula. With more keys than $d$, dividing the queries is
+# cheaper than dividing the scores:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -120,11 +124,8 @@ def plain_attention(queries, keys, values):  # (*, Q, d), (*, K, d), (*, K, V) -
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Measure the memory
 #
-# **Plain** attention writes the matrix of scores down. **Fused** attention is here PyTorch's
-# `scaled_dot_product_attention`, which our layers have called since chapter 3. We measure one head
-# with $d = 64$.
-#
-# **Predict.** With twice as many tokens, how many times the memory does each of them take?
+# Plain attention writes the matrix of scores down. **Fused** attention is here PyTorch's
+# `scaled_dot_product_attention`. We measure one head with $d = 64$, each time in a new process.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -199,23 +200,18 @@ assert plain[3] > 10 * fused[3]
 torch.manual_seed(0)
 qkv = torch.randn(3, 1, 1, 500, 64)
 torch.testing.assert_close(F.scaled_dot_product_attention(*qkv), plain_attention(*qkv))
-print("checked: the same output with and without the matrix, 500 tokens")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. 'Four times' comes at once for plain attention. For the fused one the room says 'four
-# times, but less'. A process remembers the most memory that it ever held, so each measurement runs
-# in a new one. Ask how a softmax can be computed without its row: that is the next section.
+# 1½ minutes. A process remembers the most memory that it ever held, so each measurement runs in a
+# new one. Ask how a softmax can be computed without its row: that is the next section.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Maximum and sum in one pass
 #
 # $$\alpha_j = \frac{e^{a_j - m}}{\sum_k e^{a_k - m}}, \qquad m = \max_k a_k$$
 #
-# The maximum $m$ and the sum need *all* scores of a row. So a row is written down and gone through
-# three times: for the maximum, for the sum and for the weights.
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# On paper $m$ cancels. In 32 bits it cannot be left out, because $e^{100}$ is infinite there:
+# The maximum $m$ and the sum need *all* scores of a row. On paper $m$ cancels. In 32 bits it cannot
+# be left out, because $e^{100}$ is infinite there:
 
 # %% slideshow={"slide_type": "fragment"}
 scores = torch.tensor([100.0, 101.0, 103.0])
@@ -229,127 +225,74 @@ print("softmax:  ", scores.softmax(dim=0))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One score at a time
 #
-# Take the scores $\ln 1$, $\ln 2$ and $\ln 4$, so that $e^{a}$ is 1, 2 and 4. The weights must come
-# out as $\frac17$, $\frac27$ and $\frac47$.
+# Take the scores $\ln 1$, $\ln 2$ and $\ln 4$, so that $e^{a}$ is 1, 2 and 4, and the values 7, 14
+# and 0. The answer must be $\frac17 \cdot 7 + \frac27 \cdot 14 + \frac47 \cdot 0 = 5$.
 #
-# We read one score after the other and keep two numbers: the largest score so far, $m$, and the sum
-# relative to it, $Z = \sum_j e^{a_j - m}$. After $\ln 1$ we have $m = \ln 1$ and $Z = 1$.
+# We read one score after the other and keep three numbers: the largest score so far, $m$; the sum
+# relative to it, $Z = \sum_j e^{a_j - m}$; and the **undivided** output $o = \sum_j e^{a_j - m}
+# v_j$. When $\ln 2$ comes, the old 1 is worth only $e^{\ln 1 - \ln 2} = \frac12$. So the old sum
+# and the old output are halved, and the new term is added:
 #
-# **Predict.** What are $m$ and $Z$ after $\ln 2$, and what are they after $\ln 4$?
-
-# %% slideshow={"slide_type": "fragment"}
-scores = torch.tensor([1.0, 2.0, 4.0]).log()
-for read in (scores[:2], scores[:3]):
-    print(f"m = ln {read.max().exp():.0f}, Z = {(read - read.max()).exp().sum():.2f}")
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# When $\ln 2$ comes, the old 1 is worth only $e^{\ln 1 - \ln 2} = \frac12$ relative to it. So $Z =
-# 1 \cdot \frac12 + 1 = \frac32$. With $\ln 4$ the old sum is halved again: $Z = \frac32 \cdot
-# \frac12 + 1 = \frac74$. And indeed $(1 + 2 + 4) / 4 = \frac74$.
+# | read | $m$ | factor | $Z$ | $o$ |
+# |---|---|---|---|---|
+# | 1 | $\ln 1$ | | $1$ | $7$ |
+# | 2 | $\ln 2$ | $\frac12$ | $\frac12 + 1 = \frac32$ | $\frac72 + 14 = \frac{35}2$ |
+# | 3 | $\ln 4$ | ? | ? | ? |
+#
+# **Predict.** What stands in the last row, and how do you get the answer 5 from it?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes, on the board, one column for $m$ and one for $Z$. The mistake to wait for is
-# that somebody halves the new 1 as well. Ask what $e^{a - m}$ is for the maximum itself: always 1.
+# Four minutes, on the board. The mistake to wait for is that somebody halves the new 1 as well. Ask
+# what $e^{a - m}$ is for the maximum itself: always 1. Some divide after each step and have to undo
+# it: let them say why one division at the end is enough.
+
+# %% slideshow={"slide_type": "subslide"}
+scores, values = torch.tensor([1.0, 2.0, 4.0]).log(), torch.tensor([7.0, 14.0, 0.0])
+terms = (scores - scores.max()).exp()
+Z, o = terms.sum(), (terms * values).sum()
+print(f"Z = {Z:.2f}, o = {o:.2f}, o / Z = {o / Z:.1f}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The factor is $\frac12$ again: $Z = \frac32 \cdot \frac12 + 1 = \frac74$, $o = \frac{35}2 \cdot
+# \frac12 + 1 \cdot 0 = \frac{35}4$, and $\frac{35}4 : \frac74 = 5$.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Compare with the room's last row.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Why may one factor mend a whole sum?
+# ### Why may one factor correct a whole sum?
 #
 # Every term of the sum was measured from the same maximum $m$. So the same factor moves all of them
 # to the new maximum $m'$:
 #
 # $$\sum_j e^{a_j - m'} = \sum_j e^{a_j - m} \, e^{m - m'} = Z \cdot e^{m - m'}$$
 #
-# A new score $a$ therefore makes
+# A new score $a$ with its value $v$ therefore makes
 #
-# $$m' = \max(m, a), \qquad Z' = Z \cdot e^{m - m'} + e^{a - m'} .$$
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# $$m' = \max(m, a), \quad Z' = Z \, e^{m - m'} + e^{a - m'}, \quad o' = o \, e^{m - m'} +
+# e^{a - m'} v .$$
+#
 # If the new score is not larger, the factor is $e^0 = 1$, and nothing is rescaled. This is the
 # **online softmax** (Milakov and Gimelshein, 2018, algorithm 3).
 
-
-# %% slideshow={"slide_type": "subslide"} tags=["build"]
-def plain_online_softmax(scores):  # (*, K) -> (*, K)
-    maximum = torch.full_like(scores[..., :1], torch.finfo(scores.dtype).min)  # (*, 1)
-    total = torch.zeros_like(maximum)  # (*, 1)
-    for score in scores.split(1, dim=-1):  # (*, 1): one score of each row
-        larger = torch.maximum(maximum, score)
-        total = total * (maximum - larger).exp() + (score - larger).exp()
-        maximum = larger
-    # The largest score counts 1 in the total, so only a row without any visible score has less.
-    return (scores - maximum).exp() / total.clamp(min=1.0)
-
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The loop reads the scores once, for $m$ and $Z$, and the last line reads them once more. The
-# maximum begins at the lowest finite number. If it began at $-\infty$, a first score that is hidden
-# would give $-\infty - (-\infty)$, which is not a number.
-#
-# Below, the page's function, PyTorch's and the package's give the same weights. One score is
-# hidden.
-
-# %% slideshow={"slide_type": "fragment"}
-scores = torch.tensor([[1.0, 2.0, 4.0], [1.0, 0.0, 3.0]]).log()  # ln 0 = -inf: a hidden score
-for found in (plain_online_softmax(scores), scores.softmax(dim=-1), online_softmax(scores, 2)):
-    print([[f"{weight:.3f}" for weight in row] for row in found])
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The package's `online_softmax` reads a block of scores at a time, here of two.
-
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the page's and the package's online softmax against PyTorch's softmax
+# Checks the recurrence by hand, and the package's online softmax against PyTorch's softmax
+m, total, output = torch.tensor(-math.inf), torch.tensor(0.0), torch.tensor(0.0)
+for score, value in zip(scores, values, strict=True):
+    larger = torch.maximum(m, score)
+    rescale, term = (m - larger).exp(), (score - larger).exp()
+    total, output, m = total * rescale + term, output * rescale + term * value, larger
+assert torch.allclose(torch.stack([total, output]), torch.tensor([7 / 4, 35 / 4]))
 torch.manual_seed(0)
-compared = 0
 for n in (1, 2, 7, 64, 101):
     for scale in (1, 100, 10_000):
         scores = scale * torch.randn(5, n, dtype=torch.float64)
         scores[:, 1::3] = -math.inf
-        expected = scores.softmax(dim=-1)
-        torch.testing.assert_close(plain_online_softmax(scores), expected)
         for block_size in (1, 3, 8, 200):
-            torch.testing.assert_close(online_softmax(scores, block_size), expected)
-            compared += 1
-print(f"checked: {compared} of {compared} shapes, blocks and sizes of scores equal the softmax")
+            torch.testing.assert_close(online_softmax(scores, block_size), scores.softmax(dim=-1))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let them find the formula's two terms in the line with `total`. The loop reads the
-# row once, and the last line a second time. The next slide gets rid of that second reading, too.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The output goes along
-#
-# A weight is final only when the last score has been read. The average of the values need not wait
-# for that. Keep the **undivided** output $o = \sum_j e^{a_j - m} v_j$, and rescale it by the same
-# factor as the sum.
-#
-# The values are 7, 14 and 0:
-#
-# | read | $m$ | factor | $Z$ | $o$ |
-# |---|---|---|---|---|
-# | 1 | $\ln 1$ | | $1$ | $7$ |
-# | 2 | $\ln 2$ | $\frac12$ | $\frac32$ | $\frac72 + 14 = \frac{35}2$ |
-# | 3 | $\ln 4$ | $\frac12$ | $\frac74$ | ? |
-#
-# **Predict.** What is the last $o$, and what is the answer $o / Z$?
-
-# %% slideshow={"slide_type": "skip"}
-scores, values = torch.tensor([1.0, 2.0, 4.0]).log(), torch.tensor([7.0, 14.0, 0.0])
-m, total, output = scores[0], torch.tensor(1.0), values[0]
-for score, value in zip(scores[1:], values[1:], strict=True):
-    larger = torch.maximum(m, score)
-    rescale, term = (m - larger).exp(), (score - larger).exp()
-    total, output, m = total * rescale + term, output * rescale + term * value, larger
-print(f"o = {output:.2f} = 35/4, answer {output / total:.1f}")
-print(f"at once: (1 · 7 + 2 · 14 + 4 · 0) / 7 = {(7 + 28) / 7:.1f}")
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The last $o$ is $\frac{35}2 \cdot \frac12 + 1 \cdot 0 = \frac{35}4$, and the answer is
-# $\frac{35}4 : \frac74 = 5$. For each query we keep $m$, $Z$ and $o$, and divide once at the
-# end. No row is kept.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes, in pairs. Some divide after each step and then have to undo it: let them say why
-# one division at the end is enough.
+# 1½ minutes. Let them find the factor in the table: it is the same for $Z$ and for $o$.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Tiles
@@ -363,7 +306,7 @@ def plain_tiled_attention(queries, keys, values, block_size):  # (*, Q, d), (*, 
     outputs = []
     queries = queries / math.sqrt(queries.shape[-1])
     for q in queries.split(block_size, dim=-2):  # (*, s, d): a block of queries
-        maximum = torch.full_like(q[..., :1], torch.finfo(q.dtype).min)  # (*, s, 1)
+        maximum = torch.full_like(q[..., :1], -math.inf)  # (*, s, 1)
         total = torch.zeros_like(maximum)  # (*, s, 1)
         output = torch.zeros_like(q[..., :1])  # grows to (*, s, V)
         for k, v in zip(keys.split(block_size, -2), values.split(block_size, -2), strict=True):
@@ -378,25 +321,14 @@ def plain_tiled_attention(queries, keys, values, block_size):  # (*, Q, d), (*, 
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The inner lines are the derivation, with a block in place of a score.
-
-# %% slideshow={"slide_type": "skip"}
-torch.manual_seed(0)
-queries, keys, values = torch.randn(3, 2, 11, 8)  # three times (heads, n, d)
-expected = plain_attention(queries, keys, values)
-page = plain_tiled_attention(queries, keys, values, block_size=4)
-package = tiled_attention(queries, keys, values, block_size=4)
-print(f"largest difference in tiles of 4: page {(page - expected).abs().max():.0e},", end=" ")
-print(f"package {(package - expected).abs().max():.0e}")
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The package's `tiled_attention` also skips tiles of the future, and in training it computes a row
-# of tiles again instead of keeping it.
+# The inner lines are the derivation, with a block in place of a score. The package's
+# `tiled_attention` also skips tiles of the future. For several documents that are packed into one
+# sequence, the rule of the mask is 'the same document, and not later', and tiles between two
+# documents can be skipped in the same way.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks both against fused attention, outputs and gradients
+# Checks the page's and the package's tiles against fused attention, outputs and gradients
 torch.manual_seed(0)
-compared = 0
 for is_causal in (False, True):
     for block_size in (5, 64, 200):
         qkv = torch.randn(3, 2, 3, 101, 8, dtype=torch.float64).unbind()
@@ -413,8 +345,6 @@ for is_causal in (False, True):
         for tiled in results[1:]:
             for expected_one, one in zip(results[0], tiled, strict=True):
                 torch.testing.assert_close(one, expected_one, atol=1e-10, rtol=1e-10)
-                compared += 1
-print(f"checked: {compared} of {compared} equal, outputs and gradients, tiles of 5, 64 and 200")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let the room find the four lines of the derivation. Ask what goes wrong if the
@@ -424,59 +354,20 @@ print(f"checked: {compared} of {compared} equal, outputs and gradients, tiles of
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## One kernel does it all
 #
-# A machine has little fast memory beside its arithmetic, and much slow memory further away. These
-# are the memories of an A100 GPU (Dao et al., 2022, figure 1):
+# A GPU has little fast memory beside its arithmetic, and much slow memory further away: an A100 has
+# 20 MB at 19 TB/s and 40 GB at 1.5 TB/s (Dao et al., 2022, figure 1). Our tiles are Python: each
+# line is a call of its own, and its result may go to the slow memory and back. **FlashAttention**
+# runs the whole loop in one **kernel**, a program that the processor runs without returning to
+# Python. The tile is made, used and forgotten in the fast memory.
 
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the pyramid of memories and the route of a tile
-def arrow(ax, start, end, text="", color="0.15", at=(0, 0), **style):
-    """An arrow from start to end, and a text at its middle."""
-    ax.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "lw": 2, "color": color} | style)
-    if text:
-        x, y = (start[0] + end[0]) / 2 + at[0], (start[1] + end[1]) / 2 + at[1]
-        ax.text(x, y, text, ha="center", va="center", fontsize=12, color=color)
-
-
-figure, ax = plt.subplots(figsize=(11, 4.6))
-levels = [
-    ("beside the arithmetic (SRAM)", "20 MB, 19 TB/s", "#fdae6b"),
-    ("the GPU's memory (HBM)", "40 GB, 1.5 TB/s", "#9ecae1"),
-    ("the computer's memory (DRAM)", "over 1 TB, 0.013 TB/s", "0.9"),
-]
-for i, (name, numbers, color) in enumerate(levels):
-    top, bottom = 2.7 - i, 1.8 - i
-    widths = [1.35 + 1.15 * i, 2.3 + 1.15 * i]
-    corners = [(-widths[0], top), (widths[0], top), (widths[1], bottom), (-widths[1], bottom)]
-    ax.add_patch(Polygon(corners, facecolor=color, edgecolor="0.3"))
-    ax.text(0, (top + bottom) / 2, f"{name}\n{numbers}", ha="center", va="center", fontsize=12)
-arrow(ax, (-3.45, 1.3), (-2.1, 2.3), "1. blocks of q, k, v", at=(-1.35, 0.25))
-arrow(ax, (2.1, 2.3), (3.45, 1.3), "3. the output, once", at=(1.4, 0.25))
-ax.text(0, 2.95, "2. the tile is made, used and forgotten here", ha="center", fontsize=13)
-ax.set(xlim=(-6, 6), ylim=(-0.4, 3.2))
-ax.axis("off")
-ax.set_title("The tile never leaves the small fast memory", fontsize=16)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a pyramid of three memories of an A100 GPU. Top, beside the arithmetic: 20 MB, 19 TB/s.
-# Middle, the GPU's memory: 40 GB, 1.5 TB/s. Bottom, the computer's memory: over 1 TB, 0.013 TB/s.
-# Arrows: blocks of queries, keys and values go up from the middle to the top. There the tile is
-# made, used and forgotten. The output goes down once.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. The 20 MB are 192 KB for each of the 108 multiprocessors (section 2.1 of the paper).
-# Follow a tile with a finger: up, used, forgotten, and only the output comes down.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Four trips, or none
-#
-# Our tiles are Python: each line is a call of its own, and its result may go to memory and back.
-# **FlashAttention** runs the whole loop in one **kernel**, a program that the processor runs
-# without returning to Python. PyTorch has such kernels for GPUs and for this CPU.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the trips to memory of plain and of fused attention
+def arrow(ax, start, end, color="0.15", **style):
+    style = {"arrowstyle": "-|>", "lw": 2, "color": color} | style
+    ax.annotate("", end, start, arrowprops=style)
+
+
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), width_ratios=[1.6, 1])
 trips = {
     "plain: four trips, 1,024 MiB": [
@@ -516,6 +407,10 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # With $n = 8192$ tokens the matrix has $n^2 \cdot 4$ bytes, that is 256 MiB, and plain attention
 # carries it four times. Queries, keys, values and output of a head with $d = 64$ have 2 MiB each.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Follow a tile with a finger: queries, keys and values go up, the tile is used and
+# forgotten, and only the output comes down. PyTorch has such kernels for GPUs and for this CPU.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### And the time?
@@ -557,12 +452,11 @@ assert fused[3][2] < measured["plain"][3][2]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Four times the tokens are sixteen times the pairs, and every pair still takes its
-# multiplications. (It is measured, so another run may give 15 or 17.) A fused kernel
-# makes the novel *possible*. It does not make it cheap.
+# multiplications. A fused kernel makes the novel *possible*. It does not make it cheap.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. The sentence 'FlashAttention makes attention linear' is in many heads. Ask those who
-# say it which multiplication was left out. Chapter 9's windows do leave some out.
+# Three minutes. The sentence 'FlashAttention makes attention linear' is in many heads. Ask those
+# who say it which multiplication was left out. Chapter 9's windows do leave some out.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The backward pass
@@ -570,8 +464,6 @@ assert fused[3][2] < measured["plain"][3][2]
 # The gradient needs the weights again, and a kernel that never kept them computes them again, tile
 # by tile. Besides inputs and output it keeps one number for each query, $L = m + \ln Z$. As
 # $e^L = e^m Z$ is the sum of all $e^{a_j}$, each weight is $e^{a - L}$.
-#
-# (FlashAttention-2 keeps $L$: Dao, 2023, section 3.1.)
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 # Prints memory and time of the forward and the backward pass together
@@ -593,7 +485,6 @@ queries, keys, values = torch.randn(3, 7, 4)
 _, weights = dot_product_attention(queries, keys, values, need_weights=True)
 _, log_sum = partial_attention(queries, keys, values)
 torch.testing.assert_close((queries @ keys.T / 2 - log_sum[:, None]).exp(), weights)
-print("checked: scores and one number for each query give all weights again, 7 queries by 7 keys")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before the slide where a kernel gets the weights from that it never kept. The
@@ -602,82 +493,78 @@ print("checked: scores and one number for each query give all weights again, 7 q
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Where the time goes
 #
-# A machine does two things: it calculates, and it carries numbers between memory and arithmetic.
-# The one that takes longer is the limit.
+# A machine does two things: it calculates, and it carries numbers between memory and arithmetic. At
+# best it does both at once, and then the slower of the two decides:
 #
-# **Intensity** is the number of operations (multiplications and additions) for each byte carried.
-# With 4 bytes a number:
-#
-# | | operations | bytes | intensity |
-# |---|---|---|---|
-# | sum of two vectors of $N$ numbers | $N$ | $12\,N$ | $\frac1{12}$ |
-# | product of two $(N, N)$ matrices | $2N^3$ | $12\,N^2$ | $\frac N6$ at most |
-#
-# The sum uses each number once. The product uses each number $N$ times, and carries it at least
-# once.
+# $$\text{time} \ge \max\!\left(\frac{\text{operations}}{\text{operations a second}},\;
+# \frac{\text{bytes}}{\text{bytes a second}}\right)$$
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Two vectors are read and one is written, so three numbers of 4 bytes for one
-# addition.
+# One minute. Ask what is carried and what is computed in a sum of two long vectors: two numbers are
+# read and one is written for each addition.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Prefill and decoding
 #
-# First the model reads the prompt: $n$ queries meet $n$ keys at once. This is **prefill**. Then it
-# writes its answer token by token: in each step one query meets the $n$ keys in the cache. This is
-# **decoding**.
-#
-# A pair of query and key takes $4d$ operations: a product and a sum for each of the $d$ numbers of
-# the key, and the same for the value. In one head, with 4 bytes a number:
+# A model reads a prompt with $n$ queries at once: **prefill**. Then it writes its answer token by
+# token, and in each step one query meets the $n$ keys in the cache: **decoding**. A pair of query
+# and key takes $4d$ operations: a product and a sum for each of the $d$ numbers of the key, and the
+# same for the value. The **intensity** is the number of operations for each byte carried. In one
+# head, with 2 bytes a number:
 #
 # | | operations | bytes | intensity |
 # |---|---|---|---|
-# | prefill, fused | $4\,n^2 d$ | $16\,n d$: queries, keys, values, output | $n / 4$ at most |
-# | prefill, plain | $4\,n^2 d$ | $16\,n^2$: four trips of the matrix | less than $d / 4$ |
-# | decoding | $4\,n d$ | $8\,n d$: keys and values | $1 / 2$ |
+# | prefill, fused | $4\,n^2 d$ | $8\,n d$: queries, keys, values, output | $n / 2$ at most |
+# | prefill, plain | $4\,n^2 d$ | $8\,n^2$: four trips of the matrix | less than $d / 2$ |
+# | decoding | $4\,n d$ | $4\,n d$: keys and values | $1$ |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A kernel may carry keys more than once, as many times as there are blocks of queries, so the first
-# row says 'at most'. In decoding each number of the cache is carried for one multiplication and
-# one addition, whatever $n$ is.
-#
-# Do several sentences at once help? In a step of decoding a layer's parameters are carried once
-# for all $B$ sentences: $2B$ operations for the 4 bytes of each, an intensity of $B / 2$. But each
-# sentence has its own cache, so attention stays at $1 / 2$.
+# In decoding each number of the cache is carried for one multiplication and one addition, whatever
+# $n$ is.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the three intensities, and decoding for 32 sentences at once, against the package's count
+# Checks the three intensities, and those of the text below, against the package's count
 for n in (1024, 4096, 16_384):
-    assert attention_work(n, n, 64).intensity == n / 4
-    assert abs(attention_work(1, n, 64).intensity - 0.5) < 1e-3
-    assert 14 < attention_work(n, n, 64, fused=False).intensity < 16
-one, many = (attention_work(1, 4096, 64, batch_size=B).intensity for B in (1, 32))
+    assert attention_work(n, n, 128, bytes_per_number=2).intensity == n / 2
+    assert abs(attention_work(1, n, 128, bytes_per_number=2).intensity - 1) < 2e-3
+    assert 56 < attention_work(n, n, 128, fused=False, bytes_per_number=2).intensity < 64
+grouped = attention_work(1, 4096, 128, num_heads=32, num_kv_heads=8, bytes_per_number=2)
+assert abs(grouped.intensity - 4) < 0.01
+one, many = (attention_work(1, 4096, 128, batch_size=B).intensity for B in (1, 32))
 assert one == many
-print("checked: n/4, just under d/4 and 1/2, at three lengths; decoding for 1 and 32 sentences")
+latent = 128 * 2 * (576 + 512) / (2 * 576)  # 128 heads share a row of 512 + 64 numbers of 2 bytes
+assert round(latent) == 242 and round(2 * latent) == 484
+# A pair's products and its exponential take about as long at d = 64, in 1e-15 seconds
+assert round(1e15 * 4 * 64 / 989e12) == 259 and round(1e15 / 3.9e12) == 256
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes. Let pairs derive the last row: $nd$ numbers in the keys, $nd$ in the values, 4 bytes
-# each. A causal mask halves the operations of the first two rows, and about halves their
-# intensity. 'Do several sentences help?' is the question that always comes.
+# 2½ minutes. Let pairs derive the last row: $nd$ numbers in the keys, $nd$ in the values, 2
+# bytes each. A causal mask halves the operations of the first two rows, and about halves their
+# intensity.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The roofline
 #
-# At an intensity of $I$ a machine reaches at most
+# Divide the operations by the time. If computing is slower, the result is the machine's operations
+# a second. If carrying is slower, it is (operations / bytes) times its bytes a second. With the
+# intensity $I$ it is therefore at most
 #
 # $$\min(\text{operations a second},\ \; \text{bytes a second} \cdot I).$$
 #
 # Drawn against $I$ this is a roof with a slope and a flat top (Williams et al., 2009). The two meet
-# at the **ridge**. Left of it memory caps the speed, right of it arithmetic. Something else may be
-# slower still.
+# at the **ridge**, where both times are equal. Left of it memory caps the speed, right of it
+# arithmetic.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. By hand: a machine with 300 operations and 1 byte a second has its ridge at 300. At an
+# intensity of 1 it reaches 1 of its 300.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two machines
 #
-# An H100 is the GPU on which Llama 3 was trained. Its two speeds are published (NVIDIA), for
-# numbers of 2 bytes. Those of one core of this machine are measured here, for numbers of 4 bytes,
-# with a product of matrices and a copy of 64 MiB. (With 2 bytes a number all intensities of the
-# table are twice as large.)
+# The two speeds of an H100 are NVIDIA's, for numbers of 2 bytes. Those of one core of this machine
+# are measured here with a product of matrices and a copy of 64 MiB, for numbers of 4 bytes. (With 4
+# bytes all intensities of the table are half as large.)
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
@@ -705,8 +592,12 @@ for name, machine in (("core, 4-byte numbers", core), ("H100, 2-byte numbers", h
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # **Predict.** An H100's arithmetic becomes twice as fast, and its memory stays as it is. Which of
-# these can become faster there, for heads of $d = 64$: fused prefill of 2,048 tokens, plain
+# these can become faster there, for heads of $d = 128$: fused prefill of 2,048 tokens, plain
 # prefill, decoding?
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes with the vote: for each of the three, twice the operations, or twice the memory
+# speed? The vote for decoding surprises: a chat answers at the pace of its memory.
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
 # Measures prefill and decoding on this core, and draws them under its roof and an H100's
@@ -728,7 +619,10 @@ figure, ax = plt.subplots(figsize=(10.5, 5.4))
 line = torch.logspace(-1, 3.6, 200).tolist()
 ax.loglog(line, [core.attainable(x) / 1e9 for x in line], color="black")
 ax.loglog(line, [h100.attainable(x) / 1e9 for x in line], color="0.5")
-for machine, text, color in ((core, "this core, 4-byte", "black"), (h100, "H100, 2-byte", "0.35")):
+for machine, text, color in (
+    (core, "this core, 4-byte", "black"),
+    (h100, "H100 (NVIDIA), 2-byte", "0.35"),
+):
     y = machine.bytes_per_second * 0.17 / 1e9
     ax.text(0.11, y, f"{text} numbers", rotation=25, fontsize=12, color=color)
 marks = {"prefill, fused": "o", "prefill, plain": "s", "decoding": "^"}
@@ -737,12 +631,13 @@ for name, spots in points.items():
     intensity, speed = zip(*spots, strict=True)
     speed = [s / 1e9 for s in speed]
     ax.loglog(intensity, speed, marks[name], color=colors[name], markersize=10, label=name)
-at_most = {"prefill, fused": 2048 / 2, "prefill, plain": 64 / 2, "decoding": 1}  # 2 bytes a number
+# For d = 128 and numbers of 2 bytes
+at_most = {"prefill, fused": 2048 / 2, "prefill, plain": 128 / 2, "decoding": 1}
 for name, intensity in at_most.items():
     speed = h100.attainable(intensity) / 1e9
     style = {"mfc": "white", "mew": 2, "color": colors[name], "markersize": 10}
     ax.loglog([intensity], [speed], marks[name], **style)
-ax.loglog([], [], "o", mfc="white", color="0.35", mew=2, label="at most, on the H100")
+ax.loglog([], [], "o", mfc="white", color="0.35", mew=2, label="at most, on an H100, d = 128")
 ax.set(xlabel="intensity: operations a byte", ylabel="billion operations a second")
 ax.set_title("Decoding is far left: memory caps it on both machines", fontsize=16)
 ax.legend(loc="center right", bbox_to_anchor=(1.0, 0.52), fontsize=12)
@@ -755,55 +650,55 @@ print("of what this core reaches in a product of matrices, the best of three len
 print(f"fused prefill {best:.0%}, plain prefill {plain:.0%}; decoding {decoding:.0%}")
 (intensity, speed) = points["decoding"][0]
 print(f"decoding on this core reaches {speed / core.attainable(intensity):.0%} of the roof")
-print(f"plain prefill on an H100, at most: {32 / h100.ridge:.0%} of its best")
+print(f"plain prefill on an H100, d = 128, at most: {64 / h100.ridge:.0%} of its best")
 assert core.ridge > 0.5 and decoding < best / 2
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two rooflines with logarithmic axes, this core's and far above it an H100's, whose ridge
 # lies further right. Filled marks are measured on this core. Fused prefill lies far right near the
-# flat top. Plain prefill has an intensity near 16 and lies well below the roof. Decoding lies far
-# left, below the slope. Hollow marks are what an H100 reaches at most: fused prefill on the flat
-# top, plain prefill and decoding on the slope.*
+# flat top. Plain prefill has an intensity near 16 and lies below the roof. Decoding lies far left,
+# below the slope. Hollow marks are what an H100 reaches at most, by NVIDIA's two figures: fused
+# prefill on the flat top, plain prefill and decoding on the slope.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes. Point at each cloud and take the vote: twice the operations, or twice the memory
-# speed? The vote for decoding surprises: a chat answers at the pace of its memory.
+# Two minutes. Point at each cloud. The filled marks were measured on this core; the hollow ones are
+# NVIDIA's two figures and a division.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the roofs say
 #
-# - **Fused prefill** is far right under both roofs, if the keys are carried about once. Faster
-#   arithmetic can help it on both.
+# - **Fused prefill** is far right under both roofs if keys are carried about once, so faster
+#   arithmetic can help it. (With heads of 64, faster products alone would not help on an H100: its
+#   exponentials, 3.9 trillion a second, already take as long as the products; Shah et al., 2024.)
 # - **Plain prefill** waits for memory on an H100 if its matrices are larger than the fast memory on
-#   the chip, so faster arithmetic does not help it there. On this core it is right of the ridge,
-#   so it can. (It is below the roof: its steps run one after the other, and each large matrix
-#   needs new memory.)
-# - **Decoding**: memory caps it on both. On this core it stays well below even that.
+#   the chip.
+# - **Decoding**: memory caps it on both, if each head or group has a cache of its own. Fewer heads
+#   move it to the right: with $G = 8$ key-value heads for 32, each number of the cache serves four
+#   queries, 4 operations a byte. In DeepSeek-V3, in the absorbed form of chapter 11, all 128 heads
+#   share one row of 576 numbers. That makes 242, near the H100's ridge of 295, and two queries at
+#   once make 484.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# On an H100 FlashAttention-2 reached 35% of the flat top, and FlashAttention-3 up to 85% (Shah et
-# al., 2024). Fewer key-value heads carry less for the same work, so they move decoding to the
-# right.
+# The 242: for each token of the cache, each of 128 heads does $2 \cdot 576$ operations for the
+# score and $2 \cdot 512$ for the value, and 1,152 bytes are carried. On an H100 FlashAttention-2
+# reached 35% of the flat top, and FlashAttention-3 up to 85% (Shah et al., 2024).
+#
+# This is a good place to stop.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. 'Do several sentences at once help?' always comes: the products with the parameters,
+# yes; attention, no, because each sentence has its own cache. This is a good place to stop.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The cache, for each token
 #
-# The matrix is gone. What still grows with the novel, and stays while the answer is written, is
-# the key-value cache. Llama 2 7B has 7 billion parameters and Llama 3.1 8B has 8 billion, of 2
-# bytes each. Take the 80 GB that an H100 is sold with.
-#
-# **Predict.** Chapter 9 counted 48.83 GiB for a novel's cache in Llama 2 7B, which is 52.4 GB. How
-# many readers with a novel each fit on one H100, for both models?
+# The matrix is gone. What still grows with the novel is the key-value cache. Llama 2 7B has 7
+# billion parameters and Llama 3.1 8B has 8 billion, of 2 bytes each. In Llama 2 7B every token
+# keeps a key and a value of 128 numbers in each of 32 heads of 32 layers: $2 \cdot 128 \cdot 32
+# \cdot 32$ numbers of 2 bytes, half a MiB. A novel of 100,000 tokens takes 52 GB.
 
-# %% slideshow={"slide_type": "fragment"}
-layers, d, D, carried = 32, 128, 4096, {}  # the same in both models
-models = ("Llama 2 7B", 7, 32, 32_000), ("Llama 3.1 8B", 8, 8, 128_256)
-for name, billions, kv_heads, vocabulary in models:
-    parameters = 2 * billions  # GB
-    novel = 2 * layers * kv_heads * d * 2 * tokens / 1e9  # keys and values, 2 bytes a number
-    readers = int((80 - parameters) / novel)
-    carried[name] = parameters - vocabulary * D * 2 / 1e9 + novel  # see 'The next token'
-    print(f"{name:12}  parameters {parameters} GB, cache {novel:4.1f} GB, readers {readers}")
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Let the room multiply. The factor that is forgotten is the first 2, keys and values.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws how the 80 GB are filled
@@ -834,228 +729,241 @@ assert shapes["Llama 2 7B"].num_kv_heads == 4 * shapes["Llama 3.1 8B"].num_kv_he
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The parameters are there once for all readers, and each reader brings a cache. In Llama 2 7B it
-# is heavier than they are: 52 GB against 14. Servers keep caches in pages (PagedAttention;
-# chapter 11), so a reader takes hardly more than the text needs.
+# is heavier than they are. (The shapes are as published: `d2l_attention/scale/cache_size.py`. Llama
+# 2 was trained with 4,096 tokens, so this is what a novel would take, not what it can read.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes with paper. Two vectors a token, 32 layers, 32 heads of 128, 2 bytes: half a MiB for
-# a token of a few letters. The factor that is forgotten is the first 2, keys and values.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# (The shapes are as published; `d2l_attention/scale/cache_size.py` says where. Llama 2 was trained
-# with a context of 4,096 tokens, so this is what a novel would take, not what it can read.)
+# One minute. Half a MiB for a token of a few letters: ask what a reader of Llama 2 7B weighs beside
+# its parameters.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The next token
 #
-# How long does each further token take at least? The memory of an H100 carries 3.35 TB a second.
-# For one reader, each step of decoding has to carry the cache and the parameters once. (Only the
-# table of input embeddings is not read: one row is looked up. We take the 7 and 8 billion
-# parameters, which are rounded.)
-
-# %% slideshow={"slide_type": "fragment"}
-for name, gigabytes in carried.items():
-    print(f"{name:12}  {gigabytes:.0f} GB / 3,350 GB a second = {gigabytes / 3.35:.1f} ms a token")
+# How long does each further token take, if memory is the limit? Each step of decoding carries the
+# parameters once for all $B$ readers, and the cache of each of them:
+#
+# $$\text{time for the next token} =
+# \frac{B \cdot \text{cache} + \text{parameters}}{\text{bytes a second}}$$
+#
+# With a conversation of 8,192 tokens each, 59 readers of Llama 3.1 8B fit on one H100, whose memory
+# carries 3,350 GB a second (NVIDIA's figure).
+#
+# **Predict.** All 59 ask at once. How many times as long does each wait for a token as a single
+# reader?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. With the cache alone it would be 16 ms. Ask what would make the token come sooner:
-# faster memory, fewer key-value heads, a smaller number format. Here a first lecture ends.
+# Three minutes with the vote. '59 times' and 'the same' are both said.
+
+# %% slideshow={"slide_type": "subslide"}
+parameters = 16  # GB: 8 billion, of 2 bytes
+for context, readers in ((8192, (1, 4, 16, 59)), (tokens, (1, 2, 4))):
+    cache = 2 * 32 * 8 * 128 * 2 * context / 1e9  # GB
+    for B in readers:
+        ms = (B * cache + parameters) / 3.35
+        print(f"{B:2} x {context:7,} tokens: {ms:4.1f} ms, in all {1000 * B / ms:5,.0f} tokens/s")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Each waits 4.6 times as long, and the GPU writes 12.7 times as many tokens a second. The
+# parameters are carried anyway, so until the caches outweigh them a further reader costs little.
+# With novels two caches outweigh them already: four readers take more than twice the time of one,
+# and write 1.7 times as many tokens. These numbers are computed and not measured. (Memory is the
+# limit: 59 readers need 1.2 ms of arithmetic for a step of 23.7 ms.)
+
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the numbers of the text, and that arithmetic is not the limit
+def next_token(B, context):  # ms, for Llama 3.1 8B
+    return (B * shapes["Llama 3.1 8B"].bytes(context) / 1e9 + 16) / 3.35
+
+
+assert int((80 - 16) * 1e9 / shapes["Llama 3.1 8B"].bytes(8192)) == 59
+later, novels = (next_token(B, n) / next_token(1, n) for B, n in ((59, 8192), (4, tokens)))
+assert (round(later, 1), round(59 / later, 1)) == (4.6, 12.7)
+assert 2 < novels < 2.5 and round(4 / novels, 1) == 1.7
+arithmetic = 59 * (2 * 8e9 + 32 * 4 * 4096 * 8192) / 989e12
+assert round(1000 * arithmetic, 1) == 1.2 and round(next_token(59, 8192), 1) == 23.7
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Ask what would make the token come sooner: faster memory, fewer key-value heads, a
+# smaller number format.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Arithmetic to spare
+#
+# While a step carries the parameters, the arithmetic waits. How many tokens could one step compute
+# in that time?
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws how long a step takes against the number of tokens that it computes
+carrying = 16 / 3.35  # ms, for the parameters
+a_token = 1000 * 2 * 8e9 / 989e12  # ms, for the products of one token
+assert round(carrying / a_token) == 295 and round(8192 * a_token) == 133
+figure, ax = plt.subplots(figsize=(10.5, 4.6))
+numbers = torch.logspace(0, 4.1, 200).tolist()
+ax.loglog(numbers, [a_token * T for T in numbers], "--", color="#D55E00", label="computing")
+ax.axhline(carrying, ls="-.", color="0.4", label="carrying the parameters")
+steps = [max(carrying, a_token * T) for T in numbers]
+ax.loglog(numbers, steps, color="black", lw=3, label="a step")
+for T, text, dx, dy in (
+    (1, "one reader", 1.0, 2.2),
+    (5, "one reader,\n4 guesses", 1.0, 2.2),
+    (59, "59 readers", 1.0, 2.2),
+    (295, "59 readers and 236\ntokens of a prompt", 1.0, 0.18),
+    (8192, "a whole prompt", 0.35, 1.15),
+):
+    y = max(carrying, a_token * T)
+    ax.plot([T], [y], "o", color="tab:blue", markersize=11)
+    style = {"ha": "center", "va": "center", "fontsize": 12}
+    style["arrowprops"] = {"arrowstyle": "-", "color": "0.5"}
+    ax.annotate(text, (T, y), (T * dx, y * dy), **style)
+ax.set(xlabel="tokens in one step", ylabel="ms", xlim=(0.5, 2e4), ylim=(0.3, 400))
+ax.set_xticks([1, 10, 100, 1000, 10_000], ["1", "10", "100", "1,000", "10,000"])
+ax.set_yticks([1, 10, 100], [1, 10, 100])
+ax.minorticks_off()
+ax.set_title("Without caches, 295 tokens take no longer than one", fontsize=16)
+ax.legend(loc="upper left", fontsize=12)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: milliseconds of a step of Llama 3.1 8B on an H100 against the tokens in the step, both
+# axes logarithmic, computed from NVIDIA's two speeds. Carrying the parameters is a level line at
+# 4.8 ms, computing a rising line; they cross at 295 tokens. The step takes the larger of both. On
+# the level part are one reader, one reader with four guesses, and 59 readers; at the crossing, 59
+# readers and 236 tokens of a prompt; far up on the right, a whole prompt of 8,192 tokens, 133 ms.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 1½ minutes. Ask where a step with two readers lies, and one with 3,000.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Three ways to fill a step
+#
+# - **Continuous batching**: a reader joins at the next step and leaves when the answer is complete,
+#   so that the batch stays large (Yu et al., 2022).
+# - **Chunked prefill**: a prompt of 8,192 tokens in one step would let all readers wait for 133 ms
+#   or more. In pieces it goes along in the steps of decoding (Agrawal et al., 2023). Others give
+#   prompts and answers to different machines (Zhong et al., 2024).
+# - **Speculative decoding**: a small model guesses, say, four tokens, and the large one checks them
+#   in one step, which carries parameters and cache once. It keeps the guesses up to the first wrong
+#   one, by a rule that leaves the distribution of its answers unchanged (Leviathan et al., 2023).
+#   A model may also predict several tokens itself (Gloeckle et al., 2024).
+#
+# Guesses gain little where no arithmetic is to spare: with 300 readers and short caches, or in
+# attention with shared latents, where two queries at once are past the ridge.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes. For each of the three ask which point in the figure it moves, and to where. Then
+# ask why nobody guesses for 300 readers with short caches.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Past one machine
 #
-# Some day the model does not fit, or training takes too long. Then several machines share the work.
-#
-# **Question.** You have two machines and one Transformer. What could each of them do?
+# When the model does not fit, or training takes too long, several machines share the work.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws who holds what in the three ways
+COLORS = {"0": "#9ecae1", "1": "#fdae6b", "0 1": "white"}
+figure, axes = plt.subplots(2, 3, figsize=(11, 4.2))
+rows = [["0"] * 6, ["1"] * 6] * 2
+ways = {
+    "data parallel": (rows, [["0 1"] * 4] * 4),
+    "tensor parallel": ([["0 1"] * 6] * 4, [["0", "0", "1", "1"]] * 4),
+    "context parallel": ([["0"] * 3 + ["1"] * 3] * 4, [["0 1"] * 4] * 4),
+}
+for column, (way, grids) in enumerate(ways.items()):
+    for ax, owners in zip(axes[:, column], grids, strict=True):
+        for y, line in enumerate(owners):
+            for x, owner in enumerate(line):
+                style = {"facecolor": COLORS[owner], "edgecolor": "0.4"}
+                ax.add_patch(Rectangle((x, y), 1, 1, **style))
+                ax.text(x + 0.5, y + 0.5, owner, ha="center", va="center", fontsize=12)
+        ax.set(xlim=(0, len(owners[0])), ylim=(len(owners), 0), xticks=[], yticks=[])
+        ax.spines[:].set_visible(False)
+    axes[0, column].set_title(way, fontsize=14)
+    axes[0, column].set_xlabel("tokens")
+    axes[1, column].set_xlabel("heads, hidden units")
+axes[0, 0].set_ylabel("the batch:\nsentences")
+axes[1, 0].set_ylabel("the model:\nlayers")
+figure.suptitle("Cut the sentences, the model, or the tokens", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: six grids whose cells name the ranks that hold them; above the batch, sentences by
+# tokens, below the model, layers by heads and hidden units. Data parallel: the sentences belong to
+# rank 0 and rank 1 in turn, and the model to both. Tensor parallel: the batch belongs to both, the
+# left half of each layer to rank 0, the right half to rank 1. Context parallel: the first half of
+# all tokens belongs to rank 0, the second to rank 1, and the model to both.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# | too much of | cut | name | each process holds |
-# |---|---|---|---|
-# | sentences | the batch | **data parallel** | the whole model, some sentences |
-# | parameters | heads, hidden units | **tensor parallel** | a part of each layer, all tokens |
-# | tokens | the sequence | **context parallel** | the whole model, a stretch of each sentence |
-#
-# Giving each machine half of the layers is **pipeline parallel**, which this chapter leaves out.
-# There the second machine waits for the first unless several batches are under way.
+# All three run below with two processes on this machine, which share no memory and talk through
+# `torch.distributed`. Each has a number, its **rank**, and runs the same program. Now and then all
+# meet in an **all-reduce**: everyone brings a tensor, and everyone leaves with the sum.
 
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Half a minute in pairs, before the table. 'Half of the layers each' and 'half of the
-# sentences each' come first.
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Defines how the pictures of who holds what are drawn
-COLORS = {"0": "#9ecae1", "1": "#fdae6b", "0 1": "white"}
-
-
-def draw_holdings(finding, data, model):
-    """Who holds what: two grids of cells, each labelled with the ranks that have it."""
-    figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.4), width_ratios=[1.5, 1])
-    labels = [("tokens", "sentences", "the batch"), ("heads, hidden units", "layers", "the model")]
-    for ax, owners, (xlabel, ylabel, name) in zip(axes, (data, model), labels, strict=True):
-        for row, line in enumerate(owners):
-            for column, owner in enumerate(line):
-                style = {"facecolor": COLORS[owner], "edgecolor": "0.4"}
-                ax.add_patch(Rectangle((column, row), 1, 1, **style))
-                ax.text(column + 0.5, row + 0.5, owner, ha="center", va="center", fontsize=13)
-        ax.set(xlim=(0, len(owners[0])), ylim=(len(owners), 0), xticks=[], yticks=[])
-        ax.set(xlabel=xlabel, ylabel=ylabel, title=name)
-        ax.spines[:].set_visible(False)
-    figure.suptitle(finding, fontsize=16)
-    plt.show()
-
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Everyone leaves with the sum
-#
-# All three run below with two processes on this machine. They share no memory and talk through
-# `torch.distributed`. Each process has a number, its **rank**, and runs the same program. Now and
-# then all meet in an **all-reduce**: everyone brings a tensor, and everyone leaves with the sum.
+# %% [markdown] slideshow={"slide_type": "skip"}
 # `run_processes` starts new processes, calls a function in each, and returns their results.
-
-
-# %% slideshow={"slide_type": "-"}
-def bring():
-    number = torch.tensor([dist.get_rank() + 1.0])
-    dist.all_reduce(number)
-    return f"rank {dist.get_rank()} of {dist.get_world_size()} has {number.item():.0f}"
-
-
-print(*run_processes(bring, 2), sep="\n")
+# (**Pipeline parallel** gives each machine half of the layers; this chapter leaves it out.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask what each has afterwards: both have 3. Gloo is the library that carries the
-# numbers between CPUs; on GPUs it is NCCL.
+# Two minutes. First ask, without the figure, what two machines could each do; 'half of the layers'
+# and 'half of the sentences' come first. Gloo is the library that carries the numbers between CPUs;
+# on GPUs it is NCCL.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Data parallel: cut the batch
 #
-# Each process has the whole model and half of the sentences. It computes the gradients of its own
-# loss. An all-reduce adds the gradients up, each process divides by the number of processes, and
-# all take the same step.
+# Each process computes the gradients of its own loss. An all-reduce adds the gradients up, each
+# process divides by the number of processes, and all take the same step.
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws who holds what in data parallel
-draw_holdings(
-    "Sentences are cut, and the model is there twice",
-    [["0"] * 6, ["1"] * 6, ["0"] * 6, ["1"] * 6],
-    [["0 1"] * 4] * 4,
-)
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two grids whose cells name the ranks that hold them. The batch, sentences by tokens: rows
-# belong to rank 0 and rank 1 in turn. The model, layers by heads: every cell belongs to both.*
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Ask what has to be sent: as many numbers as there are parameters.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Three tokens and one
 #
 # Rank 0 has three real tokens with losses 1, 1, 1. Rank 1 has one, with loss 5, and the rest is
-# padding.
-#
-# **Predict.** Each takes the mean of its own losses, then the two means are averaged. How many
-# times the weight of a token of rank 0 does the token of rank 1 get?
-
-# %% slideshow={"slide_type": "fragment"}
-first, second = torch.tensor([1.0, 1.0, 1.0]), torch.tensor([5.0])
-print("mean of the means", ((first.mean() + second.mean()) / 2).item())
-print("mean of all      ", torch.cat([first, second]).mean().item())
-shares = [2 * losses.sum() / 4 for losses in (first, second)]  # 2 processes, 4 tokens in all
-print("2 · sum / 4      ", shares[0].item(), "and", shares[1].item(), "with the mean", end=" ")
-print((sum(shares) / 2).item())
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# It counts three times as much. So the processes first count their tokens together. Each then
-# returns 2 · (its sum) / (tokens of all). The averaging cancels the 2.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Many say 'as much'. It is a bug that no error message reports: training is only a
-# little different with two machines than with one.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Data parallel, for real
-#
-# The task is a Transformer block with five sentences of unequal lengths. Three go to rank 0 and two
-# to rank 1. The library **Accelerate** wraps the model, so that `backward` also averages the
-# gradients over the processes.
+# padding. Here one parameter $w = 1$ multiplies every loss, so its gradient is the mean loss. Each
+# process may divide by its own tokens, or the processes first count their tokens `together`:
 
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
-# Compares loss and gradients of two processes with those of one
-def small_task():
-    """The same on every process: a block, five sentences, their targets and lengths."""
-    torch.manual_seed(0)
-    block = TransformerEncoderBlock(12, 24, 2, 0.0)
-    X, targets = torch.randn(2, 5, 7, 12)
-    return block, X, targets, torch.tensor([7, 2, 5, 1, 3])
+# %% slideshow={"slide_type": "-"}
+def my_gradient(together):
+    w = torch.ones(1, requires_grad=True)
+    losses = w * torch.tensor(([1.0, 1.0, 1.0], [5.0])[dist.get_rank()])
+    count = torch.tensor(float(len(losses)))
+    if together:
+        dist.all_reduce(count)
+        count = count / 2  # cancels the averaging below
+    (losses.sum() / count).backward()
+    dist.all_reduce(w.grad)
+    return w.grad.item() / 2  # the mean of both gradients
 
 
-def in_two():
-    block, X, targets, lens = small_task()
-    return data_parallel_gradients(block, X, targets, lens, squared_error)
+for together in (False, True):
+    print(f"together: {together!s:5}  gradients {run_processes(my_gradient, 2, together=together)}")
 
-
-def largest_difference(actual, expected):
-    return max((actual[name] - expected[name]).abs().max().item() for name in expected)
-
-
-block, X, targets, lens = small_task()
-real = torch.arange(7) < lens[:, None]
-loss = squared_error(block(X, lens), targets)[real].mean()  # one process, all sentences
-loss.backward()
-gradients = {name: parameter.grad for name, parameter in block.named_parameters()}
-
-print(f"one process: loss {loss:.4f}, {len(gradients)} gradients")
-for rank, (shared_loss, shared_gradients) in enumerate(run_processes(in_two, 2)):
-    apart = largest_difference(shared_gradients, gradients)
-    print(f"rank {rank}: loss differs by {abs(shared_loss - loss):.0e}, gradients by {apart:.0e}")
-    assert abs(shared_loss - loss) < 1e-5 and apart < 1e-5
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The small differences are rounding, because the sums are taken in another order.
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The mean of the means is 3: the token of rank 1 counts three times as much as one of rank 0. The
+# mean of all four is 2. So each process has to return 2 · (its sum) / (tokens of all).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask beforehand how much loss and gradients may differ.
+# Three minutes. Ask before the run how much the fourth token counts; many say 'as much', and it is
+# three times as much. It is a
+# bug that no error message reports: training is only a little different with two machines than with
+# one.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Tensor parallel: cut the heads
 #
 # Heads do not talk to each other until $W_o$. So rank 0 takes some of the heads and rank 1 the
-# rest, and all tokens go to both (Shoeybi et al., 2019).
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws who holds what in tensor parallel
-draw_holdings(
-    "Each layer is cut, and the batch is there twice",
-    [["0 1"] * 6] * 4,
-    [["0", "0", "1", "1"]] * 4,
-)
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two grids whose cells name the ranks that hold them. The batch: every cell belongs to
-# both. The model, layers by heads: the left half of each layer belongs to rank 0, the right half to
-# rank 1.*
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### And $W_o$?
-#
-# $W_o$ mixes the heads. By hand: for one token, two heads of one number each answer $h = (2, 3)$,
-# and $W_o = (10, 100)^\top$. One process computes $2 \cdot 10 + 3 \cdot 100 = 320$.
-#
-# **Question.** Rank 0 has the head that says 2, and rank 1 the one that says 3. Which part of $W_o$
-# does each of them need, and what is sent?
-
-# %% slideshow={"slide_type": "fragment"}
-h, W_o = torch.tensor([[2.0, 3.0]]), torch.tensor([[10.0], [100.0]])
-shares = h[:, :1] @ W_o[:1], h[:, 1:] @ W_o[1:]  # rank 0 and rank 1
-print(*(share.item() for share in shares), "sum", sum(shares).item())
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Each needs the row of its own head, and one all-reduce makes 320. For any heads and matrices:
+# rest, and all tokens go to both (Shoeybi et al., 2019). What about $W_o$, which mixes the heads?
+# By hand: two heads of one number each answer $h = (2, 3)$ for a token, and $W_o = (10,
+# 100)^\top$. One process computes $2 \cdot 10 + 3 \cdot 100 = 320$. If rank 0 has the first head
+# and the first row of $W_o$, it gets 20, rank 1 gets 300, and one all-reduce makes 320. In general
 #
 # $$\text{concat}(h_1, h_2)\, W_o = h_1 W_o^{(1)} + h_2 W_o^{(2)}$$
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes, one of them in pairs. Somebody sends the heads' answers and multiplies afterwards:
-# that is right, but then everyone needs all of the output matrix.
+# Two minutes. Before the last sentence ask which part of $W_o$ each rank needs. Somebody sends the
+# heads' answers and multiplies afterwards: that is right, but then everyone needs all of it.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws a Transformer block that is cut by columns and rows, with its two all-reduces
@@ -1102,11 +1010,9 @@ plt.show()
 # all-reduce.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# $W_q$, $W_k$ and $W_v$ are cut by their outputs, the columns, and $W_o$ by its inputs, the rows.
-# In between nothing is sent. The two matrices $W_1$ and $W_2$ of the FFN are cut in the same way,
-# with hidden units for heads, because the ReLU works unit by unit. So a layer needs two
-# all-reduces in the forward pass. In Megatron, their program, it needs two more in the backward
-# pass, for the gradients of the inputs (section 3 of their paper).
+# The two matrices $W_1$ and $W_2$ of the FFN are cut in the same way, with hidden units for heads,
+# because the ReLU works unit by unit. So a layer needs two all-reduces in the forward pass, and two
+# more in the backward pass, for the gradients of the inputs (section 3 of the paper).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask why not rows first: then the ReLU, or the softmax, would need the sum, and that
@@ -1115,143 +1021,54 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Tensor parallel, for real
 #
-# Every process runs this function, with the same tokens and the same matrices. The columns of its
-# heads are `mine`, and of the matrices it uses only these columns, or of $W_o$ these rows.
+# Every process runs this function. It uses only the columns `mine` of $W_q$, $W_k$ and $W_v$, and
+# the rows `mine` of $W_o$:
 
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 def my_heads():
     torch.manual_seed(0)
-    X, (W_q, W_k, W_v, W_o) = torch.randn(5, 16), torch.randn(4, 16, 16) / 4
-    rank, processes = dist.get_rank(), dist.get_world_size()
-    mine = torch.arange(16).chunk(processes)[rank]  # 16 columns are 4 heads of 4
-    q, k, v = (X @ W[:, mine] for W in (W_q, W_k, W_v))  # (n, 16 / processes)
-    q, k, v = (x.unflatten(-1, (-1, 4)).transpose(0, 1) for x in (q, k, v))  # (heads, n, 4)
-    heads = plain_attention(q, k, v).transpose(0, 1).flatten(1)  # (n, 16 / processes)
-    output = heads @ W_o[mine]  # (n, 16), what its own heads add
+    X, W = torch.randn(5, 16), torch.randn(4, 16, 16) / 4  # 5 tokens; W_q, W_k, W_v, W_o
+    mine = torch.arange(16).chunk(dist.get_world_size())[dist.get_rank()]  # 16 are 4 heads of 4
+    q, k, v = (X @ W[:3][..., mine]).unflatten(-1, (-1, 4)).transpose(1, 2)  # (heads, 5, 4)
+    output = plain_attention(q, k, v).transpose(0, 1).flatten(1) @ W[3][mine]  # (5, 16)
     dist.all_reduce(output)
     return output
 
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### One process and two
-#
-# One process computes all heads, and then two compute half of them each:
-
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 (whole,), halves = run_processes(my_heads, 1), run_processes(my_heads, 2)
 for rank, half in enumerate(halves):
     print(f"rank {rank} of 2 differs from one process by {(half - whole).abs().max():.0e}")
-    assert torch.allclose(half, whole, atol=1e-5)
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The gradients need an all-reduce, too. PyTorch's `torch.distributed.tensor.parallel` does both. It
-# cuts the package's layer and an FFN here:
-
-
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
-# Compares outputs and gradients of two processes with those of one
-def layers_and_tokens():
-    torch.manual_seed(0)
-    attention, ffn = MultiHeadAttention(16, 4, 0.0), PositionWiseFFN(32, 16)
-    X = torch.randn(2, 5, 16)
-    ffn(attention(X, X, X))  # the first call makes the parameters
-    return attention, ffn, X
-
-
-def run_through(attention, ffn, X):
-    X = X.requires_grad_()
-    output = ffn(attention(X, X, X, is_causal=True))
-    output.square().sum().backward()
-    return output.detach()
-
-
-def half_of_the_heads():
-    from torch.distributed.device_mesh import init_device_mesh
-
-    attention, ffn, X = layers_and_tokens()
-    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
-    split_heads_over(attention, mesh)
-    split_ffn_over(ffn, mesh)
-    output = run_through(attention, ffn, X)
-    parameters = dict([*attention.named_parameters(), *ffn.named_parameters()])
-    return {
-        "heads": attention.num_heads,
-        "W_q": tuple(attention.W_q.weight.to_local().shape),
-        "W_o": tuple(attention.W_o.weight.to_local().shape),
-        "output": output,
-        "gradients": {name: p.grad.full_tensor() for name, p in parameters.items()} | {"X": X.grad},
-    }
-
-
-attention, ffn, X = layers_and_tokens()
-whole = run_through(attention, ffn, X)
-gradients = dict([*attention.named_parameters(), *ffn.named_parameters()])
-gradients = {name: parameter.grad for name, parameter in gradients.items()} | {"X": X.grad}
-
-print(f"one process: 4 heads, W_q {tuple(attention.W_q.weight.shape)}", end=", ")
-print(f"W_o {tuple(attention.W_o.weight.shape)} (outputs, inputs)")
-for rank, half in enumerate(run_processes(half_of_the_heads, 2)):
-    apart = (half["output"] - whole).abs().max().item()
-    apart_back = largest_difference(half["gradients"], gradients)
-    print(f"rank {rank}: {half['heads']} heads, W_q {half['W_q']}, W_o {half['W_o']}")
-    print(f"        output differs by {apart:.0e}, gradients by {apart_back:.0e}")
-    assert (half["heads"], half["W_q"], half["W_o"]) == (2, (8, 16), (16, 8))
-    assert apart < 1e-5 and apart_back < 1e-5
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that the differences are rounding
+assert all(torch.allclose(half, whole, atol=1e-5) for half in halves)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Each process needs half of each matrix and sends none of it. It sends numbers for all tokens:
-# outputs, and gradients on the way back.
+# The small differences are rounding, because the sums are taken in another order. Each process
+# sends no matrix, but the outputs of all tokens.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let them find the columns, the rows and the one all-reduce. (PyTorch's layers store a
-# matrix as (outputs, inputs), so there the columns of the formula are rows.)
+# matrix as (outputs, inputs), so there the columns of the formula are rows.) The gradients need an
+# all-reduce, too; PyTorch's `torch.distributed.tensor.parallel` does both, and the package's tests
+# compare it with one process.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Context parallel: cut the sequence
 #
 # With one novel there is no second sentence to give away. So rank 0 gets the first half of the
 # tokens and rank 1 the second. FFNs, norms and projections work token by token. Only attention must
-# see all keys.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws who holds what in context parallel
-draw_holdings(
-    "Each sentence is cut, and the model is there twice",
-    [["0", "0", "0", "1", "1", "1"]],
-    [["0 1"] * 4] * 4,
-)
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two grids whose cells name the ranks that hold them. The batch has one sentence: its
-# first three tokens belong to rank 0, its last three to rank 1. The model: every cell belongs to
-# both.*
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The other half's keys
-#
-# Take the three numbers again: scores $\ln 1, \ln 2, \ln 4$ and values $7, 14, 0$. Rank 0 has the
-# first two keys and rank 1 the third. Each attends to its own:
+# see all keys. Take the three numbers again: scores $\ln 1, \ln 2, \ln 4$ and values $7, 14, 0$.
+# Rank 0 has the first two keys and rank 1 the third. Each attends to its own:
 #
 # | | sum of $e^a$ | output |
 # |---|---|---|
 # | keys 1 and 2 | $3$ | $(1 \cdot 7 + 2 \cdot 14) / 3 = \frac{35}3$ |
 # | key 3 | $4$ | $0$ |
 #
-# **Predict.** How do you get the answer 5 from these four numbers?
-
-# %% slideshow={"slide_type": "fragment"}
-sums, outputs = torch.tensor([3.0, 4.0]), torch.tensor([35 / 3, 0.0])
-print(f"mean of the outputs        {outputs.mean():.2f}")
-print(f"mean, weighted by the sums {(sums * outputs).sum() / sums.sum():.2f}")
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The outputs are averaged, and each counts as much as its sum of $e^a$. This is the online softmax
-# once more, with a whole process for a block.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The same merge speeds up decoding on one GPU, whose cores each take a piece of the cache
-# (Flash-Decoding: Dao et al., 2023).
+# The mean of the outputs, each weighted by its sum, is $(3 \cdot \frac{35}3 + 4 \cdot 0) / 7 = 5$,
+# the answer. This is the online softmax once more, with a whole process for a block.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that the package's partial results merge to the same answer
@@ -1261,11 +1078,11 @@ parts = [partial_attention(query, keys[some], values[some]) for some in (slice(0
 merged, log_sum = merge_partial(*zip(*parts, strict=True))
 torch.testing.assert_close(merged, torch.tensor([[5.0]]))
 torch.testing.assert_close(log_sum.exp(), torch.tensor([7.0]))
-print("checked: the package merges the two parts to the answer 5, with the sum 7")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. The plain mean is the answer to wait for. Ask which part has the heavier keys. In
-# the package the sums are kept as logarithms, because the exponentials may be infinite.
+# Two minutes. Ask for the answer before the last sentence: the plain mean is what to wait for. The
+# same merge speeds up decoding on one GPU, whose cores each take a piece of the cache
+# (Flash-Decoding).
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the four steps of the ring
@@ -1295,17 +1112,52 @@ assert all({(rank - step) % 4 for step in range(4)} == {0, 1, 2, 3} for rank in 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With many processes the keys and values go round a **ring** (Liu et al., 2023): attend to the
 # stretch that is here, hand it on, take the one that comes. With $P$ processes, $P - 1$ hand-overs
-# are enough. No process ever holds more than two or three stretches of keys and values. (Our ring
-# keeps its partial outputs until the end; a better one merges them at once.)
+# are enough.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Four students stand in a square and hand a sheet on. How many hand-overs until each
-# has seen all four? Three. The ring can also hide the sending behind the computing; ours waits.
+# has seen all four? Three. The ring can also hide the sending behind the computing.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A ring on one page
+#
+# Here a list has one stretch for each process, and to hand on is to turn the list. Sums are kept as
+# logarithms, because $e^a$ may be infinite.
+
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
+def plain_ring_attention(queries, keys, values):  # lists with a stretch (*, s, d or V) a process
+    queries = [q / math.sqrt(q.shape[-1]) for q in queries]
+    outputs = [0.0] * len(queries)  # become (*, s, V)
+    log_sums = [torch.full_like(q[..., :1], -math.inf) for q in queries]  # (*, s, 1)
+    for _ in queries:  # as many steps as processes
+        for rank, q in enumerate(queries):  # in a real ring, all at once
+            scores = q @ keys[rank].mT
+            both = torch.logaddexp(log_sums[rank], scores.logsumexp(dim=-1, keepdim=True))
+            old = outputs[rank] * (log_sums[rank] - both).exp()  # one merge
+            outputs[rank] = old + (scores - both).exp() @ values[rank]
+            log_sums[rank] = both
+        keys, values = keys[-1:] + keys[:-1], values[-1:] + values[:-1]  # hand on
+    return outputs
+
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the ring on the page against plain attention
+torch.manual_seed(0)
+for processes in (1, 2, 3, 5):
+    qkv = torch.randn(3, 2, 13, 7, dtype=torch.float64).unbind()
+    found = plain_ring_attention(*(list(X.tensor_split(processes, dim=-2)) for X in qkv))
+    torch.testing.assert_close(torch.cat(found, dim=-2), plain_attention(*qkv))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Find in the code: the factor of the old output, the new term, the hand-over. Ask what
+# each process needs to hold: its queries and output, and one stretch of keys and values.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Context parallel, for real
 #
-# Here 13 tokens with a causal mask are on two processes, seven and six.
+# The package's ring sends keys and values between real processes, and their gradients back. Here 13
+# tokens with a causal mask are on two processes, seven and six.
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
@@ -1335,46 +1187,33 @@ for name, parts, expected in zip(names, zip(*stretches, strict=True), whole, str
     print(f"{name:20} differs by {apart:.0e}")
     assert apart < 1e-5
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# **Predict.** With a causal mask, which of the two ranks has more to do? How many times as much, in
-# a long sequence?
+# %% [markdown] slideshow={"slide_type": "skip"}
+# One can also exchange once (**Ulysses**, Jacobs et al., 2023). Before attention every process
+# sends to each other process the heads that this one works on (an **all-to-all**), so that each has
+# all tokens of $H / P$ heads; after attention the outputs go back in the same way. In the forward
+# pass of multi-head attention each process sends $4 \cdot \frac{P - 1}P$ times a stretch, for
+# queries, keys, values and outputs, and the ring $2 \cdot (P - 1)$ times: with 8 processes a
+# quarter, but no more processes than heads can take part.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask who has all tokens after the all-to-all: everyone, of some heads.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Who has more to do?
+#
+# **Predict.** With a causal mask, which of the two ranks has more attention to compute? How many
+# times as much, in a long sequence?
 
 # %% slideshow={"slide_type": "fragment"}
 keys_seen = torch.arange(1, 4097)  # query i sees i + 1 keys
-early, late = keys_seen.tensor_split(2)
-print(f"halves: rank 1 has {late.sum() / early.sum():.2f} times the pairs of rank 0")
-sums = [quarter.sum() for quarter in keys_seen.tensor_split(4)]
-print(f"quarters 2 and 3 against 1 and 4: {(sums[1] + sums[2]) / (sums[0] + sums[3]):.2f} times")
-
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws the causal triangle shared out in halves and in pairs of quarters
-figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.0))
-for ax, (title, owners) in zip(
-    axes, {"halves: 1 to 3": "0011", "pairs: equal": "0110"}.items(), strict=True
-):
-    for i, owner in enumerate(owners):  # the strip of the triangle between i/4 and (i + 1)/4
-        corners = [(0, i), (i, i), (i + 1, i + 1), (0, i + 1)]
-        ax.add_patch(Polygon(corners, facecolor=COLORS[owner], edgecolor="0.3"))
-        ax.text(i + 0.85, i + 0.45, f"rank {owner}", va="center", fontsize=12)
-    ax.set(xlim=(0, 4.8), ylim=(4, 0), aspect="equal", xlabel="keys", ylabel="queries")
-    ax.set(xticks=[], yticks=[])
-    ax.spines[:].set_visible(False)
-    ax.set_title(title, fontsize=14)
-figure.suptitle("An early and a late quarter for each rank are fair", fontsize=16)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the causal triangle, queries by keys, twice, in four strips of queries. Left, in halves:
-# the upper two strips, a quarter of the area, belong to rank 0 and the lower two to rank 1. Right,
-# in pairs: the first and the last strip belong to rank 0, the two between to rank 1. Both areas are
-# equal.*
+one, two, three, four = (quarter.sum() for quarter in keys_seen.tensor_split(4))
+print(f"halves: {(three + four) / (one + two):.2f} times", end=", ")
+print(f"quarters 2 and 3 against 1 and 4: {(two + three) / (one + four):.2f} times")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Rank 1 has three times as much attention to compute, so rank 0 waits. If rank 0 takes quarters 1
-# and 4, and rank 1 quarters 2 and 3, both have equal work. Llama 3 used such pairs when it was
-# trained on long texts. Instead of a ring it first gathers all keys and values. Other masks are
-# easier that way, and with grouped queries the keys and values are small (Llama Team, 2024,
-# section 3.3.2).
+# Rank 1 has three times as much to compute, so rank 0 waits. If rank 0 takes quarters 1 and 4, and
+# rank 1 quarters 2 and 3, both have equal work. Llama 3 used such pairs when it was trained on long
+# texts (Llama Team, 2024, section 3.3.2).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let them draw the triangle and cut it in the middle: $\frac18$ against $\frac38$ of
@@ -1384,17 +1223,20 @@ plt.show()
 # ## Summary
 #
 # - A softmax can be read in pieces. A new maximum rescales the sum and the undivided output by the
-#   same factor $e^{m - m'}$.
-# - Tiles give exactly attention, without its matrix. The memory grows like $n$ and the time still
-#   like $n^2$. The kernel saves memory in the backward pass, too; the page's tiles do not.
-# - By the roof, arithmetic caps fused prefill: in the run shown it reached well over half of this
-#   core's flat top. Memory caps decoding on both machines, and on an H100 plain prefill of large
-#   matrices.
-# - A cache of a novel can be heavier than the model. Fewer key-value heads make it smaller.
+#   same factor $e^{m - m'}$. Tiles give exactly attention, without its matrix. The memory grows
+#   like $n$ and the time still like $n^2$.
+# - The slower of computing and carrying decides. By the roof, arithmetic caps fused prefill; memory
+#   caps decoding on both machines, if each head or group has its own cache.
+# - The next token takes (B · cache + parameters) / bandwidth. Readers are cheap until their
+#   caches outweigh the parameters.
 # - Data parallel cuts the batch and sends gradients. Tensor parallel cuts heads and sends outputs,
-#   and gradients of inputs. Context parallel cuts the sequence and sends keys and values, their
-#   gradients and those of the parameters. In all runs two processes gave the numbers of one, up to
-#   rounding.
+#   and gradients of inputs. Context parallel cuts the sequence and sends keys and values, or heads.
+#   In all runs two processes gave the numbers of one, up to rounding.
+#
+# Next, chapter 11 shows what today's models change in attention so that the cache becomes smaller.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Let three students say one line each, with a number.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
@@ -1425,8 +1267,7 @@ check("10.1", answer)
 # the maximum (Q,) of each row over all tiles, and the total (Q,) of exp(score - maximum). Read the
 # tiles once and keep none of them. Both results are tensors of the tiles' dtype. Scores of 1,000
 # must not overflow, nor -1,000 vanish. Masked scores are -inf, maybe a whole tile, maybe all of a
-# row: then its total is 0, and its maximum does not matter. To play with, a list of tensors will
-# do.
+# row: then its total is 0, and its maximum does not matter.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1450,7 +1291,7 @@ check("10.3", online_sums)
 # (K, V), and look at `block_size` keys at a time: it makes no tensor with the scores of more keys.
 # Scores may lie anywhere, from -9,000 to 1,000, and the last tile may be short. Its author tried
 # four keys in tiles of two, with scores just below 0, and it was right to six digits. It has three
-# bugs. Mend them.
+# bugs. Correct them.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1476,11 +1317,9 @@ check("10.4", by_tiles)
 #
 # Two processes have attended to different keys with the same Q queries. Each knows the maximum (Q,)
 # of its scores, the total (Q,) of exp(score - maximum), and its output (Q, V), a mean with weights
-# that sum to 1. From two such triples make the triple of all keys together, of the same dtype.
-# Begin by hand, for one query: $(\ln 2, 3, 3)$ and $(\ln 10, 1.6, 14)$. Scores may be 1,000 or
-# -1,000. A part that has seen no key is (-inf, 0, 0); two of them give (-inf, 0, 0) again. NaN must
-# not be hidden: a value of NaN makes an output NaN, a score of NaN all three numbers of its row,
-# and what is NaN in one part stays NaN.
+# that sum to 1. From two such triples make the triple of all keys together. Begin by hand, for one
+# query: $(\ln 2, 3, 3)$ and $(\ln 10, 1.6, 14)$. Scores may be 1,000 or -1,000. A part that has
+# seen no key is (-inf, 0, 0); two of them give (-inf, 0, 0) again.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1502,12 +1341,11 @@ check("10.5", merge)
 # one a token, padding behind, and their lengths (B,). Each process takes the gradient of what it
 # returns; then the gradients are averaged over the processes. They should be those of the mean over
 # all real tokens of all processes. The given code is right only where every process has equally
-# many. Mend it. Return one number, a tensor with its gradient.
+# many. Correct it. Return one number, a tensor with its gradient.
 #
 # `all_reduce(x)` gives every process the sum of their x, numbers or tensors of one shape; no
 # gradient passes through it, and every process has to call it. A process may have no real token at
-# all; not all of them. NaN may stand in the padding and has to go; a real token's NaN has to show.
-# The check plays the processes, one after the other.
+# all, but not all of them.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1549,11 +1387,10 @@ check("10.7", share_of_output)
 # one before it. Exercise 10.2 follows behind them.
 #
 # - *Read it yourself*, 2 minutes: a view of the online softmax.
-# - *Two orders of the loops*, 2 minutes: FlashAttention against FlashAttention-2.
 # - *How to lose it again*, 1 minute: what a mask costs the fused kernel.
-# - *What goes over the wire*, 5 minutes: how much each way of sharing sends.
+# - *What goes over the wire*, 6 minutes: how much each way of sharing sends.
 # - *When is the network the limit?*, 4 minutes: time to send against time to compute.
-# - *The same program on a cluster*, 2 minutes: one command, and what other libraries add.
+# - *More machines, and libraries*, 1 minute: one command, and what others add.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Read it yourself
@@ -1652,73 +1489,6 @@ for name, order in ORDERS.items():
 # two orders here $m$ moves, and without rescaling old keys count too much.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Two orders of the loops
-#
-# *2 minutes.* Our code has the **queries outside**: it finishes one block of queries before it
-# begins the next. One can also put the **keys outside**. Both orders give the same sums, but
-# differ in what has to be kept on the way.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws which tiles are done and which sums are unfinished in both orders of the loops
-LOOKS = {
-    "done": {"facecolor": "#9ecae1"},
-    "the tile in memory now": {"facecolor": "#08306b"},
-    "to come": {"facecolor": "white"},
-    "future: never computed": {"facecolor": "0.93", "hatch": "//"},
-    "sums begun, not finished": {"facecolor": "#fdae6b"},
-}
-figure, axes = plt.subplots(1, 2, figsize=(11, 5.6))
-now = (5, 3)  # block of queries, block of keys
-orders = {"Keys outside: FlashAttention": True, "Queries outside: FlashAttention-2": False}
-counted = dict.fromkeys(LOOKS, 0)
-for ax, (title, keys_outside) in zip(axes, orders.items(), strict=True):
-    turn = (lambda tile: tile[::-1]) if keys_outside else (lambda tile: tile)
-    for row in range(8):
-        for column in range(8):
-            when = (turn((row, column)) > turn(now)) - (turn((row, column)) < turn(now))
-            name = list(LOOKS)[1 + when] if column <= row else "future: never computed"
-            counted[name] += not keys_outside
-            ax.add_patch(Rectangle((column, row), 0.92, 0.92, edgecolor="0.5", **LOOKS[name]))
-        first, last = turn((row, 0)) <= turn(now), turn((row, row)) < turn(now)
-        name = "done" if last else "sums begun, not finished" if first else "to come"
-        ax.add_patch(Rectangle((8.4, row), 0.92, 0.92, edgecolor="0.5", **LOOKS[name]))
-    ax.text(8.86, -0.2, "m, Z, o", ha="center", fontsize=12)
-    ax.set(xlim=(0, 9.5), ylim=(8, -0.8), xlabel="block of keys", aspect="equal")
-    ax.set_title(title, fontsize=14)
-    ticks = [i + 0.46 for i in range(8)]
-    ax.set_xticks(ticks, range(1, 9))
-    ax.set_yticks(ticks, range(1, 9))
-axes[0].set_ylabel("block of queries")
-patches = [Rectangle((0, 0), 1, 1, edgecolor="0.5", label=n, **LOOKS[n]) for n in LOOKS]
-figure.legend(handles=patches, loc="outside lower center", ncols=3, frameon=False, fontsize=12)
-figure.suptitle("With the queries outside, one block of sums is unfinished at a time", fontsize=16)
-plt.show()
-assert list(counted.values())[:4] == [18, 1, 17, 28]
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two grids of eight by eight tiles of a causal sequence. The 28 tiles above the diagonal
-# are hatched, the future. Left, keys outside: the first three columns are done, and the fourth down
-# to row 5. Beside the grid, the sums of blocks 5 to 8 are begun and not finished. Right, queries
-# outside: the first five rows are done, and three tiles of the sixth. Only the sums of block 6 are
-# unfinished.*
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# FlashAttention (Dao et al., 2022, figure 1) has the keys outside, so unfinished sums and outputs
-# go to memory and come back for each block of keys. FlashAttention-2 (Dao, 2023) puts the queries
-# outside in the forward pass and divides once, as our tiles do. Then the blocks of queries need
-# nothing from each other, so they can run in parallel. With a causal mask the 28 tiles of the
-# future are skipped.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Rabe and Staats (2021) had attention in pieces before both, to save memory rather than time. Dao
-# (2023, section 3.2) credits the swapped loops to Phil Tillet.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Ask what the orange boxes cost on the left: a trip to memory and back for each. Ask
-# then what the eight tiles on the diagonal need: a mask. All others need none. With more blocks the
-# share that is never computed goes to one half.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How to lose it again
 #
 # *1 minute.* The same kernel runs with a causal mask, once as `is_causal=True` and once as a
@@ -1758,7 +1528,7 @@ assert weight == 10e9 and took["mask"] > took["is_causal"] and peak > floats
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What goes over the wire
 #
-# *5 minutes.* How much does each of $P$ processes send? First the all-reduce of $N$ numbers, in a
+# *6 minutes.* How much does each of $P$ processes send? First the all-reduce of $N$ numbers, in a
 # ring. The numbers are cut into $P$ parts. In each step every process hands one part to the next.
 # After $P - 1$ steps each has one part of the whole sum, and after as many again all have all parts
 # (Patarasuk and Yuan, 2009). So each sends
@@ -1808,7 +1578,8 @@ print(f"context {ring + 2 * 21 * D**2 / MIB:6,.0f} MiB, of which the ring {ring:
 #
 # The ring's 2,816 MiB are for multi-head attention. With 8 key-value heads for 32 heads, as in
 # Llama 3.1 8B, it is a quarter: 704 MiB. The gradients of that model's own layer are about as much,
-# 728 MiB, because its FFN has three matrices of 4,096 by 14,336.
+# 728 MiB, because its FFN has three matrices of 4,096 by 14,336. The all-to-all of Ulysses sends
+# 448 MiB for multi-head attention, forward and back.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the counts against the package's, and 12 D² against the published layer
@@ -1822,7 +1593,7 @@ of_llama_3 = 2 * D**2 + 2 * D * D // 4 + 3 * D * 14_336  # 8 groups for 32 heads
 assert 2 * all_reduce(of_llama_3, 8) / MIB == 728 and 7 * 12_288 * D == 21 * D**2
 published = 4 * D**2 + 3 * D * 11_008  # attention, and the three matrices of its FFN
 assert abs(12 * D**2 / published - 1) < 0.01 and all_reduce(1, 8) == 1.75
-print("checked: the package counts the same bytes; 12 D² is within 1% of the published layer")
+assert 2 * 2 * 4 * (7 / 8) * B * n * D / 8 / MIB == 448  # forward and back, of 2 bytes
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Five minutes. With $B n = 16 D$ all rows can be compared in the head: 21, 112 and 88 + 21 times
@@ -1851,11 +1622,19 @@ for name, speed in networks.items():
     print(f"{name:28}{ratios[name][0]:7.1f}{ratios[name][1]:9.1f}{ratios[name][2]:9.1f}")
 within, between = ratios.values()
 assert max(within) < 1 < min(between) and round(1000 * times["data"].computing) == 13
+# Gradients of 2 bytes at 40% of the peak, and of 4 bytes at the peak
+assert (round(0.4 * between[0], 1), round(2 * between[0], 1)) == (0.4, 2.1)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# All three are above 1, and data parallel is just at the border. Within a server all are below 1.
-# Below 1 the sending *may* hide behind the computing: gradients can travel while earlier layers are
-# still at work. Tensor parallel can hide little of it, because the next step needs the sum.
+# Between servers all three are above 1, within a server all are below 1. Below 1 the sending *may*
+# hide behind the computing: gradients can travel while earlier layers are still at work. Data
+# parallel's 1.1 becomes 0.4 if the GPUs reach 40% of their peak (Llama 3 reached 38 to 43%), and
+# 2.1 at the peak with gradients of 4 bytes.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# In tensor parallel the next step needs the sum. A part
+# of it hides all the same if the all-reduce is split into a reduce-scatter and an all-gather, which
+# run piece by piece with the products beside them (PyTorch's async tensor parallel).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (The 13 ms: for each token a step takes $72 D^2 + 12\,n D$ operations, and each GPU does an
@@ -1917,44 +1696,19 @@ for way in ("tensor", "context"):
 # sequences.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The same program on a cluster
+# ### More machines, and libraries
 #
-# *2 minutes.* One command starts two processes, shares the work in the three ways, and compares
-# with one process:
+# *1 minute.* One command starts two processes, shares the work in the three ways, and compares with
+# one process: `python -m d2l_attention.scale.parallel`. `torchrun` starts the same program on
+# several machines; nobody has run it on more than one here.
 #
-#     python -m d2l_attention.scale.parallel
-#
-# `torchrun` starts the processes too, here or on four machines with eight processes each. The last
-# command is entered on each of the four; HOST is one of them.
-#
-#     torchrun --nproc-per-node 2 -m d2l_attention.scale.parallel
-#
-#     torchrun --nnodes 4 --nproc-per-node 8 \
-#         --rdzv-backend c10d --rdzv-endpoint HOST:29500 \
-#         -m d2l_attention.scale.parallel
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# The package's tests run the second command, and the parts of the first. Nobody has run the third,
-# because there was one machine.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# On GPUs some things change. A mesh is the ranks laid out in a grid.
-#
-# | | here | on GPUs |
-# |---|---|---|
-# | carries the numbers | gloo | NCCL, `nccl` in `init_process_group` |
-# | a process has | one core | one GPU, `cuda:LOCAL_RANK` |
-# | the mesh | one axis, `(2,)` | two, `(4, 8)`: data over servers, heads within |
-# | context parallel | our ring, to be read | PyTorch's `context_parallel`, a prototype |
-#
-# **Sharded data parallel** (PyTorch's FSDP2, DeepSpeed's ZeRO) also spreads parameters, gradients
-# and the optimiser's state (Rajbhandari et al., 2020). NVIDIA adds kernels (**cuDNN**), layers
-# with 8-bit and 4-bit formats (**Transformer Engine**) and heads cut as above (**Megatron-LM**).
-# None of these libraries ran here.
+# On GPUs NCCL carries the numbers in gloo's place. **Sharded data parallel** (PyTorch's FSDP2,
+# DeepSpeed's ZeRO) also spreads parameters, gradients and the optimiser's state (Rajbhandari et
+# al., 2020). NVIDIA adds kernels (**cuDNN**), layers with 8-bit and 4-bit formats (**Transformer
+# Engine**) and heads cut as above (**Megatron-LM**). Of these libraries none ran here.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Open a terminal and enter the first line: it takes some ten seconds. Ask what the four machines
-# have to know of each other: one name and port, where they meet.
+# Two minutes. Open a terminal and enter the command: it takes some ten seconds.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
@@ -1991,38 +1745,50 @@ progress()
 #
 # - M. Milakov, N. Gimelshein, *Online normalizer calculation for softmax*, 2018, arXiv:1805.02867.
 #   Algorithm 3.
-# - M. N. Rabe, C. Staats, *Self-attention Does Not Need O(n²) Memory*, 2021, arXiv:2112.05682.
 # - T. Dao, D. Y. Fu, S. Ermon, A. Rudra, C. Ré, *FlashAttention: Fast and Memory-Efficient Exact
-#   Attention with IO-Awareness*, NeurIPS 2022, arXiv:2205.14135. Figure 1 (order of the loops,
-#   pyramid of memories) and section 2.1.
+#   Attention with IO-Awareness*, NeurIPS 2022, arXiv:2205.14135. Figure 1: the
+#   memories of an A100.
 # - T. Dao, *FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning*,
-#   ICLR 2024, arXiv:2307.08691. Section 3.1 (one division, one number for the backward pass),
-#   section 3.2 (order of the loops).
+#   ICLR 2024, arXiv:2307.08691. Section 3.1: one division, one number for the backward pass.
 # - J. Shah et al., *FlashAttention-3: Fast and Accurate Attention with Asynchrony and
 #   Low-precision*, NeurIPS 2024, arXiv:2407.08608. Abstract as published there: 35%, and 840
-#   TFLOP/s or 85%, of an H100 (the preprint's says 75%).
+#   TFLOP/s or 85%, of an H100 (the preprint's says 75%). Section 3: 3.9 trillion exponentials a
+#   second.
 # - T. Dao, D. Haziza, F. Massa, G. Sizov, *Flash-Decoding for long-context inference*, PyTorch
 #   blog, 2023.
 # - S. Williams, A. Waterman, D. Patterson, *Roofline: An Insightful Visual Performance Model for
 #   Multicore Architectures*, Communications of the ACM 52(4), 2009, doi:10.1145/1498765.1498785.
 # - NVIDIA, *H100 Tensor Core GPU*, data sheet, SXM: 1,979 teraFLOPS in BFLOAT16 with sparsity,
 #   half of it without; 3.35 TB/s of memory bandwidth; NVLink 900 GB/s.
+# - DeepSeek-AI, *DeepSeek-V3 Technical Report*, 2024, arXiv:2412.19437. Section 4.2: 128 heads,
+#   latents of 512 and 64 numbers.
+# - G.-I. Yu et al., *Orca: A Distributed Serving System for Transformer-Based Generative Models*,
+#   OSDI 2022. Continuous batching.
+# - A. Agrawal et al., *SARATHI: Efficient LLM Inference by Piggybacking Decodes with Chunked
+#   Prefills*, 2023, arXiv:2308.16369.
+# - Y. Zhong et al., *DistServe: Disaggregating Prefill and Decoding for Goodput-optimized Large
+#   Language Model Serving*, OSDI 2024, arXiv:2401.09670.
+# - Y. Leviathan, M. Kalman, Y. Matias, *Fast Inference from Transformers via Speculative Decoding*,
+#   ICML 2023, arXiv:2211.17192.
+# - F. Gloeckle et al., *Better & Faster Large Language Models via Multi-token Prediction*, ICML
+#   2024, arXiv:2404.19737.
 # - M. Shoeybi et al., *Megatron-LM: Training Multi-Billion Parameter Language Models Using Model
 #   Parallelism*, 2019, arXiv:1909.08053. Section 3, figure 4.
 # - S. Rajbhandari, J. Rasley, O. Ruwase, Y. He, *ZeRO: Memory Optimizations Toward Training
 #   Trillion Parameter Models*, SC 2020, arXiv:1910.02054.
 # - H. Liu, M. Zaharia, P. Abbeel, *Ring Attention with Blockwise Transformers for Near-Infinite
 #   Context*, 2023, arXiv:2310.01889.
+# - S. A. Jacobs et al., *DeepSpeed Ulysses: System Optimizations for Enabling Training of Extreme
+#   Long Sequence Transformer Models*, 2023, arXiv:2309.14509.
+# - H. He et al., *Introducing Async Tensor Parallelism in PyTorch*, discuss.pytorch.org, 2024.
 # - P. Patarasuk, X. Yuan, *Bandwidth optimal all-reduce algorithms for clusters of workstations*,
 #   Journal of Parallel and Distributed Computing 69(2), 2009, doi:10.1016/j.jpdc.2008.09.002.
 # - H. Touvron et al., *LLaMA*, 2023, arXiv:2302.13971, table 2; *Llama 2*, 2023, arXiv:2307.09288,
 #   section 2.2.
 # - Llama Team, *The Llama 3 Herd of Models*, 2024, arXiv:2407.21783. Table 3; sections 3.3.1
-#   (network) and 3.3.2 (context parallel).
+#   (network) and 3.3.2 (context parallel; table 4: share of the peak).
 # - PyTorch's documentation: `torchrun`, `torch.distributed.tensor.parallel`,
-#   `torch.nn.attention.SDPBackend`, `torch.distributed.fsdp.fully_shard`; in version 2.13 the text
-#   of `context_parallel`.
-# - Documentation of Hugging Face's Accelerate (`Accelerator.prepare`), DeepSpeed (ZeRO), NVIDIA's
-#   cuDNN Frontend (*Attention*), Transformer Engine and Megatron Core.
+#   `torch.distributed.fsdp.fully_shard`. Documentation of DeepSpeed (ZeRO), NVIDIA's cuDNN Frontend
+#   (*Attention*), Transformer Engine and Megatron Core.
 # - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning* 1.0.3, sections 11.3,
 #   13.5 (data parallel) and 13.7 (the ring). [d2l.ai](https://d2l.ai)
