@@ -89,7 +89,7 @@ loss_in_parts = exhibit(
     explanation="(x1 / n1 + x2 / n2) / 2 is (x1 + x2) / (n1 + n2) only where n1 = n2. With the "
     "mean of means a word of a short part counts more than a word of a long one, in the loss and "
     "in the gradients. A batch cut into parts must have the loss of the whole: two ways to one "
-    "number. That does not see a padding which is counted in both; for that compare with the words.",
+    "number. A padding that is counted in both does not show so; compare with the words, too.",
     hints=[
         "Cut one batch into two parts. What must its loss do?",
         "Let the parts have different numbers of words.",

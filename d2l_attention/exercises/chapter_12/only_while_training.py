@@ -6,7 +6,6 @@ from torch import nn
 from d2l_attention.exercises.authoring import Suspect
 from d2l_attention.exercises.chapter_12._exhibit import exhibit, fails
 
-
 BY_LOT = (
     "It even passes where all outputs are drawn by lot. Is there an `assert` that compares the "
     "outputs of two calls?"
