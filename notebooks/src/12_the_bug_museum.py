@@ -204,7 +204,6 @@ for row, letter in enumerate(rows):
     ax.plot(
         validation[letter],
         [row] * 3,
-        "",
         linestyle="",
         color="0.45" if baseline else "C0",
         **marker,
@@ -237,10 +236,9 @@ assert min(validation["A"]) > min(validation["equal weights"])
 # that it should predict. D divides by a sum over the queries, later ones too, so that the future
 # leaks into it. Validation uses the same attention, so it says the same as training.
 #
-# E is as good as C after these 300 steps. A looks almost as good, until the baselines are drawn:
-# on this task all of attention is worth 0.16, and equal weights have most of that. A, whose queries
-# and keys cannot learn, is no better than equal weights. A difference of 0.1 is small or large only
-# beside a baseline.
+# E is as good as C after these 300 steps. A looks almost as good, until the baselines are drawn: so
+# far all of attention is worth 0.16 here, and equal weights have most of that. A, whose queries and
+# keys cannot learn, is no better than equal weights. Whether 0.1 is much, only a baseline tells.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. The moral for the board: a loss says how well the model does with the attention it
@@ -654,7 +652,7 @@ for dtype, rounding in {torch.float64: 1e-14, torch.float32: 2e-6, torch.bfloat1
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # Right code differs by rounding, because sums are taken in another order: some $10^{-15}$ in
-# float64, $10^{-7}$ in float32, $10^{-2}$ in bfloat16. The mistake is 0.02 in all three. So compare
+# float64, $10^{-7}$ in float32, $10^{-2}$ in bfloat16. The mistake is 0.01 to 0.02 in all three. So compare
 # in float64 where you can, with a tolerance far above the rounding and far below a mistake, such as
 # $10^{-10}$; `torch.testing.assert_close` knows one for each type. In bfloat16 a small mistake and
 # the rounding look almost alike.
@@ -946,7 +944,9 @@ q, k, v = (torch.eye(2)[None].requires_grad_() for _ in range(3))
 for name, function in {"right": right("12.8"), "broken": broken("12.8")}.items():
     output = function(q, k, v, mask)
     gradient = torch.autograd.grad(output.sum(), v)[0]
-    print(f"{name}: output {output[0].tolist()}, gradient of the values {gradient[0].tolist()}")
+    print(
+        f"{name}: output of query 1 {output[0, 1].tolist()}, gradient of value 0 {gradient[0, 0]}"
+    )
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **A query with nothing to attend to.** One such row is enough: the gradient of a value is a sum

@@ -36,7 +36,7 @@ def test_steps_equal_the_whole_solution(step):
 
 position_zero = exhibit(
     id="12.3",
-    title="Fluent in training, not in the chat",
+    title="Right on the page, wrong in the chat",
     difficulty="hard",
     minutes=15,
     right=step,
