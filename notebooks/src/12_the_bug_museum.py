@@ -14,9 +14,9 @@
 # exhibit is from its section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# A plan for 45 minutes: the five losses 9, three exhibits of your choice 6 each, your own model 5,
-# the ten tests 3, questions. The exhibits can be read in any order. In pairs: one writes a test,
-# the other a bug that the test does not see. One minute.
+# 36 minutes, with votes. If time is short, leave out 12.4 and the second half of *Your own model*;
+# the exhibits can be read in any order. Run the notebook beforehand, because it trains 26 small
+# models in a minute. In pairs: one writes a test, the other a bug that the test does not see.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -51,7 +51,7 @@ schematic("whole", here="where bugs hide")
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: the whole machine in two rows. Above, a sentence goes in, vectors and positions, the
 # encoder's blocks, the decoder, a sentence comes out. Below is the inside of a block. Positions,
-# scores, mask and softmax, the heads, and add & norm are marked: there this chapter's bugs are.*
+# scores, mask and softmax, and add & norm are marked: there this chapter's bugs are.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # - **Attention** (chapter 3). A query's weights are the softmax of its scores $q \cdot k / \sqrt d$
@@ -90,6 +90,9 @@ def causal_attention(q, k, v, bug):
         weights = weights.detach()
     return 0 * v if bug == "no attention" else weights @ v  # the other baseline
 
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 1½ minutes. Read only the four places where `bug` stands, and the two baselines.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Around it stands a small language model: vectors and positions, this attention, a network. It
@@ -311,6 +314,9 @@ print(f"scores\n{scores[0]}\nweights\n{weights[0]}")
 # **Predict.** Values that are 1 at one key and 0 at the others show the weights. Work out row 0 by
 # hand: $e^{2.83} = 16.9$ and $e^0 = 1$. Which is the first wrong number?
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 1½ minutes. Row 0 by hand on the board; the first wrong number is the first weight.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### The first wrong number
 #
@@ -326,7 +332,7 @@ compare(broken("12.1"), right("12.1"), queries, keys, torch.eye(2)[None], axes=a
 # each column of the weights sums to one. Below, the right one: each row sums to one.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Let them compute row 0 in their heads. Then the question to the room: which values
+# Two minutes. Let them compute row 0 in their heads. Then the question to the room: which values
 # would show the sum of the weights, if the layer gives only its output back?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -382,6 +388,9 @@ show_source(broken("12.2"))
 # **Predict.** The mask has the shape $(B, Q, K)$, the scores $(B, H, Q, K)$. With $B = 3$ sentences
 # and $H = 2$ heads this is an error. What happens with $B = 2$?
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Write the two shapes below each other, lined up from the right.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### Two sentences, two heads
 
@@ -402,7 +411,7 @@ for sentence, row in enumerate(difference.amax(dim=(-1, -2)).tolist()):
 # a size of its own, **and** try equal sizes once.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes, the best exhibit for pairs. A debugging session with 8 sentences and 8 heads, the
+# Two minutes. The best exhibit for pairs: a debugging session with 8 sentences and 8 heads, the
 # usual numbers, would never stop here.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -439,6 +448,9 @@ show_source(broken("12.3"))
 # **Predict.** Four tokens are read one by one. Which is the first step with a wrong number, and
 # which name in the code holds it?
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 1½ minutes. Let each write down a step and a name before you go on.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### All at once, and one by one
 #
@@ -461,7 +473,7 @@ for t in range(4):
 # no loss can show it. (In the GPT-2 a token that came alone got *no* position.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. The most practical exhibit: whoever serves a model has such a function. Ask how
+# Two minutes. The most practical exhibit: whoever serves a model has such a function. Ask how
 # they would test it without knowing the bug.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -495,6 +507,9 @@ show_source(broken("12.4").forward)
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # **Predict.** In which of three situations is something wrong: while training; while validating on
 # whole sentences; while writing word by word, with a cache?
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Hands up for each of the three.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### One of three
@@ -542,6 +557,9 @@ show_source(broken("12.5"))
 # **Predict.** This was model A. In 300 steps C's matrix of queries moved by some part of its
 # length. By how much did A's?
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. The title of the figure with the baselines is the clue.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### What has learned, and what has not
 
@@ -564,7 +582,7 @@ assert (models["C"].W_q.weight - start).norm() > 0.3 * start.norm()
 # gradients do. Print once, for every parameter, how far it has moved.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Come back to the figure with the baselines: that is what the two matrices cost.
+# 1½ minutes. Come back to the figure with the baselines: that is what the two matrices cost.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **12.5** It learns all the same · *hard, 10 minutes* · write the test
@@ -652,10 +670,10 @@ for dtype, rounding in {torch.float64: 1e-14, torch.float32: 2e-6, torch.bfloat1
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # Right code differs by rounding, because sums are taken in another order: some $10^{-15}$ in
-# float64, $10^{-7}$ in float32, $10^{-2}$ in bfloat16. The mistake is 0.01 to 0.02 in all three. So compare
-# in float64 where you can, with a tolerance far above the rounding and far below a mistake, such as
-# $10^{-10}$; `torch.testing.assert_close` knows one for each type. In bfloat16 a small mistake and
-# the rounding look almost alike.
+# float64, $10^{-7}$ in float32, $10^{-2}$ in bfloat16. The mistake is 0.01 to 0.02 in all three, so
+# that in bfloat16 it looks almost like rounding. Compare in float64 where you can, with a tolerance
+# far above the rounding and far below a mistake, such as $10^{-10}$. `torch.testing.assert_close`
+# has a tolerance for each type.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. If somebody widens a tolerance until a test passes, ask what the rounding was.
@@ -724,7 +742,7 @@ assert share["sixth"] > 0.6 and share["C"] < 0.4
 # function that does it will serve you in any model.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Do not name it. Give the room the exercise; who has it tells nobody. The mistake
+# Two minutes. Do not name it. Give the room the exercise; who has it tells nobody. The mistake
 # was corrected in that repository two days after the report.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -758,6 +776,9 @@ print(first_leak(Block(8).run, torch.randn(2, 6, 8), 4))
 # %% slideshow={"slide_type": "-"}
 for number, known in enumerate(PROPERTIES, start=1):
     print(f"{number:2}  {known.name}")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Let them say for two of the names which exhibit they come from.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # It takes a layer or a function with the arguments of this course, of D2L or of

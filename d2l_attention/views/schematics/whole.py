@@ -16,8 +16,7 @@ PARTS = {
     "cost": ("scores", "mask,\nsoftmax", "weighted\nsum"),
     "today's parts": ("vectors +\npositions", "queries,\nkeys, values", "mask,\nsoftmax"),
     "where bugs hide": (
-        *("vectors +\npositions", "scores", "mask,\nsoftmax", "attention, in several heads"),
-        "add & norm,\nnetwork",
+        *("vectors +\npositions", "scores", "mask,\nsoftmax", "add & norm,\nnetwork"),
     ),
     "real models": (
         *("sentence\nin", "vectors +\npositions", "encoder:\nblocks"),
