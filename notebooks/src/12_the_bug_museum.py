@@ -53,7 +53,10 @@ schematic("whole", here="where bugs hide")
 # encoder's blocks, the decoder, a sentence comes out. Below is the inside of a block. Positions,
 # scores, mask and softmax, and add & norm are marked: there this chapter's bugs are.*
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Point at the four marked boxes; each will have its bug.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # - **Attention** (chapter 3). A query's weights are the softmax of its scores $q \cdot k / \sqrt d$
 #   over the keys. They sum to one, and the output is the average of the values with these weights.
 # - **Masks** (chapter 4). A hidden score becomes $-\infty$ before the softmax, so that its weight
@@ -67,7 +70,7 @@ schematic("whole", here="where bugs hide")
 # `assert output == 1` is a test of attention, and needs no second implementation.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask who has ever had a model that trained well and was wrong.
+# Half a minute. Ask who has ever had a model that trained well and was wrong.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Five losses, one of them honest
@@ -234,7 +237,10 @@ assert max(validation["C"]) < min(validation["equal weights"]) < max(validation[
 assert max(validation["A"]) < min(validation["no attention"])
 assert min(validation["A"]) > min(validation["equal weights"])
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. First the order from the top, then the grey marks: what are they for?
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # C is the right one. B and D have a *lower* validation loss in all three starts. B sees the word
 # that it should predict. D divides by a sum over the queries, later ones too, so that the future
 # leaks into it. Validation uses the same attention, so it says the same as training.
@@ -244,7 +250,7 @@ assert min(validation["A"]) > min(validation["equal weights"])
 # keys cannot learn, is no better than equal weights. Whether 0.1 is much, only a baseline tells.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. The moral for the board: a loss says how well the model does with the attention it
+# One minute. The moral for the board: a loss says how well the model does with the attention it
 # has. It does not say which attention it has. And: no comparison without a baseline.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -303,11 +309,15 @@ for name in "CB":
 # %% slideshow={"slide_type": "-"}
 show_source(broken("12.1"))
 
-# %% slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Do not comment on the code yet.
+
+# %% slideshow={"slide_type": "subslide"}
 queries = torch.tensor([[[2.0, 0], [0, 2], [1, 1]]])
 keys = torch.tensor([[[2.0, 0], [0, 2]]])
 scores = queries @ keys.mT / 2**0.5
 weights = broken("12.1")(queries, keys, torch.eye(2)[None])
+axes = {"scores": "BQK", "weights": "BQK"}  # names for the view below
 print(f"scores\n{scores[0]}\nweights\n{weights[0]}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -315,7 +325,7 @@ print(f"scores\n{scores[0]}\nweights\n{weights[0]}")
 # hand: $e^{2.83} = 16.9$ and $e^0 = 1$. Which is the first wrong number?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Row 0 by hand on the board; the first wrong number is the first weight.
+# One minute. Row 0 by hand on the board; the first wrong number is the first weight.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### The first wrong number
@@ -324,7 +334,6 @@ print(f"scores\n{scores[0]}\nweights\n{weights[0]}")
 # `compare` runs two functions on the same numbers, and opens both where they first differ:
 
 # %% slideshow={"slide_type": "-"}
-axes = {"scores": "BQK", "weights": "BQK"}
 compare(broken("12.1"), right("12.1"), queries, keys, torch.eye(2)[None], axes=axes)
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -642,8 +651,8 @@ assert 0.17 < floor < 0.2 and curve[-1] < floor / 3  # the last is B's
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Compare with the kernel, and know the rounding
 #
-# `F.scaled_dot_product_attention` is a second implementation that you have for nothing. How close
-# must yours be? Let us give it a small mistake, a scale of $\sqrt{63}$ instead of $\sqrt{64}$:
+# PyTorch's kernel is a second implementation that you have for nothing. How close must yours be?
+# Give it a small mistake, a scale of $\sqrt{63}$ instead of $\sqrt{64}$:
 
 
 # %% slideshow={"slide_type": "-"}
@@ -651,10 +660,11 @@ def attend(q, k, v, d=64):
     return (q @ k.mT / d**0.5).softmax(dim=-1) @ v
 
 
+torch.manual_seed(0)
+inputs = torch.randn(3, 5, 16, 64, dtype=torch.float64)
 print("              right   small mistake")
 for dtype in (torch.float64, torch.float32, torch.bfloat16):
-    torch.manual_seed(0)
-    q, k, v = torch.randn(3, 5, 16, 64, dtype=torch.float64).to(dtype)
+    q, k, v = inputs.to(dtype)
     kernel = F.scaled_dot_product_attention(q, k, v)
     gaps = [(attend(q, k, v, d) - kernel).abs().max() for d in (64, 63)]
     print(f"{str(dtype)[6:]:9} {gaps[0]:9.0e} {gaps[1]:9.0e}")
@@ -662,13 +672,15 @@ for dtype in (torch.float64, torch.float32, torch.bfloat16):
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the sizes that the text names
 for dtype, rounding in {torch.float64: 1e-14, torch.float32: 2e-6, torch.bfloat16: 0.04}.items():
-    torch.manual_seed(0)
-    q, k, v = torch.randn(3, 5, 16, 64, dtype=torch.float64).to(dtype)
+    q, k, v = inputs.to(dtype)
     kernel = F.scaled_dot_product_attention(q, k, v)
     assert (attend(q, k, v) - kernel).abs().max() < rounding
     assert (attend(q, k, v, 63) - kernel).abs().max() > 0.005
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Before the last line: which of the two columns will bfloat16 confuse?
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # Right code differs by rounding, because sums are taken in another order: some $10^{-15}$ in
 # float64, $10^{-7}$ in float32, $10^{-2}$ in bfloat16. The mistake is 0.01 to 0.02 in all three, so
 # that in bfloat16 it looks almost like rounding. Compare in float64 where you can, with a tolerance
@@ -676,7 +688,7 @@ for dtype, rounding in {torch.float64: 1e-14, torch.float32: 2e-6, torch.bfloat1
 # has a tolerance for each type.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. If somebody widens a tolerance until a test passes, ask what the rounding was.
+# One minute. If somebody widens a tolerance until a test passes, ask what the rounding was.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### 12.6 · Too good, and the mask is right
@@ -688,8 +700,11 @@ for dtype, rounding in {torch.float64: 1e-14, torch.float32: 2e-6, torch.bfloat1
 # code of that day: its mask is right, and so is the axis of its softmax. Our small form of its
 # block gives back all that it computes, by name:
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Two people looked at the mask, and the mask was right.
 
-# %% slideshow={"slide_type": "-"}
+
+# %% slideshow={"slide_type": "subslide"}
 class Block(nn.Module):
     def __init__(self, D):
         super().__init__()
@@ -712,7 +727,11 @@ class Block(nn.Module):
         return dict(scores=scores, weights=weights, added=added, normed=normed, output=output)
 
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Go on before anybody has read it to the end.
+
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
 # Trains a language model around this block, and model C for as many steps
 class SixthModel(LanguageModel):
     def __init__(self, D=64):
@@ -742,7 +761,7 @@ assert share["sixth"] > 0.6 and share["C"] < 0.4
 # function that does it will serve you in any model.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Do not name it. Give the room the exercise; who has it tells nobody. The mistake
+# One minute. Do not name it. Give the room the exercise; who has it tells nobody. The mistake
 # was corrected in that repository two days after the report.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -1152,7 +1171,7 @@ def test_loss_in_parts(mean_loss):
 
 check("12.12", test_loss_in_parts)
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ### The depot
 #
 # *3 minutes.* Nine that have no room of their own: what was seen, and what it was.
