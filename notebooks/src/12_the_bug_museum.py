@@ -226,7 +226,7 @@ for letter in ("B", *rows):
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: validation losses of six models, three starts each. D, with its softmax over the queries,
 # is near 2.4, below all. C, without a bug, and E, divided by d, are near 2.72. Equal weights are
-# near 2.78, A, without a gradient to the scores, at 2.8, and no attention at 2.88. B is below 0.1
+# near 2.77, A, without a gradient to the scores, near 2.81, and no attention near 2.89. B is below 0.1
 # and not drawn.*
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -385,8 +385,8 @@ check("12.1", test_softmax_axis)
 #
 # **Seen.** A user of a vision model took its example, with two images instead of one, and got an
 # error: the sizes of two tensors did not match. The author: 'I left the heads to be implicitly
-# broadcasted' ([vit-pytorch #71](https://github.com/lucidrains/vit-pytorch/issues/71), 2021).
-# Readers of another repository still discuss whether its line can go wrong
+# broadcasted' ([vit-pytorch #71](https://github.com/lucidrains/vit-pytorch/issues/71), 2021). The
+# readers of another repository do not agree whether its line can go wrong
 # ([hyunwoongko/transformer #32](https://github.com/hyunwoongko/transformer/issues/32)). An error is
 # the lucky case.
 
@@ -447,8 +447,8 @@ check("12.2", test_mask_on_heads)
 # **Seen.** In August 2026 somebody compared two ways of running a published model in a popular
 # library: the whole text at once, and word by word with a cache. They disagreed for every token
 # after the first ([mlx-vlm #1983](https://github.com/Blaizzy/mlx-vlm/issues/1983)). A year earlier
-# the same was found in a sister library's GPT-2: 'the smaller models tend to generate garbage', the
-# largest wrote well all the same ([mlx-lm #93](https://github.com/ml-explore/mlx-lm/pull/93)).
+# the same was found in a sister library's GPT-2: 'the smaller models tend to generate garbage', and
+# the largest suffered less ([mlx-lm #93](https://github.com/ml-explore/mlx-lm/pull/93)).
 
 # %% slideshow={"slide_type": "-"}
 show_source(broken("12.3"))
@@ -611,14 +611,15 @@ check("12.5", test_scores_can_learn)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Your own model
 #
-# You have a model that trains, and no second one to compare with. Three checks take five minutes.
+# You have a model that trains, and no second one to compare with. Begin with three checks. One you
+# know from 12.5: print how far each parameter has moved. Here are two more.
 #
 # ### Learn one batch by heart
 #
-# Know three numbers first. **At the start** a model that knows nothing has a loss near the
-# logarithm of the number of words. **At the end** a model that knows these eight sentences by heart
-# still cannot know which of them has begun: that sets a floor, and you can count it. A model that
-# stays above the floor does not learn; a model *below* it knows what it cannot know.
+# Work out two numbers first. **At the start** a model that knows nothing has a loss near the
+# logarithm of the number of words. **At the end** a model that knows eight sentences by heart still
+# cannot know which of them has begun. That sets a floor, and you can count it. A model that stays
+# far above the floor has not learned them; a model *below* it knows what it cannot know.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Counts the floor, and trains three models on one batch
@@ -641,8 +642,8 @@ for name, bug in {"C": "none", "A": "no gradient to the scores", "B": "one word 
 assert 0.17 < floor < 0.2 and curve[-1] < floor / 3  # the last is B's
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# C reaches the floor. B falls below it: caught, in a few seconds. A reaches it as well, so that
-# one batch does not find every mistake.
+# C reaches the floor. B falls below it: caught, in a few seconds. A reaches it as well: one batch
+# does not find every mistake, and for A you need the other check.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Overfitting one batch is Karpathy's advice (2019). The floor is ours: without it the
@@ -695,10 +696,10 @@ for dtype, rounding in {torch.float64: 1e-14, torch.float32: 2e-6, torch.bfloat1
 #
 # **Seen.** July 2017, a first implementation of the Transformer, one layer: 98% of the words of the
 # validation set right after ten epochs, and nonsense when it writes. The reporter suspects the
-# mask, and so does a reader
+# mask; a reader adds that the triangle or the axis of the softmax may be wrong
 # ([#19](https://github.com/jadore801120/attention-is-all-you-need-pytorch/issues/19)). We read the
-# code of that day: its mask is right, and so is the axis of its softmax. Our small form of its
-# block gives back all that it computes, by name:
+# code of that day: both are right. Our small form of its block gives back all that it computes, by
+# name:
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Two people looked at the mask, and the mask was right.
@@ -1095,7 +1096,7 @@ check("12.10", test_hidden_by_each_other)
 # **Seen.** One model, one prompt, two kernels that should agree, and two texts, as soon as a prompt
 # was longer than the model's window
 # ([transformers #39408](https://github.com/huggingface/transformers/issues/39408), 2025). The same
-# was found for five models in
+# was found for four models in
 # [Megatron-Bridge #2656](https://github.com/NVIDIA-NeMo/Megatron-Bridge/pull/2656) in March 2026,
 # and in [zml #763](https://github.com/zml/zml/pull/763) in September. There its tests had been
 # green: they tried attention without a window only.
