@@ -75,8 +75,8 @@ schematic("whole", here="where bugs hide")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Five losses, one of them honest
 #
-# A wrong sort gives a wrong list. Wrong attention gives numbers of the right shape, and the model
-# around it learns with whatever it gets. Here is attention with a causal mask, four mistakes that
+# Wrong attention gives numbers of the right shape, and the model around it learns with whatever it
+# gets. Here is attention with a causal mask, four mistakes that
 # can be switched on, and two baselines.
 
 
@@ -226,8 +226,8 @@ for letter in ("B", *rows):
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: validation losses of six models, three starts each. D, with its softmax over the queries,
 # is near 2.4, below all. C, without a bug, and E, divided by d, are near 2.72. Equal weights are
-# near 2.77, A, without a gradient to the scores, near 2.81, and no attention near 2.89. B is below 0.1
-# and not drawn.*
+# near 2.77, A, without a gradient to the scores, near 2.81, and no attention near 2.89. B is below
+# 0.1 and not drawn.*
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks what the text says of the losses, in every start
@@ -361,8 +361,7 @@ print("broken:", broken("12.1")(queries, keys, ones).flatten())
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Now write the test. `check` runs it on right implementations, which it must accept, and on broken
-# ones, the exhibit and its relatives, which it must reject. It says so if your test asserts
-# nothing, or rejects everything.
+# ones, the exhibit and its relatives, which it must reject.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **12.1** As good as without the bug · *easy, 5 minutes* · write the test
@@ -618,8 +617,8 @@ check("12.5", test_scores_can_learn)
 #
 # Work out two numbers first. **At the start** a model that knows nothing has a loss near the
 # logarithm of the number of words. **At the end** a model that knows eight sentences by heart still
-# cannot know which of them has begun. That sets a floor, and you can count it. A model that stays
-# far above the floor has not learned them; a model *below* it knows what it cannot know.
+# cannot know which of them has begun: that sets a floor. A model far above it has not learned them;
+# a model *below* it knows what it cannot know.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Counts the floor, and trains three models on one batch
@@ -643,7 +642,7 @@ assert 0.17 < floor < 0.2 and curve[-1] < floor / 3  # the last is B's
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # C reaches the floor. B falls below it: caught, in a few seconds. A reaches it as well: one batch
-# does not find every mistake, and for A you need the other check.
+# does not find every mistake.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Overfitting one batch is Karpathy's advice (2019). The floor is ours: without it the
