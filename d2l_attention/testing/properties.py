@@ -225,7 +225,7 @@ def sentences_by_themselves(attention: Attention, size: int) -> str | None:
     return None
 
 
-def weights_sum_to_one(attention: Attention, size: int) -> str | None:
+def equal_values_equal_answers(attention: Attention, size: int) -> str | None:
     queries, keys, values = attention.inputs(size)
     same = values[:, :1].expand_as(values)  # every key has the same value: any average is it
     first = attention(queries[:, :1], keys[:, :1], same[:, :1])
@@ -281,7 +281,7 @@ def padding_changes_nothing(attention: Attention, size: int) -> str | None:
     )
 
 
-def nothing_to_see_is_zero(attention: Attention, size: int) -> str | None:
+def an_empty_sentence_ignores_its_padding(attention: Attention, size: int) -> str | None:
     queries, keys, values = (X.requires_grad_() for X in attention.inputs(size))
     lens = attention.lengths((0, K, 2))
     output = attention(queries, keys, values, lens)
@@ -358,10 +358,11 @@ PROPERTIES = (
         sentences_by_themselves,
     ),
     Property(
-        "weights sum to one",
-        "If all values are the same, all answers are the same.",
+        "equal values, equal answers",
+        "If all values are the same, all answers are the same, for one key or for many. It does "
+        "not say which: a layer may double its answers.",
         "a softmax over the wrong axis, a missing softmax, dropout that was left on",
-        weights_sum_to_one,
+        equal_values_equal_answers,
     ),
     Property(
         "every key can matter",
@@ -377,10 +378,11 @@ PROPERTIES = (
         needs="lengths",
     ),
     Property(
-        "nothing to see is no accident",
-        "A sentence of length 0 gives numbers, and its padding changes neither them nor gradients.",
+        "an empty sentence ignores its padding",
+        "A sentence of length 0 gives numbers, zero or not, which its padding does not change; its "
+        "gradients are numbers, too.",
         "a row of minus infinities (NaN), a row of -1e6 (equal weights over padding)",
-        nothing_to_see_is_zero,
+        an_empty_sentence_ignores_its_padding,
         needs="lengths",
     ),
     Property(

@@ -287,3 +287,18 @@ def test_a_mask_that_must_be_given():
 def test_what_does_not_say_its_arguments():
     with pytest.raises(TypeError, match="wrap it in a function"):
         check_attention(F.scaled_dot_product_attention)
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        {"weights @ values": "2 * weights @ values"},
+        {"weights @ values": "weights @ values + (~visible.any(-1, keepdim=True)) * 3.0"},
+        {"queries.shape[-1] ** 0.5": "queries.shape[-1]"},
+    ],
+    ids=["doubled", "three where nothing is seen", "another scale"],
+)
+def test_what_the_ten_do_not_see(edits):
+    """A layer may do more with its average: the names promise no sum of one, and no zeros."""
+    assert check_attention(written(PLAIN, edits)).passed == NAMES
+    assert not {"weights sum to one", "nothing to see is zero"} & {*NAMES}

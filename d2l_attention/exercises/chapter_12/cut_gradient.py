@@ -1,4 +1,4 @@
-"""12.21: weights that are cut off from learning."""
+"""12.5: weights that are cut off from learning."""
 
 import torch
 
@@ -22,7 +22,7 @@ def test_scores_can_learn_solution(attend):
 
 
 cut_gradient = exhibit(
-    id="12.21",
+    id="12.5",
     title="It learns all the same",
     difficulty="hard",
     minutes=10,

@@ -1,4 +1,4 @@
-"""12.7: -1e9 in float16."""
+"""12.9: -1e9 in float16."""
 
 import torch
 
@@ -39,8 +39,8 @@ def test_half_precision_solution(masked_softmax):
 
 
 half_precision = exhibit(
-    id="12.7",
-    title="A billion in half precision",
+    id="12.9",
+    title="NaN, in one type only",
     difficulty="hard",
     minutes=10,
     right=masked_softmax,

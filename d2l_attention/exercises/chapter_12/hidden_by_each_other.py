@@ -1,7 +1,8 @@
-"""12.12: two mistakes that hide each other."""
+"""12.10: two mistakes that hide each other."""
 
 import torch
 
+from d2l_attention.exercises.authoring import Suspect
 from d2l_attention.exercises.chapter_12._blanks import noise
 from d2l_attention.exercises.chapter_12._exhibit import exhibit
 
@@ -19,6 +20,11 @@ def by_pytorch(queries, keys, values, mask=None):
     return attention(queries, keys, values, attn_mask=mask)
 
 
+def after_the_softmax(queries, keys, values, mask=None):
+    weights = (queries @ keys.mT / queries.shape[-1] ** 0.5).softmax(dim=-1)
+    return (weights if mask is None else weights * mask) @ values
+
+
 def test_hidden_by_each_other(attend):
     """Pass where a mask hides keys from queries, and fail by an `AssertionError` otherwise.
 
@@ -31,14 +37,16 @@ def test_hidden_by_each_other(attend):
 
 def test_hidden_by_each_other_solution(attend):
     queries, keys, values = torch.randn(2, 5, 7), torch.randn(2, 5, 7), torch.randn(2, 5, 11)
-    mask = torch.ones(5, 5, dtype=torch.bool).tril().expand(2, 5, 5)
+    causal = torch.ones(5, 5, dtype=torch.bool).tril()
+    mask = torch.stack([causal, torch.eye(5, dtype=torch.bool)])  # each sentence has its own
     output = attend(queries, keys, values, mask)
-    torch.testing.assert_close(output[:, 0], values[:, 0])  # token 0 sees itself only
+    torch.testing.assert_close(output[0, 0], values[0, 0])  # token 0 sees only itself
+    torch.testing.assert_close(output[1], values[1])  # each token sees only itself
 
 
 hidden_by_each_other = exhibit(
-    id="12.12",
-    title="Two mistakes that hide each other",
+    id="12.10",
+    title="Right, until somebody adds a mask",
     difficulty="hard",
     minutes=12,
     right=attend,
@@ -73,6 +81,23 @@ hidden_by_each_other = exhibit(
             "tokens differ.",
         ),
     ],
+    more=[
+        Suspect(
+            after_the_softmax,
+            "hides keys after the softmax, so that they keep their share of the weight",
+            [(lambda: True, "A hidden *value* changes nothing there; a hidden *key* does. Change "
+              "both.")],
+        ),
+        Suspect(
+            {"masked_fill(~mask": "masked_fill(~mask[:1]"},
+            "gives all sentences the mask of the first",
+            [
+                (lambda mask: mask is None or (mask == mask[:1]).all(),
+                 "All your sentences have the same mask. Let them differ."),
+                (lambda: True, "The first sentence is right there. Look at the others, too."),
+            ],
+        ),
+    ],
     stub=test_hidden_by_each_other,
     solution=test_hidden_by_each_other_solution,
     explanation="Scores (K, Q) with a softmax over axis -2 are right: the keys share each query's "
@@ -89,4 +114,4 @@ hidden_by_each_other = exhibit(
     ],
     test_options=noise(attend)
     | dict(notice="Who sees whom? With a causal mask token 0 sees only itself: what must it get?"),
-)
+)  # fmt: skip

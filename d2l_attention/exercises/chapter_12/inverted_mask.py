@@ -1,4 +1,4 @@
-"""12.3: a boolean mask that is read the other way."""
+"""12.7: a boolean mask that is read the other way."""
 
 import torch
 
@@ -38,8 +38,8 @@ def test_inverted_mask_solution(causal_attention):
 
 
 inverted_mask = exhibit(
-    id="12.3",
-    title="The mask that is read the other way",
+    id="12.7",
+    title="Each token sees the others, and which?",
     difficulty="easy",
     minutes=6,
     right=causal_attention,
@@ -50,7 +50,19 @@ inverted_mask = exhibit(
         "https://github.com/pytorch/pytorch/pull/170415",
     ],
     also_right=[by_is_causal],
-    more=[Suspect({"attn_mask=~future": "attn_mask=None"}, "has no mask at all")],
+    more=[
+        Suspect({"attn_mask=~future": "attn_mask=None"}, "has no mask at all"),
+        Suspect(
+            {"attn_mask=~future": "attn_mask=~(future & (torch.arange(n) == 0)[:, None])"},
+            "hides the future from token 0, and from no other",
+            [(lambda: True, "Token 0 is right there. Look at the tokens after it, too.")],
+        ),
+        Suspect(
+            {"diagonal=1": "diagonal=2"},
+            "shows each token the one that comes next",
+            [(lambda: True, "Only the next token leaks. Change token t, and look at token t - 1.")],
+        ),
+    ],
     stub=test_inverted_mask,
     solution=test_inverted_mask_solution,
     explanation="Two runs that differ in nothing but the future must agree up to it. In PyTorch "
@@ -62,7 +74,8 @@ inverted_mask = exhibit(
         "What may change the output of token 2, and what may not?",
         "Call it twice, with other keys and values from token 3 on. The outputs of the tokens 0 to "
         "2 must be the same.",
-        "A shorter one: token 0 sees itself only, so its output is `values[:, 0]`.",
+        "A shorter one: with the values `torch.eye(n)` the output is the weights. Those above the "
+        "diagonal must be 0.",
     ],
     test_options=noise(causal_attention)
     | dict(

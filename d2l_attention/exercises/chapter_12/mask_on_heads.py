@@ -1,4 +1,4 @@
-"""12.8: a mask (B, Q, K) that lands on the heads."""
+"""12.2: a mask (B, Q, K) that lands on the heads."""
 
 import torch
 
@@ -40,8 +40,8 @@ def test_mask_on_heads_solution(attend):
 
 
 mask_on_heads = exhibit(
-    id="12.8",
-    title="The mask that lands on the heads",
+    id="12.2",
+    title="Right in the tests, wrong in the batch",
     difficulty="hard",
     minutes=12,
     right=attend,
@@ -54,7 +54,12 @@ mask_on_heads = exhibit(
         Suspect(
             {"~mask[:, None]": "~mask[: queries.shape[1]]"},
             "lays the mask of sentence h on head h, and keeps the shape where B is larger than H",
-        )
+        ),
+        Suspect(
+            {"~mask[:, None]": "~mask[:1, None]"},
+            "gives all sentences the mask of the first",
+            [(lambda: True, "The first sentence is right there. Look at the others, too.")],
+        ),
     ],
     sources=[
         "https://github.com/hyunwoongko/transformer/issues/32",

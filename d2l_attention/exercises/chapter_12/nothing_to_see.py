@@ -1,4 +1,4 @@
-"""12.4: NaN where a query may attend to nothing."""
+"""12.8: NaN where a query may attend to nothing."""
 
 import torch
 
@@ -40,8 +40,8 @@ def test_nothing_to_see_solution(attend):
 EMPTY_TO_ZERO = "    weights = weights.masked_fill(~mask, 0.0)  # a row of -inf is NaN by now\n"
 
 nothing_to_see = exhibit(
-    id="12.4",
-    title="NaN where there is nothing to attend to",
+    id="12.8",
+    title="NaN, from one row",
     difficulty="easy",
     minutes=6,
     right=attend,

@@ -1,11 +1,15 @@
-"""12.17: a causal mask that is there only while training."""
+"""12.4: a causal mask that is there only while training."""
 
 import torch
 from torch import nn
 
 from d2l_attention.exercises.authoring import Suspect
 from d2l_attention.exercises.chapter_12._exhibit import exhibit, fails
-from d2l_attention.exercises.chapter_12.causal_leak import BY_LOT
+
+BY_LOT = (
+    "It even passes where all outputs are drawn by lot. Is there an `assert` that compares the "
+    "outputs of two calls?"
+)
 
 
 class CausalAttention(nn.Module):
@@ -63,21 +67,30 @@ class Noise(nn.Module):
 
 
 only_while_training = exhibit(
-    id="12.17",
-    title="A mask that is not always there",
+    id="12.4",
+    title="A validation loss that is not earned",
     difficulty="hard",
     minutes=12,
     right=CausalAttention,
     name="attention",
     bug={"masked_fill(future, -torch.inf)": "masked_fill(future & self.training, -torch.inf)"},
     what="hides the future only while training",
-    sources=["d2l 1.0.3, TransformerDecoderBlock.forward: `if self.training`"],
+    sources=["https://d2l.ai/chapter_attention-mechanisms-and-transformers/transformer.html"],
     also_right=[WithTheFusedKernel],
     blind=[
         (
             lambda training: training,
             "Your test never calls `attention.eval()`, and a new module is training.",
         )
+    ],
+    more=[
+        Suspect(
+            {"masked_fill(future, -torch.inf)":
+             "masked_fill(future & (not self.training), -torch.inf)"},
+            "hides the future in eval mode only",
+            [(lambda training: not training, "Your test tries eval mode only. Call "
+              "`attention.train()`, and set the seed before each of two runs.")],
+        ),
     ],
     stub=test_in_both_modes,
     solution=test_in_both_modes_solution,
@@ -105,6 +118,6 @@ only_while_training = exhibit(
         blind=[
             (lambda X: X.shape[1] == 1, "Your sentences have a single token: it has no future.")
         ],
-        notice="Change the last tokens: do the rows before them stay the same, in eval mode too?",
+        notice="Change the last tokens: do the rows before them stay the same, in both modes?",
     ),
-)
+)  # fmt: skip

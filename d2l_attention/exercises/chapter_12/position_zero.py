@@ -1,7 +1,8 @@
-"""12.15: every decoded token gets position 0."""
+"""12.3: every decoded token gets position 0."""
 
 import torch
 
+from d2l_attention.exercises.authoring import Suspect
 from d2l_attention.exercises.chapter_12._exhibit import exhibit
 
 
@@ -34,14 +35,29 @@ def test_steps_equal_the_whole_solution(step):
 
 
 position_zero = exhibit(
-    id="12.15",
-    title="Every word is the first",
+    id="12.3",
+    title="Right on the page, wrong in the chat",
     difficulty="hard",
     minutes=15,
     right=step,
     bug={"positions[len(cache)]": "positions[0]"},
     what="gives every decoded token position 0",
-    sources=["https://github.com/ml-explore/mlx-lm/pull/93", "d2l 1.0.3, TransformerDecoder"],
+    sources=[
+        "https://github.com/Blaizzy/mlx-vlm/issues/1983",
+        "https://github.com/ml-explore/mlx-lm/pull/93",
+        "https://github.com/ml-explore/mlx-lm/issues/1699",
+    ],
+    more=[
+        Suspect(
+            {"positions[len(cache)]": "positions[len(cache) + 1]"},
+            "reads the position after the cache has grown, so that each is one too far",
+        ),
+        Suspect(
+            {"cache.append(x)": "cache[:] = [*cache[-1:], x]"},
+            "remembers only the last token",
+            [(lambda cache: len(cache) <= 2, "Two steps do not show it: try three or more.")],
+        ),
+    ],
     blind=[
         (
             lambda cache: len(cache) == 1,

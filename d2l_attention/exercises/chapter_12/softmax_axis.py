@@ -35,7 +35,7 @@ def test_softmax_axis_solution(attend):
 
 softmax_axis = exhibit(
     id="12.1",
-    title="The softmax over the queries",
+    title="As good as without the bug",
     difficulty="easy",
     minutes=5,
     right=attend,

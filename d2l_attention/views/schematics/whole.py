@@ -15,6 +15,9 @@ PARTS = {
     "who sees whom": ("scores", "mask,\nsoftmax"),
     "cost": ("scores", "mask,\nsoftmax", "weighted\nsum"),
     "today's parts": ("vectors +\npositions", "queries,\nkeys, values", "mask,\nsoftmax"),
+    "where bugs hide": (
+        *("vectors +\npositions", "scores", "mask,\nsoftmax", "add & norm,\nnetwork"),
+    ),
     "real models": (
         *("sentence\nin", "vectors +\npositions", "encoder:\nblocks"),
         *("decoder asks\nencoder", "decoder:\nblocks", "sentence\nout"),

@@ -1,6 +1,464 @@
 """Tests that students write in the museum: wrong ones with their words, and right ones."""
 
-from wrong_answers import museum_1_2, museum_3_4
+import torch
+import torch.nn.functional as F
 
-RIGHT = museum_1_2.RIGHT | museum_3_4.RIGHT
-WRONG = museum_1_2.WRONG | museum_3_4.WRONG
+
+def attention(queries, keys, values, mask=None):
+    return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+
+
+def qkv(Q=3, K=5):
+    return torch.randn(2, Q, 7), torch.randn(2, K, 7), torch.randn(2, K, 11)
+
+
+# 12.1 -------------------------------------------------------------------------------------
+
+
+def against_pytorch(attend):
+    inputs = qkv()
+    torch.testing.assert_close(attend(*inputs), attention(*inputs))
+
+
+def between_smallest_and_largest(attend):
+    queries, keys, values = torch.randn(50, 3, 7), torch.randn(50, 9, 7), torch.randn(50, 9, 1)
+    output = attend(queries, keys, values)
+    assert (output <= values.amax(dim=1, keepdim=True) + 1e-5).all()
+    assert (output >= values.amin(dim=1, keepdim=True) - 1e-5).all()
+
+
+def total_of_a_square(attend):
+    queries, keys, _ = qkv(Q=4, K=4)
+    weights = attend(queries, keys, torch.eye(4).expand(2, 4, 4))
+    assert abs(weights.sum() - 2 * 4) < 1e-4
+
+
+def tokens_all_alike(attend):
+    ones = torch.ones(2, 4, 7)
+    torch.testing.assert_close(attend(ones, ones, ones), ones)
+
+
+# 12.2 -------------------------------------------------------------------------------------
+
+
+def batch(B, H, lengths):
+    tensors = [torch.randn(B, H, n, 7) for n in (3, 5, 5)]
+    return *tensors, (torch.arange(5) < torch.tensor(lengths)[:, None, None]).expand(B, 3, 5)
+
+
+def in_a_loop(attend):
+    queries, keys, values, mask = batch(3, 3, [1, 3, 5])
+    output = attend(queries, keys, values, mask)
+    for b in range(3):
+        for h in range(3):
+            expected = attention(queries[b, h], keys[b, h], values[b, h], mask[b])
+            torch.testing.assert_close(output[b, h], expected)
+
+
+def all_sizes_differ(attend):
+    queries, keys, values, mask = batch(2, 4, [2, 5])
+    expected = attention(queries, keys, values, mask[:, None])
+    torch.testing.assert_close(attend(queries, keys, values, mask), expected)
+
+
+def first_head_of_the_first(attend):
+    queries, keys, values, mask = batch(2, 2, [2, 5])
+    expected = attention(queries[0, 0], keys[0, 0], values[0, 0], mask[0])
+    torch.testing.assert_close(attend(queries, keys, values, mask)[0, 0], expected)
+
+
+def all_heads_of_the_first(attend):
+    queries, keys, values, mask = batch(2, 2, [2, 5])
+    alone = attend(queries[:1], keys[:1], values[:1], mask[:1])
+    torch.testing.assert_close(attend(queries, keys, values, mask)[:1], alone)
+
+
+# 12.3 -------------------------------------------------------------------------------------
+
+
+def first_step(step):
+    x, positions = torch.randn(2, 1, 4), torch.randn(5, 4)
+    torch.testing.assert_close(step(x, [], positions), x + positions[0])
+
+
+def cache_grows(step):
+    cache, positions = [], torch.randn(5, 4)
+    for n in range(1, 4):
+        step(torch.randn(2, 1, 4), cache, positions)
+        assert len(cache) == n
+
+
+def cache_holds_the_positions(step):
+    X, positions, cache = torch.randn(2, 3, 4), torch.randn(5, 4), []
+    for t in range(3):
+        step(X[:, t : t + 1], cache, positions)
+    torch.testing.assert_close(torch.cat(cache, dim=1), X + positions[:3])
+
+
+def two_steps(step):
+    X, positions, cache = torch.randn(2, 2, 4), torch.randn(5, 4), []
+    for t in range(2):
+        output = step(X[:, t : t + 1], cache, positions)
+    whole = X + positions[:2]
+    torch.testing.assert_close(output, attention(whole, whole, whole)[:, 1:])
+
+
+# 12.4 -------------------------------------------------------------------------------------
+
+
+def never_eval(attention):
+    X = torch.randn(1, 4, 3)
+    other = X.clone()
+    other[:, 2:] = 0.0
+    torch.manual_seed(1)
+    before = attention(X)
+    torch.manual_seed(1)
+    torch.testing.assert_close(attention(other)[:, :2], before[:, :2])
+
+
+def modes_must_agree(attention):
+    X = torch.randn(1, 4, 3)
+    training = attention(X)
+    torch.testing.assert_close(attention.eval()(X), training)
+
+
+def eval_alone(attention):
+    X = torch.randn(2, 6, 3)
+    whole = attention.eval()(X)
+    for n in range(1, 7):
+        torch.testing.assert_close(attention(X[:, :n]), whole[:, :n])
+
+
+def by_gradient_in_both_modes(attention):
+    for mode in (attention.train, attention.eval):
+        mode()
+        X = torch.randn(1, 5, 3, requires_grad=True)
+        for t in range(5):
+            (gradient,) = torch.autograd.grad(attention(X)[0, t].sum(), X)
+            assert not gradient[0, t + 1 :].any()
+
+
+def switches_the_dropout_off(attention):
+    attention.dropout.p = 0.0
+    X = torch.randn(1, 4, 3)
+    other = X.clone()
+    other[:, 2:] = 0.0
+    for training in (True, False):
+        attention.train(training)
+        torch.testing.assert_close(attention(other)[:, :2], attention(X)[:, :2])
+
+
+# 12.5 -------------------------------------------------------------------------------------
+
+
+def only_the_values(attend):
+    queries, keys, values = (torch.randn(2, 4, 5, requires_grad=True) for _ in range(3))
+    attend(queries, keys, values).pow(2).sum().backward()
+    assert values.grad.abs().sum() > 0
+
+
+def sum_of_ones(attend):
+    queries, keys = (torch.randn(2, 4, 5, requires_grad=True) for _ in range(2))
+    attend(queries, keys, torch.ones(2, 4, 1)).sum().backward()
+    assert queries.grad.abs().sum() > 1e-3
+
+
+def changes_with_the_keys(attend):
+    keys = torch.randn(1, 4, 5, requires_grad=True)
+    output = attend(torch.randn(1, 3, 5), keys, torch.randn(1, 4, 2))
+    assert output.requires_grad
+    (gradient,) = torch.autograd.grad(output[0, 0, 0], keys)
+    assert gradient.any()
+
+
+# 12.6 -------------------------------------------------------------------------------------
+
+
+def by_differences(run, X, t):
+    other = torch.cat((X[:, :t], 3 * torch.randn_like(X[:, t:])), dim=1)
+    for (name, before), after in zip(run(X).items(), run(other).values(), strict=True):
+        gap = (before[:, :t] - after[:, :t]).nan_to_num().abs().max().item()
+        if gap > 1e-4:
+            return name
+
+
+def all_names(run, X, t):
+    return [name for name in run(X)]
+
+
+def without_a_copy(run, X, t):
+    before = run(X)
+    other = X
+    other[:, t:] = torch.randn_like(other[:, t:])
+    after = run(other)
+    for name in before:
+        if not torch.allclose(before[name][:, :t], after[name][:, :t]):
+            return name
+    return None
+
+
+def the_number_of_the_first(run, X, t):
+    other = X.clone()
+    other[:, t:] = torch.randn_like(other[:, t:])
+    for number, (before, after) in enumerate(
+        zip(run(X).values(), run(other).values(), strict=True)
+    ):
+        if not torch.allclose(before[:, :t], after[:, :t]):
+            return number
+
+
+# 12.7 -------------------------------------------------------------------------------------
+
+
+def each_future_gets_no_gradient(causal_attention):
+    queries, keys, values = qkv(Q=5, K=5)
+    for t in range(5):
+        given = values.clone().requires_grad_()
+        causal_attention(queries, keys, given)[:, t].sum().backward()
+        assert given.grad[:, : t + 1].any() and not given.grad[:, t + 1 :].any()
+
+
+def all_rows_sum_to_one(causal_attention):
+    queries, keys, _ = qkv(Q=5, K=5)
+    output = causal_attention(queries, keys, torch.ones(2, 5, 1))
+    torch.testing.assert_close(output, torch.ones(2, 5, 1))
+
+
+def tokens_of_one_kind(causal_attention):
+    X = torch.ones(2, 5, 7)
+    torch.testing.assert_close(causal_attention(X, X, X)[:, :-1], X[:, :-1])
+
+
+def only_the_first_token(causal_attention):
+    queries, keys, values = qkv(Q=5, K=5)
+    torch.testing.assert_close(causal_attention(queries, keys, values)[:, 0], values[:, 0])
+
+
+def only_from_token_three_on(causal_attention):
+    queries, keys, values = qkv(Q=5, K=5)
+    before = causal_attention(queries, keys, values)
+    values[:, 3:] = 0.0
+    torch.testing.assert_close(causal_attention(queries, keys, values)[:, :2], before[:, :2])
+
+
+# 12.8 -------------------------------------------------------------------------------------
+
+
+def with_an_empty_row():
+    mask = torch.ones(2, 3, 5, dtype=torch.bool)
+    mask[0, 1] = False
+    return *qkv(), mask
+
+
+def no_nan_anywhere(attend):
+    assert not torch.isnan(attend(*with_an_empty_row())).any()
+
+
+def every_row_sees_something(attend):
+    *inputs, mask = *qkv(), (torch.arange(5) < 2).expand(2, 3, 5)
+    assert attend(*inputs, mask).isfinite().all()
+
+
+def largest_is_small(attend):
+    queries, keys, values, mask = with_an_empty_row()
+    assert not (attend(queries, keys, values, mask) > values.max() + 1).any()
+
+
+# 12.9 -------------------------------------------------------------------------------------
+
+EMPTY_ROW = torch.tensor([[True, False, True], [False, False, False]])
+
+
+def half_like_single(masked_softmax):
+    scores = torch.randn(2, 3)
+    single = masked_softmax(scores, EMPTY_ROW)
+    half = masked_softmax(scores.half(), EMPTY_ROW).float()
+    torch.testing.assert_close(half, single, rtol=0.01, atol=0.001)
+
+
+def in_single_precision(masked_softmax):
+    weights = masked_softmax(torch.randn(2, 3), EMPTY_ROW)
+    assert weights.isfinite().all() and not weights[1].any()
+
+
+def half_and_a_comparison(masked_softmax):
+    weights = masked_softmax(torch.randn(2, 3).half(), EMPTY_ROW)
+    assert weights.shape == (2, 3) and not (weights > 1).any() and (weights[0] > 0).any()
+
+
+# 12.10 ------------------------------------------------------------------------------------
+
+CAUSAL = torch.ones(5, 5, dtype=torch.bool).tril().expand(2, 5, 5)
+
+
+def hidden_value_is_not_heard(attend):
+    queries, keys, values = qkv(Q=5)
+    mask = torch.ones(2, 5, 5, dtype=torch.bool)
+    mask[:, 1, 4] = False  # token 1 must not see token 4
+    before = attend(queries, keys, values, mask)
+    values[:, 4] = 100.0
+    torch.testing.assert_close(attend(queries, keys, values, mask)[:, 1], before[:, 1])
+
+
+def only_token_zero(attend):
+    queries, keys, values = qkv(Q=5)
+    output = attend(queries, keys, values, CAUSAL)
+    torch.testing.assert_close(output[:, 0], values[:, 0])
+
+
+def with_a_mask_for_each(attend):
+    queries, keys, values = qkv(Q=5)
+    mask = torch.rand(2, 5, 5) < 0.5
+    mask[:, :, 0] = True
+    torch.testing.assert_close(
+        attend(queries, keys, values, mask), attention(queries, keys, values, mask)
+    )
+
+
+def with_a_band(attend):
+    inputs = qkv(Q=5)
+    near = (torch.arange(5)[:, None] - torch.arange(5)).abs() <= 1
+    mask = near.expand(2, 5, 5)
+    torch.testing.assert_close(attend(*inputs, mask), attention(*inputs, mask))
+
+
+def causal_rows_sum_to_one(attend):
+    queries, keys, _ = qkv(Q=5)
+    output = attend(queries, keys, torch.ones(2, 5, 1), CAUSAL)
+    torch.testing.assert_close(output, torch.ones(2, 5, 1))
+
+
+# 12.11 ------------------------------------------------------------------------------------
+
+
+def like_pytorch_with_a_mask(attend):
+    queries, keys, values = qkv(Q=9, K=9)
+    for window in (1, 2, 4):
+        visible = torch.ones(9, 9, dtype=torch.bool).tril().triu(1 - window)
+        expected = attention(queries, keys, values, visible)
+        torch.testing.assert_close(attend(queries, keys, values, window), expected)
+
+
+def a_window_for_all(attend):
+    queries, keys, values = qkv(Q=5, K=5)
+    expected = attention(queries, keys, values, CAUSAL)
+    torch.testing.assert_close(attend(queries, keys, values, 5), expected)
+
+
+def the_far_past_is_hidden(attend):
+    queries, keys, values = qkv(Q=7, K=7)
+    before = attend(queries, keys, values, 3)
+    values[:, 0] = 100.0
+    torch.testing.assert_close(attend(queries, keys, values, 3)[:, 6], before[:, 6])
+
+
+def no_key_too_many(attend):
+    queries, keys, _ = qkv(Q=7, K=7)
+    weights = attend(queries, keys, torch.eye(7).expand(2, 7, 7), 3)
+    assert not weights.tril(-3).any() and not weights.triu(1).any()
+
+
+# 12.12 ------------------------------------------------------------------------------------
+
+
+def one_batch_of(lens, n=5):
+    logits, targets = torch.randn(len(lens), n, 7), torch.randint(7, (len(lens), n))
+    return logits, targets.masked_fill(torch.arange(n) >= torch.tensor(lens)[:, None], -100)
+
+
+def equal_parts(mean_loss):
+    logits, targets = one_batch_of([5, 5])
+    parts = [(logits[:1], targets[:1]), (logits[1:], targets[1:])]
+    torch.testing.assert_close(mean_loss(parts), F.cross_entropy(logits.mT, targets))
+
+
+def only_two_ways(mean_loss):
+    logits, targets = one_batch_of([5, 2])
+    parts = [(logits[:1], targets[:1]), (logits[1:], targets[1:])]
+    torch.testing.assert_close(mean_loss(parts), mean_loss([(logits, targets)]))
+
+
+def word_by_word(mean_loss):
+    parts = [one_batch_of([5, 1]), one_batch_of([2], n=4)]
+    losses = [
+        -logits[b, i].log_softmax(dim=0)[targets[b, i]]
+        for logits, targets in parts
+        for b, i in (targets != -100).nonzero().tolist()
+    ]
+    torch.testing.assert_close(mean_loss(parts), torch.stack(losses).mean())
+
+
+RIGHT = {
+    "12.1": [against_pytorch, between_smallest_and_largest],
+    "12.2": [in_a_loop],
+    "12.3": [cache_holds_the_positions],
+    "12.4": [by_gradient_in_both_modes],
+    "12.5": [changes_with_the_keys],
+    "12.6": [by_differences],
+    "12.7": [each_future_gets_no_gradient],
+    "12.8": [no_nan_anywhere],
+    "12.9": [half_like_single],
+    "12.10": [with_a_mask_for_each],
+    "12.11": [like_pytorch_with_a_mask],
+    "12.12": [word_by_word],
+}
+WRONG = {
+    "12.1": [
+        (total_of_a_square, "Let all values be 1"),
+        (tokens_all_alike, "All your queries are alike"),
+    ],
+    "12.2": [
+        (all_sizes_differ, "(an error unless B equals H) your test breaks off"),
+        (first_head_of_the_first, "with what it gives alone"),
+        (all_heads_of_the_first, "The first sentence is right there"),
+    ],
+    "12.3": [
+        (first_step, "you try only the first step"),
+        (cache_grows, "looks at the shape alone"),
+        (two_steps, "Two steps do not show it"),
+    ],
+    "12.4": [
+        (never_eval, "never calls `attention.eval()`"),
+        (eval_alone, "Your test tries eval mode only"),
+        (modes_must_agree, "has no dropout"),
+        (switches_the_dropout_off, "has no attribute 'dropout'"),
+    ],
+    "12.5": [
+        (only_the_values, "is it not 0?"),
+        (sum_of_ones, "fails on a right implementation"),
+    ],
+    "12.6": [
+        (all_names, "Return the name of a result"),
+        (without_a_copy, "Your function changes its in"),
+        (the_number_of_the_first, "Return the name of a result"),
+    ],
+    "12.7": [
+        (all_rows_sum_to_one, "has no mask at all"),
+        (tokens_of_one_kind, "What may token 0 see"),
+        (only_the_first_token, "Token 0 is right there"),
+        (only_from_token_three_on, "Only the next token leaks"),
+    ],
+    "12.8": [
+        (every_row_sees_something, "Each of your queries sees a key"),
+        (largest_is_small, "can it see NaN?"),
+    ],
+    "12.9": [
+        (in_single_precision, "None of your scores are float16"),
+        (half_and_a_comparison, "A row of its weights is NaN"),
+    ],
+    "12.10": [
+        (with_a_band, "the same when it is turned over"),
+        (causal_rows_sum_to_one, "All your values are alike"),
+        (hidden_value_is_not_heard, "a hidden *key* does"),
+        (only_token_zero, "All your sentences have the same mask"),
+    ],
+    "12.11": [
+        (a_window_for_all, "as long as the sentence"),
+        (the_far_past_is_hidden, "one token more than the window holds"),
+        (no_key_too_many, "one token less than the window holds"),
+    ],
+    "12.12": [
+        (equal_parts, "the same number of words"),
+        (only_two_ways, "counts it below"),
+    ],
+}
