@@ -45,6 +45,17 @@ def needs_of_chapters() -> dict[str, list[str]]:
     return {chapter: sorted(others - {chapter}) for chapter, others in found.items()}
 
 
+def direct(needed: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Without the chapters that a needed chapter needs itself."""
+    reach: dict[str, set[str]] = {}
+    for chapter in sorted(needed):
+        reach[chapter] = set(needed[chapter]).union(*(reach[each] for each in needed[chapter]))
+    return {
+        chapter: [each for each in others if not any(each in reach[other] for other in others)]
+        for chapter, others in needed.items()
+    }
+
+
 def headings_of(notebook: NotebookNode) -> list[tuple[int, str, int]]:
     """Each heading of a chapter: its level, its words, and the number of its cell."""
     return [

@@ -127,7 +127,7 @@ print("\n".join(f"{f.name:15} {f.value!s:10} {f.meaning}" for f in told.facts[:7
 # One word is new: a **group**. Four neighbouring heads of queries share one head of keys and values
 # (chapter 9). So the 32 heads of queries share 8 heads of keys and values.
 #
-# **Predict.** How many numbers does this model keep in its cache for each token?
+# By hand: how many numbers does this model keep in its cache for each token?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let them compute in pairs. Expect 262,144: they take the 32 heads of queries. Point
@@ -701,9 +701,7 @@ for name, function, layers in (
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In the five starts the loss, 0.02 to 0.23 before, became 1.3 to 5.8 without a mask, 0.01 to
-# 0.22 without the mask of layer 2, and 0.9 to 2.7 divided by $d$. Without a mask in layer 1 the
-# weight on the token before fell from 0.98 to 0.72, from 0.98 to 0.69 and from 0.79 to 0.24 in
-# starts 0, 1 and 2.
+# 0.22 without the mask of layer 2, and 0.9 to 2.7 divided by $d$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room find which token layer 2 still looks at, and what comes after the last

@@ -1,12 +1,20 @@
 """A lecture from several chapters: what a plan takes, what it leaves out, and what it is told."""
 
+import re
+
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from notebooks.publish import needs as needs_module
 from notebooks.publish.course import notebook_of, texts
-from notebooks.publish.needs import all_sections, needs, needs_of_chapters, sections_of
+from notebooks.publish.needs import (
+    all_sections,
+    direct,
+    needs,
+    needs_of_chapters,
+    sections_of,
+)
 from notebooks.publish.slides import lecture
 from notebooks.publish.slides.deck import read
 from notebooks.publish.slides.errors import SlidesError
@@ -21,9 +29,6 @@ from notebooks.publish.slides.lecture import (
     spoken_minutes,
 )
 from notebooks.publish.slides.structure import columns_of
-
-# These are being written anew.
-LATER = ("10", "12")
 
 
 def chapter(title, *texts):
@@ -147,8 +152,7 @@ def bridged(remark):
 
 
 def test_each_section_says_what_it_needs_and_needs_what_there_is():
-    there = [section for section in all_sections() if section[:2] not in LATER]
-    assert [section for section in needs() if section[:2] not in LATER] == there
+    assert list(needs()) == all_sections()
     unknown = {name for needed in needs().values() for name in needed} - set(all_sections())
     assert not unknown
 
@@ -163,6 +167,15 @@ def test_nothing_needs_what_comes_after_it():
     ]
     assert not late
     assert needs_of_chapters()["06"] == ["01", "03", "04"]
+
+
+def test_chapter_0_says_what_builds_on_what():
+    text = next(text for text in texts() if text.stem.startswith("00")).read_text("utf-8")
+    rows = re.findall(r"^# \| \[(\d+) · .*? \| .*? \| (.*?) \| ", text, re.MULTILINE)
+    told = {f"{int(number):02d}": re.findall(r"\d+", others) for number, others in rows}
+    needed = direct(needs_of_chapters())
+    assert told == {chapter: [str(int(o)) for o in needed[chapter]] for chapter in told}
+    assert len(told) == 13
 
 
 def test_sections_end_where_the_core_ends():

@@ -6,7 +6,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from notebooks.publish.course import texts
-from notebooks.publish.needs import needs, needs_of_chapters
+from notebooks.publish.needs import direct, needs, needs_of_chapters
 
 WIDE, HIGH, ACROSS, DOWN = 96, 34, 40, 22  # a box, and the room between two
 
@@ -15,17 +15,6 @@ class NeedsMap(SphinxDirective):
     def run(self):
         picture = nodes.raw("", picture_of(needs_of_chapters()), format="html")
         return [picture, *self.parse_text_to_nodes("\n".join(table()))]
-
-
-def direct(needed):
-    """Without the arrows that a way over another chapter makes needless."""
-    reach = {}
-    for chapter in sorted(needed):
-        reach[chapter] = set(needed[chapter]).union(*(reach[each] for each in needed[chapter]))
-    return {
-        chapter: [each for each in others if not any(each in reach[other] for other in others)]
-        for chapter, others in needed.items()
-    }
 
 
 def picture_of(needed):
