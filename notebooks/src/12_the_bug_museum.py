@@ -610,15 +610,15 @@ check("12.5", test_scores_can_learn)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Your own model
 #
-# You have a model that trains, and no second one to compare with. Begin with three checks. One you
-# know from 12.5: print how far each parameter has moved. Here are two more.
+# Your model trains, and there is no second one. Begin with how far each parameter has moved (12.5).
+# Then two more checks.
 #
 # ### Learn one batch by heart
 #
-# Work out two numbers first. **At the start** a model that knows nothing has a loss near the
-# logarithm of the number of words. **At the end** a model that knows eight sentences by heart still
-# cannot know which of them has begun: that sets a floor. A model far above it has not learned them;
-# a model *below* it knows what it cannot know.
+# **At the start** a model that knows nothing has a loss near the logarithm of the number of words.
+# **At the end** a model that knows eight sentences by heart still cannot know which of them has
+# begun: that sets a floor. A model far above it has not learned them; a model *below* it knows what
+# it cannot know.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Counts the floor, and trains three models on one batch
