@@ -346,19 +346,19 @@ plt.show()
 #
 # | chapter | the question it answers | builds on | the book |
 # |---|---|---|---|
-# | [1 · Queries, keys and values][1] |  | How do you look up what is not there? | 11.1 |
-# | [2 · Attention pooling by similarity][2] | 1 | Can similarity alone predict? | 11.2 |
-# | [3 · Scoring functions][3] | 2 | How alike are a query and a key? | 11.3 |
-# | [4 · Masked softmax][4] | 3 | How do you forbid a look? | 11.3.2 |
-# | [5 · Bahdanau attention][5] | 4 | What is a look back worth? | 11.4 |
-# | [6 · Multi-head attention][6] | 4 | Why look in several ways at once? | 11.5 |
-# | [7 · Self-attention and positional encoding][7] | 3 | How does it know the order? | 11.6 |
-# | [8 · The Transformer][8] | 6, 7 | What if attention is all there is? | 11.7 |
-# | [9 · Attention in all its forms][9] | 8 | What if there are too many words to look at? | |
-# | [10 · Attention at scale][10] | 9 | What if one machine is too small? | |
-# | [11 · Attention in today's models][11] | 9 | What do the models of today do differently? | |
-# | [12 · The bug museum][12] | 8 | How do you know that your attention is right? | |
-# | [13 · Your attention in a real model][13] | 8 | Does your attention work in a real model? | |
+# | [1 · Queries, keys and values][1] | How do you look up what is not there? |  | 11.1 |
+# | [2 · Attention pooling by similarity][2] | Can similarity alone predict? | 1 | 11.2 |
+# | [3 · Scoring functions][3] | How alike are a query and a key? | 2 | 11.3 |
+# | [4 · Masked softmax][4] | How do you forbid a look? | 3 | 11.3.2 |
+# | [5 · Bahdanau attention][5] | What is a look back worth? | 4 | 11.4 |
+# | [6 · Multi-head attention][6] | Why look in several ways at once? | 4 | 11.5 |
+# | [7 · Self-attention and positional encoding][7] | How does it know the order? | 3 | 11.6 |
+# | [8 · The Transformer][8] | What if attention is all there is? | 6, 7 | 11.7 |
+# | [9 · Attention in all its forms][9] | What if there are too many words to look at? | 8 | |
+# | [10 · Attention at scale][10] | What if one machine is too small? | 9 | |
+# | [11 · Attention in today's models][11] | What do the models of today do differently? | 9 | |
+# | [12 · The bug museum][12] | How do you know that your attention is right? | 8 | |
+# | [13 · Your attention in a real model][13] | Does your attention work in a real model? | 8 | |
 #
 # [1]: 01_queries_keys_values.ipynb
 # [2]: 02_attention_pooling.ipynb
