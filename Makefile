@@ -10,7 +10,7 @@ LECTURE =
 DIR = $(if $(LECTURE),lecture,work)
 # More arguments for JupyterLab, such as --no-browser.
 LAB_ARGS =
-# What `make notebooks` executes: NB=03 one, FORCE=1 all, else whatever is out of date.
+# Which chapter: NB=03. `make notebooks` takes FORCE=1, too: all, not only what is out of date.
 NB =
 FORCE =
 # What `make bench` measures: empty, a short table; 1, the long one.
@@ -36,8 +36,8 @@ help: ## this list
 lab: .venv/.lab-stamp ## open the course, your own copies in work/ (LECTURE=1: with the lecturer's notes)
 	@$(COURSE) lab --open $(DIR) $(LAB_ARGS)
 
-test: .venv/.test-stamp ## all that CI checks: lint, unit tests, every notebook cell, the browser
-	@$(COURSE) test
+test: .venv/.test-stamp ## all that CI checks: lint, unit tests, every notebook cell, the browser (NB=03: this chapter)
+	@$(COURSE) test $(NB)
 
 lint: .venv/.test-stamp ## ruff, for mistakes and for format, and the core's types
 	@$(COURSE) lint

@@ -7,9 +7,11 @@ import argparse
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,11 +73,12 @@ def parser() -> argparse.ArgumentParser:
     changed = add(changes)
     changed.add_argument("number", metavar="NN", help="the chapter, as in 03")
     changed.add_argument("--merge", action="store_true", help="put your work into it")
-    add(test)
+    numbers = {"nargs": "*", "metavar": "NN", "help": "these chapters, as in 03"}
+    add(test).add_argument("numbers", **numbers)
     add(lint)
     for command in (slides, notebooks):
         added = add(command)
-        added.add_argument("numbers", nargs="*", metavar="NN", help="these chapters, as in 03")
+        added.add_argument("numbers", **numbers)
         added.add_argument("--force", action="store_true", help="also what is up to date")
         if command is slides:
             added.add_argument(
@@ -119,18 +122,32 @@ def changes(number: str, merge: bool) -> None:
     run("notebooks.publish.changes", number, *["--merge"] * merge)
 
 
-def test() -> None:
-    """Check everything: lint, unit tests, every notebook cell, the browser."""
+def test(numbers: list[str] = ()) -> None:
+    """Check everything, or all that concerns these chapters: lint, tests, cells, the browser."""
     need(DEVELOPER, BOOK)
+    parts = TEST_PARTS
+    if numbers:
+        parts = {"Lint": lint}
+        for path in map(chapter, numbers):
+            for name, part in CHAPTER_PARTS.items():
+                parts[f"{path.stem[:2]}: {name}"] = partial(part, path)
     seconds = {}
-    for name, part in TEST_PARTS.items():
-        say(f"{name}:")
+    for place, (name, part) in enumerate(parts.items(), start=1):
+        say(f"{name}: (part {place} of {len(parts)})")
         start = time.monotonic()
         part()
         seconds[name] = round(time.monotonic() - start)
     say("How long each part took:")
     for name, took in seconds.items():
         say(f"{took // 60:4d}:{took % 60:02d}  {name}")
+
+
+def chapter(number: str) -> Path:
+    """The notebook of a chapter; ends with a sentence where there is none."""
+    for path in Path("notebooks").glob("[0-9][0-9]_*.ipynb"):
+        if path.name[:2] == number:
+            return path
+    sys.exit(f"There is no chapter {number}: give its number, for example 03.")
 
 
 def lint() -> None:
@@ -183,13 +200,19 @@ def unit_tests() -> None:
 
 def every_notebook_cell() -> None:
     # Chapters that train come first, or the second core waits for them at the end.
-    chapters = sorted(
-        Path("notebooks").glob("*.ipynb"),
-        key=lambda path: (path.name[:2] != "05", path.name[:2] != "08", path.name),
+    run_cells(
+        sorted(
+            Path("notebooks").glob("*.ipynb"),
+            key=lambda path: (path.name[:2] != "05", path.name[:2] != "08", path.name),
+        )
     )
+
+
+def run_cells(notebooks: list[Path]) -> None:
+    """Run each cell again and compare what it prints with what is stored."""
     pytest(
         *("--dist", "loadfile", "-p", "tests.notebook_times", "--nbval", "--nbval-current-env"),
-        *("--nbval-sanitize-with", "tests/nbval_sanitize.cfg", *map(str, chapters)),
+        *("--nbval-sanitize-with", "tests/nbval_sanitize.cfg", *map(str, notebooks)),
         D2L_ATTENTION_PROGRESS=str(ROOT / "build" / "nobody.json"),
     )
 
@@ -200,6 +223,35 @@ def browser_tests() -> None:
     )
 
 
+def tests_of_chapter(notebook: Path) -> None:
+    """What it builds, its exercises with their mistakes, its rules, its minutes."""
+    number = notebook.name[:2]
+    ids = f"[{number}_", f"[{int(number)}.", f"-{int(number)}.", f"test_built_{number}"
+    places = "built", "exercises", "test_notebooks.py", "publish/test_plan.py"
+    pytest(
+        *("-p", "no:nbval", "-k", " or ".join(ids)),
+        *(f"tests/{place}" for place in places),
+        "tests/publish/test_minutes.py::test_all_that_is_announced_is_what_the_clock_says",
+    )
+
+
+def cells_of_chapter(notebook: Path) -> None:
+    run_cells([notebook])
+
+
+def browser_of_chapter(notebook: Path) -> None:
+    places = "test_chapters.py", "test_decks.py", "test_site_pages.py"
+    pytest(
+        *("-rs", "-p", "no:nbval", "-k", notebook.stem),
+        *(f"tests/browser/{place}" for place in places),
+    )
+
+
+CHAPTER_PARTS = {
+    "tests": tests_of_chapter,
+    "cells": cells_of_chapter,
+    "browser": browser_of_chapter,
+}
 TEST_PARTS = {
     "Lint": lint,
     "Unit tests": unit_tests,
@@ -209,7 +261,13 @@ TEST_PARTS = {
 
 
 def pytest(*arguments: str, **environment: str) -> None:
-    run("pytest", "-q", "-n", "2", *arguments, **ONE_THREAD, **environment)
+    try:
+        run("pytest", "-q", "-n", "2", *arguments, **ONE_THREAD, **environment)
+    except SystemExit:
+        say("One of them alone, by its name above:")
+        plugins = "" if "--nbval" in arguments else " -p no:nbval"
+        say(f"  {this_python()} -m pytest{plugins} 'NAME'")
+        raise
 
 
 # ---- How a command is run --------------------------------------------------------------------
@@ -246,11 +304,16 @@ def run(module: str, *arguments: str, **environment: str) -> None:
     """Run a module in a Python of its own; end with its exit code where that is not 0."""
     command = [sys.executable, "-m", module, *arguments]
     process = subprocess.Popen(command, env=os.environ | environment)
+    # Who stops this program stops what it runs, too. (Ctrl-C reaches both by itself.)
+    interruption = signal.SIGTERM if os.name == "nt" else signal.SIGINT
+    before = signal.signal(signal.SIGTERM, lambda *_: process.send_signal(interruption))
     try:
         code = process.wait()
     except KeyboardInterrupt:
         process.wait()  # it heard Ctrl-C as well, and ends in its own way
         raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
     if code:
         sys.exit(code if code > 0 else 128 - code)  # as a shell tells it, where a signal ended it
 

@@ -137,6 +137,45 @@ def test_the_first_part_that_fails_ends_the_test_with_its_code(monkeypatch, capf
     assert "Bad:" in said and "Never:" not in said and "How long" not in said
 
 
+def test_one_chapter_is_its_tests_its_cells_and_its_pages(call, capsys):
+    runs = call("test", "06")
+    tests, cells, browser = (arguments for module, arguments, _ in runs if module == "pytest")
+    assert "[06_ or [6. or -6. or test_built_06" in tests
+    assert [name for name in cells if name.endswith(".ipynb")] == [
+        str(Path("notebooks", "06_multi_head_attention.ipynb"))
+    ]
+    assert "06_multi_head_attention" in browser
+    assert "06: cells: (part 3 of 4)" in capsys.readouterr().out
+
+
+def test_a_chapter_that_is_not_there_is_said_before_anything_runs(monkeypatch):
+    monkeypatch.setattr(door, "run", lambda *given, **named: pytest.fail("it ran"))
+    with pytest.raises(SystemExit, match="no chapter 6: give its number, for example 03"):
+        door.test(["6"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+def test_who_stops_the_program_stops_what_it_runs(tmp_path):
+    (tmp_path / "sleeper.py").write_text(
+        "import pathlib, time\n"
+        "here = pathlib.Path(__file__).parent\n"
+        "try:\n"
+        "    (here / 'began').touch()\n"
+        "    time.sleep(600)\n"
+        "except KeyboardInterrupt:\n"
+        "    (here / 'ended').touch()\n",
+        "utf-8",
+    )
+    program = "from notebooks.__main__ import run; run('sleeper')"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
+    process = subprocess.Popen([sys.executable, "-c", program], env=environment)
+    while not (tmp_path / "began").exists():
+        time.sleep(0.05)
+    process.terminate()
+    process.wait(300)
+    assert (tmp_path / "ended").exists()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
 def test_a_command_that_a_signal_ended_is_told_as_a_shell_tells_it(tmp_path, monkeypatch):
     (tmp_path / "ends.py").write_text("import os; os.kill(os.getpid(), 9)", "utf-8")
