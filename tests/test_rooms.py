@@ -98,7 +98,10 @@ def modules():
     """The file of each module of ours, by its whole name. The chapters' texts are no modules."""
     files = [*PACKAGE.rglob("*.py"), *(ROOT / "notebooks").rglob("*.py")]
     found = {}
-    for path in sorted(set(files) - set((ROOT / "notebooks" / "src").iterdir())):
+    # A configuration is run by the program that it is for.
+    others = {path for path in files if path.name.endswith("_config.py")}
+    others |= set((ROOT / "notebooks" / "src").iterdir())
+    for path in sorted(set(files) - others):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         found[name.removesuffix(".__init__")] = path
     return found

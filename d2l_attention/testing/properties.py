@@ -13,7 +13,6 @@ from torch import Tensor, nn
 Q, K = 5, 7  # unequal: a swapped axis cannot pass
 LENS = (7, 4, 1)
 
-
 # ---- One way to call every attention: D2L's layers, PyTorch's, and plain functions ---------
 
 

@@ -590,8 +590,8 @@ torch.testing.assert_close(layer(q, k, v), dot_product_attention(q, k, v))
 #
 # **The problem.** A window bounds the cache, but news travels fewer than $w$ tokens a layer.
 #
-# **The idea.** Mix the layers. Most have a short window, some see everything. Gemma 3 27B (2025)
-# has five layers with windows of 1,024 for each **global** one.
+# **The idea.** Mix the layers. Most have a short window, and a few are **global**: they see
+# everything. Gemma 3 27B has 62 layers, 10 of them global (2025); the others have windows of 1,024.
 #
 # **Predict.** Six layers, five of them with a window. The global layer may be the first, the middle
 # or the last. For which of the three can the last token hear from the first?

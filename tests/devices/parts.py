@@ -31,6 +31,7 @@ from d2l_attention.variants import (
     GlobalLocalAttention,
     GroupedQueryAttention,
     HyenaOperator,
+    IndexedAttention,
     LearnedQueries,
     LinearAttention,
     LinformerAttention,
@@ -98,6 +99,10 @@ OF_ONE_SEQUENCE = {
     "latent": (lambda: MultiHeadLatentAttention(D, H, 4, 6, 2), {"is_causal": True}),
     "latent, absorbed": (lambda: MultiHeadLatentAttention(D, H, 4, 6, 2), {"absorbed": True}),
     "delta rule": (lambda: GatedDeltaNet(D, H), {"need_state": True}),
+    "indexer": (
+        lambda: IndexedAttention(D, H, 2, index_heads=2, index_size=3),
+        {"is_causal": True, "need_weights": True},
+    ),
     "Hyena": (lambda: HyenaOperator(D, 11), {}),
     "learned queries": (lambda: LearnedQueries(Q, D, H, 0.0), {"need_weights": True}),
     "encoder block": (lambda: TransformerEncoderBlock(D, 16, H, 0.0), {}),

@@ -95,6 +95,11 @@ FUNCTIONS = {
         d2l_attention.gaussian_score,
         lambda: (rows(Q, D), rows(K, D), torch.tensor(0.7)),
     ),
+    "best_keys": (lambda X: variants.best_keys(X, None, 2), lambda: (rows(Q, K),)),
+    "follow_loss": (
+        lambda scores, weights: variants.follow_loss(scores, weights.softmax(dim=-1)),
+        lambda: (rows(K, K), torch.randn(B, 2, K, K)),
+    ),
     "global_rule": (
         lambda mask, i, j: variants.global_rule(mask)(i, i, i, j),
         lambda: (IS_GLOBAL, *positions()),
