@@ -7,11 +7,8 @@ whatever cells the student adds.
 """
 
 import ast
-import os
 import re
-import shutil
 import sys
-import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +17,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
+from d2l_attention import __version__
 from d2l_attention.data.files import write_whole
 from d2l_attention.exercises.engine.edits import renamed, source_of
 from d2l_attention.exercises.engine.registry import chapter_numbers, load_chapter
@@ -27,6 +25,7 @@ from d2l_attention.exercises.exercise import Exercise
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"  # beside the package, in a checkout
 POINTS = {"easy": 1, "medium": 2, "hard": 3}
+STAMP = "d2l_attention"  # in the metadata: the version that an assignment was made with
 CHECK = re.compile(r"""\bcheck\(\s*["'](\d+\.\d+)["'],\s*(\w+)\s*\)""")
 NOT_GRADED = "skip-execution"  # nbclient's own name for cells that it passes over
 
@@ -51,28 +50,28 @@ CONFIG = '''\
 import os
 from pathlib import Path
 
-from nbgrader.preprocessors import NbGraderPreprocessor
+from nbgrader.converters.autograde import Autograde
+from nbgrader.preprocessors import Execute
+
+from d2l_attention.exercises.grading import EveryTestRuns, MendedCells, PatientExecute
 
 # Kernels that grade use one core and no GPU, and do not write into your own progress.
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
 os.environ["D2L_ATTENTION_PROGRESS"] = str(Path(__file__).resolve().with_name("progress.json"))
-
-
-class EveryTestRuns(NbGraderPreprocessor):
-    """Takes tags off graded cells: nbgrader gives full points for a test that is passed over."""
-
-    def preprocess_cell(self, cell, resources, index):
-        if "nbgrader" in cell.metadata:
-            cell.metadata.pop("tags", None)
-        return cell, resources
-
 
 c = get_config()  # noqa: F821
 # The exercise's own stub stands before the solution, so nothing takes the solution's place.
 c.ClearSolutions.code_stub = {"python": ""}
 # Seconds for a cell. An endless loop in an answer's function is ended by its check, much earlier.
 c.Execute.timeout = 60
-c.Autograde.sanitize_preprocessors.append(EveryTestRuns)
+# One cell of a student costs one exercise at most.
+c.Autograde.sanitize_preprocessors = [
+    MendedCells, *Autograde.sanitize_preprocessors.default(), EveryTestRuns
+]
+c.Autograde.autograde_preprocessors = [
+    PatientExecute if each is Execute else each
+    for each in Autograde.autograde_preprocessors.default()
+]
 '''
 
 
@@ -92,14 +91,17 @@ def write_assignment(number: int, course: Path, notebooks: Path = NOTEBOOKS) -> 
         install = f'{sys.executable} -m pip install -c constraints.txt -e ".[nbgrader]"'
         raise CannotWrite(f"nbgrader is not installed: type `{install}` in the checkout.")
     path = chapter_notebook(number, notebooks)
-    target = course / "source" / path.stem
-    if target.exists():
-        raise CannotWrite(f"{target} is there already: remove it, or give another course folder.")
+    target = course / "source" / name_of(path)
     notebook = assignment(number, path)
     try:
         return target, put(notebook, target, course / "nbgrader_config.py")
     except OSError as error:
         raise CannotWrite(f"Cannot write into {course}: {error.strerror}.") from error
+
+
+def name_of(path: Path) -> str:
+    """The assignment's name, never the chapter's own: a student keeps notes in that."""
+    return f"hw{path.stem}"
 
 
 def chapter_notebook(number: int, notebooks: Path) -> Path:
@@ -139,7 +141,9 @@ def assignment(number: int, path: Path) -> NotebookNode:
         )
     written[start:start] = [new_markdown_cell(BEFORE_THE_EXERCISES, id="graded"), imports]
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
-    return nbformat.v4.new_notebook(cells=written, metadata={"kernelspec": kernel})
+    return nbformat.v4.new_notebook(
+        cells=written, metadata={"kernelspec": kernel, STAMP: {"version": __version__}}
+    )
 
 
 def not_graded(cell: NotebookNode) -> NotebookNode:
@@ -226,15 +230,12 @@ def graded(key: str, **what: bool | int) -> dict:
 
 
 def put(notebook: NotebookNode, target: Path, config: Path) -> bool:
-    """Write the assignment whole or not at all, and settings where there are none."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=target.parent))
-    try:
-        unfinished.chmod(0o755)
-        nbformat.write(notebook, unfinished / f"{target.name}.ipynb")
-        if new := not config.exists():
-            write_whole(config, CONFIG)
-        os.rename(unfinished, target)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+    """Write the assignment, whole or not at all, and settings where there are none.
+
+    An assignment that is there gets the new notebook; whatever else is in its folder stays.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    write_whole(target / f"{target.name}.ipynb", nbformat.writes(notebook) + "\n")
+    if new := not config.exists():
+        write_whole(config, CONFIG)
     return new

@@ -2,6 +2,7 @@
 
 import copy
 import csv
+import json
 import os
 import re
 import subprocess
@@ -16,7 +17,8 @@ from d2l_attention.exercises.__main__ import main
 from d2l_attention.exercises.engine.registry import chapter_numbers, load_chapter
 
 ROOT = Path(__file__).resolve().parents[2]
-STEM = "06_multi_head_attention"
+CHAPTER = "06_multi_head_attention"
+STEM = f"hw{CHAPTER}"
 POINTS = {"6.1": 1, "6.2": 1, "6.3": 1, "6.4": 2, "6.5": 2, "6.6": 3}
 
 
@@ -63,8 +65,103 @@ def nbgrader(course, *arguments):
 def hand_in(course, student, submission):
     folder = course / "submitted" / student / STEM
     folder.mkdir(parents=True)
-    text = submission if isinstance(submission, str) else nbformat.writes(submission)
+    # As it is: nbformat would mend what students' tools leave.
+    text = submission if isinstance(submission, str) else json.dumps(submission)
     (folder / f"{STEM}.ipynb").write_text(text, encoding="utf-8")
+
+
+ENDS_PYTHON = "import os\nos._exit(3)"
+
+
+def key(exercise_id):
+    return exercise_id.replace(".", "-")
+
+
+def place_of(notebook, name):
+    return notebook.cells.index(cells_of(notebook)[name])
+
+
+def clumsy(half):
+    """What students do to a notebook of 3 points, with the points that are left."""
+
+    def changed(change):
+        submission = copy.deepcopy(half)
+        change(submission, cells_of(submission))
+        return submission
+
+    def pasted(name):
+        return lambda nb, cells: nb.cells.insert(place_of(nb, name) + 1, copy.deepcopy(cells[name]))
+
+    def without(*names):
+        return lambda nb, cells: [nb.cells.remove(cells[name]) for name in names]
+
+    def other_name(nb, cells):
+        cells["answer-6-1"].metadata.nbgrader.grade_id = "mine"
+
+    def no_name(nb, cells):
+        del cells["answer-6-1"].metadata.nbgrader["grade_id"]
+
+    def own_cell(nb, cells):
+        answer = cells["answer-6-4"]
+        nb.cells.insert(nb.cells.index(answer) + 1, nbformat.v4.new_code_cell(answer.source))
+        answer.source = "def multi_head(*given):\n    ..."
+
+    def other_order(nb, cells):
+        nb.cells[:] = nb.cells[::-1]
+
+    def imports_last(nb, cells):
+        nb.cells.remove(cells["imports"])
+        nb.cells.append(cells["imports"])
+
+    def kernel_ends(nb, cells):
+        cells["answer-6-3"].source = ENDS_PYTHON
+
+    def own_cell_ends_the_kernel(nb, cells):
+        nb.cells.insert(place_of(nb, "answer-6-3"), nbformat.v4.new_code_cell(ENDS_PYTHON))
+
+    def answer_became_prose(nb, cells):
+        place = nb.cells.index(cells["answer-6-1"])
+        nb.cells[place] = nbformat.v4.new_markdown_cell(
+            "(1, 2)", metadata=cells["answer-6-1"].metadata
+        )
+
+    def odd_metadata(nb, cells):
+        cells["answer-6-2"].metadata.nbgrader = "yes"
+        nb.cells[0].metadata.nbgrader = {}
+        cells["test-6-2"].metadata.nbgrader = {"grade_id": 7, "grade": "perhaps"}
+
+    def older(nb, cells):
+        nb.metadata["d2l_attention"] = {"version": "0.0.1"}
+
+    def nothing_is_left(nb, cells):
+        nb.cells[:] = []
+
+    def everything_twice(nb, cells):
+        nb.cells += copy.deepcopy(nb.cells)
+
+    return {
+        "pasted-answer": (changed(pasted("answer-6-1")), 3),
+        "pasted-test": (changed(pasted("test-6-4")), 3),
+        "pasted-stub": (changed(pasted("answer-6-5")), 3),
+        "other-name": (changed(other_name), 3),
+        "no-name": (changed(no_name), 3),
+        "own-cell": (changed(own_cell), 3),
+        "no-test": (changed(without("test-6-4")), 3),
+        "no-answer": (changed(without("answer-6-4")), 1),
+        "neither": (changed(without("answer-6-4", "test-6-4")), 1),
+        "no-imports": (changed(without("imports")), 3),
+        "imports-last": (changed(imports_last), 3),
+        "other-order": (changed(other_order), 0),
+        "kernel-ends": (changed(kernel_ends), 3),
+        "own-cell-ends-it": (changed(own_cell_ends_the_kernel), 3),
+        "prose": (changed(answer_became_prose), 2),
+        "odd-metadata": (changed(odd_metadata), 3),
+        "older": (changed(older), 3),
+        "nothing": (changed(nothing_is_left), 0),
+        "twice": (changed(everything_twice), 3),
+        "endless": (with_answers(half, {"6.3": ENDLESS}), 3),
+        "broken": (with_answers(half, {"6.3": SYNTAX_ERROR}), 3),
+    }
 
 
 def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
@@ -79,49 +176,61 @@ def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
     )
     assert_is_the_students_version(blank)
 
-    half = with_answers(
-        blank,
-        {
-            **{i: cells_of(right)[f"answer-{i}".replace(".", "-")].source for i in ("6.1", "6.4")},
-            "6.2": "answer = (4, 12, 1)",  # wrong
-        },
-    )
+    answers = {i: cells_of(right)[f"answer-{key(i)}"].source for i in ("6.1", "6.4")}
+    half = with_answers(blank, answers | {"6.2": "answer = (4, 12, 1)"})  # the last is wrong
     # A check of one's own, a test whose text is changed, a test that is tagged as not to be run.
     cheat = with_answers(blank, {"6.1": OWN_CHECK})
     cells_of(cheat)["test-6-4"].source = "pass"
     cells_of(cheat)["test-6-5"].metadata.tags = [hand_out.NOT_GRADED]
-    hand_in(course, "right", right)
-    hand_in(course, "half", half)
-    hand_in(course, "untouched", blank)
-    hand_in(course, "endless", with_answers(half, {"6.3": ENDLESS}))
-    hand_in(course, "broken", with_answers(half, {"6.3": SYNTAX_ERROR}))
-    hand_in(course, "damaged", '{"cells": [')
-    hand_in(course, "cheat", cheat)
+    submissions = clumsy(half) | {
+        "right": (right, 10),
+        "untouched": (blank, 0),
+        "cheat": (cheat, 0),
+    }
+    for student, (submission, _) in submissions.items():
+        hand_in(course, student, submission)
 
     # A slow machine must not fail a right answer.
     graded = nbgrader(course, "autograde", STEM, "--Execute.timeout=900")
-    assert graded.returncode == 1, graded.stdout  # for the damaged file
-    assert re.findall(r"error processing .* for student '(\w+)'", graded.stdout) == ["damaged"]
-    exported = nbgrader(course, "export")
-    assert exported.returncode == 0, exported.stdout
-    with (course / "grades.csv").open(newline="", encoding="utf-8") as file:
-        table = {
-            row["student_id"]: (row["score"], row["max_score"]) for row in csv.DictReader(file)
-        }
-    assert table == {
-        "right": ("10.0", "10.0"),
-        "half": ("3.0", "10.0"),
-        "untouched": ("0.0", "10.0"),
-        "endless": ("3.0", "10.0"),
-        "broken": ("3.0", "10.0"),
-        "damaged": ("0.0", "10.0"),
-        "cheat": ("0.0", "10.0"),
-    }
+    assert graded.returncode == 0, graded.stdout
+    assert points_in(course) == {name: points for name, (_, points) in submissions.items()}
     assert "still running after 10 seconds" in said(course, "endless", "6.3")
     assert "Not attempted yet." in said(course, "untouched", "6.4")
+    assert "several cells 'answer-6-1'" in beginning(course, "pasted-answer")
+    assert "'mine' is not one of the assignment" in beginning(course, "other-name")
+    assert "The cell 'test-6-4' was missing" in beginning(course, "no-test")
+    assert "version 0.0.1 of the course" in beginning(course, "older")
+    assert "Before grading" not in beginning(course, "right")
+    ended = nbformat.read(course / "autograded/kernel-ends" / STEM / f"{STEM}.ipynb", 4)
+    assert "ended Python" in str(cells_of(ended)["answer-6-3"].outputs)
     chapter = nbformat.read(course / "autograded" / "right" / STEM / f"{STEM}.ipynb", as_version=4)
     was_run = [cell for cell in chapter.cells if cell.get("execution_count")]
     assert len(was_run) == 1 + 2 * len(POINTS)  # imports, answers, tests
+
+    # A file that is no notebook is named, and nobody behind it is forgotten. Then the instructor
+    # hands out once more, with submissions there.
+    hand_in(course, "damaged", '{"cells": [')
+    hand_in(course, "zoe", half)
+    graded = nbgrader(course, "autograde", STEM, "--Execute.timeout=900")
+    assert graded.returncode == 1, graded.stdout
+    assert re.findall(r"error processing .* for student '(\w+)'", graded.stdout) == ["damaged"]
+    assert points_in(course)["zoe"] == 3
+    main()
+    again = nbgrader(course, "generate_assignment", STEM, "--force")
+    assert again.returncode == 0, again.stdout
+    assert points_in(course)["right"] == 10
+
+
+def points_in(course):
+    exported = nbgrader(course, "export")
+    assert exported.returncode == 0, exported.stdout
+    with (course / "grades.csv").open(newline="", encoding="utf-8") as file:
+        return {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
+
+
+def beginning(course, student):
+    path = course / "autograded" / student / STEM / f"{STEM}.ipynb"
+    return nbformat.read(path, as_version=4).cells[0].source
 
 
 def assert_is_the_students_version(notebook):
@@ -129,8 +238,7 @@ def assert_is_the_students_version(notebook):
     cells = cells_of(notebook)
     assert "SOLUTION" not in "".join(cell.source for cell in notebook.cells)
     for exercise in load_chapter(6).exercises:
-        key = exercise.id.replace(".", "-")
-        answer, test = cells[f"answer-{key}"], cells[f"test-{key}"]
+        answer, test = cells[f"answer-{key(exercise.id)}"], cells[f"test-{key(exercise.id)}"]
         assert answer.source.count("def ") <= 1
         assert getattr(exercise.stub, "__doc__", None) is None or '"""' in answer.source
         assert (test.metadata.editable, test.metadata.nbgrader.points) == (
@@ -233,24 +341,27 @@ def test_missing_notebooks(tmp_path, monkeypatch):
     ],
 )
 def test_a_chapter_that_is_damaged(tmp_path, monkeypatch, text, expected):
-    (tmp_path / f"{STEM}.ipynb").write_text(text)
+    (tmp_path / f"{CHAPTER}.ipynb").write_text(text)
     told = refused(monkeypatch, "6", tmp_path / "course", "--notebooks", tmp_path)
     assert expected in told
-    assert everything(tmp_path) == [f"{STEM}.ipynb"]
+    assert everything(tmp_path) == [f"{CHAPTER}.ipynb"]
 
 
-def test_an_assignment_that_is_there_stays(tmp_path, monkeypatch):
-    mine = tmp_path / "source" / STEM / "mine.ipynb"
-    mine.parent.mkdir(parents=True)
-    mine.write_text("my own")
-    assert "is there already: remove it" in refused(monkeypatch, "6", tmp_path)
-    assert everything(tmp_path) == ["source", f"source/{STEM}", f"source/{STEM}/mine.ipynb"]
+def test_an_assignment_that_is_there_is_brought_up_to_date(tmp_path, monkeypatch):
+    folder = tmp_path / "source" / STEM
+    folder.mkdir(parents=True)
+    (folder / "data.csv").write_text("my own")
+    (folder / f"{STEM}.ipynb").write_text("an older version")
+    monkeypatch.setattr(sys, "argv", ["exercises", "nbgrader", "6", str(tmp_path)])
+    main()
+    assert nbformat.read(folder / f"{STEM}.ipynb", as_version=4).metadata.d2l_attention.version
+    assert (folder / "data.csv").read_text() == "my own"
 
 
 def test_a_course_folder_that_is_a_file(tmp_path, monkeypatch):
     (tmp_path / "course").write_text("my own")
     told = refused(monkeypatch, "6", tmp_path / "course")
-    assert re.fullmatch(r"Cannot write into .*/course: Not a directory\.", told)
+    assert re.fullmatch(r"Cannot write into .*/course: (Not a directory|File exists)\.", told)
 
 
 def test_settings_that_are_there_stay(tmp_path, monkeypatch, capsys):
@@ -263,11 +374,14 @@ def test_settings_that_are_there_stay(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "nbgrader_config.py").read_text() == "# mine"
 
 
-def test_a_full_disk_leaves_no_half_of_an_assignment(tmp_path, monkeypatch):
+def test_a_full_disk_leaves_the_assignment_as_it_was(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(hand_out.nbformat, "write", full)
+    notebook = tmp_path / "source" / STEM / f"{STEM}.ipynb"
+    notebook.parent.mkdir(parents=True)
+    notebook.write_text("as it was")
+    monkeypatch.setattr(hand_out, "write_whole", full)
     told = refused(monkeypatch, "6", tmp_path)
     assert told == f"Cannot write into {tmp_path}: No space left on device."
-    assert everything(tmp_path) == ["source"]
+    assert notebook.read_text() == "as it was"
