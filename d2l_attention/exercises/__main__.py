@@ -9,24 +9,39 @@ from d2l_attention.exercises.assignment import NOTEBOOKS, CannotWrite, write_ass
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m d2l_attention.exercises")
-    command = parser.add_subparsers(required=True, metavar="nbgrader").add_parser(
+    commands = parser.add_subparsers(required=True, metavar="nbgrader | report")
+    hand_out = commands.add_parser(
         "nbgrader",
         help="write a chapter as an assignment for nbgrader",
         description="Write a chapter as an assignment into COURSE_FOLDER/source/: its text, and "
         "for each exercise an answer cell with the solution and a test cell with its points.",
     )
-    command.add_argument("chapter", type=int, metavar="CHAPTER", help="its number, such as 04")
-    command.add_argument(
-        "course", type=Path, metavar="COURSE_FOLDER", help="nbgrader's folder; made if missing"
-    )
-    command.add_argument(
+    hand_out.add_argument("chapter", type=int, metavar="CHAPTER", help="its number, such as 04")
+    hand_out.add_argument(
         "--notebooks",
         type=Path,
         default=NOTEBOOKS,
         metavar="FOLDER",
         help="where the chapters' notebooks are (default: those of the checkout)",
     )
+    hand_out.set_defaults(command=write_chapter)
+    tell = commands.add_parser(
+        "report",
+        help="say what the class got wrong",
+        description="Read what nbgrader autograde has graded, print what the class got wrong, "
+        "and write it into COURSE_FOLDER/report/, as a page and as a table.",
+    )
+    tell.add_argument("assignment", metavar="ASSIGNMENT", help="such as hw06_multi_head_attention")
+    tell.set_defaults(command=tell_class)
+    for command in (hand_out, tell):
+        command.add_argument(
+            "course", type=Path, metavar="COURSE_FOLDER", help="nbgrader's folder; made if missing"
+        )
     options = parser.parse_args()
+    options.command(options)
+
+
+def write_chapter(options: argparse.Namespace) -> None:
     try:
         target, new = write_assignment(options.chapter, options.course, options.notebooks)
     except CannotWrite as reason:
@@ -35,6 +50,17 @@ def main() -> None:
     if not new:
         print("nbgrader_config.py was there and stays as it is.")
     print(f"Next, in {options.course}: nbgrader generate_assignment {target.name}")
+
+
+def tell_class(options: argparse.Namespace) -> None:
+    from d2l_attention.exercises.report import as_text, write  # nbformat takes its time
+
+    try:
+        report, files = write(options.course, options.assignment)
+    except (OSError, ValueError) as error:
+        sys.exit(str(error))
+    print(as_text(report))
+    print("Written:", *files)
 
 
 if __name__ == "__main__":

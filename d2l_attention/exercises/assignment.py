@@ -173,6 +173,13 @@ def parsed(source: str) -> list[ast.stmt]:
         return []
 
 
+def import_free(source: str) -> str:
+    """The code without its imports, as Python writes it."""
+    tree = ast.parse(source)
+    tree.body = [each for each in tree.body if not isinstance(each, ast.Import | ast.ImportFrom)]
+    return ast.unparse(tree)
+
+
 def imported(source: str) -> set[str]:
     statements = [node for node in parsed(source) if isinstance(node, ast.Import | ast.ImportFrom)]
     return {alias.asname or alias.name for node in statements for alias in node.names}

@@ -1,0 +1,256 @@
+"""What a class got wrong: read from the notebooks that nbgrader has graded.
+
+It reads `autograded/` and `submitted/` of a course folder and nothing else, and changes nothing
+there but its own folder, `report/`.
+"""
+
+import ast
+import csv
+import html
+import io
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from d2l_attention.data.files import write_whole
+from d2l_attention.exercises.assignment import POINTS, STAMP, import_free, solution_source
+from d2l_attention.exercises.engine.registry import load_chapter
+from d2l_attention.exercises.exercise import Exercise
+
+SOLVED, WRONG, UNTOUCHED, FAILED, MISSING = "solved", "wrong", "untouched", "failed", "missing"
+STATES = (SOLVED, WRONG, UNTOUCHED, FAILED, MISSING)
+SAID = {"Solved": SOLVED, "Not yet": WRONG, "Not attempted": UNTOUCHED}
+ANSWER, TEST = re.compile(r"answer-(\d+)-(\d+)"), re.compile(r"test-(\d+)-(\d+)")
+
+
+@dataclass
+class Answer:
+    """One student's answer to one exercise: how it ended, what was said, the code as a tree."""
+
+    state: str
+    said: str = ""
+    tree: str = ""
+
+
+@dataclass
+class Student:
+    """One student; ``trouble`` says why there is no graded notebook, or what was put right."""
+
+    name: str
+    answers: dict[str, Answer] = field(default_factory=dict)
+    version: str = ""
+    trouble: str = ""
+
+
+@dataclass
+class Report:
+    """An assignment's exercises, by id, and its students."""
+
+    assignment: str
+    exercises: dict[str, Exercise]
+    students: list[Student]
+
+    def states(self, exercise_id: str) -> Counter:
+        return Counter(self.answer(student, exercise_id).state for student in self.students)
+
+    def answer(self, student: Student, exercise_id: str) -> Answer:
+        return student.answers.get(exercise_id, Answer(MISSING))
+
+    def mistakes(self, exercise_id: str) -> list[tuple[str, int]]:
+        """What was said most to those who were wrong, with how often."""
+        said = [self.answer(student, exercise_id) for student in self.students]
+        return Counter(each.said for each in said if each.state == WRONG).most_common(3)
+
+    def points(self, student: Student) -> int:
+        solved = (i for i in self.exercises if self.answer(student, i).state == SOLVED)
+        return sum(POINTS[self.exercises[i].difficulty] for i in solved)
+
+    def like_the_reference(self, exercise_id: str) -> list[str]:
+        exercise = self.exercises[exercise_id]
+        if not callable(exercise.solution):
+            return []  # of a number there is one right answer
+        name = exercise.stub.__name__
+        wanted = tree_of(solution_source(exercise, name, set()))
+        return [s.name for s in self.students if self.answer(s, exercise_id).tree == wanted]
+
+    def alike(self, exercise_id: str) -> list[list[str]]:
+        """Students with the same code, which is neither the stub's nor the reference's."""
+        exercise = self.exercises[exercise_id]
+        if not callable(exercise.solution):
+            return []
+        groups: dict[str, list[str]] = {}
+        others = set(self.like_the_reference(exercise_id))
+        for student in self.students:
+            answer = self.answer(student, exercise_id)
+            if answer.tree and answer.state in (SOLVED, WRONG) and student.name not in others:
+                groups.setdefault(answer.tree, []).append(student.name)
+        return [names for names in groups.values() if len(names) > 1]
+
+    def told(self, exercise_id: str) -> list[str]:
+        """What there is to say of an exercise beside its numbers, a line each."""
+        lines = [
+            f"{'once' if count == 1 else f'{count} times'}: {said}"
+            for said, count in self.mistakes(exercise_id)
+        ]
+        if names := self.like_the_reference(exercise_id):
+            lines.append(f"equal to the reference: {', '.join(names)}")
+        return lines + [f"equal to each other: {', '.join(g)}" for g in self.alike(exercise_id)]
+
+
+def tree_of(source: str) -> str:
+    """The code without layout, comments, docstrings and imports; '' where it is no Python."""
+    try:
+        tree = ast.parse(import_free(source))
+    except SyntaxError:
+        return ""
+    # Of several definitions of one name, as a stub and the answer below it, the last counts.
+    named = {getattr(node, "name", node): node for node in tree.body}
+    tree.body = list(named.values())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.dump(tree) if tree.body else ""
+
+
+def read(course: Path, assignment: str) -> Report:
+    """The report of one assignment. Raises FileNotFoundError where nothing was handed in."""
+    handed_in = {path.parent.name for path in course.glob(f"submitted/*/{assignment}")}
+    graded = {path.parent.name for path in course.glob(f"autograded/*/{assignment}")}
+    if not handed_in | graded:
+        raise FileNotFoundError(f"nothing was handed in for {assignment} in {course}")
+    number = int(re.match(r"hw(\d\d)_", assignment)[1])
+    exercises = {exercise.id: exercise for exercise in load_chapter(number).exercises}
+    students = []
+    for name in sorted(handed_in | graded):
+        path = course / "autograded" / name / assignment / f"{assignment}.ipynb"
+        try:
+            students.append(read_student(name, nbformat.read(path, as_version=4)))
+        except FileNotFoundError:
+            students.append(Student(name, trouble="not graded: see what nbgrader autograde says"))
+        except Exception as error:  # nbformat has no common ancestor for what it raises
+            students.append(Student(name, trouble=f"cannot be read: {error}"))
+    return Report(assignment, exercises, students)
+
+
+def read_student(name: str, notebook: NotebookNode) -> Student:
+    student = Student(name, version=notebook.metadata.get(STAMP, {}).get("version", ""))
+    first = notebook.cells[0].source if notebook.cells else ""
+    if first.startswith("**Before grading.**"):
+        student.trouble = " ".join(line[2:] for line in first.splitlines() if line[:2] == "- ")
+    sources = {}
+    for cell in notebook.cells:
+        key = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+        if found := ANSWER.fullmatch(key):
+            sources[f"{found[1]}.{found[2]}"] = cell.source
+        if found := TEST.fullmatch(key):
+            exercise_id = f"{found[1]}.{found[2]}"
+            state, said = ending_of(cell)
+            tree = tree_of(sources.get(exercise_id, ""))
+            student.answers[exercise_id] = Answer(state, said, tree)
+    return student
+
+
+def ending_of(test: NotebookNode) -> tuple[str, str]:
+    """How a test ended, and the first sentence of what it said."""
+    for output in test.outputs:
+        text = output.get("data", {}).get("text/plain", "")
+        _, _, message = text.partition("\n")
+        for words, state in SAID.items():
+            if message.startswith(words):
+                return state, first_sentence(message.removeprefix(f"{words}.").strip())
+    errors = [output for output in test.outputs if output.output_type == "error"]
+    return FAILED, errors[0].evalue if errors else "the test was not run"
+
+
+def first_sentence(message: str) -> str:
+    return re.split(r"(?<=[.!?])\s", message, maxsplit=1)[0][:160]
+
+
+# ---- As text, as a table, as a page -----------------------------------------------------------
+
+
+def as_text(report: Report) -> str:
+    lines = [f"{report.assignment}: {len(report.students)} students"]
+    lines.append(f"{'':8}" + "".join(f"{state:>10}" for state in STATES))
+    for exercise_id, exercise in report.exercises.items():
+        counts = report.states(exercise_id)
+        row = "".join(f"{counts[state] or '':>10}" for state in STATES)
+        lines.append(f"{exercise_id:8}{row}  {exercise.title}")
+        lines += [f"{'':10}{each}" for each in report.told(exercise_id)]
+    lines += [f"{s.name}: {s.trouble}" for s in report.students if s.trouble]
+    return "\n".join(lines)
+
+
+def as_csv(report: Report) -> str:
+    text = io.StringIO()
+    table = csv.writer(text)
+    table.writerow(["student", "points", *report.exercises, "version", "remarks"])
+    for student in report.students:
+        states = [report.answer(student, each).state for each in report.exercises]
+        row = [student.name, report.points(student), *states, student.version, student.trouble]
+        table.writerow(row)
+    return text.getvalue()
+
+
+COLOURS = {SOLVED: "#2e7d32", WRONG: "#d55e00", UNTOUCHED: "#9e9e9e", FAILED: "#6a1b9a"}
+COLOURS |= {MISSING: "#424242"}
+STYLE = """
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }
+table { border-collapse: collapse; width: 100%; } td, th { padding: 2px 8px; text-align: left; }
+tr { border-bottom: 1px solid #8886; } .bar { display: flex; height: 1.2em; width: 20em; }
+.bar span { color: white; font-size: 12px; text-align: center; overflow: hidden; }
+.key span { color: white; padding: 0 8px; margin-right: 4px; }
+"""
+
+
+def as_page(report: Report) -> str:
+    """One HTML file, with nothing to load."""
+    rows = "".join(row_of(report, each) for each in report.exercises)
+    key = "".join(f'<span style="background:{COLOURS[s]}">{s}</span>' for s in STATES)
+    heads = "".join(f"<th>{each}</th>" for each in report.exercises)
+    students = "".join(
+        f"<tr><td>{html.escape(s.name)}</td><td>{report.points(s)}</td>"
+        + "".join(f"<td>{report.answer(s, each).state}</td>" for each in report.exercises)
+        + f"<td>{html.escape(s.version)}</td><td>{html.escape(s.trouble)}</td></tr>"
+        for s in report.students
+    )
+    name = html.escape(report.assignment)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{name}</title><style>{STYLE}</style></head>
+<body><h1>{name}</h1><p>{len(report.students)} students</p><p class="key">{key}</p>
+<h2>Exercises</h2><table>{rows}</table>
+<h2>Students</h2>
+<table><tr><th>student</th><th>points</th>{heads}<th>version</th><th>remarks</th></tr>{students}
+</table>
+<p>Equal answers are something to look at, not a verdict.</p></body></html>
+"""
+
+
+def row_of(report: Report, exercise_id: str) -> str:
+    counts, everybody = report.states(exercise_id), max(len(report.students), 1)
+    bar = "".join(
+        f'<span style="background:{COLOURS[state]};width:{100 * counts[state] / everybody:.1f}%" '
+        f'title="{state}: {counts[state]}">{counts[state]}</span>'
+        for state in STATES
+        if counts[state]
+    )
+    notes = "".join(f"<li>{html.escape(each)}</li>" for each in report.told(exercise_id))
+    below = f'<tr><td colspan="2"><ul>{notes}</ul></td></tr>' if notes else ""
+    title = html.escape(report.exercises[exercise_id].title)
+    return f'<tr><td>{exercise_id} {title}</td><td><div class="bar">{bar}</div></td></tr>{below}'
+
+
+def write(course: Path, assignment: str) -> tuple[Report, list[Path]]:
+    """Write ``report/ASSIGNMENT.html`` and ``.csv`` in the course folder; the report, the files."""
+    report = read(course, assignment)
+    folder = course / "report"
+    folder.mkdir(exist_ok=True)
+    files = [folder / f"{assignment}.html", folder / f"{assignment}.csv"]
+    write_whole(files[0], as_page(report))
+    write_whole(files[1], as_csv(report))
+    return report, files

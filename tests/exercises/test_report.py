@@ -1,0 +1,121 @@
+"""What a class got wrong: from graded notebooks to numbers, sentences and a page."""
+
+import csv
+import io
+import json
+import re
+import sys
+
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from d2l_attention.exercises.__main__ import main
+from d2l_attention.exercises.assignment import solution_source
+from d2l_attention.exercises.engine.registry import load_chapter
+from d2l_attention.exercises.report import as_csv, as_page, as_text, read, tree_of
+
+NAME = "hw06_multi_head_attention"
+HEADS = next(each for each in load_chapter(6).exercises if each.id == "6.3")
+REFERENCE = solution_source(HEADS, "split_heads", set())
+MINE = "def split_heads(X, H):\n    return X.unflatten(-1, (H, -1)).mT"
+SAYS = "6.3 · Cut into heads (easy, 6 minutes)\n"
+
+
+def graded(exercise_id, answer, said=None, error=None):
+    """An answer and its test, as nbgrader leaves them."""
+    key = exercise_id.replace(".", "-")
+    outputs = [new_output("display_data", {"text/plain": SAYS + said})] if said else []
+    outputs += [new_output("error", ename="E", evalue=error, traceback=[])] if error else []
+    made = new_code_cell(answer), new_code_cell("check", outputs=outputs)
+    for kind, cell in zip(("answer", "test"), made, strict=True):
+        cell.metadata["nbgrader"] = {"grade_id": f"{kind}-{key}"}
+    return list(made)
+
+
+@pytest.fixture
+def course(tmp_path):
+    """Six students: who is right, copies, is wrong twice alike, fails, and one unreadable."""
+
+    def hand_in(student, *cells, version="0.2.0"):
+        folder = tmp_path / "autograded" / student / NAME
+        folder.mkdir(parents=True)
+        notebook = new_notebook(cells=[*cells], metadata={"d2l_attention": {"version": version}})
+        (folder / f"{NAME}.ipynb").write_text(json.dumps(notebook), "utf-8")
+
+    stub = "def split_heads(X, num_heads):\n    ...\n\n\n"
+    hand_in("anna", *graded("6.3", stub + REFERENCE, "Solved. Yes."))
+    wrong = "Not yet. The heads' axis is not first. Move it."
+    hand_in("ben", *graded("6.3", MINE, wrong), version="0.1.0")
+    note = new_markdown_cell("**Before grading.**\n\n- A cell was pasted.")
+    hand_in("cleo", note, *graded("6.3", f'{MINE}  # "mine"', wrong))
+    hand_in("dan", *graded("6.3", "def split_heads(", error="'(' was never closed"))
+    hand_in("eve", *graded("6.3", "...", "Not attempted yet."))
+    (tmp_path / "submitted" / "fay" / NAME).mkdir(parents=True)
+    return tmp_path
+
+
+def test_numbers_by_hand(course):
+    report = read(course, NAME)
+    assert [student.name for student in report.students] == "anna ben cleo dan eve fay".split()
+    assert dict(report.states("6.3")) == {
+        "solved": 1,
+        "wrong": 2,
+        "failed": 1,
+        "untouched": 1,
+        "missing": 1,
+    }
+    assert report.states("6.1")["missing"] == 6
+    assert [report.points(student) for student in report.students] == [1, 0, 0, 0, 0, 0]
+
+
+def test_what_is_said(course):
+    report = read(course, NAME)
+    assert report.told("6.3") == [
+        "2 times: The heads' axis is not first.",
+        "equal to the reference: anna",
+        "equal to each other: ben, cleo",
+    ]
+    text = as_text(report)
+    assert "fay: not graded: see what nbgrader autograde says" in text
+    assert "cleo: A cell was pasted." in text
+
+
+def test_the_table_has_a_row_for_each_student(course):
+    rows = list(csv.DictReader(io.StringIO(as_csv(read(course, NAME)))))
+    assert [(row["student"], row["points"], row["6.3"], row["version"]) for row in rows] == [
+        ("anna", "1", "solved", "0.2.0"),
+        ("ben", "0", "wrong", "0.1.0"),
+        ("cleo", "0", "wrong", "0.2.0"),
+        ("dan", "0", "failed", "0.2.0"),
+        ("eve", "0", "untouched", "0.2.0"),
+        ("fay", "0", "missing", ""),
+    ]
+
+
+def test_the_page_loads_nothing_and_shows_names_as_text(course):
+    (course / "autograded" / "anna").rename(course / "autograded" / "<b>anna")
+    page = as_page(read(course, NAME))
+    assert "&lt;b&gt;anna" in page and "<b>anna" not in page
+    assert not re.search(r"https?:|src=|@import|<script", page)
+
+
+def test_layout_comments_docstrings_and_imports_do_not_make_code_another():
+    code = "import math\n\ndef f(x):\n    '''Says.'''\n    return (x+1)  # one more\n"
+    assert tree_of(code) == tree_of("def f(x): return x + 1") != tree_of("def f(x): return x + 2")
+    assert tree_of("def f(x): ...\ndef f(x): return x + 1") == tree_of("def f(x): return x + 1")
+    assert tree_of("def f(") == tree_of("") == ""
+
+
+def test_the_command_writes_both_files(course, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["exercises", "report", NAME, str(course)])
+    main()
+    out = capsys.readouterr().out
+    assert out.startswith(f"{NAME}: 6 students") and "Written:" in out
+    assert {path.suffix for path in (course / "report").iterdir()} == {".html", ".csv"}
+
+
+def test_an_assignment_nobody_handed_in(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["exercises", "report", NAME, str(tmp_path)])
+    with pytest.raises(SystemExit, match="nothing was handed in for hw06_"):
+        main()
+    assert list(tmp_path.iterdir()) == []
