@@ -7,7 +7,7 @@
 # - show that the Gaussian kernel is a softmax;
 # - read from learned widths which number of a key matters.
 #
-# Core path: 60 minutes. Going further: 20. Exercises: 69. Builds on chapter 1. *Dive into Deep
+# Core path: 60 minutes. Going further: 20. Exercises: 64. Builds on chapter 1. *Dive into Deep
 # Learning* (D2L), section 11.2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -805,7 +805,7 @@ answer = None
 check("2.7", answer)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **2.5** The exam without the solution on the desk · *hard, 15 minutes* · complete a function
+# **2.5** The exam without the solution on the desk · *medium, 10 minutes* · complete a function
 #
 # Complete `leave_one_out_error` for `x` and `y` of shape (K,), K ≥ 2, and a `width` above 0, a
 # number or a tensor: the mean squared error of Gaussian attention pooling when each point is
