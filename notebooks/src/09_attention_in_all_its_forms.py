@@ -78,7 +78,8 @@ schematic("whole", here="who sees whom")
 # of them side by side, the heads. Then add & norm and a network follow.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# This chapter is about the marked boxes: who has to see whom? So far everybody saw everybody.
+# This chapter is about the marked boxes: who has to see whom? So far every word saw all
+# others, or all before it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Everything else in the machine stays as it was.
@@ -136,7 +137,8 @@ def arrow(ax, start, end):
 # We call a pair of a query and a key that it may see a **link**. By hand: 4 tokens have $4 \cdot 4
 # = 16$ links. If each sees itself and the tokens before it, $1 + 2 + 3 + 4 = 10$ are left. If each
 # sees itself and one neighbour on each side, the two in the middle have 3 and the two at the ends
-# have 2: also 10, but of 100 tokens 298, and not 5,050.
+# have 2: also 10. Of 100 tokens the first rule leaves
+# 5,050 links, and the second one 298.
 #
 # As code, attention is four lines. We build the other forms on them:
 
