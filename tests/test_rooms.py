@@ -98,8 +98,9 @@ def modules():
     """The file of each module of ours, by its whole name. The chapters' texts are no modules."""
     files = [*PACKAGE.rglob("*.py"), *(ROOT / "notebooks").rglob("*.py")]
     found = {}
-    # A configuration is run by the program that it is for.
+    # A configuration is run by the program that it is for, an instructor's exercises by the engine.
     others = {path for path in files if path.name.endswith("_config.py")}
+    others |= {path for path in files if "private_example" in path.parts}
     others |= set((ROOT / "notebooks" / "src").iterdir())
     for path in sorted(set(files) - others):
         name = ".".join(path.relative_to(ROOT).with_suffix("").parts)

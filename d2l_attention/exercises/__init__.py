@@ -5,6 +5,7 @@ other value; ``print`` shows it elsewhere. So a result can also be kept and aske
 ``check("4.1", answer).solved``.
 """
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,9 @@ from d2l_attention.exercises.engine.examine import Verdict
 from d2l_attention.exercises.engine.registry import UnknownExercise, all_chapters, find
 from d2l_attention.exercises.engine.replay import remember
 from d2l_attention.exercises.engine.sandbox import run
+
+# An instructor's own chapters: see `use_private`. Here, so that new processes find them, too.
+__path__ += filter(None, os.environ.get("D2L_ATTENTION_EXERCISES", "").split(os.pathsep))
 
 __all__ = ["check", "hint", "progress", "solution"]  # and watch, which views documents
 

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from d2l_attention.exercises.assignment import NOTEBOOKS, CannotWrite, write_assignment
+from d2l_attention.exercises.engine.registry import PRIVATE
 
 
 def main() -> None:
@@ -23,6 +24,13 @@ def main() -> None:
         default=NOTEBOOKS,
         metavar="FOLDER",
         help="where the chapters' notebooks are (default: those of the checkout)",
+    )
+    hand_out.add_argument(
+        "--with",
+        dest="private",
+        type=Path,
+        metavar="FOLDER",
+        help="exercises of your own: a folder with chapter_50 or so, and its notebook 50_....ipynb",
     )
     hand_out.set_defaults(command=write_chapter)
     tell = commands.add_parser(
@@ -43,12 +51,16 @@ def main() -> None:
 
 def write_chapter(options: argparse.Namespace) -> None:
     try:
-        target, new = write_assignment(options.chapter, options.course, options.notebooks)
+        target, new = write_assignment(
+            options.chapter, options.course, options.notebooks, options.private
+        )
     except CannotWrite as reason:
         sys.exit(str(reason))
     print(f"Assignment {target.name} is written: {target}")
     if not new:
         print("nbgrader_config.py was there and stays as it is.")
+        if options.private:
+            print(f"It has to set {PRIVATE} in os.environ, or the checks are not found.")
     print(f"Next, in {options.course}: nbgrader generate_assignment {target.name}")
 
 

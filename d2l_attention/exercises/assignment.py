@@ -20,7 +20,12 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from d2l_attention import __version__
 from d2l_attention.data.files import write_whole
 from d2l_attention.exercises.engine.edits import renamed, source_of
-from d2l_attention.exercises.engine.registry import chapter_numbers, load_chapter
+from d2l_attention.exercises.engine.registry import (
+    PRIVATE,
+    chapter_numbers,
+    load_chapter,
+    use_private,
+)
 from d2l_attention.exercises.exercise import Exercise
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"  # beside the package, in a checkout
@@ -75,15 +80,30 @@ c.Autograde.autograde_preprocessors = [
 '''
 
 
+PRIVATE_CONFIG = """\
+# Exercises of your own: where the checks that grade them are.
+os.environ["{name}"] = {folder!r}
+"""
+
+
 class CannotWrite(Exception):
     """Why there is no assignment, and what to do, in a sentence."""
 
 
-def write_assignment(number: int, course: Path, notebooks: Path = NOTEBOOKS) -> tuple[Path, bool]:
+def write_assignment(
+    number: int, course: Path, notebooks: Path = NOTEBOOKS, private: Path | None = None
+) -> tuple[Path, bool]:
     """Write chapter ``number`` into ``course/source/``; where it is, and whether settings are new.
+
+    ``private`` is an instructor's folder with a chapter and its notebook: see ``use_private``.
 
     Errors: ``CannotWrite``, before anything is written.
     """
+    if private is not None:
+        if not list(private.glob("chapter_[0-9][0-9]")):
+            raise CannotWrite(f"{private} has no folder such as chapter_50 with exercises.")
+        use_private(str(private.resolve()))
+        notebooks = private
     if number not in chapter_numbers():
         first, *_, last = chapter_numbers()
         raise CannotWrite(f"There is no chapter {number:02d}: give one from {first:02d} to {last}.")
@@ -94,7 +114,10 @@ def write_assignment(number: int, course: Path, notebooks: Path = NOTEBOOKS) -> 
     target = course / "source" / name_of(path)
     notebook = assignment(number, path)
     try:
-        return target, put(notebook, target, course / "nbgrader_config.py")
+        config = CONFIG
+        if private is not None:
+            config += PRIVATE_CONFIG.format(name=PRIVATE, folder=str(private.resolve()))
+        return target, put(notebook, target, course / "nbgrader_config.py", config)
     except OSError as error:
         raise CannotWrite(f"Cannot write into {course}: {error.strerror}.") from error
 
@@ -236,7 +259,7 @@ def graded(key: str, **what: bool | int) -> dict:
     return {"nbgrader": plain | {"grade_id": key, "schema_version": 3} | what}
 
 
-def put(notebook: NotebookNode, target: Path, config: Path) -> bool:
+def put(notebook: NotebookNode, target: Path, config: Path, settings: str) -> bool:
     """Write the assignment, whole or not at all, and settings where there are none.
 
     An assignment that is there gets the new notebook; whatever else is in its folder stays.
@@ -244,5 +267,5 @@ def put(notebook: NotebookNode, target: Path, config: Path) -> bool:
     target.mkdir(parents=True, exist_ok=True)
     write_whole(target / f"{target.name}.ipynb", nbformat.writes(notebook) + "\n")
     if new := not config.exists():
-        write_whole(config, CONFIG)
+        write_whole(config, settings)
     return new

@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -385,3 +386,53 @@ def test_a_full_disk_leaves_the_assignment_as_it_was(tmp_path, monkeypatch):
     told = refused(monkeypatch, "6", tmp_path)
     assert told == f"Cannot write into {tmp_path}: No space left on device."
     assert notebook.read_text() == "as it was"
+
+
+# ---- An instructor's own exercises ----------------------------------------------------------
+
+EXAMPLE = ROOT / "notebooks" / "publish" / "classroom" / "private_example"
+
+
+def test_private_exercises_are_handed_out_and_graded(tmp_path, monkeypatch):
+    """In processes of their own: what is private stays out of this one."""
+    private, course = tmp_path / "my exercises", tmp_path / "course"
+    shutil.copytree(EXAMPLE, private, ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "d2l_attention.exercises", "nbgrader", "50", str(course)]
+    made = subprocess.run([*command, "--with", str(private)], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    name = "hw50_quiz"
+    assert nbgrader(course, "generate_assignment", name).returncode == 0
+    right = nbformat.read(course / "source" / name / f"{name}.ipynb", as_version=4)
+    blank = nbformat.read(course / "release" / name / f"{name}.ipynb", as_version=4)
+    assert "softmax" not in nbformat.writes(blank)
+    wrong = "def sharpest(scores):\n    return scores.amax(dim=-1).argmax().item()"
+    for student, submission in {
+        "right": right,
+        "wrong": with_answers(blank, {"50.1": wrong}),
+    }.items():
+        folder = course / "submitted" / student / name
+        folder.mkdir(parents=True)
+        (folder / f"{name}.ipynb").write_text(json.dumps(submission), "utf-8")
+    graded = nbgrader(course, "autograde", name, "--Execute.timeout=900")
+    assert graded.returncode == 0, graded.stdout
+    assert points_in(course) == {"right": 1, "wrong": 0}
+    graded_page = (course / "autograded" / "wrong" / name / f"{name}.ipynb").read_text("utf-8")
+    assert "compare the weights" in graded_page
+    monkeypatch.setenv("D2L_ATTENTION_EXERCISES", str(private))
+    told = subprocess.run(
+        [sys.executable, "-m", "d2l_attention.exercises", "report", name, str(course)],
+        capture_output=True,
+        text=True,
+    )
+    assert "50.1" in told.stdout and "equal to the reference: right" in told.stdout, told.stderr
+
+
+def test_a_private_folder_without_exercises(tmp_path, monkeypatch):
+    told = refused(monkeypatch, "50", tmp_path / "course", "--with", tmp_path)
+    assert told.endswith("has no folder such as chapter_50 with exercises.")
+
+
+def test_the_package_knows_nothing_of_the_example():
+    program = "from d2l_attention.exercises.engine.registry import chapter_numbers as n; print(n())"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert "50" not in run.stdout and run.returncode == 0
