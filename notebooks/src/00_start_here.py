@@ -344,7 +344,7 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The way through
 #
-# | chapter | the question it answers | builds on | the book |
+# | chapter | the question it answers | needs | book |
 # |---|---|---|---|
 # | [1 · Queries, keys and values][1] | How do you look up what is not there? |  | 11.1 |
 # | [2 · Attention pooling by similarity][2] | Can similarity alone predict? | 1 | 11.2 |
@@ -354,11 +354,11 @@ plt.show()
 # | [6 · Multi-head attention][6] | Why look in several ways at once? | 4 | 11.5 |
 # | [7 · Self-attention and positional encoding][7] | How does it know the order? | 3 | 11.6 |
 # | [8 · The Transformer][8] | What if attention is all there is? | 6, 7 | 11.7 |
-# | [9 · Attention in all its forms][9] | What if there are too many words to look at? | 8 | |
+# | [9 · Attention in all its forms][9] | What if there are too many words? | 8 | |
 # | [10 · Attention at scale][10] | What if one machine is too small? | 9 | |
-# | [11 · Attention in today's models][11] | What do the models of today do differently? | 9 | |
-# | [12 · The bug museum][12] | How do you know that your attention is right? | 8 | |
-# | [13 · Your attention in a real model][13] | Does your attention work in a real model? | 8 | |
+# | [11 · Attention in today's models][11] | What do today's models do differently? | 9 | |
+# | [12 · The bug museum][12] | How do you know that it is right? | 8 | |
+# | [13 · Your attention in a real model][13] | Does yours work in a real model? | 8 | |
 #
 # [1]: 01_queries_keys_values.ipynb
 # [2]: 02_attention_pooling.ipynb

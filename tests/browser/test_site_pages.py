@@ -12,8 +12,8 @@ from site_build import CHAPTERS
 from notebooks.publish.site.picture import PICTURE as README_PICTURE
 from notebooks.publish.site.picture import WINDOW, take_picture
 
-PAGES = ["index", *CHAPTERS, "instructors", "lab", "what_needs_what", "api/index", "search"]
-PAGES += ["api/views"]
+PAGES = ["index", *CHAPTERS, "instructors", "lab", "what_needs_what", "changes", "search"]
+PAGES += ["api/index", "api/views"]
 # What is wrong on a page that has been typeset, in words.
 PROBLEMS = """async () => {
   await window.MathJax?.startup.promise;

@@ -356,6 +356,7 @@ def test_look_inside_has_the_numbers_of_the_moment(new_page):
     page = shown(new_page, TranslatorView("transformer", sentence="he sees her"))
     page.get_by_text("Look inside").click()
     inside = page.locator(".inside .d2l-inside")
+    inside.locator(".tensor.out .best b").first.wait_for()
     best = inside.locator(".tensor.out .best b").all_inner_texts()
     assert [line.split()[0] for line in best] == ["il", "la", "voit", "<eos>"]
     for name in ("decoder", "block 2", "cross-attention"):
