@@ -398,7 +398,7 @@ def test_private_exercises_are_handed_out_and_graded(tmp_path, monkeypatch):
     private, course = tmp_path / "my exercises", tmp_path / "course"
     shutil.copytree(EXAMPLE, private, ignore=shutil.ignore_patterns("__pycache__"))
     command = [sys.executable, "-m", "d2l_attention.exercises", "nbgrader", "50", str(course)]
-    made = subprocess.run([*command, "--with", str(private)], capture_output=True, text=True)
+    made = subprocess.run([*command, "--with", str(private)], capture_output=True, encoding="utf-8")
     assert made.returncode == 0, made.stderr
     name = "hw50_quiz"
     assert nbgrader(course, "generate_assignment", name).returncode == 0
@@ -422,7 +422,7 @@ def test_private_exercises_are_handed_out_and_graded(tmp_path, monkeypatch):
     told = subprocess.run(
         [sys.executable, "-m", "d2l_attention.exercises", "report", name, str(course)],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
     )
     assert "50.1" in told.stdout and "equal to the reference: right" in told.stdout, told.stderr
 
@@ -434,5 +434,7 @@ def test_a_private_folder_without_exercises(tmp_path, monkeypatch):
 
 def test_the_package_knows_nothing_of_the_example():
     program = "from d2l_attention.exercises.engine.registry import chapter_numbers as n; print(n())"
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", cwd=ROOT
+    )
     assert "50" not in run.stdout and run.returncode == 0
