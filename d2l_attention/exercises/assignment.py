@@ -46,7 +46,7 @@ from d2l_attention.exercises import check
 
 result = check("{id}", {name})
 display(result)
-assert result.solved, "not solved yet, see above"\
+result.points({points})\
 """
 
 CONFIG = '''\

@@ -37,12 +37,29 @@ class Mistake:
 
     ``wrong`` maps pieces of the solution's source to what stands there instead; each piece
     occurs exactly once, or ``everywhere``. For the few mistakes that are no edit of the
-    solution ``wrong`` is a function (a class, for classes).
+    solution ``wrong`` is a function (a class, for classes). ``name`` is what a class report calls
+    it; without one it is told by its edit, so that a sentence may be reworded.
     """
 
     wrong: Mapping[str, str] | Callable
     why: str
     everywhere: bool = False
+    name: str = ""
+
+    @property
+    def short_name(self) -> str:
+        if self.name or callable(self.wrong):
+            return self.name or self.wrong.__name__.replace("_", " ")
+        return "; ".join(
+            f"{one_line(instead)} instead of {one_line(piece)}"
+            if instead.strip()
+            else f"without {one_line(piece)}"
+            for piece, instead in self.wrong.items()
+        )
+
+
+def one_line(code: str) -> str:
+    return f"`{' '.join(code.split())}`"
 
 
 def instead_of(piece: str, wrong: Mapping[str, str]) -> list[Mistake]:
@@ -70,7 +87,8 @@ class Exercise:
     added up. ``show`` holds small inputs only to show a named mistake on. ``tolerance`` is
     relative to the largest number of the result; without it it follows from the dtype and the
     size of the inputs. ``pairs`` looks for two mistakes at once on the first case.
-    ``seconds`` is how long a check may take.
+    ``seconds`` is how long a check may take. ``section`` is the chapter's heading that teaches what
+    the exercise asks for: a class report says what to teach again.
 
     Errors: ``ValueError`` that names exercise and field.
     """
@@ -95,6 +113,7 @@ class Exercise:
     tolerance: float | None = None
     pairs: bool = True
     seconds: float = 10.0
+    section: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"\d+\.\d+", self.id):

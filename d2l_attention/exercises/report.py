@@ -18,6 +18,7 @@ from nbformat import NotebookNode
 
 from d2l_attention.data.files import write_whole
 from d2l_attention.exercises.assignment import POINTS, STAMP, import_free, solution_source
+from d2l_attention.exercises.engine.display import TOLD, worth
 from d2l_attention.exercises.engine.registry import load_chapter
 from d2l_attention.exercises.exercise import Exercise
 
@@ -29,11 +30,17 @@ ANSWER, TEST = re.compile(r"answer-(\d+)-(\d+)"), re.compile(r"test-(\d+)-(\d+)"
 
 @dataclass
 class Answer:
-    """One student's answer to one exercise: how it ended, what was said, the code as a tree."""
+    """One student's answer to one exercise: how it ended, what was said, the code as a tree.
+
+    ``mistake`` is the short name of the mistake, where the check knows one; ``share`` is how much
+    of the points a test that catches some of the bugs is worth.
+    """
 
     state: str
     said: str = ""
     tree: str = ""
+    mistake: str = ""
+    share: float = 0.0
 
 
 @dataclass
@@ -61,13 +68,20 @@ class Report:
         return student.answers.get(exercise_id, Answer(MISSING))
 
     def mistakes(self, exercise_id: str) -> list[tuple[str, int]]:
-        """What was said most to those who were wrong, with how often."""
-        said = [self.answer(student, exercise_id) for student in self.students]
-        return Counter(each.said for each in said if each.state == WRONG).most_common(3)
+        """The commonest mistakes, by name and by what was said, with how many made them."""
+        answers = [self.answer(student, exercise_id) for student in self.students]
+        wrong = [each for each in answers if each.state == WRONG]
+        said = {each.mistake or each.said: each for each in wrong}  # one sentence for each
+        counts = Counter(each.mistake or each.said for each in wrong).most_common(3)
+        return [
+            (f"{name} ({said[name].said})" if said[name].mistake else name, count)
+            for name, count in counts
+        ]
 
-    def points(self, student: Student) -> int:
-        solved = (i for i in self.exercises if self.answer(student, i).state == SOLVED)
-        return sum(POINTS[self.exercises[i].difficulty] for i in solved)
+    def points(self, student: Student) -> float:
+        """As the grade book has them, if nobody changed them there by hand."""
+        answers = ((each, self.answer(student, i)) for i, each in self.exercises.items())
+        return sum(worth(answer.share, POINTS[each.difficulty]) for each, answer in answers)
 
     def like_the_reference(self, exercise_id: str) -> list[str]:
         exercise = self.exercises[exercise_id]
@@ -96,6 +110,9 @@ class Report:
             f"{'once' if count == 1 else f'{count} times'}: {said}"
             for said, count in self.mistakes(exercise_id)
         ]
+        section = self.exercises[exercise_id].section
+        if lines and section:
+            lines.append(f"teach again: '{section}'")
         if names := self.like_the_reference(exercise_id):
             lines.append(f"equal to the reference: {', '.join(names)}")
         return lines + [f"equal to each other: {', '.join(g)}" for g in self.alike(exercise_id)]
@@ -148,22 +165,23 @@ def read_student(name: str, notebook: NotebookNode) -> Student:
             sources[f"{found[1]}.{found[2]}"] = cell.source
         if found := TEST.fullmatch(key):
             exercise_id = f"{found[1]}.{found[2]}"
-            state, said = ending_of(cell)
-            tree = tree_of(sources.get(exercise_id, ""))
-            student.answers[exercise_id] = Answer(state, said, tree)
+            answer = student.answers[exercise_id] = ending_of(cell)
+            answer.tree = tree_of(sources.get(exercise_id, ""))
     return student
 
 
-def ending_of(test: NotebookNode) -> tuple[str, str]:
+def ending_of(test: NotebookNode) -> Answer:
     """How a test ended, and the first sentence of what it said."""
     for output in test.outputs:
-        text = output.get("data", {}).get("text/plain", "")
-        _, _, message = text.partition("\n")
+        data = output.get("data", {})
+        _, _, message = data.get("text/plain", "").partition("\n")
         for words, state in SAID.items():
             if message.startswith(words):
-                return state, first_sentence(message.removeprefix(f"{words}.").strip())
+                said = first_sentence(message.removeprefix(f"{words}.").strip())
+                told = data.get(TOLD, {"share": float(state == SOLVED)})
+                return Answer(state, said, "", told.get("mistake") or "", told["share"])
     errors = [output for output in test.outputs if output.output_type == "error"]
-    return FAILED, errors[0].evalue if errors else "the test was not run"
+    return Answer(FAILED, errors[0].evalue if errors else "the test was not run")
 
 
 def first_sentence(message: str) -> str:
@@ -191,7 +209,13 @@ def as_csv(report: Report) -> str:
     table.writerow(["student", "points", *report.exercises, "version", "remarks"])
     for student in report.students:
         states = [report.answer(student, each).state for each in report.exercises]
-        row = [student.name, report.points(student), *states, student.version, student.trouble]
+        row = [
+            student.name,
+            f"{report.points(student):g}",
+            *states,
+            student.version,
+            student.trouble,
+        ]
         table.writerow(row)
     return text.getvalue()
 
@@ -214,7 +238,7 @@ def as_page(report: Report) -> str:
     key = "".join(f'<span style="background:{COLOURS[s]}">{s}</span>' for s in STATES)
     heads = "".join(f"<th>{each}</th>" for each in report.exercises)
     students = "".join(
-        f"<tr><td>{html.escape(s.name)}</td><td>{report.points(s)}</td>"
+        f"<tr><td>{html.escape(s.name)}</td><td>{report.points(s):g}</td>"
         + "".join(f"<td>{report.answer(s, each).state}</td>" for each in report.exercises)
         + f"<td>{html.escape(s.version)}</td><td>{html.escape(s.trouble)}</td></tr>"
         for s in report.students

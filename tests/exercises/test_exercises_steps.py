@@ -165,6 +165,19 @@ def expects_rows_turned(score):
     torch.testing.assert_close(score(scores), scores.softmax(dim=0))
 
 
+def the_students_step():
+    return catches(
+        softmax,
+        Suspect({"return ": "return 2 * "}, "doubles the weights"),
+        Suspect(
+            {"dim=-1": "dim=0 if len(scores) > 1 else -1"},
+            "sums over the queries",
+            blind=[(lambda scores: len(scores) == 1, "You always give one row.")],
+        ),
+        name="score",
+    )
+
+
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
@@ -179,18 +192,22 @@ def expects_rows_turned(score):
     ],
 )
 def test_a_test_that_the_student_writes(answer, told):
-    step = catches(
-        softmax,
-        Suspect({"return ": "return 2 * "}, "doubles the weights"),
-        Suspect(
-            {"dim=-1": "dim=0 if len(scores) > 1 else -1"},
-            "sums over the queries",
-            blind=[(lambda scores: len(scores) == 1, "You always give one row.")],
-        ),
-        name="score",
-    )
+    step = the_students_step()
     exercise = an_exercise(solution=test_score, cases=(), mistakes=(), steps=[step])
     assert told in examine(exercise, answer).message
+
+
+@pytest.mark.parametrize(
+    ("answer", "share"),
+    [(test_score, 1), (looks_at_one_row, 1 / 2), (looks_at_nothing, 0), (expects_rows_turned, 0)],
+)
+def test_a_test_is_worth_the_share_of_the_bugs_that_it_catches(answer, share):
+    exercise = an_exercise(solution=test_score, cases=(), mistakes=(), steps=[the_students_step()])
+    verdict = examine(exercise, answer)
+    assert verdict.share == share
+    if share == 1 / 2:
+        assert verdict.message.endswith("You always give one row. It catches 1 of 2 bugs.")
+        assert verdict.mistake == "passes where it sums over the queries"
 
 
 def test_given_code_is_the_solution_with_a_mistake_in_it():

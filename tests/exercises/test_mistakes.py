@@ -127,6 +127,20 @@ def test_an_edit_that_does_not_do_what_its_author_meant(mistake, told):
     assert examine(exercise, lambda scores: scores).state == "not yet"
 
 
+def test_a_mistake_has_a_short_name_that_its_sentence_does_not_change():
+    verdict = examine(an_exercise(), lambda scores: scores.softmax(dim=0))
+    assert verdict.mistake == "`dim=0` instead of `dim=-1`"
+    assert Mistake({" @ W_o": ""}, "").short_name == "without `@ W_o`"
+    assert Mistake({"a": "b"}, "", name="letters").short_name == "letters"
+    assert examine(an_exercise(), lambda scores: scores * 7).mistake is None
+
+
+@every_exercise
+def test_no_two_mistakes_of_an_exercise_have_one_name(exercise):
+    names = [mistake.short_name for mistake in exercise.mistakes]
+    assert len(set(names)) == len(names)
+
+
 def test_two_mistakes_on_the_first_case_only():
     SQUARE = (torch.tensor([[1.0, 2.0], [0.0, 5.0]]),)
     exercise = an_exercise(cases=[Case(SQUARE)])

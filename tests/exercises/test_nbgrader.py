@@ -183,8 +183,13 @@ def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
     cheat = with_answers(blank, {"6.1": OWN_CHECK})
     cells_of(cheat)["test-6-4"].source = "pass"
     cells_of(cheat)["test-6-5"].metadata.tags = [hand_out.NOT_GRADED]
+    own_test = cells_of(right)["answer-6-6"].source
+    no_lengths = own_test.replace(
+        "valid_lens = torch.tensor([2, 5])", "valid_lens = torch.tensor([5, 5])"
+    )
     submissions = clumsy(half) | {
         "right": (right, 10),
+        "five-of-six-bugs": (with_answers(blank, {"6.6": no_lengths}), 2.5),
         "untouched": (blank, 0),
         "cheat": (cheat, 0),
     }

@@ -1,6 +1,7 @@
 """What a class got wrong: from graded notebooks to numbers, sentences and a page."""
 
 import csv
+import dataclasses
 import io
 import json
 import re
@@ -11,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from d2l_attention.exercises.__main__ import main
 from d2l_attention.exercises.assignment import solution_source
+from d2l_attention.exercises.engine.display import TOLD
 from d2l_attention.exercises.engine.registry import load_chapter
 from d2l_attention.exercises.report import as_csv, as_page, as_text, read, tree_of
 
@@ -21,10 +23,11 @@ MINE = "def split_heads(X, H):\n    return X.unflatten(-1, (H, -1)).mT"
 SAYS = "6.3 · Cut into heads (easy, 6 minutes)\n"
 
 
-def graded(exercise_id, answer, said=None, error=None):
+def graded(exercise_id, answer, said=None, error=None, told=None):
     """An answer and its test, as nbgrader leaves them."""
     key = exercise_id.replace(".", "-")
-    outputs = [new_output("display_data", {"text/plain": SAYS + said})] if said else []
+    data = {"text/plain": SAYS + (said or "")} | ({TOLD: told} if told else {})
+    outputs = [new_output("display_data", data)] if said else []
     outputs += [new_output("error", ename="E", evalue=error, traceback=[])] if error else []
     made = new_code_cell(answer), new_code_cell("check", outputs=outputs)
     for kind, cell in zip(("answer", "test"), made, strict=True):
@@ -45,9 +48,11 @@ def course(tmp_path):
     stub = "def split_heads(X, num_heads):\n    ...\n\n\n"
     hand_in("anna", *graded("6.3", stub + REFERENCE, "Solved. Yes."))
     wrong = "Not yet. The heads' axis is not first. Move it."
-    hand_in("ben", *graded("6.3", MINE, wrong), version="0.1.0")
+    named = {"mistake": "axes stay", "share": 0.0}
+    hand_in("ben", *graded("6.3", MINE, wrong, told=named), version="0.1.0")
     note = new_markdown_cell("**Before grading.**\n\n- A cell was pasted.")
-    hand_in("cleo", note, *graded("6.3", f'{MINE}  # "mine"', wrong))
+    reworded = "Not yet. The axis of the heads is not first. Move it."
+    hand_in("cleo", note, *graded("6.3", f'{MINE}  # "mine"', reworded, told=named))
     hand_in("dan", *graded("6.3", "def split_heads(", error="'(' was never closed"))
     hand_in("eve", *graded("6.3", "...", "Not attempted yet."))
     (tmp_path / "submitted" / "fay" / NAME).mkdir(parents=True)
@@ -70,8 +75,10 @@ def test_numbers_by_hand(course):
 
 def test_what_is_said(course):
     report = read(course, NAME)
+    report.exercises["6.3"] = dataclasses.replace(HEADS, section="Cut and join")
     assert report.told("6.3") == [
-        "2 times: The heads' axis is not first.",
+        "2 times: axes stay (The axis of the heads is not first.)",
+        "teach again: 'Cut and join'",
         "equal to the reference: anna",
         "equal to each other: ben, cleo",
     ]

@@ -41,6 +41,10 @@ class Suspect:
     crashes: bool = False
 
 
+def is_caught(error: BaseException | None, suspect: Suspect) -> bool:
+    return isinstance(error, AssertionError) or (error is not None and suspect.crashes)
+
+
 def catches(
     right: Callable,
     *suspects: Suspect,
@@ -145,7 +149,7 @@ def catches(
     def rejects(attempt: Attempt) -> str | None:
         for wrong in to_catch:
             suspect, error = broken[wrong], ending(attempt, wrong)
-            if isinstance(error, AssertionError) or (error is not None and suspect.crashes):
+            if is_caught(error, suspect):
                 continue
             if error is not None:
                 return (
@@ -153,7 +157,12 @@ def catches(
                     f"`{show_error(error)}`; let an `assert` say what is wrong."
                 )
             passes = f"Your test passes on an implementation that {suspect.what}."
-            return f"{passes} {clue(attempt, wrong, suspect)}"
+            why = clue(attempt, wrong, suspect)
+            attempt.mistake = f"passes where it {suspect.what}"
+            caught = sum(is_caught(ending(attempt, each), broken[each]) for each in to_catch)
+            attempt.share = caught / len(to_catch)
+            count = f" It catches {caught} of {len(to_catch)} bugs." if caught else ""
+            return f"{passes} {why}{count}"
         return None
 
     def clue(attempt: Attempt, wrong: Callable, suspect: Suspect) -> str:

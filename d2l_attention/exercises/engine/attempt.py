@@ -42,6 +42,8 @@ class Attempt:
         self.names = exercise.input_names if exercise else ()
         self.changed: str | None = None
         self.shown: Sequence[Any] | None = None  # the case that the finding tells of
+        self.mistake: str | None = None  # its short name, where the finding has one
+        self.share = 0.0  # how much of the exercise is right all the same
         self._run = exercise.run if exercise else None
         self._first: tuple[tuple, dict, Any] | None = None
 

@@ -5,9 +5,11 @@ light and dark themes both read well; elsewhere the fallbacks behind them hold.
 """
 
 import html
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from d2l_attention.exercises.engine.examine import Verdict
 from d2l_attention.exercises.engine.registry import Chapter
@@ -19,6 +21,8 @@ EDGE = {
     "not attempted": "var(--jp-border-color1, #9e9e9e)",
     "trouble": "var(--jp-error-color1, #d32f2f)",
 }
+# What a class report reads besides the message. It is in the output and nobody sees it.
+TOLD = "application/vnd.d2l-attention.verdict+json"
 MARK = {"solved": "✓", "attempted": "…", "left": "·"}
 
 
@@ -39,6 +43,21 @@ class Result:
     def message(self) -> str:
         return self.verdict.message
 
+    def points(self, most: int) -> float:
+        """What the answer is worth in an assignment, in quarters of a point.
+
+        Errors: ``AssertionError`` where it is worth nothing.
+        """
+        got = worth(self.verdict.share, most)
+        if not got:
+            raise AssertionError("not solved yet, see above")
+        return got
+
+    def _repr_mimebundle_(self, **wanted: Any) -> dict[str, Any]:
+        if not (self.verdict.mistake or 0 < self.verdict.share < 1):
+            return {}
+        return {TOLD: {"mistake": self.verdict.mistake, "share": self.verdict.share}}
+
     def __repr__(self) -> str:
         lines = [self.title, self.message]
         if self.printed:
@@ -56,6 +75,11 @@ class Result:
         inside = "".join(f'<div style="margin: 0.3em 0">{block}</div>' for block in blocks)
         edge = EDGE[self.verdict.state]
         return f'<div style="border-left: 4px solid {edge}; padding-left: 0.8em">{inside}</div>'
+
+
+def worth(share: float, points: int) -> float:
+    """That share of the points, in quarters of a point, never rounded up."""
+    return math.floor(4 * points * share) / 4
 
 
 class Page:

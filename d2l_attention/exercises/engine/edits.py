@@ -87,9 +87,10 @@ def made(function: Callable, *mistakes: Mistake) -> Callable | None:
         return None
 
 
-def pairs(function: Callable, mistakes: Iterable[Mistake]) -> Iterator[tuple[Callable, str]]:
-    """Every two mistakes that can be made together."""
+def pairs(function: Callable, mistakes: Iterable[Mistake]) -> Iterator[tuple[Callable, str, str]]:
+    """Every two mistakes that can be made together: the function, what to say, both names."""
     edits = [mistake for mistake in mistakes if isinstance(mistake.wrong, Mapping)]
     for first, second in combinations(edits, 2):
         if wrong := made(function, first, second):
-            yield wrong, f"Two mistakes at once: {first.why} And: {second.why}"
+            why = f"Two mistakes at once: {first.why} And: {second.why}"
+            yield wrong, why, f"{first.short_name} and {second.short_name}"

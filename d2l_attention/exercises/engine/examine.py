@@ -20,11 +20,17 @@ from d2l_attention.workers import Clock
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check found: ``state``, a sentence for the student, and which ``replayable`` case."""
+    """What a check found: ``state``, a sentence for the student, and which ``replayable`` case.
+
+    ``mistake`` is the short name of a mistake that has one. ``share`` is what the answer is worth:
+    1 where it is solved, and for a test that the student writes the share of the bugs it catches.
+    """
 
     state: Literal["solved", "not yet", "not attempted", "trouble"]
     message: str
     case_number: int | None = None
+    mistake: str | None = None
+    share: float = 0.0
 
 
 NOT_ATTEMPTED = Verdict("not attempted", "Not attempted yet.")
@@ -62,11 +68,11 @@ def examine(exercise: Exercise, answer: Any, seconds: float = math.inf) -> Verdi
 
 
 def judged(exercise: Exercise, answer: Any, clock: Clock) -> Verdict:
-    case_number = None
+    attempt = Attempt(answer, exercise, clock)
     try:
         if is_stub(answer, exercise.stub):
             return NOT_ATTEMPTED
-        found, case_number = finding(exercise, answer, clock)
+        found = wrong_kind(exercise, answer) or first_finding(exercise, attempt)
     except NotAttempted:
         return NOT_ATTEMPTED
     except Raised as failure:
@@ -79,16 +85,10 @@ def judged(exercise: Exercise, answer: Any, clock: Clock) -> Verdict:
             "that it is right, the check is at fault: please report it.",
         )
     if found is None:
-        return Verdict("solved", f"Solved. {exercise.explanation}")
-    return Verdict("not yet", f"Not yet. {found}", case_number)
-
-
-def finding(exercise: Exercise, answer: Any, clock: Clock) -> tuple[str | None, int | None]:
-    """What is wrong, and the number of the case that shows it, where it is one."""
-    attempt = Attempt(answer, exercise, clock)
-    found = wrong_kind(exercise, answer) or first_finding(exercise, attempt)
+        return Verdict("solved", f"Solved. {exercise.explanation}", share=1.0)
     cases = enumerate(replayable(exercise))
-    return found, next((i for i, inputs in cases if inputs is attempt.shown), None)
+    number = next((i for i, inputs in cases if inputs is attempt.shown), None)
+    return Verdict("not yet", f"Not yet. {found}", number, attempt.mistake, attempt.share)
 
 
 def replayable(exercise: Exercise) -> list[Sequence[Any]]:

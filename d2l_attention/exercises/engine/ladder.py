@@ -26,7 +26,8 @@ def first_finding(exercise: Exercise, attempt: Attempt) -> str | None:
     found = next(filter(None, findings(exercise, attempt)), None)
     # Memory first: where a function remembers, what the steps saw misleads.
     if remembers := attempt.memory():
-        attempt.shown = None
+        attempt.shown = attempt.mistake = None
+        attempt.share = 0.0
         return remembers
     if attempt.changed and not found and exercise.cases:
         attempt.shown = exercise.cases[0].inputs
@@ -124,21 +125,22 @@ class Look:
         with self.attempt.clock.paused():
             if (found := self.mistake(got)) is None:
                 return None
-            wrong, why = found
+            wrong, why, self.attempt.mistake = found
             return why if got.error else f"{why} {self.shown(self.smallest(wrong))}"
 
-    def mistake(self, got: Outcome) -> tuple[Callable, str] | None:
-        solution = self.exercise.solution
-        singles = ((made(solution, each), each.why) for each in self.exercise.mistakes)
+    def mistake(self, got: Outcome) -> tuple[Callable, str, str] | None:
+        """The wrong function, what to say, and the mistake's short name."""
+        solution, mistakes = self.exercise.solution, self.exercise.mistakes
+        singles = ((made(solution, each), each.why, each.short_name) for each in mistakes)
         # What the student got right on earlier cases, the mistake gets right as well. That first:
         # one that is out of the question may well never end on this case.
-        possible = ((wrong, why) for wrong, why in singles if wrong and self.right_before(wrong))
-        found = [(wrong, why) for wrong, why in possible if self.is_it(wrong, got)]
+        possible = (each for each in singles if each[0] and self.right_before(each[0]))
+        found = [each for each in possible if self.is_it(each[0], got)]
         if len(found) > 1:
             found = [each for each in found if self.same_elsewhere(each[0])] or found
         comparable = type(got.result) is type(self.right.result)
         if not found and not self.number and self.exercise.pairs and comparable:
-            both = pairs(solution, self.exercise.mistakes)
+            both = pairs(solution, mistakes)
             return next((pair for pair in both if self.is_it(pair[0], got)), None)
         return found[0] if found else None
 
