@@ -9,6 +9,7 @@ sum_of_weights = Exercise(
     title="What a row sums to",
     difficulty="easy",
     minutes=1,
+    section="From scores to weights",
     stub=None,
     solution=1.0,
     explanation=(

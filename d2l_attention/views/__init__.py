@@ -1,10 +1,9 @@
 """What the notebooks show: plots, source code, and views that answer the hand.
 
 ``AttentionView`` is for weights, ``HeadsView`` for those of all heads of all layers,
-``SentenceView`` for weights of a sentence that the reader writes, ``watch`` for a function's run,
-line by line, ``compare`` for two of them, ``look_inside`` for a model from the outside in,
-``TranslatorView`` for a translator that one can cut, ``schematic`` for who feeds what, ``explore``
-for everything else.
+``watch`` for a function's run, line by line, ``compare`` for two of them, ``look_inside`` for a
+model from the outside in, ``TranslatorView`` for a translator that one can cut, ``schematic`` for
+who feeds what, ``explore`` for everything else.
 """
 
 from importlib import import_module
@@ -14,7 +13,6 @@ _MODULES = {
     "Explore": "explore_view",
     "HeadsView": "heads_view",
     "LookInside": "inside.inside_view",
-    "SentenceView": "sentence_view",
     "TranslatorView": "translator.translator_view",
     "Watch": "watch_view",
     "compare": "watch_view",
@@ -29,7 +27,6 @@ __all__ = [
     "Explore",
     "HeadsView",
     "LookInside",
-    "SentenceView",
     "TranslatorView",
     "Watch",
     "compare",

@@ -208,7 +208,7 @@ def test_views_that_draw_themselves_have_what_they_need(page, notebook):
     """Their saved state is on the page; that of views that Python draws is not."""
     outputs = [o for cell in notebook.cells for o in cell.get("outputs", [])]
     texts = [str(o.get("data", {}).get("text/plain", "")) for o in outputs]
-    kinds = ("AttentionView(", "SentenceView(", "watch(", "compare(")
+    kinds = ("AttentionView(", "watch(", "compare(")
     kinds += ("look_inside(", "HeadsView(", "TranslatorView(")
     number = sum(text.startswith(kinds) for text in texts)
     places = page.select("article img.live-view")

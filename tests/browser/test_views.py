@@ -40,17 +40,6 @@ CELLS = {
             view.head = -1
             display(view)
     """,
-    "sentence": """
-        from d2l_attention.data import Vocab
-        from d2l_attention.views import SentenceView
-        def look(words, kind):
-            weights = torch.eye(len(words))
-            weights = weights.flip(0) if kind == "the other word" else weights
-            return {"weights": weights, "queries": words, "keys": words}
-        vocab = Vocab(["the cat sees a dog".split()])
-        kinds = ["the same word", "the other word"]
-        SentenceView(look, str.split, vocab, ["the cat", "a dog sees"], kinds=kinds)
-    """,
 }
 
 
@@ -177,39 +166,6 @@ def test_explore_follows_its_controls(notebook, record_property):
     moved(lambda: page.keyboard.press("Home"))
     message.wait_for(state="detached")
     record_property("latency", f"explore, slider: {key_to_image(page, handle)}")
-
-
-def test_sentence_view_follows_what_is_typed(notebook):
-    page = notebook.page
-    page.on("dialog", lambda dialog: pytest.fail(f"the text ran as code: {dialog.message}"))
-    field = page.get_by_label("Your sentence")
-    view, message = page.locator(".d2l-attention").last, page.locator("[role=alert]")
-    field.scroll_into_view_if_needed()
-
-    field.press("End")
-    field.press_sequentially(" sees")
-    view.locator("svg text", has_text="sees").first.wait_for()
-    assert message.count() == 0
-    before = picture(view)
-
-    markup = IMAGE_TOKEN.replace(" ", "_")
-    field.press_sequentially(f" {markup}")
-    message.get_by_text(f"The model has never seen: {markup}.", exact=True).wait_for()
-    assert picture(view) == before
-
-    page.get_by_role("button", name="a dog sees").click()
-    message.wait_for(state="detached")
-    view.locator("svg text", has_text="dog").first.wait_for()
-    assert field.input_value() == "a dog sees"
-
-    same = picture(view)
-    for name, sign in (("the other word", "!=="), ("the same word", "===")):
-        page.get_by_role("button", name=name).click()
-        shown = "[...document.querySelectorAll('.d2l-attention canvas')].at(-1).toDataURL()"
-        page.wait_for_function(f"before => {shown} {sign} before", arg=same)
-    for theme in ("Light", "Dark"):
-        notebook.use_theme(theme)
-        notebook.screenshot(f"sentence-{theme}", page.locator(".widget-vbox").last)
 
 
 def test_pictures_for_the_eye(notebook, record_property):

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import textwrap
 from functools import cache
 from pathlib import Path
@@ -103,3 +104,11 @@ def test_the_task_is_in_the_chapter_and_nowhere_else():
         (text,) = (ROOT / "notebooks" / "src").glob(f"{int(exercise.id.split('.')[0]):02d}_*.py")
         assert f"# **{exercise.id}** {exercise.title} · *{exercise.difficulty}" in text.read_text()
         assert not hasattr(exercise, "task")
+
+
+@pytest.mark.parametrize("chapter", all_chapters(), ids=lambda chapter: str(chapter.number))
+def test_each_exercise_names_the_section_that_teaches_it(chapter):
+    (text,) = (ROOT / "notebooks" / "src").glob(f"{chapter.number:02d}_*.py")
+    headings = set(re.findall(r"^# #{2,} (.+)$", text.read_text("utf-8"), re.MULTILINE))
+    found = {exercise.id: exercise.section for exercise in chapter.exercises}
+    assert {i: section for i, section in found.items() if section not in headings} == {}

@@ -98,6 +98,7 @@ write_attend = Exercise(
     title="Write attention pooling",
     difficulty="easy",
     minutes=5,
+    section="Build it",
     stub=attend,
     solution=attend_solution,
     explanation=(

@@ -44,6 +44,7 @@ pool_by_hand = Exercise(
     title="Attention by hand",
     difficulty="easy",
     minutes=2,
+    section="The one formula",
     stub=None,
     solution=8.0,
     explanation=(

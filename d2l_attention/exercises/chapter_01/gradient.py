@@ -105,6 +105,7 @@ write_the_gradient = Exercise(
     title="Write the gradient",
     difficulty="hard",
     minutes=15,
+    section="All slopes as one matrix",
     stub=pooling_gradient,
     solution=pooling_gradient_solution,
     explanation=(

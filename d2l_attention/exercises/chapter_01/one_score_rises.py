@@ -47,6 +47,7 @@ one_score_rises = Exercise(
     title="One score rises",
     difficulty="easy",
     minutes=3,
+    section="Why it can learn",
     stub=None,
     solution=0.5,
     explanation=(

@@ -93,6 +93,7 @@ find_the_temperature = Exercise(
     title="Find the temperature",
     difficulty="medium",
     minutes=8,
+    section="Between a lookup and an average",
     stub=temperature_for,
     solution=temperature_for_solution,
     explanation=(

@@ -93,6 +93,7 @@ count_effective_keys = Exercise(
     title="Twice the width, how many more keys?",
     difficulty="medium",
     minutes=10,
+    section="How many keys does a query listen to?",
     hints=[
         "`nadaraya_watson` gives the weights; it wants values too, and any will do. Its kernel "
         "is `gaussian` of the difference divided by the width.",

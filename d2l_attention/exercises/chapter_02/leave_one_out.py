@@ -71,6 +71,7 @@ write_leave_one_out = Exercise(
     title="The exam without the solution on the desk",
     difficulty="medium",
     minutes=10,
+    section="Hide each point from itself",
     stub=leave_one_out_error,
     solution=leave_one_out_error_solution,
     explanation=(

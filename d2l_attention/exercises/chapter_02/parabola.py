@@ -33,6 +33,7 @@ write_parabola = Exercise(
     title="Epanechnikov's own kernel",
     difficulty="easy",
     minutes=5,
+    section="Four kernels",
     stub=parabola,
     solution=parabola_solution,
     explanation=(

@@ -56,6 +56,7 @@ repair_smooth = Exercise(
     title="The regression that runs, and is wrong",
     difficulty="medium",
     minutes=8,
+    section="The formula",
     stub=with_mistakes(smooth_solution, Mistake(AS_HANDED_OUT, OVER_QUERIES), name="smooth"),
     solution=smooth_solution,
     explanation=(

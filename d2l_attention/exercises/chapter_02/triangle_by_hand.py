@@ -58,6 +58,7 @@ triangle_by_hand = Exercise(
     title="Three weights by hand",
     difficulty="easy",
     minutes=3,
+    section="The formula",
     hints=[
         "Make the chapter's table: distance, distance divided by the width, similarity, weight.",
         "The similarity is 1 - distance/2, never below 0. What do the three similarities sum to?",

@@ -44,6 +44,7 @@ keys_of_unit_length = Exercise(
     title="Keys of unit length",
     difficulty="medium",
     minutes=8,
+    section="From distance to product",
     hints=[
         "|q - k|² is a dot product of q - k with itself. Multiply it out: three terms.",
         "-(|q|² - 2 q · k + |k|²)/2. Which two of the terms are the same for all three keys?",

@@ -58,6 +58,7 @@ write_pooling_test = Exercise(
     title="The test that catches four broken poolings",
     difficulty="hard",
     minutes=20,
+    section="Four kernels",
     stub=test_pooling,
     solution=test_pooling_solution,
     explanation=(

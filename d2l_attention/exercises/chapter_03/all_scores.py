@@ -102,6 +102,7 @@ repair_the_scores = Exercise(
     title="Who meets whom?",
     difficulty="easy",
     minutes=5,
+    section="A batch at once",
     stub=with_mistakes(all_scores_solution, GIVEN, name="all_scores"),
     solution=all_scores_solution,
     explanation=(

@@ -105,6 +105,7 @@ repair_the_attention = Exercise(
     title="The author's test passed",
     difficulty="medium",
     minutes=8,
+    section="Divide by the standard deviation",
     stub=with_mistakes(attention_solution, GIVEN, name="attention"),
     solution=attention_solution,
     explanation=(

@@ -119,6 +119,7 @@ write_distance_score = Exercise(
     title="Distances without the differences",
     difficulty="medium",
     minutes=10,
+    section="From distance to dot product",
     stub=distance_score,
     solution=distance_score_solution,
     explanation=(

@@ -119,6 +119,7 @@ find_the_weights = Exercise(
     title="Like finds like",
     difficulty="hard",
     minutes=20,
+    section="A query that looks for something else",
     stub=like_finds_like,
     solution=like_finds_like_solution,
     explanation=(

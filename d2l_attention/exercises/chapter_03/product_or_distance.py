@@ -37,6 +37,7 @@ product_or_distance = Exercise(
     title="Largest product, nearest key",
     difficulty="easy",
     minutes=3,
+    section="Nearest key, largest product",
     stub=None,
     solution=(2, 0),
     explanation=(

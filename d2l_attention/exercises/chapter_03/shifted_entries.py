@@ -40,6 +40,7 @@ shifted_entries = Exercise(
     title="When the mean is not 0",
     difficulty="easy",
     minutes=8,
+    section="What the factor assumes",
     stub=None,
     solution=300,
     explanation=(

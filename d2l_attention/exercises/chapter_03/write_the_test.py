@@ -38,6 +38,7 @@ write_the_test = Exercise(
     title="The test that catches four wrong scores",
     difficulty="medium",
     minutes=12,
+    section="Scaled dot-product attention",
     stub=test_score,
     solution=test_score_solution,
     explanation=(

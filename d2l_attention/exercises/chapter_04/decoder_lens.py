@@ -50,6 +50,7 @@ write_decoder_lens = Exercise(
     title="Padding and future as lengths",
     difficulty="medium",
     minutes=8,
+    section="Padding and future together",
     stub=decoder_lens,
     solution=decoder_lens_solution,
     explanation="Both masks show keys from the left, up to a number. A key passes both where it "

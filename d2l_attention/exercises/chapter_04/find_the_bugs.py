@@ -64,6 +64,7 @@ find_the_bugs = Exercise(
     title="Three bugs",
     difficulty="medium",
     minutes=15,
+    section="Build the masked softmax",
     stub=with_mistakes(attend_solution, OVER_QUERIES, ONE_TOO_MANY, FROM_PADDING, name="attend"),
     solution=attend_solution,
     explanation="The softmax ran over the queries (`dim=1`) instead of the keys. `>` let one "

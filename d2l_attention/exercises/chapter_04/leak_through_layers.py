@@ -22,6 +22,7 @@ leak_through_layers = Exercise(
     title="How far does a leak reach?",
     difficulty="easy",
     minutes=8,
+    section="Two tests for a mask",
     hints=[
         "Layer 1: which keys does query 2 see? Layer 2: it sees the same positions, but what do "
         "the tokens there hold after layer 1?",

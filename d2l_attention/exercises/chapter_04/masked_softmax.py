@@ -60,6 +60,7 @@ write_masked_softmax = Exercise(
     title="Write the masked softmax",
     difficulty="medium",
     minutes=10,
+    section="Build the masked softmax",
     stub=my_masked_softmax,
     solution=my_masked_softmax_solution,
     explanation="The first fill takes hidden keys out of the sum, in any type; the second clears "

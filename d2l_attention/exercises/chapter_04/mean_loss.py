@@ -54,6 +54,7 @@ write_mean_loss = Exercise(
     title="The mean over the words",
     difficulty="medium",
     minutes=8,
+    section="Which mean?",
     stub=mean_loss,
     solution=mean_loss_solution,
     explanation="The padding is replaced by 0 before the sum, so NaN cannot come through, and it "

@@ -48,6 +48,7 @@ weights_by_hand = Exercise(
     title="Masked weights by hand",
     difficulty="easy",
     minutes=3,
+    section="Where the mask acts",
     hints=[
         "The length says how many keys, from the front, take part at all. Cross out the others.",
         "The exponential of ln 3 is 3. What is the exponential of 0?",

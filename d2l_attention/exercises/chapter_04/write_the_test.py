@@ -59,6 +59,7 @@ write_the_test = Exercise(
     title="The test that catches a wrong mask",
     difficulty="hard",
     minutes=20,
+    section="Two tests for a mask",
     stub=test_hides_padding,
     solution=test_hides_padding_solution,
     explanation="Run, dye, run, compare, with NaN as the dye: it shows what every other number "

@@ -84,6 +84,7 @@ write_attention_step = Exercise(
     title="One step of attention",
     difficulty="medium",
     minutes=10,
+    section="Line by line",
     stub=attention_step,
     solution=attention_step_solution,
     explanation=(

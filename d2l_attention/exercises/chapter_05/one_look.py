@@ -59,6 +59,7 @@ look_by_hand = Exercise(
     title="One look at the source",
     difficulty="easy",
     minutes=4,
+    section="Two steps by hand",
     hints=[
         "Which state does the decoder have when its second step begins? The context is an input "
         "of that step.",

@@ -83,6 +83,7 @@ repair_run_decoder = Exercise(
     title="It runs, and translates badly",
     difficulty="medium",
     minutes=12,
+    section="The decoder, line by line",
     stub=with_mistakes(run_decoder_solution, LATE, TOKEN_FIRST, TIME_FIRST, name="run_decoder"),
     solution=run_decoder_solution,
     explanation=(

@@ -101,6 +101,7 @@ write_teacher_forcing = Exercise(
     title="Teacher forcing and its loss",
     difficulty="medium",
     minutes=10,
+    section="A translator with one vector",
     stub=teacher_forcing_loss,
     solution=teacher_forcing_loss_solution,
     explanation=(

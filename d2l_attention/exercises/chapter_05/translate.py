@@ -77,6 +77,7 @@ repair_translate = Exercise(
     title="99 BLEU, and nonsense in use",
     difficulty="medium",
     minutes=12,
+    section="A translation without a wrong word",
     stub=translate_greedily,
     solution=translate_greedily_solution,
     explanation=(

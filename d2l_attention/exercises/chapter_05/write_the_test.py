@@ -68,6 +68,7 @@ write_the_test = Exercise(
     title="The test that catches a wrong BLEU",
     difficulty="hard",
     minutes=20,
+    section="A measure: BLEU",
     stub=test_bleu,
     solution=test_bleu_solution,
     explanation=(

@@ -109,6 +109,7 @@ find_the_bugs = Exercise(
     title="It ran with two sentences and two heads",
     difficulty="medium",
     minutes=15,
+    section="One mask for all heads",
     stub=with_mistakes(
         attend_in_heads_solution, SCALED_BY_ALL, NO_AXIS, RESHAPED, name="attend_in_heads"
     ),

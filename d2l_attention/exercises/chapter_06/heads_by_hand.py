@@ -77,6 +77,7 @@ heads_by_hand = Exercise(
     title="Two heads by hand",
     difficulty="easy",
     minutes=5,
+    section="The formula",
     hints=[
         "Write down what the first head sees: one query, three keys, three values, each a single "
         "number. Then the same for the second.",

@@ -123,6 +123,7 @@ write_multi_head = Exercise(
     title="Write multi-head attention",
     difficulty="medium",
     minutes=15,
+    section="The whole layer",
     stub=multi_head,
     solution=multi_head_solution,
     explanation=(

@@ -87,6 +87,7 @@ write_split_heads = Exercise(
     title="Cut into heads",
     difficulty="easy",
     minutes=6,
+    section="All heads in one product",
     stub=split_heads,
     solution=split_heads_solution,
     explanation=(

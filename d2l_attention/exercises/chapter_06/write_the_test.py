@@ -47,6 +47,7 @@ write_the_test = Exercise(
     title="The test that catches broken heads",
     difficulty="hard",
     minutes=20,
+    section="The whole layer",
     stub=test_multi_head,
     solution=test_multi_head_solution,
     explanation=(

@@ -129,6 +129,7 @@ write_add_positions = Exercise(
     title="Add the positions",
     difficulty="medium",
     minutes=10,
+    section="Sines and cosines",
     stub=add_positions,
     solution=add_positions_solution,
     explanation=(

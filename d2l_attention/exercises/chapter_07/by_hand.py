@@ -31,6 +31,7 @@ row_by_hand = Exercise(
     title="The fourth row",
     difficulty="easy",
     minutes=4,
+    section="Sines and cosines",
     hints=[
         "Four columns are two pairs. A pair has one angle: the position divided by its wavelength. "
         "The first of the two columns holds its sine, the second its cosine.",

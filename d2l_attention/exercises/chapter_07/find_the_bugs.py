@@ -75,6 +75,7 @@ find_the_bugs = Exercise(
     title="Far keys shout",
     difficulty="medium",
     minutes=12,
+    section="ALiBi: pay for distance",
     stub=with_mistakes(
         alibi_bias_solution, FROM_0, FROM_THE_OLDEST, SIGN, OFF_BY_ONE, name="alibi_bias"
     ),

@@ -96,6 +96,7 @@ write_rotate = Exercise(
     title="Turn the pairs",
     difficulty="medium",
     minutes=12,
+    section="Rotary: turn the query and the key",
     stub=rotate,
     solution=rotate_solution,
     explanation=(

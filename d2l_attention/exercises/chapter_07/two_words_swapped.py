@@ -49,6 +49,7 @@ two_words_swapped = Exercise(
     title="Who notices the swap?",
     difficulty="easy",
     minutes=10,
+    section="Who bites?",
     hints=[
         "The swap: `Y = X[:, [0, 3, 2, 1, 4]]`. Count with "
         "`((layer(X, X, X) - layer(Y, Y, Y)).abs() > 1e-5).any(dim=-1)[0, [0, 2, 4]]`.",

@@ -62,6 +62,7 @@ write_the_test = Exercise(
     title="The test that knows where tokens stand",
     difficulty="hard",
     minutes=20,
+    section="A shift is a rotation",
     stub=test_rotary,
     solution=test_rotary_solution,
     explanation=(

@@ -112,6 +112,7 @@ repair_decode_step = Exercise(
     title="Right for one token",
     difficulty="medium",
     minutes=15,
+    section="One step with the cache",
     stub=with_mistakes(
         decode_step_solution, SAME_POSITION, ONLY_THE_NEWEST, VALUES_TURNED, name="decode_step"
     ),

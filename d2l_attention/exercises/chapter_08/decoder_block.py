@@ -146,6 +146,7 @@ write_decoder_block = Exercise(
     title="Write a decoder block",
     difficulty="medium",
     minutes=12,
+    section="The decoder's block",
     stub=decoder_block,
     solution=decoder_block_solution,
     explanation=(

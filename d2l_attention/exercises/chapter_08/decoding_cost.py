@@ -61,6 +61,7 @@ count_the_cost = Exercise(
     title="What a cache saves",
     difficulty="easy",
     minutes=12,
+    section="A cache for keys and values",
     hints=[
         "Write down three steps. Who asks in each, and who is asked? `attention1` is among target "
         "tokens, `attention2` asks the source.",

@@ -98,6 +98,7 @@ norms_by_hand = Exercise(
     title="Where the norm stands",
     difficulty="easy",
     minutes=8,
+    section="Our order: add, then norm",
     hints=[
         "Write both as formulas, with x for the token, f for the sublayer and ln for the norm. "
         "In which of them is the sum the last thing that happens?",

@@ -119,6 +119,7 @@ write_three_masks = Exercise(
     title="Three attentions, three masks",
     difficulty="easy",
     minutes=8,
+    section="Three sublayers",
     stub=three_masks,
     solution=three_masks_solution,
     explanation=(

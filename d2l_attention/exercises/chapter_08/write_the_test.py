@@ -98,6 +98,7 @@ write_the_test = Exercise(
     title="The test that catches a leak",
     difficulty="hard",
     minutes=25,
+    section="The decoder's block",
     stub=test_no_leak,
     solution=test_no_leak_solution,
     explanation=(

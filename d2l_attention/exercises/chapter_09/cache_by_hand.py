@@ -68,6 +68,7 @@ cache_by_hand = Exercise(
     title="What a token weighs",
     difficulty="easy",
     minutes=6,
+    section="What published models keep",
     hints=[
         "Begin with one token in one layer: which tensors are kept of it, and of how many numbers "
         "is each?",

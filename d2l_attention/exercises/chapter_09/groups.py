@@ -57,6 +57,7 @@ mend_the_groups = Exercise(
     title="In the wrong group",
     difficulty="easy",
     minutes=6,
+    section="Let heads share keys",
     hints=[
         "Which is the smallest H and G that neither test covers? Which head of keys should each "
         "head of queries read there?",

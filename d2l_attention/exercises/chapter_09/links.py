@@ -75,6 +75,7 @@ count_the_links = Exercise(
     title="Count the links",
     difficulty="easy",
     minutes=12,
+    section="Fewer links",
     hints=[
         "Begin with a token in the middle, times 100. Then the edges: how many links does the "
         "first token miss, how many the second, how many the third?",

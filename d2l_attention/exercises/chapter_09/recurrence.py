@@ -110,6 +110,7 @@ write_linear_step = Exercise(
     title="Attention with a fixed memory",
     difficulty="medium",
     minutes=12,
+    section="A network with a state",
     hints=[
         "What should come out for the first token, which sees only itself? And what comes out, if "
         "the output is worked out before the token is in the state?",

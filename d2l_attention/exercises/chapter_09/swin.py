@@ -109,6 +109,7 @@ write_shifted_windows = Exercise(
     title="Windows that moved",
     difficulty="medium",
     minutes=18,
+    section="Links in a grid",
     hints=[
         "Number the pixels of a map of 4 by 4 and move it on paper, with a shift of 1. Which four "
         "stand in the last window of 2 by 2, and where were they before?",

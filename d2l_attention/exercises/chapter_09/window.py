@@ -46,6 +46,7 @@ write_window_mask = Exercise(
     title="A window with gaps",
     difficulty="easy",
     minutes=8,
+    section="A mask instead?",
     hints=[
         "Whether a key is seen depends only on its distance from the query. Make a matrix of "
         "distances first: two ranges, one of them with a second axis, of size 1, at the end.",

@@ -153,6 +153,7 @@ write_the_test = Exercise(
     title="Does it keep the order?",
     difficulty="hard",
     minutes=30,
+    section="No pairs at all: Hyena",
     hints=[
         "Two calls that agree up to place t, and differ after it, have to give the same outputs "
         "up to t. Which t, and how much of the future has to differ?",

@@ -66,6 +66,7 @@ write_merge = Exercise(
     title="One softmax from two",
     difficulty="medium",
     minutes=12,
+    section="Tiles",
     hints=[
         "By hand: relative to 0 the first part's keys weigh 3 · 2 = 6 together, the second's "
         "1.6 · 10 = 16. So how is the mean 3 to be weighted, and how the mean 14?",

@@ -36,6 +36,7 @@ write_absorb = Exercise(
     title="Absorb the projection",
     difficulty="medium",
     minutes=10,
+    section="Never make the keys",
     hints=[
         "Write the score with transposes: a product a . b of vectors is a^T b.",
         "(W_q x)^T (W_uk c) = x^T W_q^T W_uk c. Which part of it depends on neither x nor c?",

@@ -23,6 +23,7 @@ latent_cache_by_hand = Exercise(
     title="What a latent weighs",
     difficulty="easy",
     minutes=8,
+    section="Two caches",
     hints=[
         "Count what is kept of one token in one layer. With a latent: no keys and no values.",
         "The latent and the turned key are kept once, not once a head. In the last question a "

@@ -50,6 +50,7 @@ write_delta_step = Exercise(
     title="Erase, then write",
     difficulty="medium",
     minutes=12,
+    section="The delta rule, token by token",
     hints=[
         "Four lines: fade the state, ask it for this key, write the difference, answer the query.",
         "What the state says of a key is a sum over D: the rows of the state, weighted by the key.",

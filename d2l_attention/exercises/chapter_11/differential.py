@@ -45,6 +45,7 @@ write_differential = Exercise(
     title="Differential attention",
     difficulty="medium",
     minutes=12,
+    section="A softmax must spend its one",
     hints=[
         "`chunk(2, dim=-1)` cuts the columns into two halves. Then it is attention twice, up to "
         "the weights.",

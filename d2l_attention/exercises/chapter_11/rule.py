@@ -40,6 +40,7 @@ write_rule = Exercise(
     title="The latest and the first",
     difficulty="easy",
     minutes=8,
+    section="The same model with a window",
     hints=[
         "Three comparisons: the key is not later than the query; it is near; it is one of the "
         "first.",

@@ -58,6 +58,7 @@ repair_sink_softmax = Exercise(
     title="A leaking sink",
     difficulty="medium",
     minutes=12,
+    section="A sink of its own",
     pairs=False,
     hints=[
         "Take one head, one query and the scores 2 and 1. Work out the weights by hand from the "

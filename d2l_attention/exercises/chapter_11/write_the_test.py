@@ -65,6 +65,7 @@ write_the_test = Exercise(
     title="A choice that knows the future",
     difficulty="hard",
     minutes=25,
+    section="Let a scorer choose",
     hints=[
         "Two things can leak: the mask may show a later key, and the choice of earlier blocks may "
         "depend on what comes later.",

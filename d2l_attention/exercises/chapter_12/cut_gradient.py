@@ -26,6 +26,7 @@ cut_gradient = exhibit(
     title="It learns all the same",
     difficulty="hard",
     minutes=10,
+    section="12.5 · It learns all the same",
     right=attend,
     bug={"scores.softmax(dim=-1)": "scores.softmax(dim=-1).detach()"},
     what="lets no gradient through to queries and keys",

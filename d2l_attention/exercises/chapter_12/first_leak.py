@@ -77,6 +77,7 @@ find_first_leak = Exercise(
     title="The first number that knows too much",
     difficulty="hard",
     minutes=15,
+    section="12.6 · Too good, and the mask is right",
     pairs=False,
     stub=first_leak,
     solution=first_leak_solution,

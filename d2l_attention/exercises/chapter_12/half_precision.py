@@ -43,6 +43,7 @@ half_precision = exhibit(
     title="NaN, in one type only",
     difficulty="hard",
     minutes=10,
+    section="Six more exhibits",
     right=masked_softmax,
     bug={"torch.finfo(scores.dtype).min": "-1e9"},
     what="fills with -1e9, which float16 cannot hold",

@@ -49,6 +49,7 @@ hidden_by_each_other = exhibit(
     title="Right, until somebody adds a mask",
     difficulty="hard",
     minutes=12,
+    section="Six more exhibits",
     right=attend,
     bug={
         "queries @ keys.mT": "keys @ queries.mT",

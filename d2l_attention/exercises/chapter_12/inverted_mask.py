@@ -42,6 +42,7 @@ inverted_mask = exhibit(
     title="Each token sees the others, and which?",
     difficulty="easy",
     minutes=6,
+    section="Six more exhibits",
     right=causal_attention,
     bug={"attn_mask=~future": "attn_mask=future"},
     what="hands over True for the future, where True means 'may attend'",

@@ -57,6 +57,7 @@ loss_in_parts = exhibit(
     title="The same batch in small parts",
     difficulty="medium",
     minutes=8,
+    section="Six more exhibits",
     right=mean_loss,
     bug={'reduction="sum"': 'reduction="mean"', "words += (targets != -100).sum()": "words += 1"},
     what="takes the mean of each part, and then the mean of the means",

@@ -44,6 +44,7 @@ mask_on_heads = exhibit(
     title="Right in the tests, wrong in the batch",
     difficulty="hard",
     minutes=12,
+    section="12.2 · Right in the tests, wrong in the batch",
     right=attend,
     bug={
         "~mask[:, None], -torch.inf)  # mask (B, 1, Q, K): for all heads": "~mask, -torch.inf)  # "

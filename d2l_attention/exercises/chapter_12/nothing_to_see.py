@@ -44,6 +44,7 @@ nothing_to_see = exhibit(
     title="NaN, from one row",
     difficulty="easy",
     minutes=6,
+    section="Six more exhibits",
     right=attend,
     bug={EMPTY_TO_ZERO: ""},
     what="gives NaN to a query that may attend to nothing",

@@ -71,6 +71,7 @@ only_while_training = exhibit(
     title="A validation loss that is not earned",
     difficulty="hard",
     minutes=12,
+    section="12.4 · A validation loss that is not earned",
     right=CausalAttention,
     name="attention",
     bug={"masked_fill(future, -torch.inf)": "masked_fill(future & self.training, -torch.inf)"},

@@ -39,6 +39,7 @@ position_zero = exhibit(
     title="Right on the page, wrong in the chat",
     difficulty="hard",
     minutes=15,
+    section="12.3 · Right on the page, wrong in the chat",
     right=step,
     bug={"positions[len(cache)]": "positions[0]"},
     what="gives every decoded token position 0",

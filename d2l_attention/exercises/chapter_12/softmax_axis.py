@@ -38,6 +38,7 @@ softmax_axis = exhibit(
     title="As good as without the bug",
     difficulty="easy",
     minutes=5,
+    section="12.1 · As good as without the bug",
     right=attend,
     bug={"dim=-1": "dim=-2"},
     what="lets the queries compete for each key, by a softmax over axis -2",

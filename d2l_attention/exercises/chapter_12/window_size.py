@@ -50,6 +50,7 @@ window_size = exhibit(
     title="Two kernels, two texts",
     difficulty="medium",
     minutes=8,
+    section="Six more exhibits",
     right=attend,
     bug={"back < window": "back <= window"},
     what="shows each token one token more than the window holds",

@@ -69,6 +69,7 @@ write_groups = Exercise(
     title="Your attention, in groups",
     difficulty="easy",
     minutes=10,
+    section="Put your own attention in",
     hints=[
         "Attention as in chapter 3, with the mask of chapter 4. Only one thing is new: keys and "
         "values have G heads, and the queries have H.",

@@ -44,6 +44,7 @@ write_induction_score = Exercise(
     title="A score for induction",
     difficulty="hard",
     minutes=25,
+    section="How two looks make one",
     pairs=False,
     hints=[
         "Make a map (n, n) of True and False: which tokens j < i are copies of token i? "

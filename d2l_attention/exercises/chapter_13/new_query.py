@@ -51,6 +51,7 @@ repair_new_queries = Exercise(
     title="The wrong corner",
     difficulty="medium",
     minutes=12,
+    section="The lines of chapters 3 and 4",
     hints=[
         "Run it with all scores 0: each query then gives the mean of the values that it sees. "
         "Try 3 queries and 3 keys, then 1 query and 3 keys.",

@@ -62,6 +62,7 @@ find_previous_token_head = Exercise(
     title="Find the head that looks back",
     difficulty="medium",
     minutes=12,
+    section="Two scores for a head",
     pairs=False,
     hints=[
         "Where in a map (n, n) are the weights of each token on the token before? Draw one for "

@@ -53,6 +53,7 @@ write_cache_numbers = Exercise(
     title="Read a configuration",
     difficulty="medium",
     minutes=20,
+    section="Read a configuration",
     pairs=False,
     hints=[
         "Two questions, one after the other: how many numbers does a token leave in one layer, "

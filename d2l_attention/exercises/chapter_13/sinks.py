@@ -69,6 +69,7 @@ write_sinks = Exercise(
     title="A softmax that keeps something back",
     difficulty="medium",
     minutes=12,
+    section="Where it does not fit",
     hints=[
         "A sink is one more score of each row. It takes a share of the softmax, and this share "
         "meets no value.",

@@ -83,6 +83,7 @@ write_the_test = Exercise(
     title="A mask that nobody sees",
     difficulty="medium",
     minutes=20,
+    section="Break it",
     hints=[
         "You cannot look at the mask, only at tokens and logits. Which logits may change when "
         "token 5 is replaced by another, and which may not?",
