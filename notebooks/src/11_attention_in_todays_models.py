@@ -974,9 +974,9 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # The indexer still scores **all** pairs. Here it multiplies $2 \cdot 8 = 16$ numbers a pair, where
 # the attention multiplies $8 \cdot 2 \cdot 8 = 128$. In DeepSeek-V3.2 it is 64 heads of 128
 # numbers, in 8 bits: from about 35,000 tokens on that is more than the attention to the chosen
-# 2,048, whose 128 heads multiply $512 + 64 + 512$ numbers each. So later models let several layers
-# **share** one choice (GLM-5, Mistral Large 4). The cache does not shrink: any token may be chosen
-# later.
+# 2,048, whose 128 heads multiply $512 + 64 + 512$ numbers each. So several layers can **share** one
+# choice: in the classes of GLM-5 and Mistral Large 4 this is a setting, which is off unless it is
+# given. The cache does not shrink: any token may be chosen later.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Which bill does an indexer cut, and which not? The links of the attention, not the
@@ -986,13 +986,14 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # ## Fewer entries than tokens
 #
 # **The problem.** The cache still has an entry for each token. **The idea.** Far away, let one
-# entry stand for several tokens: a weighted mean of their keys and values, with learned weights
-# (Linformer's idea, but in order, so that the future stays hidden).
+# entry stand for several tokens: a weighted mean, in order, so that the future stays hidden. In
+# Linformer the weights belong to positions. Here each token's own vector makes its weight, through
+# a learned matrix and a softmax.
 #
 # DeepSeek-V4 (2026) has three kinds of entries, with one shared head of 512 numbers that serve as
 # key *and* value: each layer keeps a window of the latest 128 tokens. 20 of its 43 layers also have
-# an entry for each 4 tokens, of which an indexer (with keys of 128 numbers) picks 512. The other 23
-# have one for each 128 tokens, and read them all.
+# an entry for each 4 tokens, mixed from these and the 4 before, of which an indexer (with keys of
+# 128 numbers) picks 512. The other 23 have one for each 128 tokens, and read them all.
 
 # %% slideshow={"slide_type": "fragment"}
 per_token = 20 * (512 + 128) / 4 + 23 * 512 / 128  # entries and the indexer's keys
