@@ -55,6 +55,7 @@ class Mistake:
             if instead.strip()
             else f"without {one_line(piece)}"
             for piece, instead in self.wrong.items()
+            if not piece.startswith("#")  # a comment of the solution that would give it away
         )
 
 

@@ -9,6 +9,7 @@ import csv
 import html
 import io
 import re
+import textwrap
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,13 +69,13 @@ class Report:
         return student.answers.get(exercise_id, Answer(MISSING))
 
     def mistakes(self, exercise_id: str) -> list[tuple[str, int]]:
-        """The commonest mistakes, by name and by what was said, with how many made them."""
+        """The commonest mistakes, by what was said and by name, with how many made them."""
         answers = [self.answer(student, exercise_id) for student in self.students]
         wrong = [each for each in answers if each.state == WRONG]
         said = {each.mistake or each.said: each for each in wrong}  # one sentence for each
         counts = Counter(each.mistake or each.said for each in wrong).most_common(3)
         return [
-            (f"{name} ({said[name].said})" if said[name].mistake else name, count)
+            (f"{said[name].said} ({name})" if said[name].mistake else name, count)
             for name, count in counts
         ]
 
@@ -185,7 +186,8 @@ def ending_of(test: NotebookNode) -> Answer:
 
 
 def first_sentence(message: str) -> str:
-    return re.split(r"(?<=[.!?])\s", message, maxsplit=1)[0][:160]
+    first = re.split(r"(?<=[.!?])\s", message, maxsplit=1)[0]
+    return textwrap.shorten(first, 200, placeholder=" ...")
 
 
 # ---- As text, as a table, as a page -----------------------------------------------------------

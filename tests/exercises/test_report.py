@@ -77,7 +77,7 @@ def test_what_is_said(course):
     report = read(course, NAME)
     report.exercises["6.3"] = dataclasses.replace(HEADS, section="Cut and join")
     assert report.told("6.3") == [
-        "2 times: axes stay (The axis of the heads is not first.)",
+        "2 times: The axis of the heads is not first. (axes stay)",
         "teach again: 'Cut and join'",
         "equal to the reference: anna",
         "equal to each other: ben, cleo",
