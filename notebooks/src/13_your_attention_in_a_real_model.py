@@ -301,8 +301,7 @@ assert all(mine < 1e-4 and equal > 0.1 for mine, equal in found.values())
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## Where it does not fit
 #
-# Three models do more than these lines, between the scores and the weights. Each is refused before
-# any number is computed, and the error names the keyword that the function must take:
+# Three models do more than these lines. Each is refused, and the error names what is missing:
 
 # %% slideshow={"slide_type": "-"}
 torch.manual_seed(0)
@@ -376,13 +375,15 @@ for half in (8, 11):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train both
 #
-# A Llama of two layers, 64 wide with four heads, and one of one layer. The cell takes about half a
-# minute. `accuracy` writes nothing: it counts, over halves of 8 to 16 tokens, how often the most
-# likely next token is right.
+# A Llama of two layers, 64 wide with four heads, and one of one layer:
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Shows the package's loop of training
 show_source(train)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The next cell takes about half a minute. `accuracy` counts, over halves of 8 to 16 tokens, how
+# often the most likely next token is right.
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 two, one = small_llama(num_layers=2), small_llama(num_layers=1)
