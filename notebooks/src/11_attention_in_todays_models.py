@@ -14,7 +14,7 @@
 # attention that they change is the one of its section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 46½ minutes, for two lectures of 45: 25 for the first, up to *A place to stop*, and 21½ for the
+# 46½ minutes, for two lectures of 45: 22½ for the first, up to *A place to stop*, and 24 for the
 # second. For one lecture take the latent, the sink and the indexer. Every section has the same
 # steps: the problem, the idea, the code, the case in which it is what the room knows, what it
 # costs.
@@ -87,19 +87,20 @@ schematic("whole", here="today's parts")
 # norm and a network follow.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Since 2023 the marked boxes have been built anew in most models that people use. This chapter
-# builds the new ones.
+# Since 2023 the marked boxes have been built anew in many models: the table below has 22. This
+# chapter builds the new ones.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. The rest of the machine has hardly changed since 2017.
+# Half a minute. The rest has changed, too: experts in place of one network, other norms. That is
+# not today's subject.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## What you need
 #
 # - **Two bills** (chapter 9). $n$ tokens have $n^2$ links, and a model that writes keeps a key and
 #   a value of every token, in each layer and each head of keys. This is its **cache**.
-# - **A window** of the latest $w$ tokens bounds both bills, but news travels fewer than $w$ tokens
-#   a layer.
+# - **A window** of the latest $w$ tokens bounds both bills for each token, but news travels fewer
+#   than $w$ tokens a layer.
 # - **Linear attention** (chapter 9) keeps one matrix, the state $S$, instead of a cache. It adds
 #   $k^\top v$ for every token and answers a query with $q S$ (vectors are rows).
 # - **Rotary positions** (chapter 7) turn each pair of numbers of a query or key by the position
@@ -111,7 +112,7 @@ schematic("whole", here="today's parts")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Do the 65,536 on the board, it comes back: keys and values, layers, heads of keys,
-# numbers. Then ask which of the five factors one could still make smaller.
+# numbers. Then ask which of the four factors one could still make smaller.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Heads that share keys
@@ -159,8 +160,7 @@ torch.testing.assert_close(layer.W_o(plain_grouped(q, k, v).transpose(1, 2).flat
 # its own again, and the cache holds $c$ only.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Which of the five factors of the cache does a latent replace? Heads of keys, and the
-# 2.
+# One minute. Which of the four factors of the cache does a latent replace? All but the layers.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws who feeds what in latent attention
@@ -761,8 +761,8 @@ class PlainGatedDeltaNet(nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The package's `GatedDeltaNet` gives the same numbers. (The paper has short convolutions before the
-# queries, keys and values, too.)
+# The package's `GatedDeltaNet` gives the same numbers. (Real layers have short convolutions before
+# the queries, keys and values, and a learned rate of fading a head, too.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the page's layer against the package's
@@ -774,8 +774,8 @@ package.load_state_dict(plain.state_dict())
 torch.testing.assert_close(package(X[None])[0], output, atol=1e-5, rtol=1e-4)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let the room find the five things that come from the token: query, key, value, beta,
-# decay, and the gate as the sixth.
+# Two minutes. Let the room find the six things that come from the token: query, key, value, beta,
+# decay and gate.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The look-up game again
@@ -869,8 +869,8 @@ assert abs(left.mean(dim=0)[0] - (15 / 16) ** 7) < 0.01 and left[:, -1].min() > 
 # anywhere.
 #
 # **The idea.** Score all past tokens, but cheaply. Then attend to the best $k$ of them only. The
-# scorer is called an **indexer** (DeepSeek-V3.2, 2025). It has a few small heads of queries, one
-# small key a token, and no softmax:
+# scorer is called an **indexer** (DeepSeek-V3.2, 2025). It has heads of queries, one small key
+# a token, and no softmax:
 #
 # $$I_{ts} = \sum_h w_{t,h}\, \mathrm{ReLU}\!\left(\frac{q_{t,h} \cdot k_s}{\sqrt d}\right)$$
 #
@@ -956,9 +956,9 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Nearly all. A question has one right statement, and cheap scores find it in the text. With a
-# single key a query, a few answers in a hundred are lost. A window reads as many keys and finds
-# only what is near; the block's mean hides a statement among three others. The layers can share one
-# choice here.
+# single key a query, 4 to 15 answers in a hundred are lost. A window reads at least as many keys
+# and finds only what is near; the block's mean hides a statement among three others. The layers can
+# share one choice here.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This is one small
@@ -986,14 +986,13 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # ## Fewer entries than tokens
 #
 # **The problem.** The cache still has an entry for each token. **The idea.** Far away, let one
-# entry stand for several tokens: a weighted mean, in order, so that the future stays hidden. In
-# Linformer the weights belong to positions. Here each token's own vector makes its weight, through
-# a learned matrix and a softmax.
+# entry stand for several tokens: a weighted mean, in order, so that the future stays hidden.
 #
-# DeepSeek-V4 (2026) has three kinds of entries, with one shared head of 512 numbers that serve as
-# key *and* value: each layer keeps a window of the latest 128 tokens. 20 of its 43 layers also have
-# an entry for each 4 tokens, mixed from these and the 4 before, of which an indexer (with keys of
-# 128 numbers) picks 512. The other 23 have one for each 128 tokens, and read them all.
+# By default the library's class of DeepSeek-V4 (2026) has one shared head of 512 numbers that serve
+# as key *and* value, and three kinds of entries. Each layer keeps a window of the latest 128
+# tokens. 20 of its 43 layers also have an entry for each 4 tokens, mixed from these and the 4
+# before; an indexer (keys of 128 numbers) picks 512. The other 23 have one for each 128, and read
+# them all.
 
 # %% slideshow={"slide_type": "fragment"}
 per_token = 20 * (512 + 128) / 4 + 23 * 512 / 128  # entries and the indexer's keys
@@ -1002,7 +1001,11 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("DeepSee
     print(f"{name:12} a million tokens: {numbers * 1e6 * 2 / 1e9:6.1f} GB at two bytes a number")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A million tokens are some twenty novels. (The numbers are read in the configuration of the class
+# In Linformer (chapter 9) the weights of the mean belong to positions. Here a token's vector and
+# its place make them, one for each number, through a learned matrix and a softmax. The published
+# Flash has its layers in another order, and keeps a little more.
+#
+# (The numbers are read in the configuration of the class
 # in `transformers`, and the next table has them for all.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1020,11 +1023,11 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("DeepSee
 who_uses_what()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# - **No positions** (NoPE): Kimi Linear and GLM-5.3 turn nothing, and Llama 4 leaves positions out
-#   in 12 of its layers. A causal mask already tells something about order.
+# - **No positions** (NoPE): Kimi Linear and GLM-5.3-Flash turn nothing, and Llama 4 leaves
+#   positions out in 12 of its layers. A causal mask already tells something about order.
 # - **A part of each head is turned**: a quarter in Qwen3-Next and in Gemma 4's global layers.
-# - **Keys that are the values**: DeepSeek-V4's entries serve as both; a layer then projects once.
-# - **A gate on the output** of attention: Qwen3-Next and Qwen3.5.
+# - **Keys that are the values**: DeepSeek-V4's entries serve as both: one projection gives both.
+# - **A gate on the output** of attention: Qwen3-Next, Qwen3.5 and LFM3.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Pick a row together and say in words what the model is. Then ask for the trend of the
@@ -1507,7 +1510,7 @@ plt.show()
 # 15 are shaded as trained. Three back: plain is right up to about 30 and falls to guessing by 42;
 # the larger base stays near 96% and YaRN near 92%; NTK-aware falls in steps after 46; interpolation
 # begins at about half and guesses from position 6 on. Last capital: plain falls after about 40,
-# the others stay near 95%.*
+# the others stay above 90%.*
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
 # Checks what the text says of the five ways
@@ -1544,8 +1547,8 @@ assert 11 <= by_distance["interpolation"][sharpest].argmax() <= 13
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Published models are then trained at the new length; Gemma 3's global layers have a base of a
-# million *and* interpolation by 8, trained. The paper's ramp goes over **turns**; the code of all
-# real models (`transformers` 5.23) ramps over the **number of the pair** (`yarn_speeds` and
+# million *and* interpolation by 8, trained. The paper's ramp goes over **turns**; the code in
+# `transformers` 5.23 ramps over the **number of the pair** (`yarn_speeds` and
 # `yarn_speeds_by_pair`). One start of a toy does not say which way is best for a large model.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1604,8 +1607,8 @@ torch.testing.assert_close(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Chosen blocks
 #
-# *4 minutes.* Cheaper and coarser than an indexer is a choice of blocks: MiniMax-M3 reads the best
-# 16 blocks of 128 tokens, after native sparse attention and MoBA (2025). Cut the keys into blocks.
+# *4 minutes.* Coarser is a choice of blocks: the indexer of MiniMax-M3 scores all keys, and 16
+# blocks of 128 tokens are read, by their best keys. Cheaper is this: cut the keys into blocks.
 # Score each block by the product of the query with the *mean* of its keys. Attend to the best few
 # blocks and to one's own: this is MoBA, the mixture of block attention (Lu et al., 2025). The query
 # is $(1, 0)$. Block 0 has the keys $(1, 0)$ and three times $(-1, 0)$, block 1 has four times
@@ -1879,7 +1882,7 @@ check("11.6", differential)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **11.7** A choice that knows the future · *hard, 25 minutes* · write the test
 #
-# Your test takes a function `choose(queries, keys)` as in *Let the content choose*: n tokens, a
+# Your test takes a function `choose(queries, keys)` as in *Chosen blocks*: n tokens, a
 # multiple of 4, in blocks of 4. Each query sees the tokens of its own block up to itself, and some
 # earlier blocks. The test returns without a word where neither the mask nor the choice knows the
 # future. It raises an `AssertionError` for each of four broken ones:
