@@ -127,7 +127,7 @@ for shelf, answer in {"ss": s, "pp": p, "sp": alpha * s + (1 - alpha) * p}.items
 # head 2 for pepper.
 #
 # Salt is (1, 0), and pepper is (0, 1). Head 1 uses the first number of each jar as its key and as
-# its value, head 2 the second. A score is ten times the key.
+# its value, head 2 the second. The query is 10, so a score is ten times the key.
 
 # %% slideshow={"slide_type": "-"}
 jars = torch.tensor([[0, 0], [1, 1], [0, 1], [1, 0]])  # four shelves; 0 is salt, 1 is pepper
@@ -189,11 +189,11 @@ schematic("multi-head")
 # both times: nobody knows any more who found what.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# One head of any width with a linear readout cannot do it (*Going further* proves it). With a
-# multilayer perceptron (MLP) as readout, one head is enough, and a Transformer has an MLP behind
-# its attention (chapter 8). So this does not settle why real models have several heads. It shows
-# that with them a *linear* readout is enough: nothing has to take a mixture apart. Vaswani et al.
-# (2017) say that with a single head 'averaging inhibits' attending to several things.
+# One head of any width with a linear readout cannot do what these two do (*Going further* proves
+# it). With a multilayer perceptron (MLP) as readout, one head is enough, and a Transformer has an
+# MLP behind its attention (chapter 8). So this does not settle why real models have several heads.
+# It shows that with them a *linear* readout is enough: nothing has to take a mixture apart. Vaswani
+# et al. (2017) say that with a single head 'averaging inhibits' attending to several things.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The formula as code
@@ -430,7 +430,7 @@ for options in ({}, {"is_causal": True}):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # More heads do not change what a head may see. The cure is chapter 4's causal mask, the same for
-# all heads: in the package `is_causal=True`, or any boolean `mask`.
+# all heads: in the package `is_causal=True`, or the same as a boolean `mask`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask before the run. It is chapter 4's test of the future, on a layer.
@@ -550,15 +550,17 @@ for (_, num_heads), speller in spellers.items():
         weights = speller.attention.attention_weights.mean(dim=0)[0]
         halves = torch.stack([weights[range(7), rule].mean() for rule in (BEFORE, OPPOSITE)])
         assert ((0.4 < halves) & (halves < 0.6)).all()
+        named = speller(words(2000)[0]).argmax(dim=-1)  # (2000, 7, 2): a letter for each job
+        assert (named[..., 0] == named[..., 1]).float().mean() > 0.6
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The one head gives about half of its weight to each position. Half of x and half of y is the same
-# average as half of y and half of x, so the readout gives the same answer to both. It is right for
-# one of the two, which makes 100% for both jobs together.
+# The one head gives about half of its weight to each position, so its average hardly tells which
+# letter came from where. Mostly the readout names the same letter for both jobs, the one with a
+# little more weight. It is right for one of the two, which makes 100% for both jobs together.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# (Here it is a little more: the two letters to name are equal in 1 of 26, and the halves are
-# not exact.) Two heads name both letters in all three starts.
+# (Here it is a little more: the two letters to name are equal in 1 of 26, and the readout names
+# two different letters in 1 to 3 of 10.) Two heads name both letters in all three starts.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Watch them part
@@ -600,7 +602,7 @@ view
 # both rules are filled. At 300 steps each head's dark cells lie in the outlines of its rule.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# After 80 steps both heads blend both positions, so the layer works like one head. At 200 steps
+# After 80 steps both heads blend both positions, much as one head does. At 200 steps
 # they have parted. Nothing in the formula forces two heads to differ, but here the loss is lower if
 # they do.
 
