@@ -48,6 +48,12 @@ GEMMA_3 = {
         "full_attention": {"rope_type": "linear", "rope_theta": 1000000.0, "factor": 8.0},
     },
 }
+# DeepSeek-V4-Flash: entries for 4 tokens and for 128 by turns, after two layers with a window only.
+V4_BY_TURNS = ["compressed_sparse_attention", "heavily_compressed_attention"] * 20
+DEEPSEEK_V4_FLASH = {"layer_types": ["sliding_attention"] * 2 + V4_BY_TURNS + V4_BY_TURNS[:1]}
+# Kimi Linear: the last layer is a full one, and so is each fourth before it.
+KIMI_BY_TURNS = (["linear_attention"] * 3 + ["full_attention"]) * 7
+KIMI_LINEAR = {"layer_types": KIMI_BY_TURNS[:26] + ["full_attention"]}
 MINIMAX_M3 = {"layer_types": ["full_attention"] * 3 + ["minimax_m3_sparse"] * 57}
 AS_PUBLISHED = f"{DEFAULTS}, which are those of"
 SHAPES = (
@@ -65,7 +71,12 @@ SHAPES = (
     Shape("Llama 4", "Llama4TextConfig"),
     Shape("DeepSeek-V3", "DeepseekV3Config", {}, f"{AS_PUBLISHED} DeepSeek-AI (2024), before YaRN"),
     Shape("DeepSeek-V3.2", "DeepseekV32Config"),
-    Shape("DeepSeek-V4", "DeepseekV4Config"),
+    Shape(
+        "DeepSeek-V4-Flash",
+        "DeepseekV4Config",
+        DEEPSEEK_V4_FLASH,
+        "DeepSeek-AI (2026), its config.json, as Megatron's recipe repeats it",
+    ),
     Shape("GLM-5", "GlmMoeDsaConfig"),
     Shape("GLM-5.3", "Glm5NextTextConfig"),
     Shape("Mistral Large 4", "MistralLarge4TextConfig"),
@@ -75,7 +86,7 @@ SHAPES = (
         MINIMAX_M3,
         f"{DEFAULTS}; which layers are sparse: TensorRT-LLM's page on MiniMax-M3",
     ),
-    Shape("Kimi Linear", "KimiLinearConfig"),
+    Shape("Kimi Linear", "KimiLinearConfig", KIMI_LINEAR, "Kimi Team (2025), and its config.json"),
     Shape("LFM3", "Lfm3Config"),
     Shape("MiMo-V2-Flash", "MiMoV2FlashConfig"),
 )

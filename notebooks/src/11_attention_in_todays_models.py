@@ -854,8 +854,8 @@ assert abs(left.mean(dim=0)[0] - (15 / 16) ** 7) < 0.01 and left[:, -1].min() > 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **What it saves.** With $D = V = 128$ a head keeps 16,384 numbers, as many as a cache of 64 of its
 # own keys and values. **What it costs.** A state of fixed size forgets, whatever the rule. So
-# models mix: Kimi Linear and Qwen3-Next (2025) have three layers of this kind for each one of
-# attention.
+# models mix: Kimi Linear and Qwen3-Next (2025) have about three layers of this kind for each one
+# of attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. The vote splits the room, and 'more' wins. Let them explain the 'fewer': which pair
@@ -988,35 +988,32 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # **The problem.** The cache still has an entry for each token. **The idea.** Far away, let one
 # entry stand for several tokens: a weighted mean, in order, so that the future stays hidden.
 #
-# By default the library's class of DeepSeek-V4 (2026) has one shared head of 512 numbers that serve
-# as key *and* value, and three kinds of entries. Each layer keeps a window of the latest 128
-# tokens. 20 of its 43 layers also have an entry for each 4 tokens, mixed from these and the 4
-# before; an indexer (keys of 128 numbers) picks 512. The other 23 have one for each 128, and read
+# DeepSeek-V4-Flash (2026) has one shared head of 512 numbers that serve as key *and* value, and
+# three kinds of entries. Each of its 43 layers keeps a window of the latest 128 tokens; the first
+# two keep nothing else. 21 layers also have an entry for each 4 tokens, mixed from these and the 4
+# before; an indexer (keys of 128 numbers) picks 512. The other 20 have one for each 128, and read
 # them all.
 
 # %% slideshow={"slide_type": "fragment"}
-per_token = 20 * (512 + 128) / 4 + 23 * 512 / 128  # entries and the indexer's keys
-print(f"DeepSeek-V4: {per_token:,.0f} numbers for each further token")
-for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("DeepSeek-V4", per_token)):
+per_token = 21 * (512 + 128) / 4 + 20 * 512 / 128  # entries and the indexer's keys
+print(f"V4-Flash: {per_token:,.0f} numbers for each further token")
+for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flash", per_token)):
     print(f"{name:12} a million tokens: {numbers * 1e6 * 2 / 1e9:6.1f} GB at two bytes a number")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In Linformer (chapter 9) the weights of the mean belong to positions. Here a token's vector and
-# its place make them, one for each number, through a learned matrix and a softmax. The published
-# Flash has its layers in another order, and keeps a little more.
-#
-# (The numbers are read in the configuration of the class
-# in `transformers`, and the next table has them for all.)
+# its place make them, one for each number, through a learned matrix and a softmax.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let them compute the 3,292 themselves. What is lost? The single far token, unless the
+# Two minutes. Let them compute the 3,440 themselves. What is lost? The single far token, unless the
 # indexer's entry of four still shows it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Who uses what, November 2026
 #
-# Each row is computed from a configuration that the library `transformers` carries. *Cache* are the
-# numbers for each further token of a long text, in all layers together.
+# Each row is computed from a configuration of the library `transformers`; in six rows its authors'
+# published numbers replace the library's. *Cache* are the numbers for each further token of a long
+# text, in all layers together.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Shows what 22 models are made of, computed from the installed library
@@ -1914,7 +1911,12 @@ check("11.7", test_choice_is_causal)
 # - DeepSeek-AI, *DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts Language
 #   Model*, 2024, arXiv:2405.04434. Section 2.1 and appendix C. *DeepSeek-V3 Technical Report*,
 #   2024, arXiv:2412.19437. *DeepSeek-V3.2: Pushing the Frontier of Open Large Language Models*,
-#   2025, arXiv:2512.02556.
+#   2025, arXiv:2512.02556. *DeepSeek-V4: Towards Highly Efficient Million-Token Context
+#   Intelligence*, 2026, arXiv:2606.19348; the layers of V4-Flash are those of its config.json.
+# - J. Ainslie et al., *GQA: Training Generalized Multi-Query Transformer Models from Multi-Head
+#   Checkpoints*, EMNLP 2023, arXiv:2305.13245.
+# - S. Wang, B. Li, M. Khabsa, H. Fang, H. Ma, *Linformer: Self-Attention with Linear Complexity*,
+#   2020, arXiv:2006.04768.
 # - G. Xiao, Y. Tian, B. Chen, S. Han, M. Lewis, *Efficient Streaming Language Models with Attention
 #   Sinks*, 2023, arXiv:2309.17453.
 # - T. Guo, D. Pai, Y. Bai, J. Jiao, M. I. Jordan, S. Mei, *Active-Dormant Attention Heads:
@@ -1957,10 +1959,6 @@ check("11.7", test_choice_is_causal)
 #   PagedAttention*, SOSP 2023, arXiv:2309.06180.
 # - Z. Liu et al., *KIVI: A Tuning-Free Asymmetric 2bit Quantization for KV Cache*, ICML 2024,
 #   arXiv:2402.02750.
-# - J. Shah et al., *FlashAttention-3: Fast and Accurate Attention with Asynchrony and
-#   Low-precision*, 2024, arXiv:2407.08608.
-# - T. Zadouri et al., *FlashAttention-4: Algorithm and Kernel Pipelining Co-Design for Asymmetric
-#   Hardware Scaling*, 2026, arXiv:2603.05451.
 # - T. Dao, D. Haziza, F. Massa, G. Sizov, *Flash-Decoding for Long-Context Inference*, 2023, on
 #   pytorch.org and crfm.stanford.edu.
 # - T. Ye et al., *Differential Transformer*, 2024, arXiv:2410.05258.

@@ -59,6 +59,7 @@ LATENT = {
     "first_k_dense_replace": 1,
 }
 INDEXER = {"index_topk": 3, "index_head_dim": 16, "index_n_heads": 2}
+V4 = {"num_hidden_layers": 3, "num_key_value_heads": 1, "index_head_dim": 12}
 LINEAR_THEN_FULL = {"layer_types": ["linear_attention", "full_attention"]}
 DELTA = {
     **LINEAR_THEN_FULL,
@@ -118,17 +119,19 @@ DEMANDING = {
     "DeepSeek-V4": of(
         "DeepseekV4ForCausalLM",
         "DeepseekV4Config",
-        **(DECODER | EXPERTS | INDEXER | {"num_key_value_heads": 1, "index_head_dim": 12}),
+        **(DECODER | EXPERTS | INDEXER | V4),
         head_dim=16,
         q_lora_rank=24,
         n_routed_experts=4,
-        layer_types=["heavily_compressed_attention", "compressed_sparse_attention"],
+        layer_types=[
+            *("sliding_attention", "heavily_compressed_attention", "compressed_sparse_attention"),
+        ],
         compress_rates={"heavily_compressed_attention": 8, "compressed_sparse_attention": 4},
         sliding_window=3,
         o_groups=2,
         o_lora_rank=8,
         partial_rotary_factor=0.5,
-        mlp_layer_types=["moe", "moe"],
+        mlp_layer_types=["moe", "moe", "moe"],
     ),
 }
 READERS = {

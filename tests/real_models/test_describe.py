@@ -21,6 +21,7 @@ from small_models import (
 from d2l_attention.real_models import attention_maps, describe, known
 from d2l_attention.real_models.cache_numbers import layer_kinds
 from d2l_attention.real_models.facts import KINDS
+from d2l_attention.real_models.who_uses_what import DEEPSEEK_V4_FLASH
 
 CACHED = {**WRITERS, **DEMANDING, **MORE, "MiniMax-M3": MINIMAX_M3}
 
@@ -140,10 +141,11 @@ def test_values_by_hand():
     oss = describe(transformers.GptOssConfig())
     assert (oss["longer texts"], oss["rotary base"]) == ("yarn, 32 times", 150_000)
     assert oss["sinks"] == "in all heads" and "QK-norm" not in oss
-    v4 = describe(transformers.DeepseekV4Config())
+    v4 = describe(transformers.DeepseekV4Config(**DEEPSEEK_V4_FLASH))
     assert v4["cache, heavily compressed attention, old tokens"] == 512 / 128
     assert v4["cache, compressed sparse attention, old tokens"] == (512 + 128) / 4
-    assert v4["cache, all layers"] == 23 * 4 + 20 * 160
+    assert v4["cache, sliding attention"] == 2 * 512  # the library keeps the one vector twice here
+    assert v4["cache, all layers"] == 21 * 160 + 20 * 4
     next_one = describe(transformers.Qwen3NextConfig())
     assert next_one["cache, linear attention"] == 32 * 128 * 128 + (2 * 16 + 32) * 128 * 4
     assert next_one["rotary share"] == 0.25 and next_one["linear form"] == "delta rule"

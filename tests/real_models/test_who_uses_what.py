@@ -52,8 +52,22 @@ def test_rows_by_hand():
     assert found["Gemma 2 2B"]["more"] == "softcap 50"
     assert found["MiniMax-M3"]["kinds of layers"] == "3 full, 57 chosen blocks"
     assert found["MiniMax-M3"]["more"].endswith("16 blocks of 128 chosen")
-    assert found["Kimi Linear"]["positions"] == "none"
+    kimi, v4 = found["Kimi Linear"], found["DeepSeek-V4-Flash"]
+    assert (kimi["positions"], kimi["kinds of layers"]) == ("none", "20 linear, 7 full")
+    assert kimi["cache"] == f"{7 * 576:,}"
+    assert v4["kinds of layers"] == "2 window, 21 compressed, chosen, 20 compressed"
+    assert v4["cache"] == f"{21 * 160 + 20 * 4:,}"
     assert found["Mistral Large 4"]["positions"].endswith("none in 18 layers")
+
+
+def test_published_layers_in_their_order():
+    """Kimi's full layers, counted from 1, and V4-Flash's first five and last two layers."""
+    made = {shape.name: shape.changes.get("layer_types", []) for shape in SHAPES}
+    full = [i for i, kind in enumerate(made["Kimi Linear"], 1) if kind == "full_attention"]
+    assert full == [4, 8, 12, 16, 20, 24, 27]
+    kinds = [kind.split("_")[0] for kind in made["DeepSeek-V4-Flash"]]
+    assert kinds[:5] == ["sliding", "sliding", "compressed", "heavily", "compressed"]
+    assert kinds[-2:] == ["heavily", "compressed"] and len(kinds) == 43
 
 
 def test_a_class_that_the_library_does_not_have():
