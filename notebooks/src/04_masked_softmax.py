@@ -144,9 +144,10 @@ for n in (2, 3, 10, 100):
     hello_mask = torch.arange(n) < 2  # True for the two words
     filled = hello_scores[:n].masked_fill(~hello_mask, -math.inf)
     print(f"{n:3d} tokens: answer", filled.softmax(dim=-1) @ hello_values[:n])
+print("filled scores:", filled[:5])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The answer is $(4, 2)$ each time. These three lines are the whole idea.
+# The answer is $(4, 2)$ each time: mask, fill, softmax.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Write the sum for 'Hello' on the board and strike the padding's 1 out of it: 2 + 1. A
@@ -221,7 +222,7 @@ def learn_to_guess(mask):  # (5, 6): five positions guess their next words, whic
         words = torch.randint(4, (200, 6))  # 200 new sentences
         weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)
         shares = weights @ F.one_hot(words, 4).float()  # (200, 5, 4)
-        loss = F.cross_entropy(shares.mT, words[:, 1:])
+        loss = F.cross_entropy(shares.mT, words[:, 1:])  # shares as scores, classes on axis 1
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -340,8 +341,9 @@ plt.show()
 #
 # We hid scores with $-\infty$, as *Attention Is All You Need* does. D2L's code uses $-10^6$. Is one
 # right for a query that may see *nothing*? Such queries occur where a model writes several texts at
-# once, padded on the *left* (pytorch #110213). Lengths count from the left and cannot say this; a
-# boolean mask can. With both masks, the first two rows of '`<pad> <pad>` Hello world' see no key:
+# once. They are padded on the *left*, so that all go on at the right end (pytorch #110213). Lengths
+# count from the left, so they cannot describe such padding. A boolean mask can. With both masks,
+# the first two rows of '`<pad> <pad>` Hello world' see no key:
 
 # %% slideshow={"slide_type": "-"}
 left_padded = plain_causal_mask(4) & torch.tensor([False, False, True, True])
@@ -505,7 +507,8 @@ print("the answer to 'Hello' is the vector of <pad>:", torch.allclose(answers[2,
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Two tests for a mask
 #
-# Two experiments look for leaks, also in a function whose code you cannot read. We test this one:
+# Two experiments look for leaks. They only run a function, so they need not see its code. We test
+# this one:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -551,7 +554,7 @@ suspects = {
 }
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# (`roll` moves the mask one key to the left.)
+# (`roll` moves each row of the mask one key to the left, so that its last visible key is lost.)
 #
 # **Predict.** `no_mask` must leak. Which of the three other wrong ones passes the test?
 
@@ -649,7 +652,7 @@ print((before != after).any(dim=-1).int())  # a row for each sentence, a column 
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # No answer at the positions 0 to 2 has changed. In the second sentence the padding's own answers
-# have changed, because other queries ask there. Nobody reads them.
+# have changed, because other queries ask there. The loss leaves these answers out.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room predict the three rows. Why are there ones in the second, and none in the

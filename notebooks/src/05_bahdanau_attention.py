@@ -319,9 +319,9 @@ assert plain == translate(without, [p.source for p in corpus.test[:64]], src_voc
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # **tanh** keeps every number between -1 and 1, and it is flat at both ends: 6 and 4 both become
-# 1.00. There the query has made the two words equal, so the other number decides. This is how a
-# query chooses which numbers of a key count. $w_v$ says how much each of them counts, and with
-# which sign.
+# 1.00. In the first number the two words are now equal, because the query put 5 there. So only
+# the second number tells them apart. This is how a query chooses which numbers of a key count.
+# $w_v$ says how much each of them counts, and with which sign.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Do the row of 'white' on the board: the sum, the tanh, the score. Ask which of its two
@@ -398,6 +398,7 @@ class PlainAdditiveAttention(nn.Module):
         scores = self.w_v(torch.tanh(sums)).squeeze(2)  # (B, K)
         padding = torch.arange(states.shape[1]) >= valid_lens.unsqueeze(1)  # (B, K)
         scores = scores.masked_fill(padding, torch.finfo(scores.dtype).min)
+        # Once more for a sentence of length 0: all its scores are equal (chapter 4).
         weights = scores.softmax(dim=1).masked_fill(padding, 0.0)  # (B, K)
         context = self.dropout(weights).unsqueeze(1) @ states  # (B, 1, K) @ (B, K, D)
         return context.squeeze(1), weights  # (B, D), (B, K)
@@ -615,14 +616,13 @@ assert last > 80 and first - last < 15
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # So 192 numbers are enough to write the long sentences of the training part. But the model knows
-# those by heart: new ones reach 35, and 41 in 4,000 steps (one start). In 4,000 steps with 68,000
-# sentences they reach 82. One vector needs many more examples here. Attention gets 86 from the
-# 8,000, with a third of the parameters.
+# those by heart, and new ones reach only 35. With 68,000 sentences they reach 82. One vector needs
+# many more examples here. Attention, half as wide, gets 86 from the 8,000.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (In 20 starts attention lay between 77 and 89. The stored translator of *Going further*, attention
-# with 68,000 sentences, reached 99 on the long ones.) Both were found before. The translator of Cho
-# et al. (2014) got worse with length. That of Sutskever et al. (2014) had no difficulty with long
+# with 68,000 sentences, reached 99 on the long ones.) Others saw the same two things. The translator
+# of Cho et al. (2014), with one vector, got worse with length. That of Sutskever et al. (2014) had no difficulty with long
 # sentences; it read the English words backwards, in a deep network. *Going further* says how the
 # stored table was made.
 
@@ -708,11 +708,12 @@ AttentionView(
 # %% [markdown] slideshow={"slide_type": "skip"}
 # For *le* it looks at 'boy'. A look at the noun is one way to find out that French needs *le* and
 # not *la*, *l'* or *les*. The state at 'the' can carry the noun as well. In 15 of 20 random starts
-# the look is at 'boy', in 5 at 'the'.
+# the look is at 'boy', in 5 at 'the'. (The link of 'did' is sure, because French has a helping verb
+# of its own here, *est*.)
 #
-# So attention is not alignment. In 20 of 20 starts the largest weights fit the true links worse
-# than IBM model 1 (1993) does, which only counts which words go together. *Going further*
-# measures this, and teaches the model where to look.
+# So attention is not alignment. In 20 of 20 starts, after these 500 steps, the largest weights fit
+# the true links worse than IBM model 1 (1993) does, which only counts which words go together.
+# *Going further* measures this, also after longer training, and teaches the model where to look.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The view on the slide is alive without a kernel. Step to 'writing le' and wait. Expect

@@ -7,7 +7,7 @@
 # - write tests that catch real mistakes without any training;
 # - learn how to debug a model of your own, and take ten tests with you.
 #
-# Core path: 60 minutes. Going further: 20. Exercises: 119.
+# Core path: 60 minutes. Going further: 25. Exercises: 119.
 # An exercise stands beside its exhibit, and its time is counted apart.
 #
 # Builds on chapters 3, 4, 6, 7 and 8. *Dive into Deep Learning* (D2L) has no chapter on tests; one
@@ -51,7 +51,7 @@ schematic("whole", here="where bugs hide")
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: the whole machine in two rows. Above, a sentence goes in, vectors and positions, the
 # encoder's blocks, the decoder, a sentence comes out. Below is the inside of a block. Positions,
-# scores, mask and softmax, and add & norm are marked: there this chapter's bugs are.*
+# scores, mask and softmax, and add & norm are marked: most of this chapter's bugs are there.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Point at the four marked boxes; each will have its bug.
@@ -445,8 +445,8 @@ check("12.2", test_mask_on_heads)
 #
 # **Seen.** In August 2026 somebody compared two ways of running a published model in a popular
 # library: the whole text at once, and word by word with a cache. They disagreed for every token
-# after the first ([mlx-vlm #1983](https://github.com/Blaizzy/mlx-vlm/issues/1983)). A year earlier
-# the same was found in a sister library's GPT-2: 'the smaller models tend to generate garbage', and
+# after the first ([mlx-vlm #1983](https://github.com/Blaizzy/mlx-vlm/issues/1983)). In April 2025
+# the same was found in a related library's GPT-2: 'the smaller models tend to generate garbage', and
 # the largest suffered less ([mlx-lm #93](https://github.com/ml-explore/mlx-lm/pull/93)).
 
 # %% slideshow={"slide_type": "-"}
@@ -1050,9 +1050,9 @@ check("12.9", test_half_precision)
 # #### 12.10 · Right, until somebody adds a mask
 #
 # **Seen.** In a much-read Transformer the padding mask of the decoder lies on the axis of the
-# queries. With $-\infty$ whole rows would be NaN, and everybody would see it; its fill is the
-# finite $-10{,}000$, which makes them equal weights, and nobody did. The repair was proposed in
-# October 2025 and was open when we read it
+# queries. With $-\infty$ whole rows would be NaN; its fill is the finite $-10{,}000$, which makes
+# them equal weights. Only rows of padding change, and it stayed: the repair was proposed in October
+# 2025 and was open when we read it
 # ([hyunwoongko/transformer #40](https://github.com/hyunwoongko/transformer/pull/40)). Ours is
 # another pair:
 
@@ -1092,9 +1092,9 @@ check("12.10", test_hidden_by_each_other)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### 12.11 · Two kernels, two texts
 #
-# **Seen.** One model, one prompt, two kernels that should agree, and two texts, as soon as a prompt
-# was longer than the model's window
-# ([transformers #39408](https://github.com/huggingface/transformers/issues/39408), 2025). The same
+# **Seen.** One model, one prompt, two kernels that should agree, and two texts, as soon as the
+# prompt was longer than the window, which was set to 4 there
+# ([transformers #40163](https://github.com/huggingface/transformers/pull/40163), 2025). The same
 # was found for four models in
 # [Megatron-Bridge #2656](https://github.com/NVIDIA-NeMo/Megatron-Bridge/pull/2656) in March 2026,
 # and in [zml #763](https://github.com/zml/zml/pull/763) in September. There its tests had been
@@ -1134,8 +1134,9 @@ check("12.11", test_window_size)
 #
 # **Seen.** In October 2024 somebody trained once with batches of 32, and once with 32 batches of 1
 # whose gradients were added before each step. It should be the same, and was much worse
-# ([trl #2175](https://github.com/huggingface/trl/issues/2175)). Libraries corrected it within days
-# ([transformers #34191](https://github.com/huggingface/transformers/pull/34191),
+# ([trl #2175](https://github.com/huggingface/trl/issues/2175)). Libraries corrected it that month,
+# one of them in several steps ([transformers #34191](https://github.com/huggingface/transformers/pull/34191)
+# and [#34198](https://github.com/huggingface/transformers/pull/34198),
 # [torchtune #1875](https://github.com/meta-pytorch/torchtune/pull/1875)).
 
 # %% slideshow={"slide_type": "-"}
@@ -1176,7 +1177,7 @@ check("12.12", test_loss_in_parts)
 #
 # *3 minutes.* Nine that have no room of their own: what was seen, and what it was.
 #
-# - *Weights of words that do not sum to one.* The mask came after the softmax
+# - *Weights of minus infinity.* The mask, a fill with $-\infty$, came after the softmax
 #   ([timm #2236](https://github.com/huggingface/pytorch-image-models/pull/2236)).
 # - *Scores of -1,000,000 in a heat map.* A mask filled its caller's scores in place; an empty
 #   sentence got equal weights over its padding (both d2l 1.0.3, `masked_softmax`).
@@ -1244,7 +1245,7 @@ check("12.12", test_loss_in_parts)
 #
 # The threads are linked where an exhibit names them; we read them in November 2026, and for 12.6
 # and 12.10 the code of their day. An exhibit is a small function of ours modelled on a thread, not
-# its code. For 12.2, 12.5 and 12.10 we found no thread with exactly this mistake, only relatives.
+# its code. For 12.5 and 12.10 we found no thread with exactly this mistake, only relatives.
 #
 # - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning*, version 1.0.3, chapter
 #   11, and its package d2l 1.0.3. [d2l.ai](https://d2l.ai)

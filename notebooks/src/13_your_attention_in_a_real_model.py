@@ -540,7 +540,8 @@ plt.show()
 # ## Take the head away
 #
 # A picture is no proof. If this story is true, layer 2 must fail without the look of layer 1. So
-# take one head away, with your own function. Its queries become 0:
+# take one head away, with your own function. Its queries become 0. (The code counts from 0:
+# `layers=[0]` is layer 1.)
 
 
 # %% slideshow={"slide_type": "-"}
@@ -964,7 +965,7 @@ look_inside(two, as_ids(text), tokens=list(text))
 # %% slideshow={"slide_type": "skip"}
 def with_window(size):
     def attention(queries, keys, values, mask=None):
-        positions = torch.arange(keys.shape[-2])  # of a whole text: as many queries as keys
+        positions = torch.arange(keys.shape[-2])  # as many queries as keys: no `generate`
         near = positions[:, None] - positions < size
         return my_attention(queries, keys, values, mask & near)
 

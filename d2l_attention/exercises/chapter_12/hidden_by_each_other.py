@@ -58,7 +58,7 @@ hidden_by_each_other = exhibit(
         "weights @ values": "weights.mT @ values",
     },
     what="has its scores turned over, (B, K, Q), and a softmax over axis -2 that makes up for it "
-    "(a mask is then an error unless Q equals K)",
+    "(a mask is then an error unless Q equals K, or one of them is 1)",
     sources=[
         "https://github.com/hyunwoongko/transformer/pull/40",
         "https://github.com/lsdefine/attention-is-all-you-need-keras/issues/6",
@@ -102,10 +102,10 @@ hidden_by_each_other = exhibit(
     stub=test_hidden_by_each_other,
     solution=test_hidden_by_each_other_solution,
     explanation="Scores (K, Q) with a softmax over axis -2 are right: the keys share each query's "
-    "weight. Then somebody adds a mask (Q, K), between the two mistakes. Where Q and K differ, it "
-    "does not fit, and one sees it; where they are equal, it is laid on turned over: a causal mask "
-    "shows the future and hides the past. Tests of the parts would have found each mistake; a test "
-    "of the whole has to use every input that there is.",
+    "weight. Then somebody adds a mask (Q, K), between the two mistakes. Where Q and K differ and "
+    "neither is 1, it does not fit, and one sees it; where they are equal, it is laid on turned "
+    "over: a causal mask shows the future and hides the past. Tests of the parts would have found "
+    "each mistake; a test of the whole has to use every input that there is.",
     hints=[
         "Without a mask the two cancel, whatever the sizes. What is added between scores and "
         "softmax?",

@@ -63,6 +63,7 @@ loss_in_parts = exhibit(
     what="takes the mean of each part, and then the mean of the means",
     sources=[
         "https://github.com/huggingface/transformers/pull/34191",
+        "https://github.com/huggingface/transformers/pull/34198",
         "https://github.com/meta-pytorch/torchtune/pull/1875",
         "https://github.com/huggingface/trl/issues/2175",
     ],
@@ -87,10 +88,11 @@ loss_in_parts = exhibit(
     ],
     stub=test_loss_in_parts,
     solution=test_loss_in_parts_solution,
-    explanation="(x1 / n1 + x2 / n2) / 2 is (x1 + x2) / (n1 + n2) only where n1 = n2. With the "
-    "mean of means a word of a short part counts more than a word of a long one, in the loss and "
-    "in the gradients. A batch cut into parts must have the loss of the whole: two ways to one "
-    "number. A padding that is counted in both does not show so; compare with the words, too.",
+    explanation="(x1 / n1 + x2 / n2) / 2 is (x1 + x2) / (n1 + n2) only where n1 = n2, or where "
+    "both means are equal. With the mean of means a word of a short part counts more than a word "
+    "of a long one, in the loss and in the gradients. A batch cut into parts must have the loss of "
+    "the whole: two ways to one number. A padding that is counted in both does not show so; "
+    "compare with the words, too.",
     hints=[
         "Cut one batch into two parts. What must its loss do?",
         "Let the parts have different numbers of words.",

@@ -50,7 +50,7 @@ mask_on_heads = exhibit(
         "~mask[:, None], -torch.inf)  # mask (B, 1, Q, K): for all heads": "~mask, -torch.inf)  # "
         "mask (B, Q, K): for all heads"
     },
-    what="lays the mask of sentence h on head h (an error unless B equals H)",
+    what="lays the mask of sentence h on head h (an error unless B equals H, or one of them is 1)",
     more=[
         Suspect(
             {"~mask[:, None]": "~mask[: queries.shape[1]]"},
@@ -82,10 +82,10 @@ mask_on_heads = exhibit(
     stub=test_mask_on_heads,
     solution=test_mask_on_heads_solution,
     explanation="Broadcasting fills axes from the right, so (B, Q, K) beside (B, H, Q, K) is read "
-    "as (1, H, Q, K). Where B and H differ that is an error, which everyone sees; where they are "
-    "equal, as 8 sentences and 8 heads, it runs, and sentences get each other's masks. Sizes that "
-    "all differ are the right habit, and here the wrong one. A sentence must give in a batch what "
-    "it gives by itself: a test that needs no formula.",
+    "as (1, H, Q, K). Where B and H differ and neither is 1, that is an error, which everyone "
+    "sees; where they are equal, as 8 sentences and 8 heads, it runs, and sentences get each "
+    "other's masks. Sizes that all differ are the right habit, and here the wrong one. A sentence "
+    "must give in a batch what it gives by itself: a test that needs no formula.",
     hints=[
         "Broadcasting lines up axes from the right. With which axis of (B, H, Q, K) does the B of "
         "a mask (B, Q, K) line up?",

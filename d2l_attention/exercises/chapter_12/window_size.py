@@ -55,7 +55,7 @@ window_size = exhibit(
     bug={"back < window": "back <= window"},
     what="shows each token one token more than the window holds",
     sources=[
-        "https://github.com/huggingface/transformers/issues/39408",
+        "https://github.com/huggingface/transformers/pull/40163",
         "https://github.com/NVIDIA-NeMo/Megatron-Bridge/pull/2656",
         "https://github.com/zml/zml/pull/763",
     ],

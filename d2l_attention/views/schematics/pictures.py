@@ -199,34 +199,34 @@ def encoder_block() -> Diagram:
 
 
 def decoder_block() -> Diagram:
-    """A straight line leads from X (B, Q, D) through three boxes named 'add & norm' to the output
-    (B, Q, D). Before each box a sublayer reads the line, and its answer (B, Q, D) goes up to the
+    """A straight line leads from X (B, T, D) through three boxes named 'add & norm' to the output
+    (B, T, D). Before each box a sublayer reads the line, and its answer (B, T, D) goes up to the
     box, where it is added to what the line brings, the residual. First, causal self-attention
     takes q, k and v from the line. Second, cross-attention takes q from the line, but k and v from
-    the encoder output (B, K, D) below. Third, the FFN works on each token.
+    the encoder output (B, S, D) below. Third, the FFN works on each token.
     """
     d = Diagram("In cross-attention the decoder asks and the encoder answers", 10, 4.7)
-    X = d.box("X\n(B, Q, D)", 0.6, 3.6, 1.05, kind=TENSOR)
+    X = d.box("X\n(B, T, D)", 0.6, 3.6, 1.05, kind=TENSOR)
     causal = d.box("causal self-\nattention", 2.1, 2.1, 1.5, kind=LEARNED)
     cross = d.box("cross-\nattention", 4.7, 2.1, 1.5, kind=LEARNED)
     ffn = d.box("FFN on\neach token", 7.1, 2.1, 1.25, kind=LEARNED)
     norm1, norm2, norm3 = (
         d.box("add &\nnorm", x, 3.6, 0.8, kind=LEARNED) for x in (3.4, 6.0, 8.25)
     )
-    output = d.box("output\n(B, Q, D)", 9.4, 3.6, 1.05, kind=TENSOR)
-    source = d.box("encoder output\n(B, K, D)", 4.7, 0.7, 1.7, kind=TENSOR)
+    output = d.box("output\n(B, T, D)", 9.4, 3.6, 1.05, kind=TENSOR)
+    source = d.box("encoder output\n(B, S, D)", 4.7, 0.7, 1.7, kind=TENSOR)
     for left, right in ((X, norm1), (norm1, norm2), (norm2, norm3)):
         d.arrow(left, right, "residual")
     d.arrow(norm3, output)
     for x, name in ((1.6, "q"), (2.1, "k"), (2.6, "v")):
         d.arrow(d.branch(x, 3.6), causal, name)
-    d.arrow(causal, norm1, "(B, Q, D)")
+    d.arrow(causal, norm1, "(B, T, D)")
     d.arrow(d.branch(4.7, 3.6), cross, "q")
     d.arrow(source, cross, "k", x=4.35)
     d.arrow(source, cross, "v", x=5.05)
-    d.arrow(cross, norm2, "(B, Q, D)")
+    d.arrow(cross, norm2, "(B, T, D)")
     d.arrow(d.branch(7.1, 3.6), ffn)
-    d.arrow(ffn, norm3, "(B, Q, D)")
+    d.arrow(ffn, norm3, "(B, T, D)")
     return d
 
 
