@@ -1,5 +1,6 @@
 """The files that set the course up agree with each other, and make says what is wrong."""
 
+import importlib.util
 import os
 import re
 import shutil
@@ -12,6 +13,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+import d2l_attention
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -36,6 +39,19 @@ def test_conda_gets_the_same_requirements():
 
 def test_the_package_alone_needs_torch_alone():
     assert [Requirement(line).name for line in PROJECT["dependencies"]] == ["torch"]
+
+
+def test_the_image_of_a_larger_server_is_of_this_version_and_starts_the_same_server():
+    folder = ROOT / "notebooks" / "publish" / "classroom" / "zero_to_jupyterhub"
+    student = yaml.safe_load((folder / "values.yaml").read_text("utf-8"))["singleuser"]
+    assert student["image"]["tag"] == d2l_attention.__version__
+    image = (folder / "Dockerfile").read_text("utf-8")
+    assert f"{student['image']['name']}:{student['image']['tag']}" in image
+    assert "UNTESTED" in image  # until somebody has run it
+    hub = (folder.parent / "jupyterhub_config.py").read_text("utf-8")
+    python, option, module = student["cmd"]
+    assert (python, option) == ("python", "-m") and f'"-m", "{module}"' in hub
+    assert importlib.util.find_spec(module)
 
 
 def test_every_constraint_is_a_plain_pin():

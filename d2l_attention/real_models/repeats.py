@@ -18,7 +18,7 @@ from d2l_attention.real_models.use import use_attention
 
 LETTERS = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+-"  # 64 tokens
 HALVES = range(8, 17)  # tokens before the sequence begins again
-COLUMNS = "two layers|looks back|induction|without it|without another|one layer|one wide layer"
+COLUMNS = "two layers|looks back|second|induction|without it|without another|one layer|one wide layer"
 
 
 def small_llama(num_layers: int, width: int = 64, seed: int = 0) -> nn.Module:
@@ -117,8 +117,9 @@ def one_start(seed: int, steps: int = 1000) -> dict[str, float]:
     for head in range(len(back)):
         with use_attention(two, blind(head), layers=[0]):
             without.append(accuracy(two))
-    best = int(back.argmax())
-    found = [accuracy(two), back[best].item(), induction(maps[1]).max().item(), without.pop(best)]
+    best, second = back.topk(2).indices.tolist()
+    found = [accuracy(two), back[best].item(), back[second].item()]
+    found += [induction(maps[1]).max().item(), without.pop(best)]
     found += [min(without), accuracy(one), accuracy(wide)]
     return dict(zip(COLUMNS.split("|"), found, strict=True))
 

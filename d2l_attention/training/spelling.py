@@ -24,7 +24,7 @@ def words(B: int) -> tuple[Tensor, Tensor]:
 
 
 class Speller(nn.Module):
-    """Self-attention with a linear readout: letters (B, 7) -> scores (B, 7, 2, 26).
+    """Self-attention with a linear readout: letters (B, n) -> scores (B, n, 2, 26), n up to 7.
 
     ``layer(32, num_heads, dropout=0.0)`` makes the attention. A token says which letter it is and
     at which position.
@@ -36,8 +36,9 @@ class Speller(nn.Module):
         self.readout = nn.Linear(32, 2 * LETTERS)
 
     def forward(self, letters: Tensor) -> Tensor:
-        positions = torch.eye(LENGTH).expand(len(letters), LENGTH, LENGTH)
-        X = torch.cat([F.one_hot(letters, LETTERS).float(), positions], dim=-1)  # (B, 7, 33)
+        n = letters.shape[1]
+        positions = torch.eye(n, LENGTH).expand(len(letters), n, LENGTH)
+        X = torch.cat([F.one_hot(letters, LETTERS).float(), positions], dim=-1)  # (B, n, 33)
         return self.readout(self.attention(X, X, X)).unflatten(-1, (2, LETTERS))
 
 

@@ -450,8 +450,8 @@ progress()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Your machine
 #
-# Everything here runs on an ordinary laptop without a graphics card. Chapters 5 and 8 train for a
-# minute or two. This was found on your machine:
+# Everything here runs on an ordinary laptop without a graphics card. Several chapters train models,
+# for seconds or a minute or two. This was found on your machine:
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
 # Finds out what this machine has

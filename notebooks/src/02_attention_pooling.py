@@ -58,7 +58,7 @@ schematic("whole", here="similarity")
 # $0.3 \cdot 10 + 0.7 \cdot 20 = 17$.
 #
 # The **softmax** makes such weights from any scores: take $e$ to the power of each score and divide
-# by the sum. Chapter 1 took its scores from distances. This chapter says why.
+# by the sum. Chapter 1 took its scores from distances, and this chapter begins with distances.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What rent do you ask?
@@ -385,7 +385,7 @@ print(f"best width {best:.2f}, with the error {lowest:.2f}")
 # ### Turn the width yourself
 #
 # Width or shape: which matters more? Choose a kernel and turn the width. The dot on the right is
-# your error on fresh points (a mark at the upper edge: above 2).
+# your error on fresh points. If it is above 2, the dot is a mark at the upper edge.
 #
 # **Question.** How small can each kernel make the error, and at which width?
 
@@ -556,8 +556,9 @@ for step in range(400):  # enough steps to see where it goes
     own_widths.append(log_width.exp().item())
     if step in (0, 20, 50, 100, 399):
         print(f"step {step:3}  width {own_widths[-1]:.3f}  own error {error:.2f}")
-    (gradient,) = torch.autograd.grad(error, log_width)
-    log_width = (log_width - 0.2 * gradient).detach().requires_grad_()  # 0.2: the learning rate
+    (gradient,) = torch.autograd.grad(error, log_width)  # of the error, by log_width
+    log_width = log_width - 0.2 * gradient  # 0.2: the learning rate
+    log_width = log_width.detach().requires_grad_()  # the next step begins anew
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Point at the falling error: 'Are you happy?' Give a minute to find out
@@ -671,15 +672,17 @@ for matters in (False, True):  # does the second number matter?
         values = f(pairs[:, 0]) + noise + (f(pairs[:, 1]) if matters else 0)
         found.append(learn_width(pairs, values, steps=1000)[0][-1])
     low, high = torch.stack(found).aminmax(dim=0)
-    print(f"matters: {matters}   widths from {low} to {high}")
+    print(f"matters: {matters}   first width {low[0]:.1f} to {high[0]:.1f}", end=", ")
+    print(f"second {low[1]:.1f} to {high[1]:.1f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In 20 of 20 draws the house number got the larger width. Divided by a larger width, house
 # numbers look more alike: the model has learned to pay them less attention. Where the second number
-# matters as much as the first, its width stayed as small in these 20 draws.
+# matters as much as the first, its width became small, too, in these 20 draws.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Nobody told it what matters. (A width says, roughly, how fast the value changes with its number.)
+# Nobody told it what matters. (Roughly: where the value changes fast with a number, its width is
+# small.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the claim about the last twenty widths: neither number has the larger one as a rule
@@ -706,7 +709,7 @@ assert max(first.max(), second.max()) < 1.2 and ((second > first).sum() - 10).ab
 # ## Summary
 #
 # - A kernel turns the distance of query and key into a similarity. Similarities divided by their
-#   sum are attention weights. Where no key is in reach, there is no answer.
+#   sum are attention weights. Where no key is in reach, there is no good answer.
 # - The **width** decides: too narrow copies noise, too wide forgets the question.
 # - With the Gaussian kernel this is a **softmax** of the scores $-(q-k)^2/2$, and width² is the
 #   temperature.

@@ -344,8 +344,8 @@ explore(
 # become almost equal, so what would a query be for?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# For this query, one key holds more than 90% from $d = 64$ on, and four different keys win between
-# 64 and 4,096. Divided by $\sqrt d$, no key of any of the 400 queries holds so much. Divided by
+# For this query, one key holds more than 90% from $d = 64$ on. The vectors are drawn anew for each
+# $d$: four different keys win between 64 and 4,096. Divided by $\sqrt d$, no key of any of the 400 queries holds so much. Divided by
 # $d = 1024$, all weights are near 10%, which a plain average would give: the query has almost no
 # influence.
 
@@ -369,7 +369,7 @@ def gradient_at_queries(score, seed):
     queries, keys = torch.randn(400, 1, 1024, requires_grad=True), torch.randn(400, 10, 1024)
     values = torch.randn(400, 10, 1)
     (score(queries, keys).softmax(dim=-1) @ values).sum().backward()
-    return queries.grad.double().norm(dim=-1).squeeze(-1)  # (400,); squares need double
+    return queries.grad.double().norm(dim=-1).squeeze(-1)  # (400,); tiny squares need float64
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -519,7 +519,8 @@ print(queries @ keys.mT / math.sqrt(4))  # (2, 1, 4) @ (2, 4, 3) -> (2, 1, 3)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # So `plain_masked_softmax` replaces the scores of padding by the lowest number before the softmax,
-# and its weights by 0 after it. Chapter 4 explains why it does both.
+# and its weights by 0 after it: for a sentence of length 0 (chapter 4). `reshape` makes lengths (B,)
+# and lengths (B, Q) fit beside (B, Q, K).
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -770,7 +771,7 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # ### Four scores
 #
 # Queries have $D$ numbers and keys $D'$. The projections $W_q q$ and $W_k k$ are computed once for
-# each query and each key. The last two columns count what is left for each pair, written out.
+# each query and each key. The last two columns count what each pair of query and key needs then.
 #
 # | score | formula | sizes | parameters | multiplications | numbers held |
 # |---|---|---|---|---|---|
@@ -782,13 +783,13 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # - The Transformer takes the scaled dot product after $W_q$ and $W_k$. So it uses the **bilinear**
 #   score, divided by $\sqrt d$.
-# - Chapter 5 uses the **additive** score. From English to German, Britz et al. (2017) found it
-#   slightly ahead of an *unscaled* product of projected states, equal at $h = 256$, and far ahead
-#   only at 1,024. There, Vaswani et al. (2017) suspected saturation.
+# - Chapter 5 uses the **additive** score. From English to German, Britz et al. (2017) found it at most
+#   slightly ahead of an *unscaled* product of projected states up to $h = 512$, and far ahead at
+#   1,024. Vaswani et al. (2017) suspected that large products saturate the softmax.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Not in the plan; one minute. Ask for the row with the most numbers for a pair: the additive one,
-# with h. Then ask which of the four the Transformer uses: the second, with W_q and W_k before it,
+# Not in the plan; one minute. Ask which rows hold a vector for a pair: the Gaussian, with D, and the
+# additive one, with h. Then ask which of the four the Transformer uses: the second, with W_q and W_k before it,
 # which makes it the third.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -1120,7 +1121,7 @@ print("the same as the network's output:", torch.allclose(by_network, by_score))
 #
 # The largest tensors can be made smaller. Exercise 3.4 does it for the Gaussian score. On
 # a CPU, in float32, the package's `additive_score` writes out all tanh up to $2^{18}$ numbers.
-# Beyond that it takes a few queries at a time and computes the tanh again in the backward pass.
+# Beyond that it takes a few queries at a time and computes them again in the backward pass.
 # PyTorch can tell how many numbers it keeps for that pass:
 
 

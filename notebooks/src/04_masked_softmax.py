@@ -1111,8 +1111,9 @@ for name, answer in {
     print(f"{name:32}", "NaN" if answer.isnan().all() else f"at most {answer.abs().max():.0f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In PyTorch 2.13 on the CPU, `nn.MultiheadAttention` gives NaN by default. With an even number of
-# heads, in `eval()` without gradients, it does so without weights, too (pytorch #190486).
+# In PyTorch 2.13 on the CPU, `nn.MultiheadAttention` gives NaN by default. Called as here, with an
+# even number of heads, it does so in `eval()` without gradients also without weights (pytorch
+# #190486).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # `F.scaled_dot_product_attention` returned NaN for such rows in older versions (pytorch #103963). A

@@ -703,7 +703,7 @@ AttentionView(
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive heat map with a row for each French word and a column for each English
 # one, true links framed in orange. Most dark cells are framed. Some are not: 'le' looks at 'boy'
-# instead of 'the', 'à' at 'the' instead of 'to', and 'pas' more at 'did' than at 'not'.*
+# instead of 'the', 'à' at 'the' instead of 'to', and 'n'' and 'pas' more at 'did' than at 'not'.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # For *le* it looks at 'boy'. A look at the noun is one way to find out that French needs *le* and

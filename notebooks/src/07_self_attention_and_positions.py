@@ -117,8 +117,8 @@ print(f"the answers to 'dog' differ by {(one[0, 0] - other[0, 2]).norm():.6f}")
 # $f(X_\pi) = f(X)_\pi$. This is **permutation equivariance**.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# No training can change this, as long as there is no mask. (With a causal mask the order matters a
-# little, see 'Going further'.)
+# No training can change this, as long as there is no mask. (With a causal mask the order matters,
+# see 'Going further'.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that 20 random orders change the order of the answers and nothing else
@@ -625,7 +625,7 @@ plt.show()
 # 22 and 35 in all starts. Rotary keeps 94% up to 33, is at 56% to 79% at 35, below 30% at 41, and
 # guesses from 48 on. ALiBi is near 30% throughout. At last capital all begin above 90%. Sinusoidal
 # and learned are mostly below 50% at position 22 and below 40% from 32 on. Rotary keeps 90% up to
-# 37 and is near 25% from 48 on. ALiBi stays at 91% or more.*
+# 36 and is near 25% from 48 on. ALiBi stays at 91% or more.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Compare with the table on the board. Then half a minute in pairs, before you go on:
@@ -793,9 +793,9 @@ plt.show()
 # $$(x_i + p_i)^\top A\, (x_j + p_j) =
 #   x_i^\top A\, x_j + x_i^\top A\, p_j + p_i^\top A\, x_j + p_i^\top A\, p_j$$
 #
-# Only the fourth contains both positions. If $A$ is a rotation of each hand, it depends on $j - i$
-# only, because a shift is a rotation. But $A$ is learned, and rows 0 to 15 leave it free to be
-# something else.
+# Only the fourth contains both positions. If $A$ turns and scales each hand, this term depends on
+# $j - i$ only, because a shift is a rotation. But $A$ is learned. Rows 0 to 15 show only what it
+# does at these sixteen positions, and many other matrices do the same there.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let the room multiply out the bracket. Ask which term knows that a key is three back.
@@ -890,7 +890,8 @@ assert mean.min() > 0.9 and (turned > every).all()
 print("checked: untouched rows, ALiBi's nearest letter, controls, peaks and terms, in all starts")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. The last row is the proof: the same numbers, made equal along each diagonal.
+# Half a minute. The last row is the proof: means over positions 0 to 15, carried along each
+# diagonal.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What this does not show
@@ -915,8 +916,7 @@ print("checked: untouched rows, ALiBi's nearest letter, controls, peaks and term
 # - **Rotary** turns queries and keys, but not values. Positions enter a score only through the
 #   signed distance $j - i$. **ALiBi** subtracts a slope times the distance $\lvert i - j\rvert$.
 # - In our experiment (one layer, two small games, positions 0 to 15), sinusoidal and learned
-#   positions failed at most later positions. Rotary failed where a new distance looks like the
-#   right one. ALiBi stayed right in the game that suits it.
+#   positions failed at most later positions. Rotary failed at new distances. ALiBi stayed right in the game that suits it.
 # - Where tokens come one at a time, pass the `offset`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1009,11 +1009,11 @@ check("7.4", rotate)
 #
 # These sections can be read in any order.
 #
-# ### Why ALiBi is right three times in ten
+# ### How far three times in ten is from guessing
 #
 # *6 minutes.* Guessing is right once in eight. At *three back* ALiBi is right about three times in
-# ten, although each of its heads prefers near keys. A model that knows the letters but not their
-# order can name the commonest letter:
+# ten, although each of its heads prefers near keys. For comparison: a model that knows only which
+# letters came can name the commonest:
 
 # %% slideshow={"slide_type": "fragment"}
 torch.manual_seed(99)
@@ -1240,7 +1240,7 @@ torch.testing.assert_close(read_rnn(X, 12)[-1], state)  # ... is what 12 steps c
 print("checked: the grids; 12 steps end as an RNN that reads 12 words in a row")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Many drew a whole triangle for the RNN after one step, because its loop runs over the sentence.
+# Some will draw a whole triangle for the RNN after one step, because its loop runs over the sentence.
 # That is twelve steps for twelve tokens: count them.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -1255,7 +1255,7 @@ for name, read in readers.items():
     print(f"{name:14}", paths)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# For 4, 8, 16 and 32 tokens these are $n - 1$, $n$ and 1, as in the table of the core.
+# For 4, 8, 16 and 32 tokens these are $n - 1$, $n$ and 1, as in the table above.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Turn it yourself
@@ -1375,7 +1375,7 @@ for D in (2, 8, 64, 512):
 # ### A causal layer is not quite blind
 #
 # *2 minutes.* With a causal mask the first token sees one token, the second sees two, and so on. So
-# self-attention with a causal mask can tell some orders apart, even without positions:
+# one layer of causal self-attention can tell some orders apart, even without positions:
 
 # %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)

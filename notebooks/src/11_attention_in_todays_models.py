@@ -157,7 +157,8 @@ torch.testing.assert_close(layer.W_o(plain_grouped(q, k, v).transpose(1, 2).flat
 # $$c = W_{\text{down}}\, x, \qquad k_h = W_{uk,h}\, c, \qquad v_h = W_{uv,h}\, c .$$
 #
 # DeepSeek-V2 (2024) introduced it as multi-head latent attention, **MLA**. Each head has keys of
-# its own again, and the cache holds $c$ only.
+# its own again. Positions do not go through the latent: one small key, **turned** by its position,
+# is kept beside $c$ for all heads. *Never make the keys* says why.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Which of the four factors of the cache does a latent replace? All but the layers.
@@ -330,8 +331,8 @@ for name in ("Llama 3.1 8B", "DeepSeek-V3"):
 # Multi-head attention with DeepSeek-V3's heads would keep 32,768 numbers a layer. DeepSeek-V3's
 # whole cache is about half of that of Llama 3.1 8B, a model with an 84th of the parameters. (V3
 # uses 37 of its 671 billion for a token.) **What it costs:** in the absorbed form a score
-# multiplies $512 + 64$ numbers, where it was $128 + 64$. In writing this pays, because so much less
-# is read.
+# multiplies $512 + 64$ numbers, where it was $128 + 64$. But a model that writes waits for its
+# memory (chapter 10), and much less is read.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the figures that the text names
@@ -354,7 +355,7 @@ assert 0.5 < v3.bytes(1) / llama.bytes(1) < 0.55
 # %% slideshow={"slide_type": "fragment"}
 scores = torch.full((4,), -10.0)
 print("weights:       ", scores.softmax(dim=0))
-sink = torch.zeros(1)  # one score more, with a value of 0
+sink = torch.zeros(1)  # one score more, 0; it has no value
 with_sink = torch.cat([scores, sink]).softmax(dim=0)[:-1]
 print("with a sink:   ", with_sink, f"sum {with_sink.sum():.4f}")
 
@@ -615,57 +616,26 @@ for position in (0, 3, 5):
     print(f"layer {position} global:   ", hears_back(layers), "tokens back")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# For all three: one global layer is enough.
+# For all three: one global layer is enough for a path.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. 'The last one' is the typical answer: 'there everything comes together'. Let someone
 # draw the path for the first: it brings token 0 to the last token, which then keeps it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The cache of two mixed models
+# ### The cache of a mixed model
 
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the cache of two mixed models against the length, beside the same models all global
-figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True)
-lengths = [2**i for i in range(10, 18)]
-gemma, gpt_oss = (shapes[name] for name in ("Gemma 3 27B", "gpt-oss-20b"))
-for ax, model in zip(axes, (gemma, gpt_oss), strict=True):
-    heads = model.num_layers, model.num_kv_heads, model.head_size
-    all_global = [cache_bytes(*heads, n) / 2**30 for n in lengths]
-    mixed = [model.bytes(n) / 2**30 for n in lengths]
-    ax.plot(lengths, all_global, color="0.5", linestyle="--", label="all layers global")
-    ax.plot(lengths, mixed, color="tab:blue", linewidth=3, label="as published")
-    ax.set(title=model.name, xlabel="tokens", xscale="log", yscale="log")
-    ax.set_xticks([2**10, 2**13, 2**17], ["1k", "8k", "128k"])
-    ax.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
-    ax.minorticks_off()
-axes[0].set_ylabel("cache, GiB")
-axes[0].legend(frameon=False)
-figure.suptitle("The fewer global layers, the smaller the cache of a long text", fontsize=17)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: cache in GiB against the number of tokens, 1k to 128k, both on scales of powers. Gemma 3
-# 27B: both lines begin together at 1k tokens; at 128k it is 62 GiB with all layers global and 10.4
-# GiB as published. gpt-oss-20b: the published line runs at half of the other, 3 against 6 GiB at
-# 128k.*
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the figures of the caption, and that no window means the cache of chapter 9
-whole = cache_bytes(62, 16, 128, 131072) / 2**30
-assert (gemma.num_layers, gemma.num_global, whole) == (62, 10, 62)
-assert round(gemma.bytes(131072) / 2**30, 1) == 10.4
-assert gpt_oss.num_layers == 24 and round(gpt_oss.bytes(131072) / 2**30, 2) == 3.0
-assert cache_bytes(24, 8, 64, 131072) / 2**30 == 6
-assert gemma.bytes(1024) == cache_bytes(62, 16, 128, 1024)  # the window is not yet full
+# %% slideshow={"slide_type": "-"}
+gemma, whole = shapes["Gemma 3 27B"], cache_bytes(62, 16, 128, 131072)  # if all 62 were global
+print(f"Gemma 3 27B, 131,072 tokens: {gemma.bytes(131072) / 2**30:.1f} GiB", end=", ")
+print(f"all layers global: {whole / 2**30:.0f} GiB")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # **What it costs:** only the few global layers can look far back, and the cache still grows with
 # $n$. Windows longer than the text make it plain attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Where do the two lines of a panel part? Where the text gets longer than the window.
+# Half a minute. Ask for both numbers at 1,024 tokens: equal, the windows are not yet full.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### A place to stop
@@ -930,7 +900,7 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # beside the whole attention first, and then goes on with the chosen keys only.
 #
 # We do it with chapter 9's trained model: 64 tokens, 32 statements anywhere in the text, 32
-# questions about them. Its two layers have 8 heads of 8 numbers, and it answers all. For each layer
+# questions about them. (Far is a statement that is more than 8 tokens away.) Its two layers have 8 heads of 8 numbers, and it answers all. For each layer
 # an indexer of 2 heads of 8 numbers learns from 300 batches, in ten seconds. Then each query reads
 # only what was chosen; nothing else is trained.
 #
@@ -959,6 +929,9 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # single key a query, 4 to 15 answers in a hundred are lost. A window reads at least as many keys
 # and finds only what is near; the block's mean hides a statement among three others. The layers can
 # share one choice here.
+#
+# **What it costs.** The indexer still scores *all* pairs, only cheaply (*Going further* counts).
+# And the cache does not shrink: any token may be chosen later.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This is one small
@@ -967,20 +940,6 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Why does one link suffice? Each question has one right statement.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What it costs, and who shares
-#
-# The indexer still scores **all** pairs. Here it multiplies $2 \cdot 8 = 16$ numbers a pair, where
-# the attention multiplies $8 \cdot 2 \cdot 8 = 128$. In DeepSeek-V3.2 it is 64 heads of 128
-# numbers, in 8 bits: from about 35,000 tokens on that is more than the attention to the chosen
-# 2,048, whose 128 heads multiply $512 + 64 + 512$ numbers each. So several layers can **share** one
-# choice: in the classes of GLM-5 and Mistral Large 4 this is a setting, which is off unless it is
-# given. The cache does not shrink: any token may be chosen later.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Which bill does an indexer cut, and which not? The links of the attention, not the
-# cache.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Fewer entries than tokens
@@ -1001,8 +960,8 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
     print(f"{name:12} a million tokens: {numbers * 1e6 * 2 / 1e9:6.1f} GB at two bytes a number")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In Linformer (chapter 9) the weights of the mean belong to positions. Here a token's vector and
-# its place make them, one for each number, through a learned matrix and a softmax.
+# In Linformer (chapter 9) the weights of the mean are learned, one for each position. Here they are
+# computed from the tokens, by a learned matrix and a softmax.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let them compute the 3,440 themselves. What is lost? The single far token, unless the
@@ -1020,7 +979,7 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 who_uses_what()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# - **No positions** (NoPE): Kimi Linear and GLM-5.3-Flash turn nothing, and Llama 4 leaves
+# - **No positions** (NoPE): Kimi Linear and GLM-5.3 turn nothing, and Llama 4 leaves
 #   positions out in 12 of its layers. A causal mask already tells something about order.
 # - **A part of each head is turned**: a quarter in Qwen3-Next and in Gemma 4's global layers.
 # - **Keys that are the values**: DeepSeek-V4's entries serve as both: one projection gives both.
@@ -1029,96 +988,6 @@ who_uses_what()
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Pick a row together and say in words what the model is. Then ask for the trend of the
 # column of caches. The classes' defaults are mostly those of one published model, not always.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Choose a model
-#
-# **Question.** Which layers of Gemma 3 27B have the tall bars, and from which layer on may the last
-# token hear from the first? (With a kernel: from which length on does it keep less than Llama 3.1
-# 8B?)
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Defines the view: cache, links and reach of a published shape
-SIZES = [2**i for i in range(10, 18)]
-
-
-def windows_of(model):
-    """The window of each layer, or None for a global one: the last of each group."""
-    layers = [model.window] * model.num_layers
-    if model.num_global:
-        step = model.num_layers // model.num_global
-        for i in range(step - 1, step * model.num_global, step):
-            layers[i] = None
-    return layers
-
-
-def links_of(window, n):
-    """Causal links of a layer whose queries see the latest ``window`` keys, or all."""
-    short = n if window is None else min(n, window)
-    return short * (short + 1) / 2 + (n - short) * short
-
-
-def draw_model(figure, model="Gemma 3 27B", tokens=32768):
-    chosen, layers = shapes[model], windows_of(shapes[model])
-    left, middle, right = figure.subplots(1, 3, width_ratios=[1.2, 1, 1])
-    for name, other in shapes.items():
-        own = name == model
-        values = [other.bytes(n) / 2**30 for n in SIZES]
-        style = {"color": "tab:blue", "linewidth": 4} if own else {"color": "0.75", "linewidth": 1}
-        left.plot(SIZES, values, **style, zorder=3 if own else 1)
-    gib = chosen.bytes(tokens) / 2**30
-    left.plot(tokens, gib, "o", color="black", markersize=9, zorder=4)
-    left.set(xscale="log", yscale="log", xlabel="tokens", ylabel="cache, GiB")
-    left.set_xticks([2**10, 2**13, 2**17], ["1k", "8k", "128k"])
-    left.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
-    left.minorticks_off()
-    left.set_title(f"cache: {gib:.2f} GiB")
-    links = [links_of(window, tokens) for window in layers]
-    middle.bar(range(1, len(links) + 1), links, width=1.0, color="tab:blue")
-    middle.set(xlabel="layer", title=f"links: {sum(links) / len(links) / tokens**2:.0%} of n²")
-    middle.set(ylim=(0, 0.55 * tokens**2), yticks=[0, 0.5 * tokens**2], yticklabels=["0", "n²/2"])
-    reach, now = [], 0
-    for window in layers:
-        now = tokens - 1 if window is None else min(tokens - 1, now + window - 1)
-        reach.append(now)
-    right.step(range(1, len(reach) + 1), reach, where="post", color="tab:blue", linewidth=3)
-    right.set(xlabel="layers", title="tokens back", ylim=(0, 1.08 * tokens))
-    right.set(yticks=[0, tokens], yticklabels=["0", "all"])
-
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Shows the view: choose a model and a length
-from ipywidgets import SelectionSlider
-
-explore(
-    draw_model,
-    figsize=(11, 4.4),
-    alt="A published model: its cache, the links of its layers, and how far its last token hears.",
-    model=list(reversed(shapes)),
-    tokens=SelectionSlider(options=SIZES, value=32768),
-)
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view of three panels. Left, the cache of all models against the length,
-# the chosen one in bold with a dot at the chosen length. Middle, a bar for each layer, its links;
-# windows make short bars, global layers reach half of n squared. Right, how many tokens back the
-# last token hears after each layer: steps of a window, and all from the first global layer on.*
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Each sixth layer is global, and from the sixth layer on the last token may hear from the first.
-# Gemma 3 27B keeps less than Llama 3.1 8B from about 8,900 tokens on. Before, its 62 layers of 16
-# heads of keys weigh more, against 32 layers of 8.
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the answers with the shapes
-assert [i for i, window in enumerate(windows_of(gemma), start=1) if window is None][:2] == [6, 12]
-assert (gemma.num_layers, gemma.num_kv_heads) == (62, 16)
-assert (llama.num_layers, llama.num_kv_heads) == (32, 8)
-assert gemma.bytes(8800) > llama.bytes(8800) and gemma.bytes(8900) < llama.bytes(8900)
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Let the room name a model and a length. The reach is a bound: it says which paths
-# exist, not what a model learned to send.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
@@ -1211,6 +1080,137 @@ check("11.3", absorb)
 # ## Going further
 #
 # Each section can be read by itself.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The cache of two mixed models
+#
+# *1 minute.* The cache against the length, as published and with all layers global:
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the cache of two mixed models against the length, beside the same models all global
+figure, axes = plt.subplots(1, 2, figsize=(10, 4.4), sharey=True)
+lengths = [2**i for i in range(10, 18)]
+gemma, gpt_oss = (shapes[name] for name in ("Gemma 3 27B", "gpt-oss-20b"))
+for ax, model in zip(axes, (gemma, gpt_oss), strict=True):
+    heads = model.num_layers, model.num_kv_heads, model.head_size
+    all_global = [cache_bytes(*heads, n) / 2**30 for n in lengths]
+    mixed = [model.bytes(n) / 2**30 for n in lengths]
+    ax.plot(lengths, all_global, color="0.5", linestyle="--", label="all layers global")
+    ax.plot(lengths, mixed, color="tab:blue", linewidth=3, label="as published")
+    ax.set(title=model.name, xlabel="tokens", xscale="log", yscale="log")
+    ax.set_xticks([2**10, 2**13, 2**17], ["1k", "8k", "128k"])
+    ax.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
+    ax.minorticks_off()
+axes[0].set_ylabel("cache, GiB")
+axes[0].legend(frameon=False)
+figure.suptitle("The fewer global layers, the smaller the cache of a long text", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: cache in GiB against the number of tokens, 1k to 128k, both on scales of powers. Gemma 3
+# 27B: both lines begin together at 1k tokens; at 128k it is 62 GiB with all layers global and 10.4
+# GiB as published. gpt-oss-20b: the published line runs at half of the other, 3 against 6 GiB at
+# 128k.*
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the figures of the caption, and that no window means the cache of chapter 9
+whole = cache_bytes(62, 16, 128, 131072) / 2**30
+assert (gemma.num_layers, gemma.num_global, whole) == (62, 10, 62)
+assert round(gemma.bytes(131072) / 2**30, 1) == 10.4
+assert gpt_oss.num_layers == 24 and round(gpt_oss.bytes(131072) / 2**30, 2) == 3.0
+assert cache_bytes(24, 8, 64, 131072) / 2**30 == 6
+assert gemma.bytes(1024) == cache_bytes(62, 16, 128, 1024)  # the window is not yet full
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Choose a model
+#
+# *2 minutes.* **Question.** Which layers of Gemma 3 27B have the tall bars, and from which layer on
+# may the last token hear from the first? (With a kernel: from which length on does it keep less
+# than Llama 3.1 8B?)
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Defines the view: cache, links and reach of a published shape
+SIZES = [2**i for i in range(10, 18)]
+
+
+def windows_of(model):
+    """The window of each layer, or None for a global one: the last of each group."""
+    layers = [model.window] * model.num_layers
+    if model.num_global:
+        step = model.num_layers // model.num_global
+        for i in range(step - 1, step * model.num_global, step):
+            layers[i] = None
+    return layers
+
+
+def links_of(window, n):
+    """Causal links of a layer whose queries see the latest ``window`` keys, or all."""
+    short = n if window is None else min(n, window)
+    return short * (short + 1) / 2 + (n - short) * short
+
+
+def draw_model(figure, model="Gemma 3 27B", tokens=32768):
+    chosen, layers = shapes[model], windows_of(shapes[model])
+    left, middle, right = figure.subplots(1, 3, width_ratios=[1.2, 1, 1])
+    for name, other in shapes.items():
+        own = name == model
+        values = [other.bytes(n) / 2**30 for n in SIZES]
+        style = {"color": "tab:blue", "linewidth": 4} if own else {"color": "0.75", "linewidth": 1}
+        left.plot(SIZES, values, **style, zorder=3 if own else 1)
+    gib = chosen.bytes(tokens) / 2**30
+    left.plot(tokens, gib, "o", color="black", markersize=9, zorder=4)
+    left.set(xscale="log", yscale="log", xlabel="tokens", ylabel="cache, GiB")
+    left.set_xticks([2**10, 2**13, 2**17], ["1k", "8k", "128k"])
+    left.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
+    left.minorticks_off()
+    left.set_title(f"cache: {gib:.2f} GiB")
+    links = [links_of(window, tokens) for window in layers]
+    middle.bar(range(1, len(links) + 1), links, width=1.0, color="tab:blue")
+    middle.set(xlabel="layer", title=f"links: {sum(links) / len(links) / tokens**2:.0%} of n²")
+    middle.set(ylim=(0, 0.55 * tokens**2), yticks=[0, 0.5 * tokens**2], yticklabels=["0", "n²/2"])
+    reach, now = [], 0
+    for window in layers:
+        now = tokens - 1 if window is None else min(tokens - 1, now + window - 1)
+        reach.append(now)
+    right.step(range(1, len(reach) + 1), reach, where="post", color="tab:blue", linewidth=3)
+    right.set(xlabel="layers", title="tokens back", ylim=(0, 1.08 * tokens))
+    right.set(yticks=[0, tokens], yticklabels=["0", "all"])
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the view: choose a model and a length
+from ipywidgets import SelectionSlider
+
+explore(
+    draw_model,
+    figsize=(11, 4.4),
+    alt="A published model: its cache, the links of its layers, and how far its last token hears.",
+    model=list(reversed(shapes)),
+    tokens=SelectionSlider(options=SIZES, value=32768),
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view of three panels. Left, the cache of all models against the length,
+# the chosen one in bold with a dot at the chosen length. Middle, a bar for each layer, its links;
+# windows make short bars, global layers reach half of n squared. Right, how many tokens back the
+# last token hears after each layer: steps of a window, and all from the first global layer on.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Each sixth layer is global, and from the sixth layer on the last token may hear from the first.
+# Gemma 3 27B keeps less than Llama 3.1 8B from about 8,900 tokens on. Before, its 62 layers of 16
+# heads of keys weigh more, against 32 layers of 8.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the answers with the shapes
+assert [i for i, window in enumerate(windows_of(gemma), start=1) if window is None][:2] == [6, 12]
+assert (gemma.num_layers, gemma.num_kv_heads) == (62, 16)
+assert (llama.num_layers, llama.num_kv_heads) == (32, 8)
+assert gemma.bytes(8800) > llama.bytes(8800) and gemma.bytes(8900) < llama.bytes(8900)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Let the room name a model and a length. The reach is a bound: it says which paths
+# exist, not what a model learned to send.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A mask is a rule
@@ -1600,6 +1600,25 @@ torch.testing.assert_close(
     atol=1e-5,
     rtol=1e-4,
 )
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What an indexer costs, and who shares
+#
+# *1 minute.* Here the indexer multiplies $2 \cdot 8 = 16$ numbers a pair, where the attention
+# multiplies $8 \cdot 2 \cdot 8 = 128$. In DeepSeek-V3.2 it is 64 heads of 128 numbers, in 8 bits,
+# for all pairs. The attention multiplies $512 + 64 + 512$ numbers in each of 128 heads, but only
+# for the chosen 2,048. Both are equal at
+
+# %% slideshow={"slide_type": "fragment"}
+print(f"{2048 * 128 * (512 + 64 + 512) / (64 * 128):,.0f} tokens")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# So several layers can **share** one choice: in the classes of GLM-5 and Mistral Large 4 this is a
+# setting, which is off unless it is given.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Which bill does an indexer cut, and which not? The links of the attention, not the
+# cache.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Chosen blocks

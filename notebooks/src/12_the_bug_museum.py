@@ -446,8 +446,8 @@ check("12.2", test_mask_on_heads)
 # **Seen.** In August 2026 somebody compared two ways of running a published model in a popular
 # library: the whole text at once, and word by word with a cache. They disagreed for every token
 # after the first ([mlx-vlm #1983](https://github.com/Blaizzy/mlx-vlm/issues/1983)). In April 2025
-# the same was found in a related library's GPT-2: 'the smaller models tend to generate garbage', and
-# the largest suffered less ([mlx-lm #93](https://github.com/ml-explore/mlx-lm/pull/93)).
+# the same was found in a related library's GPT-2: 'the smaller models tend to generate garbage',
+# and the largest suffered less ([mlx-lm #93](https://github.com/ml-explore/mlx-lm/pull/93)).
 
 # %% slideshow={"slide_type": "-"}
 show_source(broken("12.3"))
@@ -1135,8 +1135,8 @@ check("12.11", test_window_size)
 # **Seen.** In October 2024 somebody trained once with batches of 32, and once with 32 batches of 1
 # whose gradients were added before each step. It should be the same, and was much worse
 # ([trl #2175](https://github.com/huggingface/trl/issues/2175)). Libraries corrected it that month,
-# one of them in several steps ([transformers #34191](https://github.com/huggingface/transformers/pull/34191)
-# and [#34198](https://github.com/huggingface/transformers/pull/34198),
+# one of them in several steps
+# ([transformers #34191](https://github.com/huggingface/transformers/pull/34191) and [#34198](https://github.com/huggingface/transformers/pull/34198),
 # [torchtune #1875](https://github.com/meta-pytorch/torchtune/pull/1875)).
 
 # %% slideshow={"slide_type": "-"}
