@@ -13,7 +13,7 @@ from d2l_attention.exercises.engine import store
 from d2l_attention.exercises.engine.display import Page, ProgressTable, Result, heading
 from d2l_attention.exercises.engine.edits import renamed, source_of
 from d2l_attention.exercises.engine.examine import Verdict
-from d2l_attention.exercises.engine.registry import UnknownExercise, all_chapters, find
+from d2l_attention.exercises.engine.registry import UnknownExercise, all_chapters, find, is_private
 from d2l_attention.exercises.engine.replay import remember
 from d2l_attention.exercises.engine.sandbox import run
 
@@ -71,6 +71,8 @@ def solution(exercise_id: str) -> Page:
         exercise = find(exercise_id)
     except UnknownExercise as unknown:
         return Page("Unknown exercise", str(unknown))
+    if is_private(exercise):
+        return Page(heading(exercise), "The solution of this exercise is your instructor's.")
     answer = exercise.solution
     if callable(answer):
         # Under the student's name, so that it works where the stub stood.

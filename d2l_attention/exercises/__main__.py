@@ -60,7 +60,8 @@ def write_chapter(options: argparse.Namespace) -> None:
     if not new:
         print("nbgrader_config.py was there and stays as it is.")
         if options.private:
-            print(f"It has to set {PRIVATE} in os.environ, or the checks are not found.")
+            print("It has to say where the checks are; if it does not, add the line")
+            print(f'os.environ["{PRIVATE}"] = {str(options.private.resolve())!r}')
     print(f"Next, in {options.course}: nbgrader generate_assignment {target.name}")
 
 

@@ -24,8 +24,8 @@ class MendedCells(NbGraderPreprocessor):
     """Puts a submission into the shape of the assignment, before nbgrader looks at its metadata.
 
     What nbgrader handed out keeps its place. A copy of such a cell, or a cell with another name,
-    becomes the student's own, and is run. A test that is missing comes back. All is told in a
-    cell of its own at the beginning, which the student reads in the feedback.
+    becomes the student's own, and is run. A test that is missing comes back, and so do the imports.
+    All is told in a cell of its own at the beginning, which the student reads in the feedback.
     """
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
@@ -70,7 +70,7 @@ def mend(
         else:
             places[name] = cell
             cell.metadata["nbgrader"] = metadata_of(name, known[name][0], points)
-    for name in (name for name in known if name not in places and name.startswith("test-")):
+    for name in [name for name in known if name not in places and name[:7] != "answer-"]:
         kind, text = known[name]
         missing = NotebookNode(cell_type=kind, metadata={}, source=text)
         missing.update(outputs=[], execution_count=None)
@@ -97,7 +97,7 @@ def metadata_of(name: str, kind: str, points: dict[str, float]) -> NotebookNode:
 
 
 def place_of_test(cells: list[NotebookNode], name: str, places: dict[str, NotebookNode]) -> int:
-    """Behind the answer to this test; without one, at the end."""
+    """Behind the answer to this test; without one (the imports have none), at the end."""
     answer = places.get(name.replace("test-", "answer-"))
     return len(cells) if answer is None else cells.index(answer) + 1
 

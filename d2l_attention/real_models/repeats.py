@@ -18,7 +18,9 @@ from d2l_attention.real_models.use import use_attention
 
 LETTERS = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+-"  # 64 tokens
 HALVES = range(8, 17)  # tokens before the sequence begins again
-COLUMNS = "two layers|looks back|second|induction|without it|without another|one layer|one wide layer"
+COLUMNS = (
+    "two layers|looks back|second|induction|without it|without another|one layer|one wide layer"
+)
 
 
 def small_llama(num_layers: int, width: int = 64, seed: int = 0) -> nn.Module:

@@ -14,7 +14,7 @@
 # attention that they change is the one of its section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 46½ minutes, for two lectures of 45: 22½ for the first, up to *A place to stop*, and 24 for the
+# 44 minutes, for two lectures of 45: 22 for the first, up to *A place to stop*, and 22 for the
 # second. For one lecture take the latent, the sink and the indexer. Every section has the same
 # steps: the problem, the idea, the code, the case in which it is what the room knows, what it
 # costs.

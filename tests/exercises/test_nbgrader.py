@@ -150,7 +150,6 @@ def clumsy(half):
         "no-test": (changed(without("test-6-4")), 3),
         "no-answer": (changed(without("answer-6-4")), 1),
         "neither": (changed(without("answer-6-4", "test-6-4")), 1),
-        "no-imports": (changed(without("imports")), 3),
         "imports-last": (changed(imports_last), 3),
         "other-order": (changed(other_order), 0),
         "kernel-ends": (changed(kernel_ends), 3),
@@ -187,8 +186,11 @@ def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
     no_lengths = own_test.replace(
         "valid_lens = torch.tensor([2, 5])", "valid_lens = torch.tensor([5, 5])"
     )
+    no_imports = copy.deepcopy(right)  # half of an answer may need none
+    no_imports.cells.remove(cells_of(no_imports)["imports"])
     submissions = clumsy(half) | {
         "right": (right, 10),
+        "no-imports": (no_imports, 10),
         "five-of-six-bugs": (with_answers(blank, {"6.6": no_lengths}), 2.5),
         "untouched": (blank, 0),
         "cheat": (cheat, 0),
@@ -205,6 +207,7 @@ def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
     assert "several cells 'answer-6-1'" in beginning(course, "pasted-answer")
     assert "'mine' is not one of the assignment" in beginning(course, "other-name")
     assert "The cell 'test-6-4' was missing" in beginning(course, "no-test")
+    assert "The cell 'imports' was missing" in beginning(course, "no-imports")
     assert "version 0.0.1 of the course" in beginning(course, "older")
     assert "Before grading" not in beginning(course, "right")
     ended = nbformat.read(course / "autograded/kernel-ends" / STEM / f"{STEM}.ipynb", 4)
@@ -410,19 +413,36 @@ def test_private_exercises_are_handed_out_and_graded(tmp_path, monkeypatch):
     right = nbformat.read(course / "source" / name / f"{name}.ipynb", as_version=4)
     blank = nbformat.read(course / "release" / name / f"{name}.ipynb", as_version=4)
     assert "softmax" not in nbformat.writes(blank)
-    wrong = "def sharpest(scores):\n    return scores.amax(dim=-1).argmax().item()"
+    largest = "def sharpest(scores):\n    return scores.amax(dim=-1).argmax().item()"
+    over_queries = largest.replace("scores.", "scores.softmax(dim=-2).")
+    curious = "def sharpest(scores):\n    ...\nfrom d2l_attention.exercises import solution\n"
     for student, submission in {
         "right": right,
-        "wrong": with_answers(blank, {"50.1": wrong}),
+        "wrong": with_answers(blank, {"50.1": largest}),
+        "over-queries": with_answers(blank, {"50.1": over_queries}),
+        "always-0": with_answers(blank, {"50.1": "def sharpest(scores):\n    return 0"}),
+        "curious": with_answers(blank, {"50.1": curious + "solution('50.1')"}),
     }.items():
         folder = course / "submitted" / student / name
         folder.mkdir(parents=True)
         (folder / f"{name}.ipynb").write_text(json.dumps(submission), "utf-8")
     graded = nbgrader(course, "autograde", name, "--Execute.timeout=900")
     assert graded.returncode == 0, graded.stdout
-    assert points_in(course) == {"right": 1, "wrong": 0}
-    graded_page = (course / "autograded" / "wrong" / name / f"{name}.ipynb").read_text("utf-8")
-    assert "compare the weights" in graded_page
+    assert points_in(course) == {
+        "right": 1,
+        "wrong": 0,
+        "over-queries": 0,
+        "always-0": 0,
+        "curious": 0,
+    }
+    told = {
+        student: (course / "autograded" / student / name / f"{name}.ipynb").read_text("utf-8")
+        for student in ("wrong", "over-queries", "always-0", "curious")
+    }
+    assert "compare the weights" in told["wrong"]
+    assert "softmax goes over the queries" in told["over-queries"]
+    assert not any(words in told["always-0"] for words in ("compare the", "goes over"))
+    assert "is your instructor's" in told["curious"] and "softmax" not in told["curious"]
     monkeypatch.setenv("D2L_ATTENTION_EXERCISES", str(private))
     told = subprocess.run(
         [sys.executable, "-m", "d2l_attention.exercises", "report", name, str(course)],
@@ -430,6 +450,11 @@ def test_private_exercises_are_handed_out_and_graded(tmp_path, monkeypatch):
         encoding="utf-8",
     )
     assert "50.1" in told.stdout and "equal to the reference: right" in told.stdout, told.stderr
+    # A second one, into a folder with settings: the line that they need is told.
+    again = subprocess.run(
+        [*command, "--with", str(EXAMPLE)], capture_output=True, encoding="utf-8"
+    )
+    assert f'os.environ["D2L_ATTENTION_EXERCISES"] = {str(EXAMPLE)!r}' in again.stdout
 
 
 def test_a_private_folder_without_exercises(tmp_path, monkeypatch):

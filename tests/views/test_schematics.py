@@ -11,7 +11,7 @@ from d2l_attention.views.schematics import DESCRIPTIONS, PICTURES, schematic
 from d2l_attention.views.schematics.drawing import DPI, Box, Diagram
 from d2l_attention.views.schematics.whole import PARTS, whole
 
-LETTERS = set("BHQKDVn")
+LETTERS = set("BHQKDVnST")  # S and T: tokens of source and target, in chapter 8
 NARROW = 0.02  # inches: what rounding may take
 
 
@@ -163,7 +163,7 @@ def test_broken_pictures_are_noticed():
     right = d.box("right", 3.0, 2.0, 0.8)
     low = d.box("low", 1.75, 2.0, 0.4)
     d.box("on low", 1.75, 2.1, 0.7)
-    d.arrow(left, right, "(B, S, D)")
+    d.arrow(left, right, "(B, L, D)")
     d.arrow(d.branch(1.0, 0.5), low)
     d.boxes[1][1].set_fontsize(8)  # the text of 'right'
     faults = "\n".join(find_faults(drawn(d)))
@@ -171,7 +171,7 @@ def test_broken_pictures_are_noticed():
         "'Too long a title for so small a figure' leaves the figure",
         "'far too long for its box' leaves its box",
         "'right' is small",
-        "(B, S, D) has a letter",
+        "(B, L, D) has a letter",
         "'low' is crossed by an arrow",
         "an arrow runs through a box",
         "an arrow begins nowhere, at (1.0, 0.5)",

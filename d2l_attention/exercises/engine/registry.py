@@ -4,10 +4,12 @@ import difflib
 import os
 import pkgutil
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from d2l_attention.exercises.engine.examine import neutral
@@ -68,6 +70,12 @@ def all_chapters() -> list[Chapter]:
     return [load_chapter(number) for number in chapter_numbers()]
 
 
+def is_private(exercise: Exercise) -> bool:
+    """Whether it is an instructor's own, from a folder outside of the package."""
+    chapter = sys.modules[f"{PACKAGE}.chapter_{int(exercise.id.partition('.')[0]):02d}"]
+    return not Path(str(chapter.__file__)).is_relative_to(Path(__file__).parents[1])
+
+
 def find(exercise_id: Any) -> Exercise:
     """The exercise with this id, for example ``'4.1'``.
 
@@ -84,6 +92,11 @@ def find(exercise_id: Any) -> Exercise:
         for exercise in load_chapter(int(parts[1])).exercises:
             if exercise.id == wanted:
                 return exercise
+    if parts and int(parts[1]) > max(chapter_numbers()):
+        raise UnknownExercise(
+            f"The course has no exercise `{wanted}`. If it is your instructor's own, it is checked "
+            "after you have handed it in."
+        )
     raise UnknownExercise(f"There is no exercise `{shortened(wanted)}`. {near(wanted[:20])}")
 
 

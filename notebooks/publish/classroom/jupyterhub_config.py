@@ -40,7 +40,8 @@ if TRIAL:  # all students of a trial are the same account of this machine
 (STATE / "config").mkdir(exist_ok=True)
 (STATE / "config" / "nbgrader_config.py").write_text("\n".join(settings) + "\n", encoding="utf-8")
 
-# What each student gets: this course, their own copies, one thread, and no more memory than this.
+# What each student gets: this course, their own copies, and one thread. (No limit of memory: set
+# c.Spawner.mem_limit with a spawner that keeps it, such as SystemdSpawner or DockerSpawner.)
 c.Spawner.cmd = [sys.executable, "-m", "notebooks.publish.classroom.server"]
 c.Spawner.environment = {
     # nbgrader calls other programs by their names.
