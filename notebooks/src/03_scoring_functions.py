@@ -345,9 +345,9 @@ explore(
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # For this query, one key holds more than 90% from $d = 64$ on. The vectors are drawn anew for each
-# $d$: four different keys win between 64 and 4,096. Divided by $\sqrt d$, no key of any of the 400 queries holds so much. Divided by
-# $d = 1024$, all weights are near 10%, which a plain average would give: the query has almost no
-# influence.
+# $d$: four different keys win between 64 and 4,096. Divided by $\sqrt d$, no key of any of the 400
+# queries holds so much. Divided by $d = 1024$, all weights are near 10%, which a plain average
+# would give: the query has almost no influence.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A fair objection
@@ -519,8 +519,8 @@ print(queries @ keys.mT / math.sqrt(4))  # (2, 1, 4) @ (2, 4, 3) -> (2, 1, 3)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # So `plain_masked_softmax` replaces the scores of padding by the lowest number before the softmax,
-# and its weights by 0 after it: for a sentence of length 0 (chapter 4). `reshape` makes lengths (B,)
-# and lengths (B, Q) fit beside (B, Q, K).
+# and its weights by 0 after it: for a sentence of length 0 (chapter 4). `reshape` makes lengths
+# (B,) and lengths (B, Q) fit beside (B, Q, K).
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -783,14 +783,14 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # - The Transformer takes the scaled dot product after $W_q$ and $W_k$. So it uses the **bilinear**
 #   score, divided by $\sqrt d$.
-# - Chapter 5 uses the **additive** score. From English to German, Britz et al. (2017) found it at most
-#   slightly ahead of an *unscaled* product of projected states up to $h = 512$, and far ahead at
-#   1,024. Vaswani et al. (2017) suspected that large products saturate the softmax.
+# - Chapter 5 uses the **additive** score. From English to German, Britz et al. (2017) found it at
+#   most slightly ahead of an *unscaled* product of projected states up to $h = 512$, and far ahead
+#   at 1,024. Vaswani et al. (2017) suspected that large products saturate the softmax.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Not in the plan; one minute. Ask which rows hold a vector for a pair: the Gaussian, with D, and the
-# additive one, with h. Then ask which of the four the Transformer uses: the second, with W_q and W_k before it,
-# which makes it the third.
+# Not in the plan; one minute. Ask which rows hold a vector for a pair: the Gaussian, with D, and
+# the additive one, with h. Then ask which of the four the Transformer uses: the second, with W_q
+# and W_k before it, which makes it the third.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary

@@ -621,10 +621,10 @@ assert last > 80 and first - last < 15
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (In 20 starts attention lay between 77 and 89. The stored translator of *Going further*, attention
-# with 68,000 sentences, reached 99 on the long ones.) Others saw the same two things. The translator
-# of Cho et al. (2014), with one vector, got worse with length. That of Sutskever et al. (2014) had no difficulty with long
-# sentences; it read the English words backwards, in a deep network. *Going further* says how the
-# stored table was made.
+# with 68,000 sentences, reached 99 on the long ones.) Others saw the same two things. The
+# translator of Cho et al. (2014), with one vector, got worse with length. That of Sutskever et al.
+# (2014) had no difficulty with long sentences; it read the English words backwards, in a deep
+# network. *Going further* says how the stored table was made.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Read the three columns from top to bottom. For the short sentences the width is enough. Do not say

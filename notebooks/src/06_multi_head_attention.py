@@ -555,7 +555,8 @@ for (_, num_heads), speller in spellers.items():
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The one head gives about half of its weight to each position, so its average hardly tells which
-# letter came from where. Mostly the readout names the same letter for both jobs. It is right for one of the two, which makes 100% for both jobs together.
+# letter came from where. Mostly the readout names the same letter for both jobs. It is right for
+# one of the two, which makes 100% for both jobs together.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (Here it is a little more: the two letters to name are equal in 1 of 26, and the readout names
@@ -1007,13 +1008,16 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # B gets nothing that B asked for, but what head 1 found for C and for D. So C and D can learn to
-# ask *on behalf of B*. What they learned depends on the length of the word, because it decides whose
-# results lie side by side. All our words had seven letters. The letter before, in shorter ones:
+# ask *on behalf of B*. What they learned depends on the length of the word, because it decides
+# whose results lie side by side. All our words had seven letters. The letter before, in shorter
+# ones:
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 # Counts the letters before that are right in words of 4 to 6 letters
-for name, models in (("right", [spellers[seed, 2] for seed in range(3)]),
-                     ("wrong", [fooled[500, seed] for seed in range(3)])):
+for name, models in (
+    ("right", [spellers[seed, 2] for seed in range(3)]),
+    ("wrong", [fooled[500, seed] for seed in range(3)]),
+):
     for seed, model in enumerate(models):
         shares = []
         for n in (4, 5, 6):

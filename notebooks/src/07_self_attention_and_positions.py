@@ -916,7 +916,8 @@ print("checked: untouched rows, ALiBi's nearest letter, controls, peaks and term
 # - **Rotary** turns queries and keys, but not values. Positions enter a score only through the
 #   signed distance $j - i$. **ALiBi** subtracts a slope times the distance $\lvert i - j\rvert$.
 # - In our experiment (one layer, two small games, positions 0 to 15), sinusoidal and learned
-#   positions failed at most later positions. Rotary failed at new distances. ALiBi stayed right in the game that suits it.
+#   positions failed at most later positions. Rotary failed at new distances. ALiBi stayed right in
+#   the game that suits it.
 # - Where tokens come one at a time, pass the `offset`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1240,8 +1241,8 @@ torch.testing.assert_close(read_rnn(X, 12)[-1], state)  # ... is what 12 steps c
 print("checked: the grids; 12 steps end as an RNN that reads 12 words in a row")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Some will draw a whole triangle for the RNN after one step, because its loop runs over the sentence.
-# That is twelve steps for twelve tokens: count them.
+# Some will draw a whole triangle for the RNN after one step, because its loop runs over the
+# sentence. That is twelve steps for twelve tokens: count them.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The **longest path** is the number of steps until the last output depends on the first input.

@@ -261,8 +261,9 @@ looks = trained.decoder.blks.block1.attention2
 verbs = ["sees", "finds", "follows", "visits"]
 four = torch.tensor([src_vocab[["he", verb, "her", EOS]] for verb in verbs])
 found = {}
-print(f"{'il la ...':18}", *(f"he {verb + ' her':11}" for verb in verbs))
+print(f"{'he ... her':18}", *(f"{verb:8}" for verb in verbs))
 for name, first in (("whole", 64), ("without head 4", 48), ("without its layer", 0)):
+
     def empty(_, inputs, first=first):  # the answers of the heads, end to end, go into W_o
         return inputs[0].index_fill(-1, torch.arange(first, 64), 0.0)
 
@@ -271,7 +272,7 @@ for name, first in (("whole", 64), ("without head 4", 48), ("without its layer",
         rows = trained(four, so_far.expand(4, -1))[:, 2]  # the rows of 'la'
     hook.remove()
     found[name] = tgt_vocab.to_tokens(rows.argmax(dim=-1))
-    print(f"{name:18}", *(f"{word:14}" for word in found[name]))
+    print(f"{name:18}", *(f"{word:8}" for word in found[name]))
 assert found["whole"] == found["without head 4"] == ["voit", "trouve", "suit", "visite"]
 assert not set(found["without its layer"]) & set(found["whole"])
 with torch.no_grad():
@@ -800,11 +801,11 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Neither of these two looks
 #
-# So neither the look at the noun nor the look at the article decides. Without the look of the pronoun, no translator loses more than
-# 4 endings. The gender takes several roads, and starts differ: with road 2 closed the stored
-# translator loses one ending, and another start has only 36 right. With all three closed, 23 to 31
-# endings are right, where the masculine form each time gets 23. A dark cell in a map shows a
-# look. It does not show that the translation depends on it.
+# So neither the look at the noun nor the look at the article decides. Without the look of the
+# pronoun, no translator loses more than 4 endings. The gender takes several roads, and starts
+# differ: with road 2 closed the stored translator loses one ending, and another start has only 36
+# right. With all three closed, 23 to 31 endings are right, where the masculine form each time gets
+# 23. A dark cell in a map shows a look. It does not show that the translation depends on it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # `python -m tests.benchmarks.blocked_looks` makes the table. The five starts train for 1,000 steps
@@ -1026,8 +1027,9 @@ print("checked: the loss began above 5, and the BLEU is above 80")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Chapter 5's translator with 96 units, trained for 600 steps in each of three starts, reached the
 # BLEU 92.4 to 94.0 on the 500 test sentences and links with an error rate of 0.12 to 0.20. The
-# Transformer reached 96.1 to 96.4 and 0.04 to 0.07 (on one machine). The sizes and the learning rates differ, and on
-# a shared machine neither was always the faster one. These commands train them (`--seed 0` to `2`):
+# Transformer reached 96.1 to 96.4 and 0.04 to 0.07 (on one machine). The sizes and the learning
+# rates differ, and on a shared machine neither was always the faster one. These commands train them
+# (`--seed 0` to `2`):
 #
 # ```sh
 # python -m d2l_attention.training --steps 600 --model bahdanau --num-hiddens 96

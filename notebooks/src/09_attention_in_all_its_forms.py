@@ -1012,9 +1012,9 @@ assert raw[0] > 0.97 and raw[1] > 0.8 and raw[2] < 0.4
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Linear attention answers nearly everything, and it could not find random keys. This model was free
-# to make keys that do not blur, in 8 heads of 8 numbers. With 64 statements in 128 tokens it answers
-# 85 to 92% after these 800 steps, in 3 starts, and the plain one all. After 1,200 steps one start
-# answers 94 to 96%.
+# to make keys that do not blur, in 8 heads of 8 numbers. With 64 statements in 128 tokens it
+# answers 85 to 92% after these 800 steps, in 3 starts, and the plain one all. After 1,200 steps one
+# start answers 94 to 96%.
 #
 # This is one task, of look-up only, with two small layers. In a text most of what a word needs is
 # near, and a window is worth more.

@@ -791,8 +791,8 @@ assert round(1000 * arithmetic, 1) == 1.2 and round(next_token(59, 8192), 1) == 
 # ### Arithmetic to spare
 #
 # While a step carries the parameters, the arithmetic waits. A token needs two operations for each
-# parameter, and a parameter has two bytes. So a step with $T$ tokens does $T$ operations a byte, and
-# the ridge is at $T = 295$: so many tokens can be computed while the parameters are carried.
+# parameter, and a parameter has two bytes. So a step with $T$ tokens does $T$ operations a byte,
+# and the ridge is at $T = 295$: so many tokens can be computed while the parameters are carried.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws how long a step takes against the number of tokens that it computes
@@ -1191,11 +1191,11 @@ for name, parts, expected in zip(names, zip(*stretches, strict=True), whole, str
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # One can also exchange heads for tokens (**Ulysses**, Jacobs et al., 2023). Each process takes over
-# $H / P$ of the heads, and the others send it their tokens of these heads (an **all-to-all**). After
-# attention the outputs go back in the same way. In the forward pass of multi-head attention each
-# process sends $4 \cdot \frac{P - 1}P$ times a stretch, for queries, keys, values and outputs; in the
-# ring it is $2 \cdot (P - 1)$ times. With 8 processes the exchange is a quarter of the ring. But no
-# more processes than heads can take part.
+# $H / P$ of the heads, and the others send it their tokens of these heads (an **all-to-all**).
+# After attention the outputs go back in the same way. In the forward pass of multi-head attention
+# each process sends $4 \cdot \frac{P - 1}P$ times a stretch, for queries, keys, values and outputs;
+# in the ring it is $2 \cdot (P - 1)$ times. With 8 processes the exchange is a quarter of the ring.
+# But no more processes than heads can take part.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask who has all tokens after the all-to-all: everyone, of some heads.

@@ -900,9 +900,10 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # beside the whole attention first, and then goes on with the chosen keys only.
 #
 # We do it with chapter 9's trained model: 64 tokens, 32 statements anywhere in the text, 32
-# questions about them. (Far is a statement that is more than 8 tokens away.) Its two layers have 8 heads of 8 numbers, and it answers all. For each layer
-# an indexer of 2 heads of 8 numbers learns from 300 batches, in ten seconds. Then each query reads
-# only what was chosen; nothing else is trained.
+# questions about them. (Far is a statement that is more than 8 tokens away.) Its two layers have 8
+# heads of 8 numbers, and it answers all. For each layer an indexer of 2 heads of 8 numbers learns
+# from 300 batches, in ten seconds. Then each query reads only what was chosen; nothing else is
+# trained.
 #
 # **Predict.** With 8 of 64 keys, how many of the questions about far statements are still answered:
 # a tenth, half, or nearly all?

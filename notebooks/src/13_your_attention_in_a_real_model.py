@@ -652,6 +652,7 @@ for name, function, layers in (
 # - **Divided by $d$**: the largest weight of a row falls from 0.8 to 0.4 in the mean, so each look
 #   brings a mixture. The loss rises, and the text is wrong.
 
+
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks these weights, which a function of our own keeps
 def weights_with(function, layers):

@@ -169,6 +169,10 @@ def test_the_first_page_translates_and_can_be_cut(open_page):
     assert seen == {"elle ne lit pas ces livres", "il la voit", "la petite maison est vieille"}
     view.get_by_role("button", name="Hide 'not' from the French").click()
     assert view.locator(".changed").inner_text().strip() == "with your cuts: elle lit ces livres"
+    assert not view.locator("canvas.map").is_visible()  # it is small at first
+    assert view.locator("canvas.lines").first.is_visible()
+    view.get_by_text("All looks").click()
+    assert view.locator("canvas.map").is_visible()
     view.get_by_text("Look inside").click()
     view.locator('[data-name="decoder"]').click()
     view.locator('[data-name="block 2"]').click()

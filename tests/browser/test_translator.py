@@ -238,16 +238,17 @@ def with_cuts(page):
     return page.locator(".changed").inner_text().strip()
 
 
+SAME = "(nothing has changed)"
 GUIDED = {
     "transformer": {
         "Hide 'not' from the French": "elle lit ces livres",
-        "Hide the noun 'fille'": "la fille que je vois est vieille (nothing has changed)",
-        "Hide its article 'la'": "la fille que je vois est vieux",
-        "Not even the word just written": "elle ne lit pas pas ces livres",
+        "In 'the girl that i see is old': hide 'fille'": f"la fille que je vois est vieille {SAME}",
+        "The same: hide 'la'": "la fille que je vois est vieux",
+        "No French word looks at itself": "elle ne lit pas pas ces livres",
         "No looks in layer 2 of the encoder": "il voit son chat",
     },
     "bahdanau": {
-        "Hide 'not' from the French": "elle ne lit pas ces livres (nothing has changed)",
+        "Hide 'not' from the French": f"elle ne lit pas ces livres {SAME}",
         "Hide 'books'": "elle ne lit pas ces chiens",
     },
 }
@@ -304,7 +305,8 @@ def test_by_keyboard(new_page):
     page.locator("canvas.map").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowRight")
-    assert page.locator(".readout").inner_text().startswith("what chooses 'la' looks at 'sees': 0")
+    said = page.locator(".readout").inner_text()
+    assert said.startswith("To choose 'la' this head looks at 'sees': 0")
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")
     assert page.locator(".cut").count() == 0
@@ -334,7 +336,8 @@ def test_what_is_typed_is_translated_or_answered_with_a_sentence(new_page):
         field.fill(text)
         field.press("Enter")
         assert trouble.inner_text().startswith(answer), text
-        assert french(page) == "il la voit"  # the last one stays
+        assert french(page) == "il la voit"  # the last one stays, pale
+        assert page.locator(".d2l-translator.stale").count() == 1
     field.fill("the dog slepes")
     field.press("Enter")
     page.locator(".trouble button", has_text="slept").click()
@@ -342,11 +345,12 @@ def test_what_is_typed_is_translated_or_answered_with_a_sentence(new_page):
     field.fill("The dog ISN’T old!")
     wait_until(lambda: french(page) == "le chien n' est pas vieux", "it is translated by itself")
     assert trouble.inner_text() == "" and page.locator("img").count() == 0
+    assert page.locator(".d2l-translator.stale").count() == 0
 
 
 def test_a_link_carries_sentence_and_cuts(new_page):
     page = shown(new_page, TranslatorView("transformer"))
-    page.get_by_role("button", name="Hide its article 'la'").click()
+    page.get_by_role("button", name="The same: hide 'la'").click()
     page.get_by_role("button", name="copy a link").click()
     link = page.locator(".d2l-translator").get_attribute("data-link")
     assert link.endswith("?translate=the+girl+that+i+see+is+old%7Cdecoder+*+*+*+1")
@@ -366,7 +370,7 @@ def test_look_inside_has_the_numbers_of_the_moment(new_page):
     seen = inside.locator(".readout").inner_text()
     outer = page.locator("canvas.map").first
     outer.focus()
-    assert page.locator(".readout").first.inner_text() == f"what chooses 'il' {seen[8:]}"
+    assert page.locator(".readout").first.inner_text() == f"To choose 'il' this head {seen[8:]}"
     page.locator(".readout").first.inner_text()
     page.get_by_role("button", name="forbid this layer").click()
     inside.locator("canvas.map").focus()

@@ -3,7 +3,9 @@
 // they are one module. What a reader types only ever becomes text nodes.
 
 const PLACES = { cross: "French looks at English", decoder: "French looks at French", encoder: "English looks at English" };
-const HINT = "Click a cell of the map: that head may no longer look there. Click a word beside the map: no head may.";
+const HINT = "Click a cell of the map, and this head may no longer look there. Click a word beside the map, and no head may look at it.";
+const SMALL_HINT = "Thick lines are large shares. Forbid a look with a button, and see what becomes of the sentence.";
+const NOTHING = "What is forbidden here may also come from other heads, layers or words: forbid more.";
 const KEYS = { Enter: "cell", " ": "cell", r: "row", R: "row", c: "column", C: "column" };
 const PAUSE = 120; // milliseconds after the last key, before a sentence is translated
 
@@ -27,7 +29,7 @@ function findModel(model) {
 }
 
 async function render({ model, el }) {
-  const root = add(el, "div", { class: "d2l-inside d2l-translator" });
+  const root = add(el, "div", { class: `d2l-inside d2l-translator${model.get("small") ? " small" : ""}` });
   if (model.get("title")) add(root, "div", { class: "title" }, model.get("title"));
   const waiting = add(root, "div", { class: "faint" }, "The translator is being read …");
   const translator = await findModel(model);
@@ -62,9 +64,15 @@ function show(translator, model, root) {
   if (model.get("guided_text") !== "[]") add(guided, "span", { class: "faint" }, "Try");
   const known = JSON.parse(model.get("guided_text"));
   for (const { label: text, sentence, cuts: texts } of known)
-    add(guided, "button", { type: "button", class: "guided", ...KEYS_ARE_MINE }, text).onclick = () => take(sentence, texts.map(readCut));
-  const maps = add(root, "div", { class: "maps" });
-  const inside = isTransformer ? add(root, "details", { class: "inside" }) : null;
+    add(guided, "button", { type: "button", class: "guided", title: sentence, ...KEYS_ARE_MINE }, text).onclick = () => take(sentence, texts.map(readCut));
+  // Small: lines between the words; all maps, and the view into the model, open by a click.
+  const small = model.get("small");
+  const overview = small ? add(root, "canvas", { class: "lines", "aria-hidden": "true" }) : null;
+  const rest = small ? add(root, "details", { class: "rest" }) : root;
+  if (small) add(rest, "summary", {}, "All looks: every layer and head, with its numbers, to cut yourself");
+  if (small) rest.ontoggle = () => rest.open && now && paint();
+  const maps = add(rest, "div", { class: "maps" });
+  const inside = isTransformer ? add(rest, "details", { class: "inside" }) : null;
   if (inside) add(inside, "summary", {}, "Look inside: every part with the numbers of this sentence");
   const insideBox = inside && add(inside, "div");
   let insideModel = null;
@@ -118,6 +126,7 @@ function show(translator, model, root) {
     words = wordsOf(input.value);
     const wrong = problem(words, translator.source);
     trouble.replaceChildren();
+    root.classList.toggle("stale", wrong !== null); // what stands below is of the sentence before
     if (wrong) {
       add(trouble, "span", {}, wrong.text + " ");
       for (const other of wrong.nearest ?? []) {
@@ -127,6 +136,12 @@ function show(translator, model, root) {
           read();
           input.focus();
         };
+      }
+      if (wrong.nearest) {
+        const all = translator.source.filter(isWord).sort();
+        const list = add(trouble, "details");
+        add(list, "summary", {}, `All ${all.length} words that it knows`);
+        add(list, "div", {}, all.join(" "));
       }
       return;
     }
@@ -151,6 +166,7 @@ function show(translator, model, root) {
   function paint() {
     painters = [];
     paintFrench();
+    if (small) paintOverview();
     paintMaps();
     painters.forEach((draw) => draw());
     if (inside?.open) paintInside();
@@ -164,7 +180,7 @@ function show(translator, model, root) {
     const lost = changedWords(now.words, plain.words);
     plain.words.forEach((word, i) => add(original, lost[i] ? "del" : "span", {}, `${word} `));
     const second = add(french, "div", { class: "changed", "aria-live": "polite" });
-    if (!cuts.length) return void add(second, "span", { class: "faint" }, HINT);
+    if (!cuts.length) return void add(second, "span", { class: "faint" }, small && !rest.open ? SMALL_HINT : HINT);
     add(second, "span", { class: "faint" }, "with your cuts: ");
     const changed = changedWords(plain.words, now.words);
     now.words.forEach((word, i) => add(second, changed[i] ? "mark" : "span", {}, `${word} `));
@@ -172,6 +188,7 @@ function show(translator, model, root) {
     if (now.words.join(" ") === plain.words.join(" ")) add(second, "span", { class: "faint" }, "(nothing has changed)");
     const guide = known.find((each) => each.sentence === words.join(" ") && each.cuts.join() === cuts.map(cutText).join());
     if (guide) add(french, "div", { class: "says" }, guide.says);
+    else if (second.textContent.endsWith("(nothing has changed)")) add(french, "div", { class: "says" }, NOTHING);
     const row = add(french, "div", { class: "row cuts" });
     const button = (parent, text, act, more = {}) => {
       const made = add(parent, "button", { type: "button", ...KEYS_ARE_MINE, ...more }, text);
@@ -182,6 +199,13 @@ function show(translator, model, root) {
     if (history.length) button(row, "one step back", back);
     button(row, "all back", () => change([]));
     if (globalThis.storedTranslators) button(row, "copy a link", copyLink);
+  }
+
+  function paintOverview() {
+    const layers = now.weights.cross;
+    const last = layers.length - 1;
+    const look = asLook(layers[last], (h, i, j) => visible("cross", last, h, i, j));
+    painters.push(() => drawLines(overview, look, 0, labels("cross"), null, colour));
   }
 
   function copyLink(event) {
@@ -249,7 +273,7 @@ function show(translator, model, root) {
       if (!cell) return void (readout.textContent = "");
       const [q, k] = cell;
       const hidden = look.seen(head, q, k) ? "" : ", forbidden";
-      readout.textContent = `${place === "encoder" ? quoted(queries[q]) : `what chooses ${quoted(queries[q])}`} looks at ${quoted(keys[k])}: ${brief(look.weight(head, q, k))}${hidden}`;
+      readout.textContent = `${place === "encoder" ? quoted(queries[q]) : `To choose ${quoted(queries[q])} this head`} looks at ${quoted(keys[k])}: ${brief(look.weight(head, q, k))}${hidden}`;
     };
     // A cell that is forbidden is allowed again, whatever cuts forbid it.
     const cell = ([q, k]) => {

@@ -9,7 +9,7 @@ from typing import Any
 import anywidget
 import torch
 from torch import nn
-from traitlets import Unicode
+from traitlets import Bool, Unicode
 
 from d2l_attention.attention.multi_head import MultiHeadAttention
 from d2l_attention.data import BOS, EOS, Vocab
@@ -33,22 +33,22 @@ GUIDED: dict[str, list[dict[str, Any]]] = {
             "label": "Hide 'not' from the French",
             "sentence": "she does not read these books",
             "cuts": ["cross * * * 2"],
-            "says": "Here no other English vector carries 'not' into the French.",
+            "says": "Without a look at 'not', 'ne' and 'pas' are gone.",
         },
         {
-            "label": "Hide the noun 'fille'",
+            "label": "In 'the girl that i see is old': hide 'fille'",
             "sentence": "the girl that i see is old",
             "cuts": ["decoder * * * 2"],
             "says": "The ending of 'vieille' agrees with 'fille', and stays without a look at it.",
         },
         {
-            "label": "Hide its article 'la'",
+            "label": "The same: hide 'la'",
             "sentence": "the girl that i see is old",
             "cuts": ["decoder * * * 1"],
             "says": "Without a look at the article the ending is the masculine one.",
         },
         {
-            "label": "Not even the word just written",
+            "label": "No French word looks at itself",
             "sentence": "she does not read these books",
             "cuts": ["decoder * * * ="],
             "says": "Some words are written twice if a position may not look at itself.",
@@ -118,6 +118,7 @@ class TranslatorView(anywidget.AnyWidget):
     cuts_text = Unicode().tag(sync=True)
     examples_text = Unicode().tag(sync=True)
     guided_text = Unicode("[]").tag(sync=True)
+    small = Bool(False).tag(sync=True)  # the first page of the site: the maps open by a click
     title = Unicode().tag(sync=True)
     alt = Unicode().tag(sync=True)
     ramp = Unicode(" ".join(ramp())).tag(sync=True)

@@ -23,6 +23,7 @@ def write_scripts(app, exception):
         state = {name: getattr(view, name) for name in view.keys if name[0] != "_"}
         state |= {name: getattr(view, name) for name in ("_esm", "_css")}
         state = {name: value for name, value in state.items() if isinstance(value, str)}
+        state["small"] = True
         text = f"const frontView = {json.dumps(state, ensure_ascii=False)};\n"
         (folder / VIEW).write_text(text, "utf-8")
         (folder / WEIGHTS).write_text(stored_script(), "utf-8")
