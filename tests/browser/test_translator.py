@@ -336,7 +336,7 @@ def test_what_is_typed_is_translated_or_answered_with_a_sentence(new_page):
         field.fill(text)
         field.press("Enter")
         assert trouble.inner_text().startswith(answer), text
-        assert french(page) == "il la voit"  # the last one stays, pale
+        assert french(page) == "il la voit"  # the last one stays, in grey
         assert page.locator(".d2l-translator.stale").count() == 1
     field.fill("the dog slepes")
     field.press("Enter")

@@ -5,7 +5,7 @@
 const PLACES = { cross: "French looks at English", decoder: "French looks at French", encoder: "English looks at English" };
 const HINT = "Click a cell of the map, and this head may no longer look there. Click a word beside the map, and no head may look at it.";
 const SMALL_HINT = "Thick lines are large shares. Forbid a look with a button, and see what becomes of the sentence.";
-const NOTHING = "What is forbidden here may also come from other heads, layers or words: forbid more.";
+const NOTHING = "Other heads, layers or words may bring the same.";
 const KEYS = { Enter: "cell", " ": "cell", r: "row", R: "row", c: "column", C: "column" };
 const PAUSE = 120; // milliseconds after the last key, before a sentence is translated
 
@@ -188,7 +188,6 @@ function show(translator, model, root) {
     if (now.words.join(" ") === plain.words.join(" ")) add(second, "span", { class: "faint" }, "(nothing has changed)");
     const guide = known.find((each) => each.sentence === words.join(" ") && each.cuts.join() === cuts.map(cutText).join());
     if (guide) add(french, "div", { class: "says" }, guide.says);
-    else if (second.textContent.endsWith("(nothing has changed)")) add(french, "div", { class: "says" }, NOTHING);
     const row = add(french, "div", { class: "row cuts" });
     const button = (parent, text, act, more = {}) => {
       const made = add(parent, "button", { type: "button", ...KEYS_ARE_MINE, ...more }, text);
@@ -199,6 +198,7 @@ function show(translator, model, root) {
     if (history.length) button(row, "one step back", back);
     button(row, "all back", () => change([]));
     if (globalThis.storedTranslators) button(row, "copy a link", copyLink);
+    if (!guide && now.words.join(" ") === plain.words.join(" ")) add(row, "span", { class: "faint" }, NOTHING);
   }
 
   function paintOverview() {
