@@ -338,6 +338,8 @@ def test_what_is_typed_is_translated_or_answered_with_a_sentence(new_page):
         assert trouble.inner_text().startswith(answer), text
         assert french(page) == "il la voit"  # the last one stays, in grey
         assert page.locator(".d2l-translator.stale").count() == 1
+    page.get_by_role("button", name="layer 1").click()  # paints anew, with the words of before
+    assert "4 queries by 4 keys" in page.locator("canvas.map").get_attribute("aria-label")
     field.fill("the dog slepes")
     field.press("Enter")
     page.locator(".trouble button", has_text="slept").click()

@@ -123,8 +123,8 @@ function show(translator, model, root) {
   // ---- Translating ----
 
   function read() {
-    words = wordsOf(input.value);
-    const wrong = problem(words, translator.source);
+    const typed = wordsOf(input.value);
+    const wrong = problem(typed, translator.source);
     trouble.replaceChildren();
     root.classList.toggle("stale", wrong !== null); // what stands below is of the sentence before
     if (wrong) {
@@ -132,7 +132,7 @@ function show(translator, model, root) {
       for (const other of wrong.nearest ?? []) {
         const button = add(trouble, "button", { type: "button", ...KEYS_ARE_MINE }, other);
         button.onclick = () => {
-          input.value = words.map((word) => (word === wrong.word ? other : word)).join(" ");
+          input.value = typed.map((word) => (word === wrong.word ? other : word)).join(" ");
           read();
           input.focus();
         };
@@ -145,6 +145,7 @@ function show(translator, model, root) {
       }
       return;
     }
+    words = typed;
     plain = translate(translator, words);
     translateNow();
   }
