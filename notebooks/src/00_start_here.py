@@ -230,7 +230,7 @@ assert [factor for factor, w in zip(sharpness, frames, strict=True) if w.max() >
 # ## Two intuitions
 #
 # **A party.** Many people talk at once, and you want to know who will drive you home. You hear
-# everybody, but each person only as well as that person matters *to your question*. Ask another
+# everybody, but best those who matter *to your question*. Ask another
 # question in the same room, and you listen to other people.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
@@ -267,9 +267,9 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A generous dictionary
 #
-# An ordinary dictionary answers only if your key is in it. A generous dictionary always answers.
-# It gives each entry a weight by how similar its key is to yours, and returns the weighted average
-# of the values.
+# An ordinary dictionary answers only if your key is in it. A generous dictionary also answers for
+# keys between. It gives each entry a weight by how similar its key is to yours, and returns the
+# weighted average of the values.
 
 # %% slideshow={"slide_type": "-"}
 prices = {20.0: 6.0, 30.0: 9.0, 40.0: 14.0}  # diameter of a pizza in cm -> price
@@ -330,8 +330,9 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # For 25 cm the generous dictionary says 7.51, about half-way between the prices of the two
 # neighbours. For 30 cm it says 9.08 and not 9, because the other two sizes have a small weight as
-# well. (Chapter 2 studies the number 4.0.) The example of the cat had no values: it stopped at the
-# weights.
+# well, and the mean of their prices, 10, is above 9. (A score of 0 is the same size here, and lower
+# scores are other sizes. Chapter 2 studies the number 4.0.) The example of the cat had no values:
+# it stopped at the weights.
 #
 # **Try it.** What does the generous dictionary say for 60 cm? Can it ever say more than 14?
 
@@ -469,7 +470,7 @@ print(f"PyTorch {torch.__version__}, device '{try_gpu()}': {names[try_gpu().type
 #
 # - Attention gives every candidate a weight: the better its key fits the query, the more.
 # - The answer is the weighted average of the values.
-# - Another query gives another answer from the same keys and values.
+# - Another query may get another answer from the same keys and values.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let three students say one line each before you show it.

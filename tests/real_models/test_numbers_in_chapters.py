@@ -52,6 +52,9 @@ def spelled(number):
     return f"{number:,}"
 
 
+V4_KINDS = "compressed sparse", "heavily compressed"
+
+
 def claims():
     """Chapter, and words that must stand in it, made of the numbers of a configuration."""
     gemma, deepseek = describe(MADE["Gemma 3 27B"]()), describe(MADE["DeepSeek-V3"]())
@@ -60,6 +63,13 @@ def claims():
     yield "11", f"Gemma 3 27B has {gemma['layers']} layers, {whole} of them global"
     yield "11", f"windows of {spelled(gemma['window'])}"
     yield "11", f"and {deepseek['heads']} heads of 128 numbers in {deepseek['layers']}"
+    v4, kimi = describe(MADE["DeepSeek-V4-Flash"]()), describe(MADE["Kimi Linear"]())
+    chosen, whole = (v4[f"{kind} attention"].split()[0] for kind in V4_KINDS)
+    yield "11", f"one shared head of {v4['head size']} numbers that serve as key *and* value"
+    yield "11", f"Each of its {v4['layers']} layers keeps a window of the latest {v4['window']}"
+    yield "11", f"{chosen} layers also have an entry for each 4 tokens"
+    yield "11", f"picks {v4['chosen']}. The other {whole} have one for each 128"
+    assert v4["cache, all layers"] == 3440 and kimi["cache, all layers"] == 4032
     yield "10", f"Llama 3.1 8B has {llama['layers']} layers with {llama['heads']} heads each"
     size = latest["head size"]
     yield "09", f"Llama 2 7B has {latest['layers']} layers of {latest['heads']} heads, {size}"
