@@ -1005,7 +1005,7 @@ for T in (1.0, 0.3, 0.1, 0.03):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # At $T = 0.1$ attention is nearly a lookup, and at this place the gradient is more than 10,000
-# times smaller than at $T = 1$. The same holds at 63% to 66% of 2,000 random places around the
+# times smaller than at $T = 1$. The same holds at 63% to 67% of 2,000 random places around the
 # stations, in 20 draws. At 8% to 11% of them, near the border between two stations, the gradient is
 # larger than before: at $(2, 1)$ it rises from 2.2 to 10.
 

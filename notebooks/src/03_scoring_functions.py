@@ -344,10 +344,10 @@ explore(
 # become almost equal, so what would a query be for?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# For this query, one key holds more than 90% from $d = 64$ on. The vectors are drawn anew for each
-# $d$: four different keys win between 64 and 4,096. Divided by $\sqrt d$, no key of any of the 400
-# queries holds so much. Divided by $d = 1024$, all weights are near 10%, which a plain average
-# would give: the query has almost no influence.
+# For this query, one key holds more than 90% from $d = 64$ on. Each $d$ takes the first $d$ numbers
+# of the same vectors: four different keys win between 64 and 4,096. Divided by $\sqrt d$, no key of
+# any of the 400 queries holds so much. Divided by $d = 1024$, all weights are near 10%, which a
+# plain average would give: the query has almost no influence.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A fair objection

@@ -554,7 +554,8 @@ suspects = {
 }
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# (`roll` moves each row of the mask one key to the left, so that its last visible key is lost.)
+# (`roll` moves each row of the mask one key to the left. A row with padding loses its last visible
+# key.)
 #
 # **Predict.** `no_mask` must leak. Which of the three other wrong ones passes the test?
 

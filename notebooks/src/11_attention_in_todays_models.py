@@ -2,19 +2,19 @@
 # # 11 · Attention in today's models
 #
 # **You will**
-# - build latent attention and a layer of the delta rule, and find them equal to the package's;
+# - build latent attention and the delta rule, and find them equal to the package's;
 # - let a cheap scorer choose the few keys that a query reads, and count what it finds;
 # - say where a head looks that has nothing to look for, and what a window does to it;
 # - read from a table what the models of November 2026 are made of, and count their caches.
 #
-# Core path: 75 minutes. Going further: 50. Exercises: 87. A good place to stop is *A place to
+# Core path: 65 minutes. Going further: 65. Exercises: 87. A good place to stop is *A place to
 # stop*, half-way.
 #
 # Builds on chapters 3, 7, 9 and 10. *Dive into Deep Learning* (D2L) ends before these models: the
 # attention that they change is the one of its section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 44 minutes, for two lectures of 45: 22 for the first, up to *A place to stop*, and 22 for the
+# 40 minutes, for two lectures of 45: 21 for the first, up to *A place to stop*, and 19 for the
 # second. For one lecture take the latent, the sink and the indexer. Every section has the same
 # steps: the problem, the idea, the code, the case in which it is what the room knows, what it
 # costs.
@@ -88,7 +88,7 @@ schematic("whole", here="today's parts")
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # Since 2023 the marked boxes have been built anew in many models: the table below has 22. This
-# chapter builds the new ones.
+# chapter builds most of the new ones.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. The rest has changed, too: experts in place of one network, other norms. That is
@@ -249,69 +249,24 @@ class PlainLatentAttention(nn.Module):
 # $$q_h \cdot (W_{uk,h}\, c) = (W_{uk,h}^\top q_h) \cdot c .$$
 #
 # So multiply the *query* once, and compare it with every $c$ directly. The values work the same
-# way: average the latents, and apply $W_{uv,h}$ to the average. The projection is **absorbed**. Now
-# all heads share one key, the latent.
+# way: average the latents, and apply $W_{uv,h}$ to the average. The projection is **absorbed**.
+# Each head still has a matrix of its own, on the side of the query, and all heads share one key,
+# the latent.
 #
-# If these keys were turned by their positions, the matrix in the middle would be another one for
-# each distance, and nothing could be absorbed. So a few more numbers carry the position: a turned
-# part of each head's query, and one turned key for all heads, kept beside $c$.
+# If queries and keys were turned by their positions, a turn by the distance would be between them:
+# $q_h^\top R_{j - i} W_{uk,h}\, c_j$. It is another one for each key, so the query would have to be
+# multiplied again for each of them. So a few more numbers carry the position: a turned part of each
+# head's query, and one turned key for all heads, kept beside $c$.
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. On the board: the three-fold product with two ways to put the brackets.
 
 
-# %% slideshow={"slide_type": "skip"} tags=["build"]
-class PlainAbsorbedAttention(PlainLatentAttention):
-    def forward(self, X):  # the same numbers, without keys and values
-        q, q_turned = self.by_head(self.W_q(X)).split(self.sizes, dim=-1)
-        c = self.W_down(X)[:, None]  # (B, 1, n, L): keys and values of all heads
-        k_turned = rotate(self.W_kr(X))[:, None]  # (B, 1, n, R)
-        W_uk, W_uv = (W.weight.unflatten(0, (self.num_heads, -1)) for W in (self.W_uk, self.W_uv))
-        scores = (q @ W_uk) @ c.mT + rotate(q_turned) @ k_turned.mT  # (B, H, n, n)
-        heads = (self.weights(scores) @ c) @ W_uv.mT  # (B, H, n, L) -> (B, H, n, head_size)
-        return self.W_o(heads.transpose(1, 2).flatten(2))
-
-
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "fragment"}
 torch.manual_seed(0)
-sizes = dict(num_hiddens=48, num_heads=4, head_size=12, latent_size=10, rotary_size=6)
-X = torch.randn(2, 7, 48)
-explicit, absorbed, package = (
-    form(**sizes)
-    for form in (PlainLatentAttention, PlainAbsorbedAttention, MultiHeadLatentAttention)
-)
-output = explicit(X)
-for other in (absorbed, package):
-    other(X)  # the first call fixes the sizes
-    other.load_state_dict(explicit.state_dict())
-print("explicit equals absorbed:", torch.allclose(absorbed(X), output, atol=1e-5))
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the package's layer against the page, word by word too, and against multi-head attention
-for how in (False, True):
-    torch.testing.assert_close(package(X, is_causal=True, absorbed=how), output)
-cache = KeyValueCache()
-parts = [package(X[:, i : i + 1], cache=cache, absorbed=True) for i in range(7)]
-torch.testing.assert_close(torch.cat(parts, dim=1), output)
-assert cache.values.shape[-1] + cache.keys.shape[-1] == 10 + 6
-
-wide = PlainLatentAttention(24, 4, 6, 24, 6)  # a latent as wide as the token: nothing is squeezed
-Y = torch.randn(2, 5, 24)
-wide(Y)
-with torch.no_grad():
-    wide.W_down.weight.copy_(torch.eye(24))
-    wide.W_kr.weight.zero_()  # and no positions
-full_heads = MultiHeadAttention(24, 4, 0.0)
-full_heads(Y, Y, Y)
-# A head has 12 numbers instead of 6, and the scores are divided by the root of that.
-own_q = wide.W_q.weight.unflatten(0, (4, 12))[:, :6].flatten(0, 1) / 2**0.5
-state = {"W_q.weight": own_q, "W_k.weight": wide.W_uk.weight, "W_v.weight": wide.W_uv.weight}
-full_heads.load_state_dict(state | {"W_o.weight": wide.W_o.weight})
-torch.testing.assert_close(full_heads(Y, Y, Y, is_causal=True), wide(Y))
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. What is the shape of the matrix that is absorbed? Numbers of a head by latent numbers.
+W_uk, query, latent = torch.randn(12, 10), torch.randn(12), torch.randn(10)
+print(f"{query @ (W_uk @ latent):.4f} = {(W_uk.T @ query) @ latent:.4f}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two caches
@@ -323,6 +278,7 @@ torch.testing.assert_close(full_heads(Y, Y, Y, is_causal=True), wide(Y))
 shapes = {model.name: model for model in (*PUBLISHED, *RECENT)}
 for name in ("Llama 3.1 8B", "DeepSeek-V3"):
     model = shapes[name]
+    # The list counts latent and turned key together: 512 + 64.
     numbers = model.latent_size or 2 * model.num_kv_heads * model.head_size
     print(f"{name:12} {model.num_layers} layers of {numbers:5,} numbers,", end=" ")
     print(f"{model.bytes(1) / 2**10:.0f} KiB a token")
@@ -657,6 +613,7 @@ print(f"all layers global: {whole / 2**30:.0f} GiB")
 # This is the **delta rule** (Widrow and Hoff, 1960; for linear attention Schlag et al., 2021). If
 # $k$ has length 1 and $\beta = 1$, the state answers exactly $v$ to $k$ afterwards. **Gated
 # DeltaNet** (Yang et al., 2025) also lets the state fade by a factor, its decay, before each step.
+# In a layer the token decides about $\beta$ and decay (*Going further* has a whole one).
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -692,60 +649,6 @@ print("answers:", answers[:, 0].tolist())
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Do both steps on the board: the state says 0, then 5. What would a plain sum say
 # the second time?
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The whole layer
-#
-# Where do $\beta$ and the decay come from? From the token, by two small matrices: a sigmoid keeps
-# $\beta$ between 0 and 1, and the decay is $e$ to a negative number. A gate on the output decides
-# what is said.
-
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask first: which numbers of the rule would you let the token decide?
-
-
-# %% slideshow={"slide_type": "subslide"} tags=["build"]
-class PlainGatedDeltaNet(nn.Module):
-    def __init__(self, num_hiddens, num_heads):
-        super().__init__()
-        self.num_heads = num_heads
-        self.W_q, self.W_k, self.W_v, self.W_gate = (
-            nn.LazyLinear(num_hiddens, bias=False) for _ in range(4)
-        )
-        self.W_beta, self.W_decay = nn.LazyLinear(num_heads), nn.LazyLinear(num_heads)
-        self.norm = nn.RMSNorm(num_hiddens // num_heads)
-        self.W_o = nn.Linear(num_hiddens, num_hiddens, bias=False)
-
-    def forward(self, X):  # (n, any size) -> (n, D), one text
-        q, k, v, gate = (
-            W(X).unflatten(-1, (self.num_heads, -1)).transpose(0, 1)
-            for W in (self.W_q, self.W_k, self.W_v, self.W_gate)
-        )  # (H, n, D / H)
-        q, k = (F.normalize(F.silu(Y), dim=-1) for Y in (q, k))  # of length 1
-        beta = self.W_beta(X).sigmoid().T  # (H, n): how much is replaced
-        decay = (-F.softplus(self.W_decay(X))).exp().T  # (H, n): how much is kept
-        heads = [plain_delta_rule(*given)[0] for given in zip(q, k, v, beta, decay, strict=True)]
-        output = self.norm(torch.stack(heads)) * F.silu(gate)  # (H, n, D / H)
-        return self.W_o(output.transpose(0, 1).flatten(1))
-
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The package's `GatedDeltaNet` gives the same numbers. (Real layers have short convolutions before
-# the queries, keys and values, and a learned rate of fading a head, too.)
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the page's layer against the package's
-torch.manual_seed(0)
-plain, package, X = PlainGatedDeltaNet(12, 3), GatedDeltaNet(12, 3), torch.randn(7, 10)
-output = plain(X)
-package(X[None])  # the first call fixes the sizes
-package.load_state_dict(plain.state_dict())
-torch.testing.assert_close(package(X[None])[0], output, atol=1e-5, rtol=1e-4)
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let the room find the six things that come from the token: query, key, value, beta,
-# decay and gate.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The look-up game again
@@ -823,8 +726,8 @@ assert abs(left.mean(dim=0)[0] - (15 / 16) ** 7) < 0.01 and left[:, -1].min() > 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **What it saves.** With $D = V = 128$ a head keeps 16,384 numbers, as many as a cache of 64 of its
-# own keys and values. **What it costs.** A state of fixed size forgets, whatever the rule. So
-# models mix: Kimi Linear and Qwen3-Next (2025) have about three layers of this kind for each one
+# own keys and values. **What it costs.** A state of fixed size cannot hold every text. So models
+# mix: Kimi Linear and Qwen3-Next (2025) have about three layers of this kind for each one
 # of attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -840,7 +743,7 @@ assert abs(left.mean(dim=0)[0] - (15 / 16) ** 7) < 0.01 and left[:, -1].min() > 
 #
 # **The idea.** Score all past tokens, but cheaply. Then attend to the best $k$ of them only. The
 # scorer is called an **indexer** (DeepSeek-V3.2, 2025). It has heads of queries, one small key
-# a token, and no softmax:
+# a token, and no softmax when it chooses:
 #
 # $$I_{ts} = \sum_h w_{t,h}\, \mathrm{ReLU}\!\left(\frac{q_{t,h} \cdot k_s}{\sqrt d}\right)$$
 #
@@ -896,14 +799,14 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # ### What does it learn from?
 #
 # The choice of the best $k$ has no gradient. So the indexer learns to **follow** the attention: its
-# scores, through a softmax, should be near the mean of the heads' weights. DeepSeek trains it so
-# beside the whole attention first, and then goes on with the chosen keys only.
+# scores, through a softmax, should be near the mean of the heads' weights. DeepSeek first trains it
+# in this way while the attention still reads all keys, and later lets it read the chosen ones only.
 #
 # We do it with chapter 9's trained model: 64 tokens, 32 statements anywhere in the text, 32
-# questions about them. (Far is a statement that is more than 8 tokens away.) Its two layers have 8
-# heads of 8 numbers, and it answers all. For each layer an indexer of 2 heads of 8 numbers learns
-# from 300 batches, in ten seconds. Then each query reads only what was chosen; nothing else is
-# trained.
+# questions about them. (Far is a statement that is more than 8 tokens away. The model is not
+# causal: a statement may come later.) Its two layers have 8 heads of 8 numbers, and it answers all.
+# For each layer an indexer of 2 heads of 8 numbers learns from 300 batches, in ten seconds. Then
+# each query reads only what was chosen; nothing else is trained.
 #
 # **Predict.** With 8 of 64 keys, how many of the questions about far statements are still answered:
 # a tenth, half, or nearly all?
@@ -928,8 +831,8 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Nearly all. A question has one right statement, and cheap scores find it in the text. With a
 # single key a query, 4 to 15 answers in a hundred are lost. A window reads at least as many keys
-# and finds only what is near; the block's mean hides a statement among three others. The layers can
-# share one choice here.
+# and finds only what is near; in a block's mean one statement is among three others. (The indexers
+# were trained, the rule of blocks has nothing to train.) The layers can share one choice here.
 #
 # **What it costs.** The indexer still scores *all* pairs, only cheaply (*Going further* counts).
 # And the cache does not shrink: any token may be chosen later.
@@ -1040,10 +943,10 @@ check("11.1", answer)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **11.2** The latest and the first · *easy, 8 minutes* · complete a function
 #
-# A rule in the sense of *A mask is a rule*, for a cache that keeps the latest and the first
-# tokens. A query sees a key that is not later than itself and is one of the latest `window`, its
-# own included, or one of the first `num_first`. `query` and `key` are tensors of positions, of any
-# shapes that broadcast.
+# A rule in the sense of *A mask is a rule*, in *Going further*: for a cache that keeps the latest
+# and the first tokens. A query sees a key that is not later than itself and is one of the latest
+# `window`, its own included, or one of the first `num_first`. `query` and `key` are tensors of
+# positions, of any shapes that broadcast.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1212,6 +1115,119 @@ assert gemma.bytes(8800) > llama.bytes(8800) and gemma.bytes(8900) < llama.bytes
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room name a model and a length. The reach is a bound: it says which paths
 # exist, not what a model learned to send.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Latent attention, absorbed
+#
+# *5 minutes.* This layer has the same parameters, never makes a key or a value, and gives the same
+# numbers:
+
+
+# %% slideshow={"slide_type": "skip"} tags=["build"]
+class PlainAbsorbedAttention(PlainLatentAttention):
+    def forward(self, X):  # the same numbers, without keys and values
+        q, q_turned = self.by_head(self.W_q(X)).split(self.sizes, dim=-1)
+        c = self.W_down(X)[:, None]  # (B, 1, n, L): keys and values of all heads
+        k_turned = rotate(self.W_kr(X))[:, None]  # (B, 1, n, R)
+        W_uk, W_uv = (W.weight.unflatten(0, (self.num_heads, -1)) for W in (self.W_uk, self.W_uv))
+        scores = (q @ W_uk) @ c.mT + rotate(q_turned) @ k_turned.mT  # (B, H, n, n)
+        heads = (self.weights(scores) @ c) @ W_uv.mT  # (B, H, n, L) -> (B, H, n, head_size)
+        return self.W_o(heads.transpose(1, 2).flatten(2))
+
+
+# %% slideshow={"slide_type": "subslide"}
+torch.manual_seed(0)
+sizes = dict(num_hiddens=48, num_heads=4, head_size=12, latent_size=10, rotary_size=6)
+X = torch.randn(2, 7, 48)
+explicit, absorbed, package = (
+    form(**sizes)
+    for form in (PlainLatentAttention, PlainAbsorbedAttention, MultiHeadLatentAttention)
+)
+output = explicit(X)
+for other in (absorbed, package):
+    other(X)  # the first call fixes the sizes
+    other.load_state_dict(explicit.state_dict())
+print("explicit equals absorbed:", torch.allclose(absorbed(X), output, atol=1e-5))
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the package's layer against the page, word by word too, and against multi-head attention
+for how in (False, True):
+    torch.testing.assert_close(package(X, is_causal=True, absorbed=how), output)
+cache = KeyValueCache()
+parts = [package(X[:, i : i + 1], cache=cache, absorbed=True) for i in range(7)]
+torch.testing.assert_close(torch.cat(parts, dim=1), output)
+assert cache.values.shape[-1] + cache.keys.shape[-1] == 10 + 6
+
+wide = PlainLatentAttention(24, 4, 6, 24, 6)  # a latent as wide as the token: nothing is squeezed
+Y = torch.randn(2, 5, 24)
+wide(Y)
+with torch.no_grad():
+    wide.W_down.weight.copy_(torch.eye(24))
+    wide.W_kr.weight.zero_()  # and no positions
+full_heads = MultiHeadAttention(24, 4, 0.0)
+full_heads(Y, Y, Y)
+# A head has 12 numbers instead of 6, and the scores are divided by the root of that.
+own_q = wide.W_q.weight.unflatten(0, (4, 12))[:, :6].flatten(0, 1) / 2**0.5
+state = {"W_q.weight": own_q, "W_k.weight": wide.W_uk.weight, "W_v.weight": wide.W_uv.weight}
+full_heads.load_state_dict(state | {"W_o.weight": wide.W_o.weight})
+torch.testing.assert_close(full_heads(Y, Y, Y, is_causal=True), wide(Y))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. What is the shape of the matrix that is absorbed? Numbers of a head by latent numbers.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A whole layer of the delta rule
+#
+# *6 minutes.* Where do $\beta$ and the decay come from? From the token, by two small matrices: a
+# sigmoid keeps $\beta$ between 0 and 1, and the decay is $e$ to a negative number. A gate on the
+# output decides what is said.
+
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask first: which numbers of the rule would you let the token decide?
+
+
+# %% slideshow={"slide_type": "subslide"} tags=["build"]
+class PlainGatedDeltaNet(nn.Module):
+    def __init__(self, num_hiddens, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.W_q, self.W_k, self.W_v, self.W_gate = (
+            nn.LazyLinear(num_hiddens, bias=False) for _ in range(4)
+        )
+        self.W_beta, self.W_decay = nn.LazyLinear(num_heads), nn.LazyLinear(num_heads)
+        self.norm = nn.RMSNorm(num_hiddens // num_heads)
+        self.W_o = nn.Linear(num_hiddens, num_hiddens, bias=False)
+
+    def forward(self, X):  # (n, any size) -> (n, D), one text
+        q, k, v, gate = (
+            W(X).unflatten(-1, (self.num_heads, -1)).transpose(0, 1)
+            for W in (self.W_q, self.W_k, self.W_v, self.W_gate)
+        )  # (H, n, D / H)
+        q, k = (F.normalize(F.silu(Y), dim=-1) for Y in (q, k))  # of length 1
+        beta = self.W_beta(X).sigmoid().T  # (H, n): how much is replaced
+        decay = (-F.softplus(self.W_decay(X))).exp().T  # (H, n): how much is kept
+        heads = [plain_delta_rule(*given)[0] for given in zip(q, k, v, beta, decay, strict=True)]
+        output = self.norm(torch.stack(heads)) * F.silu(gate)  # (H, n, D / H)
+        return self.W_o(output.transpose(0, 1).flatten(1))
+
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The package's `GatedDeltaNet` gives the same numbers. (Real layers have short convolutions before
+# the queries, keys and values, and a learned rate of fading a head, too.)
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the page's layer against the package's
+torch.manual_seed(0)
+plain, package, X = PlainGatedDeltaNet(12, 3), GatedDeltaNet(12, 3), torch.randn(7, 10)
+output = plain(X)
+package(X[None])  # the first call fixes the sizes
+package.load_state_dict(plain.state_dict())
+torch.testing.assert_close(package(X[None])[0], output, atol=1e-5, rtol=1e-4)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Let the room find the six things that come from the token: query, key, value, beta,
+# decay and gate.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A mask is a rule
