@@ -75,10 +75,10 @@ SHAPES = (
         "DeepSeek-V4-Flash",
         "DeepseekV4Config",
         DEEPSEEK_V4_FLASH,
-        "DeepSeek-AI (2026), its config.json, as Megatron's recipe repeats it",
+        "layers: DeepSeek-AI (2026), its config.json, as Megatron repeats it; before YaRN",
     ),
     Shape("GLM-5", "GlmMoeDsaConfig"),
-    Shape("GLM-5.3", "Glm5NextTextConfig"),
+    Shape("GLM-5.3-Flash", "Glm5NextTextConfig"),
     Shape("Mistral Large 4", "MistralLarge4TextConfig"),
     Shape(
         "MiniMax-M3",

@@ -624,8 +624,8 @@ plt.show()
 # 16% or less. Learned stays near guessing. Sinusoidal swings between 11% and 99%, with peaks near
 # 22 and 35 in all starts. Rotary keeps 94% up to 33, is at 56% to 79% at 35, below 30% at 41, and
 # guesses from 48 on. ALiBi is near 30% throughout. At last capital all begin above 90%. Sinusoidal
-# and learned are mostly below 50% at position 22 and below 40% from 32 on. Rotary keeps 90% up to
-# 36 and is near 25% from 48 on. ALiBi stays at 91% or more.*
+# and learned are mostly below 50% at position 22 and mostly below 40% from 32 on. Rotary keeps 90%
+# up to 36 and is near 25% from 48 on. ALiBi stays at 91% or more.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Compare with the table on the board. Then half a minute in pairs, before you go on:

@@ -283,7 +283,7 @@ assert (looks.attention_weights[:, 3, 2, 1] > 0.9).all()
 # So the verb decides, and head 4 looks at it each time. Does it decide *through* head 4? No: with
 # zeros in place of this head's answer all four words are still right. With zeros for all four heads
 # of this layer none is. What a map shows need not be what the answer depends on. Near the end we
-# forbid single looks in this way. Until then we build what is behind the doors from plain parts.
+# forbid single looks. Until then we build what is behind the doors from plain parts.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Before the second row, ask whether the verb decides through head 4. The other heads of
@@ -1374,9 +1374,9 @@ assert ended["post-norm", 0.03] > 1 + ended["pre-norm", 0.03]
 print("checked: within 1 of each other at 0.006; post-norm is more than 1 behind at 0.03")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# At 0.006 the two are alike. In the run shown, pre-norm reaches 3.20 at 0.03, and post-norm 4.75.
-# With the seeds 0 to 4, pre-norm reaches 2.5 to 3.2 at this rate, and post-norm 3.2 to 5.0; each
-# time pre-norm is ahead. That agrees with the report, for this model, two rates and 80 steps.
+# At 0.006 the two are alike. In the run shown, pre-norm reaches 3.20 at 0.03, and post-norm about
+# 4.8. With the seeds 0 to 4, pre-norm reaches 2.5 to 3.2 at this rate, and post-norm 3.2 to 5.0;
+# each time pre-norm is ahead. That agrees with the report, for this model, two rates and 80 steps.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for a guess at 0.03 before the table. It is no proof: one start of a small

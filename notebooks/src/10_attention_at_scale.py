@@ -854,7 +854,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. For each of the three ask which point in the figure it moves, and to where. Then
-# ask why nobody guesses for 300 readers with short caches.
+# ask why guesses gain little for 300 readers with short caches.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Past one machine
@@ -1229,8 +1229,8 @@ print(f"quarters 2 and 3 against 1 and 4: {(two + three) / (one + four):.2f} tim
 #   like $n$ and the time still like $n^2$.
 # - The slower of computing and carrying decides. By the roof, arithmetic caps fused prefill; memory
 #   caps decoding on both machines, if each head or group has its own cache.
-# - The next token takes (B · cache + parameters) / bandwidth. Readers are cheap until their
-#   caches outweigh the parameters.
+# - The next token takes (B · cache + parameters) / bandwidth. A further reader adds the
+#   time of one more cache.
 # - Data parallel cuts the batch and sends gradients. Tensor parallel cuts heads and sends outputs,
 #   and gradients of inputs. Context parallel cuts the sequence and sends keys and values, or heads.
 #   Done right, two processes gave the numbers of one, up to rounding.
@@ -1763,7 +1763,7 @@ progress()
 # - NVIDIA, *H100 Tensor Core GPU*, data sheet, SXM: 1,979 teraFLOPS in BFLOAT16 with sparsity,
 #   half of it without; 3.35 TB/s of memory bandwidth; NVLink 900 GB/s.
 # - DeepSeek-AI, *DeepSeek-V3 Technical Report*, 2024, arXiv:2412.19437. Section 4.2: 128 heads,
-#   latents of 512 and 64 numbers.
+#   latents of 512 and 64 numbers; 5.4.3: 1.8 times the tokens a second.
 # - G.-I. Yu et al., *Orca: A Distributed Serving System for Transformer-Based Generative Models*,
 #   OSDI 2022. Continuous batching.
 # - A. Agrawal et al., *SARATHI: Efficient LLM Inference by Piggybacking Decodes with Chunked

@@ -874,8 +874,8 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Who uses what, November 2026
 #
-# Each row is computed from a configuration of the library `transformers`; in six rows its authors'
-# published numbers replace the library's. *Cache* are the numbers for each further token of a long
+# Each row is computed from a configuration of the library `transformers`; in six rows published
+# numbers replace some of the library's. *Cache* are the numbers for each further token of a long
 # text, in all layers together.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -883,7 +883,7 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 who_uses_what()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# - **No positions** (NoPE): Kimi Linear and GLM-5.3 turn nothing, and Llama 4 leaves
+# - **No positions** (NoPE): Kimi Linear and GLM-5.3-Flash turn nothing, and Llama 4 leaves
 #   positions out in 12 of its layers. A causal mask already tells something about order.
 # - **A part of each head is turned**: a quarter in Qwen3-Next and in Gemma 4's global layers.
 # - **Keys that are the values**: DeepSeek-V4's entries serve as both: one projection gives both.

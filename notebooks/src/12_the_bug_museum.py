@@ -1134,8 +1134,8 @@ check("12.11", test_window_size)
 #
 # **Seen.** In October 2024 somebody trained once with batches of 32, and once with 32 batches of 1
 # whose gradients were added before each step. It should be the same, and was much worse
-# ([trl #2175](https://github.com/huggingface/trl/issues/2175)). Libraries corrected it that month,
-# one of them in several steps
+# ([trl #2175](https://github.com/huggingface/trl/issues/2175)). Libraries began to correct it that
+# month, one of them in steps
 # ([transformers #34191](https://github.com/huggingface/transformers/pull/34191) and [#34198](https://github.com/huggingface/transformers/pull/34198),
 # [torchtune #1875](https://github.com/meta-pytorch/torchtune/pull/1875)).
 

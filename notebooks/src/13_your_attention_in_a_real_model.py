@@ -413,8 +413,8 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # | 4 | 96% | 21% | 21% |
 #
 # A model of one layer stays near 20%, also if it is twice as wide. (The cell above trained it for
-# 300 steps only.) It is above a guess among 64, because the answer is one of the 8 to 16 letters of
-# the first half, which it can see.
+# 300 steps only.) A guess among the letters of the first half, which it can see, would be right in
+# 8%.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # To look into another start, say 3, run `two = small_llama(2, seed=3)` and `train(two, seed=3)`,
