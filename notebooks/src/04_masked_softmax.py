@@ -144,10 +144,13 @@ for n in (2, 3, 10, 100):
     hello_mask = torch.arange(n) < 2  # True for the two words
     filled = hello_scores[:n].masked_fill(~hello_mask, -math.inf)
     print(f"{n:3d} tokens: answer", filled.softmax(dim=-1) @ hello_values[:n])
-print("filled scores:", filled[:5])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The answer is $(4, 2)$ each time: mask, fill, softmax.
+# The answer is $(4, 2)$ each time: mask, fill, softmax. Here are the first five of the filled
+# scores:
+
+# %% slideshow={"slide_type": "skip"}
+print(filled[:5])
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Write the sum for 'Hello' on the board and strike the padding's 1 out of it: 2 + 1. A
@@ -1112,9 +1115,11 @@ for name, answer in {
     print(f"{name:32}", "NaN" if answer.isnan().all() else f"at most {answer.abs().max():.0f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In PyTorch 2.13 on the CPU, `nn.MultiheadAttention` gives NaN by default. Called as here, with an
-# even number of heads, it does so in `eval()` without gradients also without weights (pytorch
-# #190486).
+# In PyTorch 2.13 on the CPU, `nn.MultiheadAttention` gives NaN by default.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Called as here, with an even number of heads, it does so in `eval()` without gradients also
+# without weights (pytorch #190486).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # `F.scaled_dot_product_attention` returned NaN for such rows in older versions (pytorch #103963). A

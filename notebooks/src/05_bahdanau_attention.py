@@ -1035,11 +1035,10 @@ assert abs(guided.bleu - more.bleu) < 2
 print("checked: guided aligns better than IBM model 1; BLEU differs by less than 2")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Another 100 steps change BLEU by less than 2 in the runs that we saw, and hardly change the error
-# rate. With the term it falls to a quarter, and in 20 starts to between 25% and 55%, always below
-# IBM model 1. BLEU is then between 1.7 lower and 1.4 higher than without the term, 0.2 higher in
-# the median. So the model can look at the right words and translate as well. The loss had not asked
-# for it.
+# Another 100 steps change BLEU by less than 2, and hardly the error rate. With the term it falls to
+# a quarter, and in 20 starts to between 25% and 55%, always below IBM model 1. BLEU is then between
+# 1.7 lower and 1.4 higher than without the term, 0.2 higher in the median. So the model can look at
+# the right words and translate as well. The loss had not asked for it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let the room find two good arguments: BLEU rises, since looking at the right word must help; it

@@ -252,11 +252,6 @@ class PlainLatentAttention(nn.Module):
 # way: average the latents, and apply $W_{uv,h}$ to the average. The projection is **absorbed**.
 # Each head still has a matrix of its own, on the side of the query, and all heads share one key,
 # the latent.
-#
-# If queries and keys were turned by their positions, a turn by the distance would be between them:
-# $q_h^\top R_{j - i} W_{uk,h}\, c_j$. It is another one for each key, so the query would have to be
-# multiplied again for each of them. So a few more numbers carry the position: a turned part of each
-# head's query, and one turned key for all heads, kept beside $c$.
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -268,6 +263,12 @@ torch.manual_seed(0)
 W_uk, query, latent = torch.randn(12, 10), torch.randn(12), torch.randn(10)
 print(f"{query @ (W_uk @ latent):.4f} = {(W_uk.T @ query) @ latent:.4f}")
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# If queries and keys were turned by their positions, a turn by the distance would be between them:
+# $q_h^\top R_{j - i} W_{uk,h}\, c_j$. It is another one for each key, so the query would have to be
+# multiplied again for each of them. So a few more numbers carry the position: a turned part of each
+# head's query, and one turned key for all heads, kept beside $c$.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two caches
 #
@@ -278,7 +279,6 @@ print(f"{query @ (W_uk @ latent):.4f} = {(W_uk.T @ query) @ latent:.4f}")
 shapes = {model.name: model for model in (*PUBLISHED, *RECENT)}
 for name in ("Llama 3.1 8B", "DeepSeek-V3"):
     model = shapes[name]
-    # The list counts latent and turned key together: 512 + 64.
     numbers = model.latent_size or 2 * model.num_kv_heads * model.head_size
     print(f"{name:12} {model.num_layers} layers of {numbers:5,} numbers,", end=" ")
     print(f"{model.bytes(1) / 2**10:.0f} KiB a token")
@@ -287,8 +287,11 @@ for name in ("Llama 3.1 8B", "DeepSeek-V3"):
 # Multi-head attention with DeepSeek-V3's heads would keep 32,768 numbers a layer. DeepSeek-V3's
 # whole cache is about half of that of Llama 3.1 8B, a model with an 84th of the parameters. (V3
 # uses 37 of its 671 billion for a token.) **What it costs:** in the absorbed form a score
-# multiplies $512 + 64$ numbers, where it was $128 + 64$. But a model that writes waits for its
-# memory (chapter 10), and much less is read.
+# multiplies $512 + 64$ numbers, where it was $128 + 64$.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# But a model that writes waits for its memory (chapter 10), and much less is read. (`latent_size`
+# counts latent and turned key together.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the figures that the text names
@@ -833,11 +836,11 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # single key a query, 4 to 15 answers in a hundred are lost. A window reads at least as many keys
 # and finds only what is near; in a block's mean one statement is among three others. (The indexers
 # were trained, the rule of blocks has nothing to train.) The layers can share one choice here.
-#
-# **What it costs.** The indexer still scores *all* pairs, only cheaply (*Going further* counts).
-# And the cache does not shrink: any token may be chosen later.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
+# **What it costs.** The indexer still scores *all* pairs, only cheaply (*Going further* counts).
+# And the cache does not shrink: any token may be chosen later.
+#
 # This is one small
 # task in which one key is enough: it says what an indexer can find, not how often texts need more
 # than that.
