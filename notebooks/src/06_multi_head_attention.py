@@ -1008,11 +1008,13 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # B gets nothing that B asked for, but what head 1 found for C and for D. So C and D can learn to
-# ask *on behalf of B*. What they learned depends on the length of the word, because it decides
-# whose results lie side by side. All our words had seven letters. The letter before, in shorter
-# ones:
+# ask *on behalf of B*.
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
+# %% [markdown] slideshow={"slide_type": "skip"}
+# What they learned depends on the length of the word, because it decides whose results lie side by
+# side. All our words had seven letters. The letter before, in shorter ones:
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
 # Counts the letters before that are right in words of 4 to 6 letters
 for name, models in (
     ("right", [spellers[seed, 2] for seed in range(3)]),

@@ -834,15 +834,15 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Nearly all. A question has one right statement, and cheap scores find it in the text. With a
 # single key a query, 4 to 15 answers in a hundred are lost. A window reads at least as many keys
-# and finds only what is near; in a block's mean one statement is among three others. (The indexers
-# were trained, the rule of blocks has nothing to train.) The layers can share one choice here.
+# and finds only what is near; in a block's mean one statement is among three others. The layers can
+# share one choice here.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **What it costs.** The indexer still scores *all* pairs, only cheaply (*Going further* counts).
 # And the cache does not shrink: any token may be chosen later.
 #
-# This is one small
-# task in which one key is enough: it says what an indexer can find, not how often texts need more
+# This is one small task. The indexers were trained for it, and the rule of blocks has nothing to
+# train. One key is enough here: it says what an indexer can find, not how often texts need more
 # than that.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
