@@ -70,8 +70,9 @@ def mend(
         else:
             places[name] = cell
             cell.metadata["nbgrader"] = metadata_of(name, known[name][0], points)
-    for name in [name for name in known if name not in places and name[:7] != "answer-"]:
-        kind, text = known[name]
+    for name, (kind, text) in known.items():
+        if name in places or name.startswith("answer-"):
+            continue
         missing = NotebookNode(cell_type=kind, metadata={}, source=text)
         missing.update(outputs=[], execution_count=None)
         missing.metadata = NotebookNode(nbgrader=metadata_of(name, kind, points))

@@ -130,9 +130,8 @@ def _indexer(config: Any, number: int) -> int | None:
     if types and types[number] == "shared":
         return 0
     if size is not None and value(config, "index_kpool"):
-        return (
-            2 * size + 1
-        )  # GLM-5.3-Flash keeps what it pools from, a gate, and whether it is padding
+        # GLM-5.3-Flash keeps what it pools from, a gate, and whether it is padding.
+        return 2 * size + 1
     return size
 
 

@@ -230,8 +230,8 @@ assert [factor for factor, w in zip(sharpness, frames, strict=True) if w.max() >
 # ## Two intuitions
 #
 # **A party.** Many people talk at once, and you want to know who will drive you home. You hear
-# everybody, but best those who matter *to your question*. Ask another
-# question in the same room, and you listen to other people.
+# everybody, but best those who matter *to your question*. Ask another question in the same room,
+# and you listen to other people.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the same party for two questions

@@ -1205,8 +1205,7 @@ print("mean", tuple(mean.shape), "  of each head", tuple(their_weights.shape))
 #
 # *1 minute.* This is the code that runs when you call the package's layer. `taking_part` finds the
 # queries that see any key and the keys that any query sees; all other rows become zeros (with a
-# cache, only those of the queries). The last
-# lines are those of your class.
+# cache, only those of the queries). The last lines are those of your class.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Shows the source of MultiHeadAttention.forward

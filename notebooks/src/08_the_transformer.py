@@ -791,7 +791,7 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # | road 2 | 48 | 36 to 48 |
 # | roads 1 and 2 | 26 | 24 to 36 |
 # | all three roads | 25 | 23 to 31 |
-# | control: words before them | 49 | 46 to 48 |
+# | control: words before the noun | 49 | 46 to 48 |
 #
 # For comparison: the masculine form each time, in the right number, would be right in 23 of 49.
 

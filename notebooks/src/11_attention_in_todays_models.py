@@ -2,7 +2,8 @@
 # # 11 · Attention in today's models
 #
 # **You will**
-# - build latent attention and the delta rule, and find them equal to the package's;
+# - build latent attention and the delta rule (*Going further* compares the layers with the
+#   package's);
 # - let a cheap scorer choose the few keys that a query reads, and count what it finds;
 # - say where a head looks that has nothing to look for, and what a window does to it;
 # - read from a table what the models of November 2026 are made of, and count their caches.
@@ -730,8 +731,8 @@ assert abs(left.mean(dim=0)[0] - (15 / 16) ** 7) < 0.01 and left[:, -1].min() > 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **What it saves.** With $D = V = 128$ a head keeps 16,384 numbers, as many as a cache of 64 of its
 # own keys and values. **What it costs.** A state of fixed size cannot hold every text. So models
-# mix: Kimi Linear and Qwen3-Next (2025) have about three layers of this kind for each one
-# of attention.
+# mix: Kimi Linear and Qwen3-Next (2025) have about three layers of this kind for each one of
+# attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. The vote splits the room, and 'more' wins. Let them explain the 'fewer': which pair
@@ -899,8 +900,8 @@ who_uses_what()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Groups, and a latent a token, make the cache small. The latent's explicit and absorbed form give
-#   the same numbers.
+# - Groups, and a latent a token, make the cache small. Move the brackets, and the latent itself is
+#   the key of all heads.
 # - A softmax must spend its one. In our game the idle head spent it mostly on the first token, and
 #   a window that dropped this token hurt, in four of four starts. A learned sink prevented this in
 #   three.

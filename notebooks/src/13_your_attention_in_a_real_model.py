@@ -8,8 +8,8 @@
 # - break the attention of a trained model, and say which mistake shows, and where.
 #
 # Core path: 65 minutes. Going further: 35. Exercises: 111. A good place to stop is *A place to
-# stop*, after 25. Builds on chapters 1 to 8. *Dive into Deep Learning* (D2L) ends its Transformer
-# in section 11.7, and has BERT, T5 and GPT in 11.9. Most models here came after it.
+# stop*, after 25 minutes. Builds on chapters 1 to 8. *Dive into Deep Learning* (D2L) ends its
+# Transformer in section 11.7, and has BERT, T5 and GPT in 11.9. Most models here came after it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The core fills two lectures of 45 minutes. Stop the first one at *A place to stop*; the sequences
@@ -578,7 +578,8 @@ for head in range(4):
 # | 4 | 0.46 and 0.46 | 65% | 55% |
 #
 # In two starts one head does most of the work. In the other three, two heads share it, and the one
-# that looks back most is not the one that is missed most. (A machine may differ by a few percent.)
+# that looks back most is not the one that is missed most. (Another machine may differ by a few
+# percent.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. When heads share the look, no single one carries all of it. That is why five starts

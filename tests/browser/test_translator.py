@@ -266,6 +266,14 @@ def test_each_guided_cut_does_what_it_says(name, new_page):
     assert page.locator(".cut").count() == 0
 
 
+def test_chapter_8_hides_noun_and_article_together(new_page):
+    words = "the girl that i see is old"
+    for cuts, ending in ((["1"], "vieux"), (["2"], "vieille"), (["1", "2"], "vieille")):
+        cuts = [f"decoder * * * {key}" for key in cuts]
+        page = shown(new_page, TranslatorView("transformer", sentence=words, cuts=cuts))
+        assert with_cuts(page).removesuffix(f" {SAME}").endswith(f"est {ending}")
+
+
 def test_what_has_changed_is_marked(new_page):
     page = shown(new_page, TranslatorView("transformer"))
     page.get_by_role("button", name="No looks in layer 2 of the encoder").click()

@@ -37,6 +37,7 @@ def own_progress(tmp_path, monkeypatch):
 
 
 def test_unknown_ids_name_their_neighbours():
+    assert "If it is your instructor's own, it is checked after" in check("50.1", 1).message
     assert "There is no exercise `4.77`. Did you mean `4.1`, `4.2`" in check("4.77", 1).message
     assert "`4.1`" in repr(check("4,1", 1)) and not check("4,1", 1).solved
     assert "in quotes" in check(4.1, 1).message
