@@ -4,7 +4,6 @@ import difflib
 import os
 import pkgutil
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -34,12 +33,16 @@ class Chapter:
     exercises: Sequence[Exercise]
 
 
+def private_folders() -> list[str]:
+    return [each for each in os.environ.get(PRIVATE, "").split(os.pathsep) if each]
+
+
 def use_private(folder: str) -> None:
     """Also find the chapters in ``folder``, ``chapter_50`` and so on, here and in new processes.
 
     Their solutions are then where the folder is, and nowhere in the package.
     """
-    folders = [each for each in os.environ.get(PRIVATE, "").split(os.pathsep) if each]
+    folders = private_folders()
     if folder not in folders:
         os.environ[PRIVATE] = os.pathsep.join([*folders, folder])
     if folder not in (path := import_module(PACKAGE).__path__):
@@ -71,9 +74,9 @@ def all_chapters() -> list[Chapter]:
 
 
 def is_private(exercise: Exercise) -> bool:
-    """Whether it is an instructor's own, from a folder outside of the package."""
-    chapter = sys.modules[f"{PACKAGE}.chapter_{int(exercise.id.partition('.')[0]):02d}"]
-    return not Path(str(chapter.__file__)).is_relative_to(Path(__file__).parents[1])
+    """Whether it is an instructor's own, from one of the private folders."""
+    chapter = f"chapter_{int(exercise.id.partition('.')[0]):02d}"
+    return any(Path(folder, chapter).exists() for folder in private_folders())
 
 
 def find(exercise_id: Any) -> Exercise:
