@@ -1127,7 +1127,7 @@ assert gemma.bytes(8800) > llama.bytes(8800) and gemma.bytes(8900) < llama.bytes
 # numbers:
 
 
-# %% slideshow={"slide_type": "skip"} tags=["build"]
+# %% slideshow={"slide_type": "-"} tags=["build"]
 class PlainAbsorbedAttention(PlainLatentAttention):
     def forward(self, X):  # the same numbers, without keys and values
         q, q_turned = self.by_head(self.W_q(X)).split(self.sizes, dim=-1)
