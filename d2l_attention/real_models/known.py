@@ -1,8 +1,8 @@
 """What this course knows of models and their configurations do not say; tests read their code."""
 
 QK_NORM = {
-    *("gemma3_text", "gemma4_text", "lfm3", "llama4_text", "minimax_m3_vl_text", "olmo3"),
-    *("olmo_hybrid", "qwen3", "qwen3_5_text", "qwen3_next"),
+    *("deepseek_v4", "gemma3_text", "gemma4_text", "lfm3", "llama4_text", "minimax_m3_vl_text"),
+    *("olmo3", "olmo_hybrid", "qwen3", "qwen3_5_text", "qwen3_next"),
 }
 # Which layers have sinks.
 SINKS = {"deepseek_v4": "all", "gpt_oss": "all", "mimo_v2_flash": "sliding_attention"}

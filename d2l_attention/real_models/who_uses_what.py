@@ -66,7 +66,6 @@ SHAPES = (
     Shape("Qwen3-Next", "Qwen3NextConfig"),
     Shape("Qwen3.5", "Qwen3_5TextConfig"),
     Shape("OLMo 3", "Olmo3Config"),
-    Shape("OLMo Hybrid", "OlmoHybridConfig"),
     Shape("gpt-oss-120b", "GptOssConfig", {}, f"{AS_PUBLISHED} OpenAI (2025), section 2"),
     Shape("Llama 4", "Llama4TextConfig"),
     Shape("DeepSeek-V3", "DeepseekV3Config", {}, f"{AS_PUBLISHED} DeepSeek-AI (2024), before YaRN"),

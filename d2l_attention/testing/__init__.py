@@ -1,4 +1,4 @@
-"""Ten properties that any attention has, to run on a layer of your own: ``check_attention``."""
+"""Ten properties of attention without positions, to run on your own layer: ``check_attention``."""
 
 from d2l_attention.testing.check import Report, check_attention
 from d2l_attention.testing.properties import PROPERTIES, Property

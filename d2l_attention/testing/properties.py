@@ -1,4 +1,4 @@
-"""Ten properties that any attention has, and one way to call every attention.
+"""Ten properties of attention without positions of its own, and one way to call it.
 
 From the course d2l_attention, chapter 12. This file needs torch, and nothing of the course.
 """

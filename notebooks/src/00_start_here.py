@@ -419,8 +419,8 @@ look_inside(model, *inputs, tokens=tokens, title="Two languages meet in the deco
 #   under *Going further* can be read in any order, or not at all.
 # - Most chapters **build** their mechanism in plain code, and then show that the package
 #   `d2l_attention` computes the same. Retype these cells: it is the best way to learn them.
-# - **Exercises** follow the summary, and more stand in *Going further*. Each has a check that tells
-#   you what is wrong, up to three hints, and a solution.
+# - **Exercises** follow the summary, in most chapters *Going further*, too. Each has a check that
+#   tells you what is wrong, up to three hints, and a solution.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A first exercise
@@ -441,7 +441,7 @@ check("0.1", answer)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # `progress()` lists what you have solved so far, and says where to go on.
 
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"}
 progress()
 
 # %% [markdown] slideshow={"slide_type": "notes"}

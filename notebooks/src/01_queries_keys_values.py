@@ -795,7 +795,7 @@ plt.show()
 # 1.57). Right, the wind of the same steps: it moves from (8.9, 3.7) to the goal, (7, 6).*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Why does the path turn back to the west? After three steps the wind is $(7.2, 6.1)$, a little too
+# Why does the path go on to the west? After three steps the wind is $(7.2, 6.1)$, a little too
 # strong both to the east and to the north. Now the Hill's score must fall, and the Forest's must
 # rise. Both moves, away from the Hill and towards the Forest, lead to the west.
 
@@ -1005,7 +1005,7 @@ for T in (1.0, 0.3, 0.1, 0.03):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # At $T = 0.1$ attention is nearly a lookup, and at this place the gradient is more than 10,000
-# times smaller than at $T = 1$. The same holds at 63% to 67% of 2,000 random places around the
+# times smaller than at $T = 1$. The same holds at 62% to 67% of 2,000 random places around the
 # stations, in 20 draws. At 8% to 11% of them, near the border between two stations, the gradient is
 # larger than before: at $(2, 1)$ it rises from 2.2 to 10.
 

@@ -16,7 +16,7 @@
 # 36 minutes: 8½ to the end of 'Where the mask acts', 3½ for the late mask and the lengths, 6½ for
 # the future, 6½ for the empty row and the build, 2 for `True`, 8½ for the tests and the layer. Two
 # slides are not in the plan: 'Columns, not rows' (ask its question, give its answer), and the view
-# 'Turn the lengths yourself' of 'Going further', which a quick room deserves. After 18 minutes you
+# 'Turn the lengths yourself' of 'Going further', which a quick room deserves. After 18½ minutes you
 # should be at 'A query that sees nothing'. Behind? Leave out 'Both tests at once', and show `True`
 # without a vote. The slides after the summary are for questions. Homework: exercises 4.1 to 4.4.
 

@@ -98,7 +98,7 @@ schematic("whole", here="decoder asks encoder")
 # wrote the translation from this vector, without a second look.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In this chapter the vector has 96 numbers, however long the sentence is. Is that enough? To find
+# Our first vector has 96 numbers, however long the sentence is. Is that enough? To find
 # out we need sentences, a translator and a measure.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -579,7 +579,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: BLEU against the length of the English sentence. With attention the line falls from about
-# 95 for 3 to 5 words to about 88 for 12 to 16. Without, it falls from about 72 to about 18.*
+# 96 for 3 to 5 words to about 88 for 12 to 16. Without, it falls from about 72 to about 18.*
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
 # Checks what the text says about the two models
@@ -612,7 +612,7 @@ assert last > 80 and first - last < 15
 # | one vector of 192, 500 steps | 95 (93–96) | 32 (31–33) | 74 (72–78) |
 # | one vector of 192, 1,000 steps | 96 (96–96) | 35 (34–37) | 100 (100–100) |
 # | the same, 68,000 sentences, 4,000 steps | 100 (100–100) | 82 (80–84) | 98 (98–98) |
-# | attention, 96, 500 steps | 95 (94–97) | 86 (84–88) | 92 (91–93) |
+# | attention, 96, 500 steps | 95 (94–97) | 86 (84–88) | 92 (91–94) |
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # So 192 numbers are enough to write the long sentences of the training part. But the model knows
@@ -840,9 +840,9 @@ def run_decoder(attend, step, embedded, state):
 check("5.5", run_decoder)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **5.6** 99 BLEU, and nonsense in use · *medium, 12 minutes* · find the bug
+# **5.6** 99 BLEU, and an error in use · *medium, 12 minutes* · find the bug
 #
-# `translate_greedily` gives 99 BLEU on the validation set and nonsense in use, where `reference` is
+# `translate_greedily` gives 99 BLEU on the validation set and an error in use, where `reference` is
 # `None`. Repair it. `decoder(token, state)` returns the logits (N,) of the next word and the new
 # state; the first token is `bos`. Return the most likely words as a list of numbers, without `bos`
 # and `eos`, at most `max_len` of them. `reference` must change nothing.

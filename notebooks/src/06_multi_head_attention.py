@@ -1260,11 +1260,6 @@ def test_multi_head(multi_head):
 
 check("6.6", test_multi_head)
 
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
-from d2l_attention.exercises import progress
-
-progress()
-
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources
 #

@@ -143,8 +143,8 @@ print("checked: f(X) in 20 random orders of seven tokens")
 # - Add the number $i$? At position 500 it is much larger than the word.
 # - Divide $i$ by the length first? Then the next word is $\frac1{10}$ further in one sentence and
 #   $\frac1{50}$ in another.
-# - Count in **binary**? From 7 to 8 four digits change, and from 8 to 9 only one. Smooth digits
-#   would change by the same amount each time.
+# - Count in **binary**? From 7 to 8 four digits change, and from 8 to 9 only one. Pairs of
+#   smooth digits would move by the same amount each time.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Collect ideas on the board before you show the list. For each of them ask what happens
@@ -623,9 +623,9 @@ plt.show()
 # rotary are at 99% or more up to 15. At 16 sinusoidal falls to between 11% and 57% and learned to
 # 16% or less. Learned stays near guessing. Sinusoidal swings between 11% and 99%, with peaks near
 # 22 and 35 in all starts. Rotary keeps 94% up to 33, is at 56% to 79% at 35, below 30% at 41, and
-# guesses from 48 on. ALiBi is near 30% throughout. At last capital all begin above 90%. Sinusoidal
-# and learned are mostly below 50% at position 22 and mostly below 40% from 32 on. Rotary keeps 90%
-# up to 36 and is near 25% from 48 on. ALiBi stays at 91% or more.*
+# near guessing from 48 on. ALiBi is near 30% throughout. At last capital all begin above 90%.
+# Sinusoidal and learned are mostly below 50% at position 22 and mostly below 40% from 32 on. Rotary
+# keeps 90% up to 36 and is near 25% from 48 on. ALiBi stays at 91% or more.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Compare with the table on the board. Then half a minute in pairs, before you go on:
@@ -916,8 +916,8 @@ print("checked: untouched rows, ALiBi's nearest letter, controls, peaks and term
 # - **Rotary** turns queries and keys, but not values. Positions enter a score only through the
 #   signed distance $j - i$. **ALiBi** subtracts a slope times the distance $\lvert i - j\rvert$.
 # - In our experiment (one layer, two small games, positions 0 to 15), sinusoidal and learned
-#   positions failed at most later positions. Rotary failed at new distances. ALiBi stayed right in
-#   the game that suits it.
+#   positions failed at most later positions. Rotary failed at distances from 34 on. ALiBi stayed
+#   right in the game that suits it.
 # - Where tokens come one at a time, pass the `offset`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1099,7 +1099,7 @@ for start in range(3):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With the offset, token by token gives what the whole sequence gives. Without it the model knows
-# the letters, but not their order. There is no error and no warning.
+# the last letter, but not the order of those before it. There is no error and no warning.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
 # Checks that with the offset nothing changes, and without it the order is lost

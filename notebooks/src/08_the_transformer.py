@@ -280,14 +280,15 @@ with torch.no_grad():
 assert (looks.attention_weights[:, 3, 2, 1] > 0.9).all()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# So the verb decides, and head 4 looks at it each time. Does it decide *through* head 4? No: with
-# zeros in place of this head's answer all four words are still right. With zeros for all four heads
-# of this layer none is. What a map shows need not be what the answer depends on. Near the end we
-# forbid single looks. Until then we build what is behind the doors from plain parts.
+# So the verb decides, and head 4 gives it more than 0.9 of its weight each time. Does it decide
+# *only* through head 4? No: with zeros in place of this head's answer all four words are still
+# right. With zeros for all four heads of this layer the word is *a*, 'has', for each verb. What a
+# map shows need not be what the answer depends on. Near the end we forbid single looks. Until then
+# we build what is behind the doors from plain parts.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Before the second row, ask whether the verb decides through head 4. The other heads of
-# the layer can tell the verb as well.
+# One minute. Before the second row, ask whether the verb decides only through head 4. The other
+# heads of the layer can tell the verb as well.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## What you need
@@ -387,7 +388,8 @@ class PlainFFN(nn.Module):
 #
 # The slope 0.1 was an example. Before training it depends on the random start. We put 24 networks
 # on top of each other and measure the gradient at the bottom, where it is 1 at the top. One start
-# is PyTorch's. The other keeps the size of the numbers from layer to layer.
+# is PyTorch's. The other draws larger numbers, so that what a network gives is about as large as
+# what it gets.
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
 # Measures the gradient below 24 networks in 20 random starts, and prints the median
@@ -433,9 +435,9 @@ assert all(0.5 < each < 2 for each in normed)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With PyTorch's start, only the sums carry the gradient to the bottom. With the other start, the
-# plain stack does not need them, and the sums explode: each layer doubles the variance, of the rows
-# on the way up and of the gradient on the way down. After 24 layers a gradient of size 1 has the
-# size $\sqrt{2^{24}} = 4{,}096$. The **norm** holds the size in both.
+# plain stack carries it, too, but now the sums explode. Each of them adds two things of the same
+# size, and this doubles the variance. So 24 layers multiply the variance of the gradient by
+# $2^{24}$ and its size by the root of that, 4,096. The **norm** holds the size in both.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for the variance of X + Y, if both have the variance 1 and do not depend on each
@@ -502,8 +504,8 @@ schematic("encoder block")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # $B$ sentences of $n$ tokens are read at once, and each token has $D$ numbers (`num_hiddens`) all
 # the way up. Multi-head attention is chapter 6's. `visible` is a mask that broadcasts to
-# (B, H, Q, K). It is used twice, as in chapter 4: before the softmax a hidden key gets the lowest
-# score; after it, the weight 0, for the query that sees no key at all.
+# (B, H, Q, K). It is used twice, as in chapter 4. Before the softmax a hidden key gets the lowest
+# score. After the softmax its weight becomes 0, which matters for a query that sees no key at all.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -661,7 +663,8 @@ print("our scores are the translator's, within 0.001:", same)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let the room compute both numbers before you show them. Then ask why an encoder could
-# not keep its keys while a sentence grows: there a new word changes all others.
+# not keep its keys while a sentence grows: there a new word changes all others, from the second
+# layer on.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One new row of keys and values
@@ -718,7 +721,8 @@ assert onto_orange[9] > 0.95
 # blocks and in all heads, the mask hides the key from the query.
 
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Hides keys from queries: a function that changes the mask before a layer gets it
 def forbid(layer, queries, keys):  # slices of positions
     def hide(layer, inputs):
         X, Y, _, visible = inputs
@@ -740,9 +744,9 @@ def forbid(layer, queries, keys):  # slices of positions
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Close the roads
 #
-# The gender could travel on three roads: from *the good orange* to any later English word (road 1),
-# from *la bonne orange* to any later French word (road 2), or from *the good orange* to any of
-# these French words (road 3).
+# The last French word may learn the gender on three short roads. Road 1: later English words look
+# at *the good orange*. Road 2: later French words look at *la bonne orange*. Road 3: later French
+# words look at *the good orange*.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Forbids looks in the sentence with 'orange', and prints the last word
@@ -791,26 +795,27 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # | road 2 | 48 | 36 to 48 |
 # | roads 1 and 2 | 26 | 24 to 36 |
 # | all three roads | 25 | 23 to 31 |
-# | control: words before the noun | 49 | 46 to 48 |
+# | three roads from other words | 49 | 46 to 48 |
 #
-# For comparison: the masculine form each time, in the right number, would be right in 23 of 49.
+# The last row closes the roads from as many words *before* the noun's. The masculine form each
+# time, in the right number, would be right in 23 of 49.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Compare the roads on the board with the table. Ask what the control is for.
+# One minute. Compare the roads on the board with the table. Ask what the last row is for.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Neither of these two looks
 #
-# So neither the look at the noun nor the look at the article decides. Without the look of the
-# pronoun, no translator loses more than 4 endings. The gender takes several roads, and starts
-# differ: with road 2 closed the stored translator loses one ending, and another start has only 36
-# right. With all three closed, 23 to 31 endings are right, where the masculine form each time gets
-# 23. A dark cell in a map shows a look. It does not show that the translation depends on it.
+# So neither the look at the noun nor the look at the article decides: without one of them, the
+# stored translator loses no ending, and the five have 39 or more of 49 right. The gender takes
+# several roads, and starts differ: with road 2 closed the stored translator loses one ending, and
+# another start has only 36 right. With all three closed, 23 to 31 endings are right, not more than
+# 8 above the masculine form. A dark cell in a map shows a look. It does not show that the
+# translation depends on it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# `python -m tests.benchmarks.blocked_looks` makes the table. The five starts train for 1,000 steps
-# on chapter 5's pairs, and come out differently on another machine. Some ways stay open: *took* may
-# look at *orange*, and *ate* at *took*.
+# (`python -m tests.benchmarks.blocked_looks` trains the five and makes the table; other machines
+# give other numbers.) Some ways stay open when only *it* may not look: *ate* may look at *orange*.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask why 'ate' can tell the gender: it may look at the noun in the first block, and

@@ -5,7 +5,7 @@
 # - count what plain attention costs in links and in cache, and say which form cuts which of the
 #   two;
 # - write the central lines of several forms yourself (in the exercises);
-# - say what each form gives up, and in which case it gives what plain attention gives;
+# - say what each form gives up, and for some of them when they give what plain attention gives;
 # - choose a form from measured times and from what trained models find.
 #
 # Core path: 75 minutes. Going further: 30. Exercises: 92. A good place to stop is after *Links in a
@@ -189,7 +189,7 @@ print(f"on one core: {head:.0f} s a head of 64 numbers, {32 * head / 60:.0f} min
 # - **Cache.** A model that writes keeps a key and a value of each word, in each head and layer. For
 #   every new word it reads all of them.
 #
-# There are six places to cut:
+# There are six places to change:
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Write 'links' and 'cache' on the board; each form gets a tick under one of them.
@@ -479,12 +479,12 @@ assert took["window"] < took["plain"] < took["plain, masked"]
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # It is not faster, and with booleans it is clearly slower. The kernel computes the hidden scores
 # all the same. The window gives the same outputs and computes only the blocks that it touches: here
-# 384 keys for a query instead of 4,096.
+# each block of 128 queries meets 384 keys instead of 4,096.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This holds for a **dense** mask. A kernel that is told which *blocks* of the matrix are empty can
 # skip them. PyTorch's `flex_attention`, once it is compiled, took 0.16 of plain attention's time
-# here, and our window 0.24 (stored figures of `python -m tests.benchmarks.flex`).
+# in another run, and our window 0.24 there (stored figures of `python -m tests.benchmarks.flex`).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Expect 'sixteen times less', from 4096 / 257. This is the commonest mistake about
@@ -693,7 +693,8 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **A good place to stop.** The second half leaves holes in a matrix behind, and asks whether the
-# matrix is needed at all. It needs only the four lines of *What you need*.
+# matrix is needed at all. It needs the four lines of *What you need*; one of its tables compares
+# again with windows, global tokens and random links.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Other mathematics
@@ -960,10 +961,11 @@ assert raw[0] > 0.97 and raw[1] > 0.8 and raw[2] < 0.4
 # query that is 400 times as **loud** finds all of them.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Linear attention soon hears no more loudness: it divides by the sum of its weights, so a common
-# factor of $\phi(q)$ cancels. It needs longer **keys** as well. Then it finds four in five of 4
-# values, but only a sixth of 16. Its state is a sum over all pairs, and they blur, most of all with
-# positive features, of which no two are at right angles. A sum as large without features (last row)
+# A louder query soon helps linear attention no more: where $q$ is large, $\phi$ grows in proportion
+# to it, and a common factor of $\phi(q)$ cancels in the division by the sum. It needs longer
+# **keys** as well. Then it finds four in five of 4 values, but only a sixth of 16. Its state is a
+# sum over all pairs, and they blur, most of all with features that are all above zero: no two of
+# those are at right angles. A sum as large without features (last row)
 # finds nearly all of 16, and no more than a third of 64.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1007,8 +1009,9 @@ assert raw[0] > 0.97 and raw[1] > 0.8 and raw[2] < 0.4
 # minutes.)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The global tokens answer hardly more than a guesser, 10%: 32 statements do not pass through two
-# vectors. **A path is not yet an answer.** A window answers what is inside it, and nothing else.
+# The global tokens answer hardly more than a guesser, 10%: in this training 32 statements did not
+# pass through two vectors. **A path is not yet an answer.** A window answers what is inside it, and
+# nothing else.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Linear attention answers nearly everything, and it could not find random keys. This model was free
@@ -1016,8 +1019,8 @@ assert raw[0] > 0.97 and raw[1] > 0.8 and raw[2] < 0.4
 # answers 85 to 92% after these 800 steps, in 3 starts, and the plain one all. After 1,200 steps one
 # start answers 94 to 96%.
 #
-# This is one task, of look-up only, with two small layers. In a text most of what a word needs is
-# near, and a window is worth more.
+# This is one task, of look-up only, with two small layers. Where most of what a word needs is near,
+# a window is worth more.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask how many numbers a global token has, and how many statements must pass through
@@ -1118,12 +1121,12 @@ for (matching, seed), finder in finders.items():
         answers = finder(pixels)
     off = (answers - match(answers, lights)).norm(dim=-1).mean().item() * (SIDE - 1) / 2
     apart = (answers[:, 0] - answers[:, 1]).norm(dim=-1).mean().item() * (SIDE - 1) / 2
-    name = "matched" if matching else "fixed order"
+    name = "matched" if matching else "random order"
     print(f"{name:12} start {seed}: off by {off:.2f}, the two answers {apart:.2f} apart")
     assert off < 0.7 if matching else off > 1.5 and apart < 1
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# In a fixed order both answer with the middle between the lights: if either light may come first,
+# In random order both answer with the middle between the lights: if either light may come first,
 # the squared error is smallest at the mean of the two. Matched, they come within a fraction of a
 # pixel, in 3 of 3 starts.
 
@@ -1238,8 +1241,8 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # At 512 tokens the plain kernel beats most forms, because blocks and copies cost something, too;
 # the window wins from 1,024 or 2,048 tokens on, depending on the run. **Short texts need little of
 # this.** From 2,048 to 8,192 tokens the links of plain attention grow sixteen times, those of most
-# others four times, and the times nearly so. Compare linear attention, which is causal, with causal
-# plain attention: that has half the links.
+# others four times, and their times somewhat more. Linear attention is causal here: compare it
+# with *plain, causal*, which has half as many links as plain attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before the figure: with a window of 128 a text of 512 tokens has 44% of its
@@ -1260,9 +1263,8 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # | few answers from many tokens | learned queries | other answers |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This is our judgement, from this page's runs and from what published models do (chapter 11). Some
-# of those choose the links **by content**: cheap scores pick the few keys that a query then looks
-# at.
+# This is our judgement, from this page's runs and from what published models do. Chapter 11 adds
+# models that choose the links **by content**: cheap scores pick the few keys for each query.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room say which row its own project is in.
@@ -1279,7 +1281,8 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # - A path is not yet an answer. Trained to look up, at equal cost, windows, global tokens, random
 #   links and a Linformer answered little that was far away. Linear attention answered nearly all of
 #   32 statements, and had to be trained longer for 64.
-# - Queries may be learned (DETR), and need a matching to become different.
+# - Queries may be learned (DETR). With a matching two of them learned different answers; in random
+#   order both learned the same.
 # - At 512 tokens plain attention was faster than most forms here; at 8,192 it was the slowest of
 #   those that were measured there.
 
@@ -1678,7 +1681,7 @@ torch.testing.assert_close(ours(X), package(X))
 #
 # They also give a task that full attention solves in one layer. If a widely believed conjecture
 # holds, attention with about $n$ links needs nearly $n$ layers for it, up to logarithms (their
-# Proposition 1, for layers with one head and no FFN).
+# Proposition 1, and appendix C).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### When do a few mixtures suffice?

@@ -66,16 +66,16 @@ schematic("whole", here="cost")
 # become vectors, to which positions are added; the encoder's blocks read them; the decoder asks the
 # encoder; the decoder's blocks write; a sentence comes out. Below is the inside of a block:
 # queries, keys and values; the similarity of queries and keys; scores; mask and softmax; the
-# weighted sum of the values; then add & norm and a network. Scores, mask and softmax, and the
-# weighted sum are marked.*
+# weighted sum of the values; then add & norm and a network. Similarity, scores, mask and softmax,
+# and the weighted sum are marked.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # The marked boxes work on every pair of tokens. This chapter computes the same result in less
 # memory, and on more than one machine.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. What is marked grows with the square of the length; everything else grows with the
-# length.
+# Half a minute. What is marked grows with the square of the length; what else stands in a block
+# grows with the length.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## What you need
@@ -125,7 +125,8 @@ def plain_attention(queries, keys, values):  # (*, Q, d), (*, K, d), (*, K, V) -
 # ### Measure the memory
 #
 # Plain attention writes the matrix of scores down. **Fused** attention is here PyTorch's
-# `scaled_dot_product_attention`. We measure one head with $d = 64$, each time in a new process.
+# `scaled_dot_product_attention`. We measure one head with $d = 64$, each kind of attention in a new
+# process.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -202,8 +203,9 @@ qkv = torch.randn(3, 1, 1, 500, 64)
 torch.testing.assert_close(F.scaled_dot_product_attention(*qkv), plain_attention(*qkv))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. A process remembers the most memory that it ever held, so each measurement runs in a
-# new one. Ask how a softmax can be computed without its row: that is the next section.
+# 1½ minutes. A process remembers the most memory that it ever held, so each kind runs in a new one,
+# and each step takes more than the one before. Ask how a softmax can be computed without its row:
+# that is the next section.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Maximum and sum in one pass
@@ -667,9 +669,10 @@ assert core.ridge > 0.5 and decoding < best / 2
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the roofs say
 #
-# - **Fused prefill** is far right under both roofs if keys are carried about once, so faster
-#   arithmetic can help it. (With heads of 64, faster products alone would not help on an H100: its
-#   exponentials, 3.9 trillion a second, already take as long as the products; Shah et al., 2024.)
+# - **Fused prefill** of long texts is far right under both roofs if keys are carried about once, so
+#   faster arithmetic can help it. (With heads of 64, faster products alone would not help on an
+#   H100: its exponentials, 3.9 trillion a second, already take as long as the products; Shah et
+#   al., 2024.)
 # - **Plain prefill** waits for memory on an H100 if its matrices are larger than the fast memory on
 #   the chip.
 # - **Decoding**: memory caps it on both, if each head or group has a cache of its own. Fewer heads
@@ -1227,8 +1230,8 @@ print(f"quarters 2 and 3 against 1 and 4: {(two + three) / (one + four):.2f} tim
 # - A softmax can be read in pieces. A new maximum rescales the sum and the undivided output by the
 #   same factor $e^{m - m'}$. Tiles give exactly attention, without its matrix. The memory grows
 #   like $n$ and the time still like $n^2$.
-# - The slower of computing and carrying decides. By the roof, arithmetic caps fused prefill; memory
-#   caps decoding on both machines, if each head or group has its own cache.
+# - The slower of computing and carrying decides. By the roof, arithmetic caps fused prefill of
+#   long texts; memory caps decoding on both machines, if each head or group has its own cache.
 # - The next token takes (B · cache + parameters) / bandwidth. A further reader adds the
 #   time of one more cache.
 # - Data parallel cuts the batch and sends gradients. Tensor parallel cuts heads and sends outputs,
@@ -1736,11 +1739,6 @@ for way in ("tensor", "context"):
 answer = None
 
 check("10.2", answer)
-
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
-from d2l_attention.exercises import progress
-
-progress()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

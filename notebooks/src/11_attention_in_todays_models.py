@@ -6,7 +6,7 @@
 #   package's);
 # - let a cheap scorer choose the few keys that a query reads, and count what it finds;
 # - say where a head looks that has nothing to look for, and what a window does to it;
-# - read from a table what the models of November 2026 are made of, and count their caches.
+# - read from a table what the models of November 2026 are made of, and how large their caches are.
 #
 # Core path: 65 minutes. Going further: 65. Exercises: 87. A good place to stop is *A place to
 # stop*, half-way.
@@ -25,6 +25,7 @@
 import copy
 import math
 import time
+from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import torch
@@ -88,8 +89,8 @@ schematic("whole", here="today's parts")
 # norm and a network follow.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Since 2023 the marked boxes have been built anew in many models: the table below has 22. This
-# chapter builds most of the new ones.
+# Since 2023 the marked boxes have been built anew in many models: the table at the end of
+# the core has twelve. This chapter builds most of the new boxes.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. The rest has changed, too: experts in place of one network, other norms. That is
@@ -103,7 +104,8 @@ schematic("whole", here="today's parts")
 # - **A window** of the latest $w$ tokens bounds both bills for each token, but news travels fewer
 #   than $w$ tokens a layer.
 # - **Linear attention** (chapter 9) keeps one matrix, the state $S$, instead of a cache. It adds
-#   $k^\top v$ for every token and answers a query with $q S$ (vectors are rows).
+#   $k^\top v$ for every token and answers a query with $q S$. (Here and in *Erase before you
+#   write* vectors are rows; where a matrix stands before a vector, they are columns.)
 # - **Rotary positions** (chapter 7) turn each pair of numbers of a query or key by the position
 #   times a speed. Positions then enter a score only through their distance.
 #
@@ -244,31 +246,28 @@ class PlainLatentAttention(nn.Module):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Never make the keys
 #
-# As written, each new word makes the keys of all heads again, from all latents. But a score is a
-# product of three, and the brackets may move:
+# As written, each new word makes the keys of all heads again, from all latents. A new word in a
+# text of 1,000 tokens would make 1,000 keys a head, only to compare each of them with one query.
+# But a score is a product of three, and the brackets may move:
 #
 # $$q_h \cdot (W_{uk,h}\, c) = (W_{uk,h}^\top q_h) \cdot c .$$
 #
-# So multiply the *query* once, and compare it with every $c$ directly. The values work the same
-# way: average the latents, and apply $W_{uv,h}$ to the average. The projection is **absorbed**.
-# Each head still has a matrix of its own, on the side of the query, and all heads share one key,
-# the latent.
+# On the left a matrix meets every latent, on the right it meets the query, once. The new query is
+# then compared with every $c$ directly. The values work the same way: average the latents first,
+# and apply $W_{uv,h}$ to the average. The projection is **absorbed**. Each head still has a matrix
+# of its own, now on the side of the query, and all heads share one key, the latent.
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. On the board: the three-fold product with two ways to put the brackets.
 
 
-# %% slideshow={"slide_type": "fragment"}
-torch.manual_seed(0)
-W_uk, query, latent = torch.randn(12, 10), torch.randn(12), torch.randn(10)
-print(f"{query @ (W_uk @ latent):.4f} = {(W_uk.T @ query) @ latent:.4f}")
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# If queries and keys were turned by their positions, a turn by the distance would be between them:
-# $q_h^\top R_{j - i} W_{uk,h}\, c_j$. It is another one for each key, so the query would have to be
-# multiplied again for each of them. So a few more numbers carry the position: a turned part of each
-# head's query, and one turned key for all heads, kept beside $c$.
+# Why are positions kept outside? If queries and keys were turned by their positions, a turn by the
+# distance would stand between the two: $q_h^\top R_{j - i} W_{uk,h}\, c_j$. The brackets could
+# still move, but the distance, and so the turn, differs from key to key. The query would have to be
+# multiplied anew for every key, and nothing would be saved. So a few more numbers carry the
+# position: a turned part of each head's query, and one turned key for all heads, kept beside $c$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two caches
@@ -291,8 +290,9 @@ for name in ("Llama 3.1 8B", "DeepSeek-V3"):
 # multiplies $512 + 64$ numbers, where it was $128 + 64$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# But a model that writes waits for its memory (chapter 10), and much less is read. (`latent_size`
-# counts latent and turned key together.)
+# A model that writes one word at a time waits for its memory and not for its products (chapter 10).
+# So it gains from a smaller cache, although each score takes more products. (`latent_size` counts
+# latent and turned key together.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the figures that the text names
@@ -487,12 +487,12 @@ for seed in range(4):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # In all four starts of the plain softmax the window hurts, by 0.1 to 1.9, although no letter needs
-# an old token. The last column shows why: at letters the head looks mostly at `<bos>`.
+# an old token. At letters the head looks mostly at `<bos>` (last column), and the window has
+# dropped it. Where `<bos>` is kept beside the latest 16, the loss is as before.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # What `<bos>` adds is small, about a tenth as long as what a letter adds, so the head is nearly
-# silent. When `<bos>` leaves, the weight goes to other tokens, and their larger values disturb. If
-# the cache keeps `<bos>` beside the latest 16, the loss is as before.
+# silent. When `<bos>` leaves, the weight goes to other tokens, and their larger values disturb.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Find the row of a bell in both pictures, then the row of a letter.
@@ -554,8 +554,9 @@ torch.testing.assert_close(layer(q, k, v), dot_product_attention(q, k, v))
 # **The idea.** Mix the layers. Most have a short window, and a few are **global**: they see
 # everything. Gemma 3 27B has 62 layers, 10 of them global (2025); the others have windows of 1,024.
 #
-# **Predict.** Six layers, five of them with a window. The global layer may be the first, the middle
-# or the last. For which of the three can the last token hear from the first?
+# **Predict.** A text of 256 tokens and six layers, five of them with a window of 16. The global
+# layer may be the first, the middle or the last. For which of the three can the last token hear
+# from the first?
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
@@ -661,7 +662,7 @@ print("answers:", answers[:, 0].tolist())
 # for, and the nearest value is the answer.
 #
 # **Predict.** Does the delta rule with $\beta = 1$ find more of 8 pairs than plain sums, fewer, or
-# the same?
+# the same? (Softmax attention stands beside them, with a query 400 times as long as the key.)
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
@@ -688,7 +689,8 @@ for n in (4, 8, 16):
         by_age = right.float().mean(dim=0)
 print("delta rule, 8 pairs, oldest to newest:", *(f"{share:.0%}" for share in by_age))
 
-print("8 keys, each written r times; the latest value counts")
+print("\n8 keys, the latest value counts")
+print("times each key is written                    plain sums   delta rule")
 for r in (1, 2, 8):
     torch.manual_seed(0)
     keys = F.normalize(torch.randn(200, 8, 16), dim=-1)
@@ -783,7 +785,7 @@ def best_keys(scores, k):  # (n, n) -> bool (n, n): the best k of those that are
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # What `best_keys` returns is a mask for the attention of this layer. With $k = n$ it is the causal
-# mask, and this is plain attention.
+# mask, and this is plain attention. A model that reads in both directions chooses without `past`.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the page against the package's layer, and all keys chosen against plain attention
@@ -807,10 +809,10 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # in this way while the attention still reads all keys, and later lets it read the chosen ones only.
 #
 # We do it with chapter 9's trained model: 64 tokens, 32 statements anywhere in the text, 32
-# questions about them. (Far is a statement that is more than 8 tokens away. The model is not
-# causal: a statement may come later.) Its two layers have 8 heads of 8 numbers, and it answers all.
-# For each layer an indexer of 2 heads of 8 numbers learns from 300 batches, in ten seconds. Then
-# each query reads only what was chosen; nothing else is trained.
+# questions about them. (Far is a statement that is more than 8 tokens away. The model reads in both
+# directions: a statement may come later.) Its two layers have 8 heads of 8 numbers, and it answers
+# all. For each layer an indexer of 2 heads of 8 numbers learns from 300 batches, in ten seconds.
+# Then each query reads only what was chosen; nothing else is trained.
 #
 # **Predict.** With 8 of 64 keys, how many of the questions about far statements are still answered:
 # a tenth, half, or nearly all?
@@ -852,14 +854,22 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Fewer entries than tokens
 #
-# **The problem.** The cache still has an entry for each token. **The idea.** Far away, let one
-# entry stand for several tokens: a weighted mean, in order, so that the future stays hidden.
+# **The problem.** The cache still has an entry for each token.
 #
-# DeepSeek-V4-Flash (2026) has one shared head of 512 numbers that serve as key *and* value, and
-# three kinds of entries. Each of its 43 layers keeps a window of the latest 128 tokens; the first
-# two keep nothing else. 21 layers also have an entry for each 4 tokens, mixed from these and the 4
-# before; an indexer (keys of 128 numbers) picks 512. The other 20 have one for each 128, and read
-# them all.
+# **The idea.** Far away, let one entry stand for several tokens: a weighted mean of their vectors,
+# with weights that the tokens and a learned part decide. A query reads an entry when it has read
+# all of its tokens, so the future stays hidden. What is nearer is in a window.
+#
+# DeepSeek-V4-Flash (2026) has one head of keys for all heads of queries, of 512 numbers, and they
+# are key *and* value at once. Its 43 layers are of three kinds:
+#
+# | layers | kept | read |
+# |---|---|---|
+# | 2 | the latest 128 tokens | all of them |
+# | 21 | these, and an entry for each 4 tokens | these, and 512 entries that an indexer picks |
+# | 20 | these, and an entry for each 128 tokens | all of them |
+#
+# (An entry for 4 tokens is mixed from these and the 4 before. The indexer's keys have 128 numbers.)
 
 # %% slideshow={"slide_type": "fragment"}
 per_token = 21 * (512 + 128) / 4 + 20 * 512 / 128  # entries and the indexer's keys
@@ -868,8 +878,8 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
     print(f"{name:12} a million tokens: {numbers * 1e6 * 2 / 1e9:6.1f} GB at two bytes a number")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In Linformer (chapter 9) the weights of the mean are learned, one for each position. Here they are
-# computed from the tokens, by a learned matrix and a softmax.
+# **What it costs.** What is far can be read in mixtures only. How often a text needs the single far
+# token was not measured here.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let them compute the 3,440 themselves. What is lost? The single far token, unless the
@@ -878,20 +888,26 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Who uses what, November 2026
 #
-# Each row is computed from a configuration of the library `transformers`; in six rows published
-# numbers replace some of the library's. *Cache* are the numbers for each further token of a long
-# text, in all layers together.
+# Twelve models, each computed from a configuration of the library `transformers`. (Chapter 13 shows
+# more, and where the numbers of each come from.) *Linear* layers keep a state, and *chosen* ones
+# have an indexer. *QK-norm* normalises queries and keys before their product.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Shows what 22 models are made of, computed from the installed library
-who_uses_what()
+# Shows what twelve models are made of, computed from the installed library
+models = "Llama 3 8B, OLMo 3, Gemma 3 27B, Gemma 4, gpt-oss-120b, Qwen3-Next, Kimi Linear, "
+models += "DeepSeek-V3, DeepSeek-V3.2, GLM-5, DeepSeek-V4-Flash, MiniMax-M3"
+columns = "model", "kinds of layers", "groups", "positions", "more", "cache"
+table = who_uses_what()
+rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+rows = [tuple(row[name] for name in columns) for row in rows if row["model"] in models.split(", ")]
+assert len(rows) == 12
+replace(table, columns=columns, rows=tuple(rows))
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# - **No positions** (NoPE): Kimi Linear and GLM-5.3-Flash turn nothing, and Llama 4 leaves
-#   positions out in 12 of its layers. A causal mask already tells something about order.
-# - **A part of each head is turned**: a quarter in Qwen3-Next and in Gemma 4's global layers.
-# - **Keys that are the values**: DeepSeek-V4's entries serve as both: one projection gives both.
-# - **A gate on the output** of attention: Qwen3-Next, Qwen3.5 and LFM3.
+# Two things in it are new. Kimi Linear **turns nothing**: its linear layers read in order and
+# so tell about order. And some models turn only **a part of each head**: a quarter in Qwen3-Next
+# and in Gemma 4's global layers. (*Linear, 8 times* and *yarn* are turns made slower for long
+# texts, in *Longer than trained*.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Pick a row together and say in words what the model is. Then ask for the trend of the
@@ -908,8 +924,8 @@ who_uses_what()
 # - One global layer anywhere gives full reach; few of them make the cache small.
 # - The delta rule replaces what a key said before. With $\beta = 1$ plain sums found more of random
 #   keys written once, and the delta rule found more of keys written again.
-# - An indexer chooses keys by content. In our look-up game 8 of 64 keys were as good as all. It
-#   still scores all pairs.
+# - An indexer chooses keys by content. In our look-up game 8 of 64 keys, chosen in each layer,
+#   answered all questions about far statements. It still scores all pairs.
 # - Entries that stand for several tokens shrink the cache itself.
 #
 # **Next.** Much of this is easy to write almost right. Chapter 12 shows attention that was wrong
@@ -1183,7 +1199,8 @@ torch.testing.assert_close(full_heads(Y, Y, Y, is_causal=True), wide(Y))
 # ### A whole layer of the delta rule
 #
 # *6 minutes.* Where do $\beta$ and the decay come from? From the token, by two small matrices: a
-# sigmoid keeps $\beta$ between 0 and 1, and the decay is $e$ to a negative number. A gate on the
+# sigmoid keeps $\beta$ between 0 and 1 (some models let it reach 2), and the decay is $e$ to a
+# negative number. A gate on the
 # output decides what is said.
 
 
@@ -1645,11 +1662,11 @@ print(f"{2048 * 128 * (512 + 64 + 512) / (64 * 128):,.0f} tokens")
 # ### Chosen blocks
 #
 # *4 minutes.* Coarser is a choice of blocks: the indexer of MiniMax-M3 scores all keys, and 16
-# blocks of 128 tokens are read, by their best keys. Cheaper is this: cut the keys into blocks.
-# Score each block by the product of the query with the *mean* of its keys. Attend to the best few
-# blocks and to one's own: this is MoBA, the mixture of block attention (Lu et al., 2025). The query
-# is $(1, 0)$. Block 0 has the keys $(1, 0)$ and three times $(-1, 0)$, block 1 has four times
-# $(0.1, 0)$:
+# blocks of 128 tokens are read, the query's own and those with the best keys. Cheaper is this: cut
+# the keys into blocks. Score each block by the product of the query with the *mean* of its keys.
+# Attend to the best few blocks and to one's own: this is MoBA, the mixture of block attention (Lu
+# et al., 2025). The query is $(1, 0)$. Block 0 has the keys $(1, 0)$ and three times $(-1, 0)$,
+# block 1 has four times $(0.1, 0)$:
 
 
 # %% slideshow={"slide_type": "-"}
@@ -1955,8 +1972,6 @@ check("11.7", test_choice_is_causal)
 #   Intelligence*, 2026, arXiv:2606.19348; the layers of V4-Flash are those of its config.json.
 # - J. Ainslie et al., *GQA: Training Generalized Multi-Query Transformer Models from Multi-Head
 #   Checkpoints*, EMNLP 2023, arXiv:2305.13245.
-# - S. Wang, B. Li, M. Khabsa, H. Fang, H. Ma, *Linformer: Self-Attention with Linear Complexity*,
-#   2020, arXiv:2006.04768.
 # - G. Xiao, Y. Tian, B. Chen, S. Han, M. Lewis, *Efficient Streaming Language Models with Attention
 #   Sinks*, 2023, arXiv:2309.17453.
 # - T. Guo, D. Pai, Y. Bai, J. Jiao, M. I. Jordan, S. Mei, *Active-Dormant Attention Heads:
@@ -1983,15 +1998,12 @@ check("11.7", test_choice_is_causal)
 #   arXiv:2510.26692.
 # - Qwen Team, *Qwen3-Next: Towards Ultimate Training & Inference Efficiency*, 2025, on qwen.ai.
 # - E. Lu et al., *MoBA: Mixture of Block Attention for Long-Context LLMs*, 2025, arXiv:2502.13189.
-# - J. Yuan et al., *Native Sparse Attention: Hardware-Aligned and Natively Trainable Sparse
-#   Attention*, 2025, arXiv:2502.11089.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Of *Going further*:
 #
 # - A. Henry, P. R. Dachapally, S. Pawar, Y. Chen, *Query-Key Normalization for Transformers*, 2020,
 #   arXiv:2010.04245.
-# - B. Zhang, R. Sennrich, *Root Mean Square Layer Normalization*, NeurIPS 2019, arXiv:1910.07467.
 # - A. Dosovitskiy et al., *An Image is Worth 16x16 Words*, ICLR 2021, arXiv:2010.11929.
 # - W. Brandon et al., *Reducing Transformer Key-Value Cache Size with Cross-Layer Attention*, 2024,
 #   arXiv:2405.12981.

@@ -3,7 +3,7 @@
 #
 # **You will**
 # - see broken attention train as well as right attention, and better;
-# - find the first wrong number of an implementation, three times and in three ways;
+# - find the first wrong number of an implementation;
 # - write tests that catch real mistakes without any training;
 # - learn how to debug a model of your own, and take ten tests with you.
 #
@@ -66,8 +66,9 @@ schematic("whole", here="where bugs hide")
 # - **A test** is a function that ends quietly where the code is right, and stops with an
 #   `AssertionError` where it is wrong.
 #
-# By hand: with the values 1, 1, 1 an average is 1, whatever the weights are. So
-# `assert output == 1` is a test of attention, and needs no second implementation.
+# By hand: with the values 1, 1, 1 an average is 1, whatever the weights are, up to rounding. So
+# `torch.testing.assert_close(output, torch.ones_like(output))` is a test of attention, and needs no
+# second implementation.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask who has ever had a model that trained well and was wrong.
@@ -289,8 +290,9 @@ for name in "CB":
 #    other sentences of the batch.
 # 3. **Two ways to one number.** With and without a cache; all at once and one by one.
 #
-# A heading below says what somebody *saw*; the code below it is ours, modelled on theirs. What is
-# wrong comes after your guess. `broken("12.1")` and `right("12.1")` are an exhibit's two functions.
+# Below, the heading of an exhibit says what can be seen of the bug. The code is ours, modelled on
+# the code of the report. What is wrong with it is said after your guess. `broken("12.1")` and
+# `right("12.1")` are an exhibit's two functions.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. The three questions are the chapter; write them on the board.
@@ -301,10 +303,10 @@ for name in "CB":
 # ### 12.1 · As good as without the bug
 #
 # **Seen.** A reader asked about one line of a teaching implementation of an image model. Its
-# maintainer answered 'a big bug'. The reader then trained both: no difference in the quality of
-# the pictures, and with more training the correct one was even a little worse
-# ([labml #146](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146),
-# 2022). Here is the code, and what it computes for three queries and two keys:
+# maintainer answered 'a big bug'. The reader then trained both: no difference in the quality of the
+# pictures, and with more training the correct one was even a little worse ([labml
+# #146](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146), 2022).
+# Here is the code, and what it computes for three queries and two keys:
 
 # %% slideshow={"slide_type": "-"}
 show_source(broken("12.1"))
@@ -503,7 +505,7 @@ def test_steps_equal_the_whole(step):
 check("12.3", test_steps_equal_the_whole)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### 12.4 · A validation loss that is not earned
+# ### 12.4 · A validation loss of another model
 #
 # **Seen.** The decoder block of D2L's section 11.7
 # ([d2l.ai](https://d2l.ai/chapter_attention-mechanisms-and-transformers/transformer.html), version
@@ -525,7 +527,8 @@ show_source(broken("12.4").forward)
 # - **Training** is right.
 # - **Writing** with a cache is right, too: there the future does not exist yet.
 # - **Validation is wrong.** In eval mode there is no mask, and the whole sentence lies there to be
-#   read. So the validation loss is too good, and it can decide which model is kept.
+#   read. The model never learned to read it so: in chapter 8 its loss was more than five times as
+#   large. Better or worse, this loss is that of another model, and it can decide which is kept.
 #
 # The question is of the second kind, asked twice: change the future, in training mode and in eval
 # mode, and compare what comes before.
@@ -535,7 +538,7 @@ show_source(broken("12.4").forward)
 # right, and its validation step runs in the same mode.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **12.4** A validation loss that is not earned · *hard, 12 minutes* · write the test
+# **12.4** A validation loss of another model · *hard, 12 minutes* · write the test
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -681,8 +684,9 @@ for dtype, rounding in {torch.float64: 1e-14, torch.float32: 2e-6, torch.bfloat1
 # One minute. Before the last line: which of the two columns will bfloat16 confuse?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Right code differs by rounding, because sums are taken in another order: some $10^{-15}$ in
-# float64, $10^{-7}$ in float32, $10^{-2}$ in bfloat16. The mistake is 0.01 to 0.02 in all three, so
+# Right code differs by rounding. Sums are taken in another order, and in bfloat16 our scores and
+# weights are rounded, which those inside the kernel are not. It is some $10^{-15}$ in float64,
+# $10^{-7}$ in float32, $10^{-2}$ in bfloat16. The mistake is 0.01 to 0.02 in all three, so
 # that in bfloat16 it looks almost like rounding. Compare in float64 where you can, with a tolerance
 # far above the rounding and far below a mistake, such as $10^{-10}$. `torch.testing.assert_close`
 # has a tolerance for each type.
@@ -697,11 +701,11 @@ for dtype, rounding in {torch.float64: 1e-14, torch.float32: 2e-6, torch.bfloat1
 # validation set right after ten epochs, and nonsense when it writes. The reporter suspects the
 # mask; a reader adds that the triangle or the axis of the softmax may be wrong
 # ([#19](https://github.com/jadore801120/attention-is-all-you-need-pytorch/issues/19)). We read the
-# code of that day: both are right. Our small form of its block gives back all that it computes, by
-# name:
+# code of that day: triangle and axis are right. Our small form of its block gives back all that it
+# computes, by name:
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Two people looked at the mask, and the mask was right.
+# Half a minute. Two people suspected the mask, and the mask was right.
 
 
 # %% slideshow={"slide_type": "subslide"}
@@ -762,7 +766,8 @@ assert share["sixth"] > 0.6 and share["C"] < 0.4
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Do not name it. Give the room the exercise; who has it tells nobody. The mistake
-# was corrected in that repository two days after the report.
+# was corrected in that repository two days after the report; somebody had sent the correction
+# three days before it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **12.6** The first number that knows too much · *hard, 15 minutes* · write the function
@@ -782,15 +787,18 @@ def first_leak(run, X, t):
 check("12.6", first_leak)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# And now ask the block, which leaks before any training:
+# And now ask the block, which leaks before any training. (The line says `None` until your function
+# finds the leak.)
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 print(first_leak(Block(8).run, torch.randn(2, 6, 8), 4))
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Ten tests to take away
 #
-# The questions of the exhibits fit any attention layer. `check_attention` asks ten of them. A name
-# says what is looked at, and promises no more: a layer that doubles its answers passes all ten.
+# `check_attention` asks ten questions of a layer. They fit attention without positions or a window
+# of its own: with rotary positions, for example, the order of the keys matters, as it should. A
+# name says what is looked at, and promises no more: a layer that doubles its answers passes all
+# ten.
 
 # %% slideshow={"slide_type": "-"}
 for number, known in enumerate(PROPERTIES, start=1):
@@ -800,8 +808,9 @@ for number, known in enumerate(PROPERTIES, start=1):
 # One minute. Let them say for two of the names which exhibit they come from.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# It takes a layer or a function with the arguments of this course, of D2L or of
-# `nn.MultiheadAttention`. Here is one that hides keys *after* the softmax:
+# It takes `nn.MultiheadAttention` itself, or a layer or function of queries, keys and values with
+# `valid_lens`, `is_causal` or a boolean `mask` (True = may attend), as they are. Here is one that
+# hides keys *after* the softmax:
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -890,9 +899,10 @@ plt.show()
 assert found[:-1].any(dim=1).all() and not found[-1].any()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# A wrong scale stays hidden: a layer may choose its scale, so only a comparison with numbers that
-# you know finds it, such as the one with the kernel above. 12.3, 12.6, 12.11 and 12.12 are no plain
-# attention: decoding, a whole block, a window, a loss.
+# An error fails a question, too (the mask of 12.10 does not fit other sizes), and a dash is a
+# question that cannot be asked. A wrong scale stays hidden: a layer may choose its scale, so only a
+# comparison with numbers that you know finds it, such as the one with the kernel above. 12.3, 12.6,
+# 12.11 and 12.12 are no plain attention: decoding, a whole block, a window, a loss.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Homework for those who write code for a living: run the file on a layer of their own
@@ -1035,7 +1045,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 
 # %% slideshow={"slide_type": "skip"}
 def test_half_precision(masked_softmax):
-    """Pass where the weights are right in each of torch's types, and fail by an `AssertionError`.
+    """Pass where the weights are right in float64, 32, 16 and bfloat16; else an `AssertionError`.
 
     `masked_softmax(scores, mask)` takes scores (Q, K) and a mask (Q, K), True where a query may
     attend, and returns weights (Q, K) of the scores' type. A row without any True gets zeros. In
@@ -1133,11 +1143,12 @@ check("12.11", test_window_size)
 # #### 12.12 · The same batch in small parts
 #
 # **Seen.** In October 2024 somebody trained once with batches of 32, and once with 32 batches of 1
-# whose gradients were added before each step. It should be the same, and was much worse
-# ([trl #2175](https://github.com/huggingface/trl/issues/2175)). Libraries began to correct it that
-# month, one of them in steps
-# ([transformers #34191](https://github.com/huggingface/transformers/pull/34191) and [#34198](https://github.com/huggingface/transformers/pull/34198),
-# [torchtune #1875](https://github.com/meta-pytorch/torchtune/pull/1875)).
+# whose gradients were added before each step. It should be the same, and was much worse ([trl
+# #2175](https://github.com/huggingface/trl/issues/2175)). Libraries began to correct it that month,
+# one of them in steps ([transformers
+# #34191](https://github.com/huggingface/transformers/pull/34191) and
+# [#34198](https://github.com/huggingface/transformers/pull/34198), [torchtune
+# #1875](https://github.com/meta-pytorch/torchtune/pull/1875)).
 
 # %% slideshow={"slide_type": "-"}
 show_source(broken("12.12"))
@@ -1187,7 +1198,8 @@ check("12.12", test_loss_in_parts)
 #   without its root was found by reading the code
 #   ([cntkx #10](https://github.com/delzac/cntkx/issues/10)).
 # - *Readers ask why not `view`.* In place of `transpose` it mixes tokens and heads; chapter 6 steps
-#   through it ([annotated-transformer #118](https://github.com/harvardnlp/annotated-transformer/issues/118)).
+#   through it ([annotated-transformer
+#   #118](https://github.com/harvardnlp/annotated-transformer/issues/118)).
 # - *Tokens that do not hear each other.* Tensors (B, n, H, D) went to a kernel that takes
 #   (B, H, n, D) ([FoundationStereo #217](https://github.com/NVlabs/FoundationStereo/pull/217), a
 #   proposal).

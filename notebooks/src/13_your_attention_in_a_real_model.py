@@ -578,8 +578,8 @@ for head in range(4):
 # | 4 | 0.46 and 0.46 | 65% | 55% |
 #
 # In two starts one head does most of the work. In the other three, two heads share it, and the one
-# that looks back most is not the one that is missed most. (Another machine may differ by a few
-# percent.)
+# that looks back most is not the one that is missed most. (In start 2 that is a third one, which
+# looks at its own token. Another machine may differ by a few percent.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. When heads share the look, no single one carries all of it. That is why five starts
@@ -1099,13 +1099,13 @@ who_uses_what()
 #   text.
 # - *softcap*: a score cannot grow beyond a bound. *sinks*: the softmax has one more score, without
 #   a value. *QK-norm*: queries and keys are normalised before their product.
-# - *latent*: the cache keeps one short vector a token, and keys and values are made from it. A
-#   small key beside it is turned by its position.
+# - *latent*: the cache keeps one short vector a token, and keys and values are made from it. In
+#   most, a small key beside it is turned by its position.
 # - *linear* layers, *delta rule*: a state of fixed size is kept in place of all tokens.
 # - *chosen*: each query attends to the best tokens only. *compressed*: one entry is kept for
 #   several tokens.
-# - *yarn*: positions that turn more slowly, for longer texts. *linear, 8 times*: all positions are
-#   divided by 8.
+# - *yarn*: positions that turn more slowly, for longer texts. *linear, 8 times*: in
+#   the full layers positions are divided by 8.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The rows with 'linear' layers mix two kinds: most layers keep a state of fixed size, and a few

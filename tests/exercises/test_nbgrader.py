@@ -1,17 +1,14 @@
 """From a chapter to a table of points, by the real nbgrader."""
 
 import copy
-import csv
 import json
-import os
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import nbformat
 import pytest
+from nbgrader_course import cells_of, key, nbgrader, points_in, refused, with_answers
 
 from d2l_attention.exercises import assignment as hand_out
 from d2l_attention.exercises.__main__ import main
@@ -21,20 +18,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CHAPTER = "06_multi_head_attention"
 STEM = f"hw{CHAPTER}"
 POINTS = {"6.1": 1, "6.2": 1, "6.3": 1, "6.4": 2, "6.5": 2, "6.6": 3}
-
-
-def cells_of(notebook):
-    """The cells that nbgrader knows, by their names."""
-    known = (cell for cell in notebook.cells if "nbgrader" in cell.metadata)
-    return {cell.metadata.nbgrader.grade_id: cell for cell in known}
-
-
-def with_answers(notebook, answers):
-    """A submission: ``notebook`` with other answers, by exercise."""
-    submission = copy.deepcopy(notebook)
-    for exercise_id, source in answers.items():
-        cells_of(submission)[f"answer-{exercise_id.replace('.', '-')}"].source = source
-    return submission
 
 
 # ---- From the assignment to the table -------------------------------------------------------
@@ -49,20 +32,6 @@ def check(*_):
 answer = None"""
 
 
-def nbgrader(course, *arguments):
-    """Run it as in an activated environment, without anybody's own settings."""
-    environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
-        "JUPYTER_CONFIG_DIR": str(course / "nobody"),
-        "JUPYTER_PREFER_ENV_PATH": "1",
-        "OMP_NUM_THREADS": "1",
-    }
-    command = [sys.executable, "-m", "nbgrader", *arguments]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.run(command, cwd=course, env=environment, **pipes)
-
-
 def hand_in(course, student, submission):
     folder = course / "submitted" / student / STEM
     folder.mkdir(parents=True)
@@ -74,10 +43,6 @@ def hand_in(course, student, submission):
 ENDS_PYTHON = "import os\nos._exit(3)"
 
 
-def key(exercise_id):
-    return exercise_id.replace(".", "-")
-
-
 def place_of(notebook, name):
     return notebook.cells.index(cells_of(notebook)[name])
 
@@ -85,9 +50,11 @@ def place_of(notebook, name):
 def clumsy(half):
     """What students do to a notebook of 3 points, with the points that are left."""
 
-    def changed(change):
+    def changed(*changes):
         submission = copy.deepcopy(half)
-        change(submission, cells_of(submission))
+        cells = cells_of(submission)
+        for change in changes:
+            change(submission, cells)
         return submission
 
     def pasted(name):
@@ -100,7 +67,7 @@ def clumsy(half):
         cells["answer-6-1"].metadata.nbgrader.grade_id = "mine"
 
     def no_name(nb, cells):
-        del cells["answer-6-1"].metadata.nbgrader["grade_id"]
+        del cells["answer-6-4"].metadata.nbgrader["grade_id"]
 
     def own_cell(nb, cells):
         answer = cells["answer-6-4"]
@@ -140,27 +107,20 @@ def clumsy(half):
     def everything_twice(nb, cells):
         nb.cells += copy.deepcopy(nb.cells)
 
+    # A kernel a notebook takes seconds: what meets different exercises shares one.
     return {
-        "pasted-answer": (changed(pasted("answer-6-1")), 3),
-        "pasted-test": (changed(pasted("test-6-4")), 3),
-        "pasted-stub": (changed(pasted("answer-6-5")), 3),
-        "other-name": (changed(other_name), 3),
-        "no-name": (changed(no_name), 3),
-        "own-cell": (changed(own_cell), 3),
-        "no-test": (changed(without("test-6-4")), 3),
+        "pasted": (changed(pasted("answer-6-1"), pasted("test-6-4"), pasted("answer-6-5")), 3),
+        "renamed": (changed(other_name, no_name, older), 3),
+        "own-cell": (changed(own_cell, without("test-6-1")), 3),
         "no-answer": (changed(without("answer-6-4")), 1),
         "neither": (changed(without("answer-6-4", "test-6-4")), 1),
-        "imports-last": (changed(imports_last), 3),
+        "imports-last": (changed(imports_last, odd_metadata), 3),
         "other-order": (changed(other_order), 0),
-        "kernel-ends": (changed(kernel_ends), 3),
-        "own-cell-ends-it": (changed(own_cell_ends_the_kernel), 3),
+        "ends-python": (changed(kernel_ends, own_cell_ends_the_kernel), 3),
         "prose": (changed(answer_became_prose), 2),
-        "odd-metadata": (changed(odd_metadata), 3),
-        "older": (changed(older), 3),
         "nothing": (changed(nothing_is_left), 0),
         "twice": (changed(everything_twice), 3),
-        "endless": (with_answers(half, {"6.3": ENDLESS}), 3),
-        "broken": (with_answers(half, {"6.3": SYNTAX_ERROR}), 3),
+        "stuck": (with_answers(half, {"6.3": ENDLESS, "6.5": SYNTAX_ERROR}), 3),
     }
 
 
@@ -202,15 +162,15 @@ def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
     graded = nbgrader(course, "autograde", STEM, "--Execute.timeout=900")
     assert graded.returncode == 0, graded.stdout
     assert points_in(course) == {name: points for name, (_, points) in submissions.items()}
-    assert "still running after 10 seconds" in said(course, "endless", "6.3")
+    assert "still running after 10 seconds" in said(course, "stuck", "6.3")
     assert "Not attempted yet." in said(course, "untouched", "6.4")
-    assert "several cells 'answer-6-1'" in beginning(course, "pasted-answer")
-    assert "'mine' is not one of the assignment" in beginning(course, "other-name")
-    assert "The cell 'test-6-4' was missing" in beginning(course, "no-test")
+    assert "several cells 'answer-6-1'" in beginning(course, "pasted")
+    assert "'mine' is not one of the assignment" in beginning(course, "renamed")
+    assert "The cell 'test-6-1' was missing" in beginning(course, "own-cell")
     assert "The cell 'imports' was missing" in beginning(course, "no-imports")
-    assert "version 0.0.1 of the course" in beginning(course, "older")
+    assert "version 0.0.1 of the course" in beginning(course, "renamed")
     assert "Before grading" not in beginning(course, "right")
-    ended = nbformat.read(course / "autograded/kernel-ends" / STEM / f"{STEM}.ipynb", 4)
+    ended = nbformat.read(course / "autograded/ends-python" / STEM / f"{STEM}.ipynb", 4)
     assert "ended Python" in str(cells_of(ended)["answer-6-3"].outputs)
     chapter = nbformat.read(course / "autograded" / "right" / STEM / f"{STEM}.ipynb", as_version=4)
     was_run = [cell for cell in chapter.cells if cell.get("execution_count")]
@@ -228,13 +188,6 @@ def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
     again = nbgrader(course, "generate_assignment", STEM, "--force")
     assert again.returncode == 0, again.stdout
     assert points_in(course)["right"] == 10
-
-
-def points_in(course):
-    exported = nbgrader(course, "export")
-    assert exported.returncode == 0, exported.stdout
-    with (course / "grades.csv").open(newline="", encoding="utf-8") as file:
-        return {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
 
 
 def beginning(course, student):
@@ -308,13 +261,6 @@ def test_an_answer_cell_keeps_what_stands_beside_the_stub():
 
 
 # ---- What cannot be done is told, and nothing is written ------------------------------------
-
-
-def refused(monkeypatch, *arguments):
-    monkeypatch.setattr(sys, "argv", ["exercises", "nbgrader", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stop:
-        main()
-    return str(stop.value)
 
 
 def everything(folder):
@@ -394,78 +340,3 @@ def test_a_full_disk_leaves_the_assignment_as_it_was(tmp_path, monkeypatch):
     told = refused(monkeypatch, "6", tmp_path)
     assert told == f"Cannot write into {tmp_path}: No space left on device."
     assert notebook.read_text() == "as it was"
-
-
-# ---- An instructor's own exercises ----------------------------------------------------------
-
-EXAMPLE = ROOT / "notebooks" / "publish" / "classroom" / "private_example"
-
-
-def test_private_exercises_are_handed_out_and_graded(tmp_path, monkeypatch):
-    """In processes of their own: what is private stays out of this one."""
-    private, course = tmp_path / "my exercises", tmp_path / "course"
-    shutil.copytree(EXAMPLE, private, ignore=shutil.ignore_patterns("__pycache__"))
-    command = [sys.executable, "-m", "d2l_attention.exercises", "nbgrader", "50", str(course)]
-    made = subprocess.run([*command, "--with", str(private)], capture_output=True, encoding="utf-8")
-    assert made.returncode == 0, made.stderr
-    name = "hw50_quiz"
-    assert nbgrader(course, "generate_assignment", name).returncode == 0
-    right = nbformat.read(course / "source" / name / f"{name}.ipynb", as_version=4)
-    blank = nbformat.read(course / "release" / name / f"{name}.ipynb", as_version=4)
-    assert "softmax" not in nbformat.writes(blank)
-    largest = "def sharpest(scores):\n    return scores.amax(dim=-1).argmax().item()"
-    over_queries = largest.replace("scores.", "scores.softmax(dim=-2).")
-    curious = "def sharpest(scores):\n    ...\nfrom d2l_attention.exercises import solution\n"
-    for student, submission in {
-        "right": right,
-        "wrong": with_answers(blank, {"50.1": largest}),
-        "over-queries": with_answers(blank, {"50.1": over_queries}),
-        "always-0": with_answers(blank, {"50.1": "def sharpest(scores):\n    return 0"}),
-        "curious": with_answers(blank, {"50.1": curious + "solution('50.1')"}),
-    }.items():
-        folder = course / "submitted" / student / name
-        folder.mkdir(parents=True)
-        (folder / f"{name}.ipynb").write_text(json.dumps(submission), "utf-8")
-    graded = nbgrader(course, "autograde", name, "--Execute.timeout=900")
-    assert graded.returncode == 0, graded.stdout
-    assert points_in(course) == {
-        "right": 1,
-        "wrong": 0,
-        "over-queries": 0,
-        "always-0": 0,
-        "curious": 0,
-    }
-    graded_pages = {
-        student: (course / "autograded" / student / name / f"{name}.ipynb").read_text("utf-8")
-        for student in ("wrong", "over-queries", "always-0", "curious")
-    }
-    assert "compare the weights" in graded_pages["wrong"]
-    assert "softmax goes over the queries" in graded_pages["over-queries"]
-    assert not any(words in graded_pages["always-0"] for words in ("compare the", "goes over"))
-    curious_page = graded_pages["curious"]
-    assert "is your instructor's" in curious_page and "softmax" not in curious_page
-    monkeypatch.setenv("D2L_ATTENTION_EXERCISES", str(private))
-    told = subprocess.run(
-        [sys.executable, "-m", "d2l_attention.exercises", "report", name, str(course)],
-        capture_output=True,
-        encoding="utf-8",
-    )
-    assert "50.1" in told.stdout and "equal to the reference: right" in told.stdout, told.stderr
-    # A second one, into a folder with settings: the line that they need is told.
-    again = subprocess.run(
-        [*command, "--with", str(EXAMPLE)], capture_output=True, encoding="utf-8"
-    )
-    assert f'os.environ["D2L_ATTENTION_EXERCISES"] = {str(EXAMPLE)!r}' in again.stdout
-
-
-def test_a_private_folder_without_exercises(tmp_path, monkeypatch):
-    told = refused(monkeypatch, "50", tmp_path / "course", "--with", tmp_path)
-    assert told.endswith("has no folder such as chapter_50 with exercises.")
-
-
-def test_the_package_knows_nothing_of_the_example():
-    program = "from d2l_attention.exercises.engine.registry import chapter_numbers as n; print(n())"
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", cwd=ROOT
-    )
-    assert "50" not in run.stdout and run.returncode == 0

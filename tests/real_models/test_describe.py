@@ -86,7 +86,9 @@ def test_what_is_known_of_a_model_stands_in_its_code(name):
     told = describe(model.config)
     assert told.known and not told.unknown
     parts = {name.rpartition(".")[2] for name, _ in model.named_modules()}
-    normed = bool(parts & {"q_norm", "k_norm", "qk_norm", "q_layernorm"} - indexers(model))
+    normed = bool(
+        parts & {"q_norm", "k_norm", "qk_norm", "q_layernorm", "q_b_norm"} - indexers(model)
+    )
     assert ("QK-norm" in told) == normed
     sinks = any(
         parameter.rpartition(".")[2] == "sinks" for parameter, _ in model.named_parameters()

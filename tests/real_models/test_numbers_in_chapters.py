@@ -65,10 +65,14 @@ def claims():
     yield "11", f"and {deepseek['heads']} heads of 128 numbers in {deepseek['layers']}"
     v4, kimi = describe(MADE["DeepSeek-V4-Flash"]()), describe(MADE["Kimi Linear"]())
     chosen, whole = (v4[f"{kind} attention"].split()[0] for kind in V4_KINDS)
-    yield "11", f"one shared head of {v4['head size']} numbers that serve as key *and* value"
-    yield "11", f"Each of its {v4['layers']} layers keeps a window of the latest {v4['window']}"
-    yield "11", f"{chosen} layers also have an entry for each 4 tokens"
-    yield "11", f"picks {v4['chosen']}. The other {whole} have one for each 128"
+    yield "11", f"of {v4['head size']} numbers, and they are key *and* value at once"
+    yield "11", f"Its {v4['layers']} layers are of three kinds"
+    yield "11", f"| the latest {v4['window']} tokens |"
+    yield (
+        "11",
+        f"| {chosen} | these, and an entry for each 4 tokens | these, and {v4['chosen']} entries",
+    )
+    yield "11", f"| {whole} | these, and an entry for each 128 tokens |"
     assert v4["cache, all layers"] == 3440 and kimi["cache, all layers"] == 4032
     yield "10", f"Llama 3.1 8B has {llama['layers']} layers with {llama['heads']} heads each"
     size = latest["head size"]

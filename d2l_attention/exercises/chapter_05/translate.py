@@ -74,7 +74,7 @@ NEVER = {"30 words": "Your loop waits for <eos>. It may never come; `max_len` wo
 
 repair_translate = Exercise(
     id="5.6",
-    title="99 BLEU, and nonsense in use",
+    title="99 BLEU, and an error in use",
     difficulty="medium",
     minutes=12,
     section="A translation without a wrong word",

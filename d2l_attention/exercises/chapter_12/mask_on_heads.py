@@ -82,14 +82,15 @@ mask_on_heads = exhibit(
     stub=test_mask_on_heads,
     solution=test_mask_on_heads_solution,
     explanation="Broadcasting fills axes from the right, so (B, Q, K) beside (B, H, Q, K) is read "
-    "as (1, H, Q, K). Where B and H differ and neither is 1, that is an error, which everyone "
+    "as (1, B, Q, K). Where B and H differ and neither is 1, that is an error, which everyone "
     "sees; where they are equal, as 8 sentences and 8 heads, it runs, and sentences get each "
     "other's masks. Sizes that all differ are the right habit, and here the wrong one. A sentence "
     "must give in a batch what it gives by itself: a test that needs no formula.",
     hints=[
         "Broadcasting lines up axes from the right. With which axis of (B, H, Q, K) does the B of "
         "a mask (B, Q, K) line up?",
-        "It is silent only where B equals H, and wrong only where the sentences' masks differ.",
+        "With several sentences and heads it is silent only where B equals H, and wrong only where "
+        "the sentences' masks differ.",
         "Take B = H = 2 and other lengths for each sentence, and compare each sentence in the "
         "batch with the same sentence alone.",
     ],

@@ -65,7 +65,8 @@ nothing_to_see = exhibit(
     explanation="The softmax of a row of -inf is 0/0. `torch.equal` and "
     "`torch.testing.assert_close` notice NaN; a test of the form 'no entry is larger than' does "
     "not, because every comparison with NaN is False. One such row is enough: the gradient of a "
-    "mean over the batch is NaN, and after the next step all parameters are.",
+    "mean over the batch is NaN, and after the next step so are the matrix of the values and all "
+    "that comes after it.",
     hints=[
         "What is the softmax of a row in which all scores are -inf?",
         "Make a mask with a row of False, and compare that query's output with zeros.",

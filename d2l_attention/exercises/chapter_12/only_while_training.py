@@ -68,10 +68,10 @@ class Noise(nn.Module):
 
 only_while_training = exhibit(
     id="12.4",
-    title="A validation loss that is not earned",
+    title="A validation loss of another model",
     difficulty="hard",
     minutes=12,
-    section="12.4 · A validation loss that is not earned",
+    section="12.4 · A validation loss of another model",
     right=CausalAttention,
     name="attention",
     bug={"masked_fill(future, -torch.inf)": "masked_fill(future & self.training, -torch.inf)"},
@@ -96,7 +96,8 @@ only_while_training = exhibit(
     stub=test_in_both_modes,
     solution=test_in_both_modes_solution,
     explanation="A validation loss is measured in eval mode, on whole sentences: there this "
-    "decoder sees the words that it should predict, and reports a loss that it has not earned. "
+    "decoder sees the words that it should predict, which it never saw while training. Its loss "
+    "says nothing of the model that writes. "
     "While it writes, one token at a time, nothing is wrong. A module has two modes: test both, "
     "with the same seed, because dropout draws by lot.",
     hints=[

@@ -13,7 +13,7 @@ PARTS = {
     "positions": ("vectors +\npositions",),
     "blocks": ("encoder:\nblocks", "decoder:\nblocks", "inside a block", "add & norm,\nnetwork"),
     "who sees whom": ("scores", "mask,\nsoftmax"),
-    "cost": ("scores", "mask,\nsoftmax", "weighted\nsum"),
+    "cost": ("similarity", "scores", "mask,\nsoftmax", "weighted\nsum"),
     "today's parts": ("vectors +\npositions", "queries,\nkeys, values", "mask,\nsoftmax"),
     "where bugs hide": (
         *("vectors +\npositions", "scores", "mask,\nsoftmax", "add & norm,\nnetwork"),
