@@ -199,7 +199,8 @@ assert [f"{part:.2f}" for part in [*parts, parts.sum()]] == ["0.08", "8.44", "0.
 # Open *decoder*, *block 2*, *cross-attention*, *head 4*, and in its map the cell *la*, *sees*: by
 # click, or with the arrow keys and Enter. Escape goes back.
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the translator from the outside
 tokens = dict(source=english, target=french, output=list(tgt_vocab.idx_to_token))
 view = look_inside(trained, source, so_far, tokens=tokens)
 view
@@ -387,9 +388,9 @@ class PlainFFN(nn.Module):
 # ### Why a norm, too?
 #
 # The slope 0.1 was an example. Before training it depends on the random start. We put 24 networks
-# on top of each other and measure the gradient at the bottom, where it is 1 at the top. One start
-# is PyTorch's. The other draws larger numbers, so that what a network gives is about as large as
-# what it gets.
+# on top of each other and measure how large the gradient is at the bottom if it is 1 at the top.
+# One start is PyTorch's. The other draws larger numbers, so that what a network gives is about as
+# large as what it gets.
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
 # Measures the gradient below 24 networks in 20 random starts, and prints the median
@@ -434,10 +435,11 @@ assert added[0] < 3 and 2000 < added[1] < 8000
 assert all(0.5 < each < 2 for each in normed)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With PyTorch's start, only the sums carry the gradient to the bottom. With the other start, the
-# plain stack carries it, too, but now the sums explode. Each of them adds two things of the same
-# size, and this doubles the variance. So 24 layers multiply the variance of the gradient by
-# $2^{24}$ and its size by the root of that, 4,096. The **norm** holds the size in both.
+# With PyTorch's start, the plain stack loses the gradient, and the sums carry it to the bottom.
+# With the other start, the plain stack carries it, too, but now the sums explode. Each of them adds
+# two things of the same size, and this doubles the variance. So 24 layers multiply the variance of
+# the gradient by $2^{24}$ and its size by the root of that, 4,096. The **norm** holds the size in
+# both.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for the variance of X + Y, if both have the variance 1 and do not depend on each
@@ -746,7 +748,8 @@ def forbid(layer, queries, keys):  # slices of positions
 #
 # The last French word may learn the gender on three short roads. Road 1: later English words look
 # at *the good orange*. Road 2: later French words look at *la bonne orange*. Road 3: later French
-# words look at *the good orange*.
+# words look at *the good orange*. (The row of *a* writes *mangée*: that row may not look at *la* in
+# the case *mangée -> la*.)
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Forbids looks in the sentence with 'orange', and prints the last word
@@ -783,7 +786,7 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### In 49 sentences and six translators
 #
-# In 49 new sentences a noun and 'and' are followed by a verb with *it* or *them*. The table counts
+# 49 new sentences end as this one does: a noun, 'and', a verb, and *it* or *them*. The table counts
 # the right endings, for the stored translator and for five others with other random starts:
 #
 # | forbidden | stored | five starts, in one run |
@@ -793,12 +796,11 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # | ending → French article | 49 | 39 to 48 |
 # | road 1 | 38 | 38 to 43 |
 # | road 2 | 48 | 36 to 48 |
-# | roads 1 and 2 | 26 | 24 to 36 |
 # | all three roads | 25 | 23 to 31 |
-# | three roads from other words | 49 | 46 to 48 |
+# | roads from other words | 49 | 46 to 48 |
 #
-# The last row closes the roads from as many words *before* the noun's. The masculine form each
-# time, in the right number, would be right in 23 of 49.
+# The last row is a control: as many looks are forbidden, at the words *before* 'the good orange'
+# and *la bonne orange*. The masculine form each time, in the right number, would be right in 23.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Compare the roads on the board with the table. Ask what the last row is for.
@@ -809,8 +811,8 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # So neither the look at the noun nor the look at the article decides: without one of them, the
 # stored translator loses no ending, and the five have 39 or more of 49 right. The gender takes
 # several roads, and starts differ: with road 2 closed the stored translator loses one ending, and
-# another start has only 36 right. With all three closed, 23 to 31 endings are right, not more than
-# 8 above the masculine form. A dark cell in a map shows a look. It does not show that the
+# another start has only 36 right. With all three closed, 23 to 31 endings are right, hardly more
+# than with the masculine form. A dark cell in a map shows a look. It does not show that the
 # translation depends on it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -830,7 +832,8 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 #   an attention to the encoder's output, and a network.
 # - A self-attention layer with a cache computes $n$ keys, not $n(n+1)/2$.
 # - In six translators the gender of *it* takes several roads, and the look of *it* at the noun
-#   seldom decides. To find out what a translation depends on, forbid looks; a map does not tell.
+#   seldom decides. To find out what a translation depends on, forbid looks, also several at
+#   once; a map does not tell.
 #
 # Next, chapter 9 asks which word has to see which, and what it costs.
 

@@ -90,7 +90,7 @@ schematic("whole", here="today's parts")
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # Since 2023 the marked boxes have been built anew in many models: the table at the end of
-# the core has twelve. This chapter builds most of the new boxes.
+# the core has twelve. This chapter builds most of what is new in them.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. The rest has changed, too: experts in place of one network, other norms. That is
@@ -104,8 +104,7 @@ schematic("whole", here="today's parts")
 # - **A window** of the latest $w$ tokens bounds both bills for each token, but news travels fewer
 #   than $w$ tokens a layer.
 # - **Linear attention** (chapter 9) keeps one matrix, the state $S$, instead of a cache. It adds
-#   $k^\top v$ for every token and answers a query with $q S$. (Here and in *Erase before you
-#   write* vectors are rows; where a matrix stands before a vector, they are columns.)
+#   $k^\top v$ for every token and answers a query with $q S$ (vectors are rows).
 # - **Rotary positions** (chapter 7) turn each pair of numbers of a query or key by the position
 #   times a speed. Positions then enter a score only through their distance.
 #
@@ -155,7 +154,7 @@ torch.testing.assert_close(layer.W_o(plain_grouped(q, k, v).transpose(1, 2).flat
 # **The problem.** Groups keep fewer keys, but then their heads see the same ones.
 #
 # **The idea.** Keep a short vector of each token, its **latent** $c$, and compute the keys and
-# values of all heads from it:
+# values of all heads from it (vectors are columns in these formulas):
 #
 # $$c = W_{\text{down}}\, x, \qquad k_h = W_{uk,h}\, c, \qquad v_h = W_{uv,h}\, c .$$
 #
@@ -264,10 +263,11 @@ class PlainLatentAttention(nn.Module):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Why are positions kept outside? If queries and keys were turned by their positions, a turn by the
-# distance would stand between the two: $q_h^\top R_{j - i} W_{uk,h}\, c_j$. The brackets could
-# still move, but the distance, and so the turn, differs from key to key. The query would have to be
-# multiplied anew for every key, and nothing would be saved. So a few more numbers carry the
-# position: a turned part of each head's query, and one turned key for all heads, kept beside $c$.
+# distance would stand between the two: $q_h^\top R_{j - i} W_{uk,h}\, c_j$ for a query at $i$ and a
+# key at $j$. The brackets could still move, but the distance, and so the turn, differs from key to
+# key. The query would have to be multiplied anew for every key, and the work would be back. So a
+# few more numbers carry the position: a turned part of each head's query, and one turned key for
+# all heads, kept beside $c$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two caches
@@ -287,7 +287,7 @@ for name in ("Llama 3.1 8B", "DeepSeek-V3"):
 # Multi-head attention with DeepSeek-V3's heads would keep 32,768 numbers a layer. DeepSeek-V3's
 # whole cache is about half of that of Llama 3.1 8B, a model with an 84th of the parameters. (V3
 # uses 37 of its 671 billion for a token.) **What it costs:** in the absorbed form a score
-# multiplies $512 + 64$ numbers, where it was $128 + 64$.
+# multiplies $512 + 64$ numbers, where it was $128 + 64$, and a value has 512 instead of 128.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # A model that writes one word at a time waits for its memory and not for its products (chapter 10).
@@ -492,7 +492,8 @@ for seed in range(4):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # What `<bos>` adds is small, about a tenth as long as what a letter adds, so the head is nearly
-# silent. When `<bos>` leaves, the weight goes to other tokens, and their larger values disturb.
+# silent. When `<bos>` leaves, the weight goes to other tokens, and their larger values seem to
+# disturb.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Find the row of a bell in both pictures, then the row of a letter.
@@ -662,7 +663,11 @@ print("answers:", answers[:, 0].tolist())
 # for, and the nearest value is the answer.
 #
 # **Predict.** Does the delta rule with $\beta = 1$ find more of 8 pairs than plain sums, fewer, or
-# the same? (Softmax attention stands beside them, with a query 400 times as long as the key.)
+# the same?
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# (Softmax attention is shown beside them. Its queries are 400 times as long, which makes its
+# weights sharp, as in chapter 9.)
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
@@ -689,8 +694,7 @@ for n in (4, 8, 16):
         by_age = right.float().mean(dim=0)
 print("delta rule, 8 pairs, oldest to newest:", *(f"{share:.0%}" for share in by_age))
 
-print("\n8 keys, the latest value counts")
-print("times each key is written                    plain sums   delta rule")
+print("8 keys, times written; the latest value counts  plain sums   delta rule")
 for r in (1, 2, 8):
     torch.manual_seed(0)
     keys = F.normalize(torch.randn(200, 8, 16), dim=-1)
@@ -827,9 +831,9 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # | far questions answered, lowest and highest of 5 starts | 8 keys | 2 keys | 1 key |
 # |---|---|---|---|
 # | indexer, one for each layer | 100% | 95 to 98% | 85 to 96% |
-# | indexer, layer 1's choice in both layers | 99 to 100% | 97 to 99% | 91 to 96% |
+# | indexer, the first layer's choice in both | 99 to 100% | 97 to 99% | 91 to 96% |
 # | a window of 4, 1 or 0 on each side | 10 to 11% | 9 to 10% | 9 to 10% |
-# | own block and the best block of 4 | 56 to 58% | | |
+# | own block of 4 and the best block | 56 to 58% | | |
 #
 # (Stored figures of `python -m d2l_attention.training.indexed --starts 5 --keys 8 2 1`, which takes
 # four minutes. A guess is right in one of ten.)
@@ -837,16 +841,16 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Nearly all. A question has one right statement, and cheap scores find it in the text. With a
 # single key a query, 4 to 15 answers in a hundred are lost. A window reads at least as many keys
-# and finds only what is near; in a block's mean one statement is among three others. The layers can
-# share one choice here.
+# and finds only what is near. A block of 4 has one key, a mean in which one statement is among
+# three others. The layers can share one choice here.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **What it costs.** The indexer still scores *all* pairs, only cheaply (*Going further* counts).
 # And the cache does not shrink: any token may be chosen later.
 #
 # This is one small task. The indexers were trained for it, and the rule of blocks has nothing to
-# train. One key is enough here: it says what an indexer can find, not how often texts need more
-# than that.
+# train. A question here needs one right key. So the run says what an indexer can find, and not how
+# many keys a text needs.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Why does one link suffice? Each question has one right statement.
@@ -857,8 +861,12 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # **The problem.** The cache still has an entry for each token.
 #
 # **The idea.** Far away, let one entry stand for several tokens: a weighted mean of their vectors,
-# with weights that the tokens and a learned part decide. A query reads an entry when it has read
-# all of its tokens, so the future stays hidden. What is nearer is in a window.
+# with weights that the tokens and a learned part decide. Only queries that come after all tokens of
+# an entry see it, so the future stays hidden. The tokens that are near are kept one by one, in a
+# window.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Entries of three kinds
 #
 # DeepSeek-V4-Flash (2026) has one head of keys for all heads of queries, of 512 numbers, and they
 # are key *and* value at once. Its 43 layers are of three kinds:
@@ -868,8 +876,10 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # | 2 | the latest 128 tokens | all of them |
 # | 21 | these, and an entry for each 4 tokens | these, and 512 entries that an indexer picks |
 # | 20 | these, and an entry for each 128 tokens | all of them |
-#
-# (An entry for 4 tokens is mixed from these and the 4 before. The indexer's keys have 128 numbers.)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The indexer keeps a small key of 128 numbers beside each of its entries. (Entries for 4 tokens
+# overlap: each is mixed from 8 tokens, these 4 and the 4 before.) So a further token costs this:
 
 # %% slideshow={"slide_type": "fragment"}
 per_token = 21 * (512 + 128) / 4 + 20 * 512 / 128  # entries and the indexer's keys
@@ -890,24 +900,24 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 #
 # Twelve models, each computed from a configuration of the library `transformers`. (Chapter 13 shows
 # more, and where the numbers of each come from.) *Linear* layers keep a state, and *chosen* ones
-# have an indexer. *QK-norm* normalises queries and keys before their product.
+# have an indexer. *Keys* are the heads of keys in each layer, or the size of the latent. *QK-norm*
+# normalises queries and keys before their product.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Shows what twelve models are made of, computed from the installed library
 models = "Llama 3 8B, OLMo 3, Gemma 3 27B, Gemma 4, gpt-oss-120b, Qwen3-Next, Kimi Linear, "
-models += "DeepSeek-V3, DeepSeek-V3.2, GLM-5, DeepSeek-V4-Flash, MiniMax-M3"
-columns = "model", "kinds of layers", "groups", "positions", "more", "cache"
+models += "DeepSeek-V3, DeepSeek-V3.2, GLM-5, Mistral Large 4, DeepSeek-V4-Flash"
+columns = "model", "kinds of layers", "groups", "more", "cache"
 table = who_uses_what()
 rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 rows = [tuple(row[name] for name in columns) for row in rows if row["model"] in models.split(", ")]
 assert len(rows) == 12
-replace(table, columns=columns, rows=tuple(rows))
+replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(rows))
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Two things in it are new. Kimi Linear **turns nothing**: its linear layers read in order and
-# so tell about order. And some models turn only **a part of each head**: a quarter in Qwen3-Next
-# and in Gemma 4's global layers. (*Linear, 8 times* and *yarn* are turns made slower for long
-# texts, in *Longer than trained*.)
+# Some of them also do with fewer positions. Kimi Linear turns nothing: its linear layers read in
+# order, and the others rely on that. Qwen3-Next turns a quarter of each head, and so do Gemma 4's
+# global layers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Pick a row together and say in words what the model is. Then ask for the trend of the
@@ -924,8 +934,8 @@ replace(table, columns=columns, rows=tuple(rows))
 # - One global layer anywhere gives full reach; few of them make the cache small.
 # - The delta rule replaces what a key said before. With $\beta = 1$ plain sums found more of random
 #   keys written once, and the delta rule found more of keys written again.
-# - An indexer chooses keys by content. In our look-up game 8 of 64 keys, chosen in each layer,
-#   answered all questions about far statements. It still scores all pairs.
+# - An indexer chooses keys by content. 8 of 64 answered all of our far questions. It still scores
+#   all pairs.
 # - Entries that stand for several tokens shrink the cache itself.
 #
 # **Next.** Much of this is easy to write almost right. Chapter 12 shows attention that was wrong

@@ -303,10 +303,10 @@ for name in "CB":
 # ### 12.1 · As good as without the bug
 #
 # **Seen.** A reader asked about one line of a teaching implementation of an image model. Its
-# maintainer answered 'a big bug'. The reader then trained both: no difference in the quality of the
-# pictures, and with more training the correct one was even a little worse ([labml
-# #146](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146), 2022).
-# Here is the code, and what it computes for three queries and two keys:
+# maintainer answered 'a big bug'. The reader then trained both: no difference in the quality of
+# the pictures, and with more training the correct one was even a little worse
+# ([labml #146](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146),
+# 2022). Here is the code, and what it computes for three queries and two keys:
 
 # %% slideshow={"slide_type": "-"}
 show_source(broken("12.1"))
@@ -1143,12 +1143,11 @@ check("12.11", test_window_size)
 # #### 12.12 · The same batch in small parts
 #
 # **Seen.** In October 2024 somebody trained once with batches of 32, and once with 32 batches of 1
-# whose gradients were added before each step. It should be the same, and was much worse ([trl
-# #2175](https://github.com/huggingface/trl/issues/2175)). Libraries began to correct it that month,
-# one of them in steps ([transformers
-# #34191](https://github.com/huggingface/transformers/pull/34191) and
-# [#34198](https://github.com/huggingface/transformers/pull/34198), [torchtune
-# #1875](https://github.com/meta-pytorch/torchtune/pull/1875)).
+# whose gradients were added before each step. It should be the same, and was much worse
+# ([trl #2175](https://github.com/huggingface/trl/issues/2175)). Libraries began to correct it that
+# month, one of them in steps
+# ([transformers #34191](https://github.com/huggingface/transformers/pull/34191) and [#34198](https://github.com/huggingface/transformers/pull/34198),
+# [torchtune #1875](https://github.com/meta-pytorch/torchtune/pull/1875)).
 
 # %% slideshow={"slide_type": "-"}
 show_source(broken("12.12"))
@@ -1198,8 +1197,7 @@ check("12.12", test_loss_in_parts)
 #   without its root was found by reading the code
 #   ([cntkx #10](https://github.com/delzac/cntkx/issues/10)).
 # - *Readers ask why not `view`.* In place of `transpose` it mixes tokens and heads; chapter 6 steps
-#   through it ([annotated-transformer
-#   #118](https://github.com/harvardnlp/annotated-transformer/issues/118)).
+#   through it ([annotated-transformer #118](https://github.com/harvardnlp/annotated-transformer/issues/118)).
 # - *Tokens that do not hear each other.* Tensors (B, n, H, D) went to a kernel that takes
 #   (B, H, n, D) ([FoundationStereo #217](https://github.com/NVlabs/FoundationStereo/pull/217), a
 #   proposal).
