@@ -842,7 +842,7 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # Nearly all. A question has one right statement, and cheap scores find it in the text. With a
 # single key a query, 4 to 15 answers in a hundred are lost. A window reads at least as many keys
 # and finds only what is near. A block of 4 has one key, a mean in which one statement is among
-# three others. The layers can share one choice here.
+# three others.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **What it costs.** The indexer still scores *all* pairs, only cheaply (*Going further* counts).
