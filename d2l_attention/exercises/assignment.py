@@ -58,8 +58,6 @@ from pathlib import Path
 from nbgrader.converters.autograde import Autograde
 from nbgrader.preprocessors import Execute
 
-from d2l_attention.exercises.grading import EveryTestRuns, MendedCells, PatientExecute
-
 # Kernels that grade use one core and no GPU, and do not write into your own progress.
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
 os.environ["D2L_ATTENTION_PROGRESS"] = str(Path(__file__).resolve().with_name("progress.json"))
@@ -70,11 +68,15 @@ c.ClearSolutions.code_stub = {"python": ""}
 # Seconds for a cell. An endless loop in an answer's function is ended by its check, much earlier.
 c.Execute.timeout = 60
 # One cell of a student costs one exercise at most.
+# (By their names: so only grading imports the course, and with it torch.)
+grading = "d2l_attention.exercises.grading"
 c.Autograde.sanitize_preprocessors = [
-    MendedCells, *Autograde.sanitize_preprocessors.default(), EveryTestRuns
+    f"{grading}.MendedCells",
+    *Autograde.sanitize_preprocessors.default(),
+    f"{grading}.EveryTestRuns",
 ]
 c.Autograde.autograde_preprocessors = [
-    PatientExecute if each is Execute else each
+    f"{grading}.PatientExecute" if each is Execute else each
     for each in Autograde.autograde_preprocessors.default()
 ]
 '''

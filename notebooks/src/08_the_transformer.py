@@ -221,8 +221,8 @@ view
 # - **block 2.** *Self-attention* looks at the French words so far, *cross-attention* at the English
 #   rows, and a *network* works on each row by itself. Each adds to the row what it finds.
 # - **cross-attention.** The matrices `W_q`, `W_k` and `W_v` make queries of the French rows, and
-#   keys and values of the English ones. Four **heads** look at once. Each has 16 of the 64 numbers,
-#   so they need not look at the same word.
+#   keys and values of the English ones. Four **heads** look at once. Each makes 16 numbers of the
+#   64, so they need not look at the same word.
 # - **head 4.** A row of the map is one look. A dark cell is a large weight.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -437,9 +437,9 @@ assert all(0.5 < each < 2 for each in normed)
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With PyTorch's start, the plain stack loses the gradient, and the sums carry it to the bottom.
 # With the other start, the plain stack carries it, too, but now the sums explode. Each of them adds
-# two things of the same size, and this doubles the variance. So 24 layers multiply the variance of
-# the gradient by $2^{24}$ and its size by the root of that, 4,096. The **norm** holds the size in
-# both.
+# two things of the same size that do not depend on each other. Then the variances add (chapter 3):
+# each sum doubles them. So 24 layers multiply the variance of the gradient by $2^{24}$ and its size
+# by the root of that, 4,096. The **norm** holds the size in both.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for the variance of X + Y, if both have the variance 1 and do not depend on each
@@ -748,8 +748,7 @@ def forbid(layer, queries, keys):  # slices of positions
 #
 # The last French word may learn the gender on three short roads. Road 1: later English words look
 # at *the good orange*. Road 2: later French words look at *la bonne orange*. Road 3: later French
-# words look at *the good orange*. (The row of *a* writes *mangée*: that row may not look at *la* in
-# the case *mangée -> la*.)
+# words look at *the good orange*.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Forbids looks in the sentence with 'orange', and prints the last word
@@ -779,6 +778,10 @@ for case, looks in cases.items():
         hook.remove()
 assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == "mangé"
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The row of *a* writes the next word, *mangée*. So in the second line it is this row that may not
+# look at *la*. And where only *it* may not look, *ate* may still look at *orange*.
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. The room reads the lines. Ask how the gender comes to the end when 'it' may not look
 # at the noun: by one of the roads on the board.
@@ -806,18 +809,18 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # One minute. Compare the roads on the board with the table. Ask what the last row is for.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Neither of these two looks
+# ### A map does not tell
 #
-# So neither the look at the noun nor the look at the article decides: without one of them, the
-# stored translator loses no ending, and the five have 39 or more of 49 right. The gender takes
-# several roads, and starts differ: with road 2 closed the stored translator loses one ending, and
-# another start has only 36 right. With all three closed, 23 to 31 endings are right, hardly more
-# than with the masculine form. A dark cell in a map shows a look. It does not show that the
-# translation depends on it.
+# The stored translator needs neither of these two looks: without one of them it loses no ending.
+# The five others lose few without the look at the noun, and one of them at least 7 without the look
+# at the article. The gender takes several roads, and starts differ: with road 2 closed the stored
+# translator loses one ending, and another start has only 36 right. With all three closed, 23 to 31
+# endings are right, where the masculine form gives 23. A dark cell in a map shows a look. It does
+# not show that the translation depends on it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (`python -m tests.benchmarks.blocked_looks` trains the five and makes the table; other machines
-# give other numbers.) Some ways stay open when only *it* may not look: *ate* may look at *orange*.
+# give other numbers.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask why 'ate' can tell the gender: it may look at the noun in the first block, and

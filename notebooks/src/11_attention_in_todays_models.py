@@ -290,9 +290,9 @@ for name in ("Llama 3.1 8B", "DeepSeek-V3"):
 # multiplies $512 + 64$ numbers, where it was $128 + 64$, and a value has 512 instead of 128.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A model that writes one word at a time waits for its memory and not for its products (chapter 10).
-# So it gains from a smaller cache, although each score takes more products. (`latent_size` counts
-# latent and turned key together.)
+# A model that writes for one reader waits for its memory and not for its products (chapter 10). So
+# it gains from a smaller cache, although each score takes more products. (In this list,
+# `latent_size` counts latent and turned key together.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the figures that the text names
@@ -334,7 +334,7 @@ print("with a sink:   ", with_sink, f"sum {with_sink.sum():.4f}")
 # by chance: the next one depends on the present one only. From time to time a bell `*` rings, and
 # after it the letter before the bell comes again. `<bos>` marks the beginning:
 #
-# `<bos> f c c * c a d k k * k e ...`
+# `<bos> f c d * d a d k e * e b ...`
 #
 # Only at a bell is there something to look up; at letters attention has nothing to do. The model
 # is an embedding, a small network, one head with rotary positions, and a readout. It is trained
@@ -846,7 +846,8 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **What it costs.** The indexer still scores *all* pairs, only cheaply (*Going further* counts).
-# And the cache does not shrink: any token may be chosen later.
+# And the cache does not shrink, as any token may be chosen later. It even grows by the indexer's
+# keys.
 #
 # This is one small task. The indexers were trained for it, and the rule of blocks has nothing to
 # train. A question here needs one right key. So the run says what an indexer can find, and not how
@@ -861,9 +862,9 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # **The problem.** The cache still has an entry for each token.
 #
 # **The idea.** Far away, let one entry stand for several tokens: a weighted mean of their vectors,
-# with weights that the tokens and a learned part decide. Only queries that come after all tokens of
-# an entry see it, so the future stays hidden. The tokens that are near are kept one by one, in a
-# window.
+# with weights that come from the tokens, by a learned matrix and a softmax. Only queries that come
+# after all tokens of an entry see it, so the future stays hidden. The tokens that are near are kept
+# one by one, in a window.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Entries of three kinds
@@ -898,10 +899,10 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Who uses what, November 2026
 #
-# Twelve models, each computed from a configuration of the library `transformers`. (Chapter 13 shows
-# more, and where the numbers of each come from.) *Linear* layers keep a state, and *chosen* ones
-# have an indexer. *Keys* are the heads of keys in each layer, or the size of the latent. *QK-norm*
-# normalises queries and keys before their product.
+# Twelve models; each row is computed from a configuration of the library `transformers`. (Chapter
+# 13 shows more, and where the numbers of each come from.) *Linear* layers keep a state, and
+# *chosen* ones have an indexer. *Keys* are the heads of keys in each layer, or the size of the
+# latent. *QK-norm* normalises queries and keys before their product.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Shows what twelve models are made of, computed from the installed library
@@ -915,7 +916,7 @@ assert len(rows) == 12
 replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(rows))
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Some of them also do with fewer positions. Kimi Linear turns nothing: its linear layers read in
+# Some of them need fewer positions. Kimi Linear turns nothing: its linear layers read in
 # order, and the others rely on that. Qwen3-Next turns a quarter of each head, and so do Gemma 4's
 # global layers.
 
@@ -934,8 +935,8 @@ replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(
 # - One global layer anywhere gives full reach; few of them make the cache small.
 # - The delta rule replaces what a key said before. With $\beta = 1$ plain sums found more of random
 #   keys written once, and the delta rule found more of keys written again.
-# - An indexer chooses keys by content. 8 of 64 answered all of our far questions. It still scores
-#   all pairs.
+# - An indexer chooses keys by content. 8 of 64 keys answered 99 to 100% of our far questions. It
+#   still scores all pairs.
 # - Entries that stand for several tokens shrink the cache itself.
 #
 # **Next.** Much of this is easy to write almost right. Chapter 12 shows attention that was wrong
