@@ -132,14 +132,19 @@ def test(numbers: list[str] = ()) -> None:
             for name, part in CHAPTER_PARTS.items():
                 parts[f"{path.stem[:2]}: {name}"] = partial(part, path)
     seconds = {}
-    for place, (name, part) in enumerate(parts.items(), start=1):
-        say(f"{name}: (part {place} of {len(parts)})")
-        start = time.monotonic()
-        part()
-        seconds[name] = round(time.monotonic() - start)
-    say("How long each part took:")
-    for name, took in seconds.items():
-        say(f"{took // 60:4d}:{took % 60:02d}  {name}")
+    try:
+        for place, (name, part) in enumerate(parts.items(), start=1):
+            say(f"{name}: (part {place} of {len(parts)})")
+            start, remark = time.monotonic(), ", not to its end"
+            try:
+                part()
+                remark = ""
+            finally:
+                seconds[name + remark] = round(time.monotonic() - start)
+    finally:
+        say("How long each part took:")
+        for name, took in seconds.items():
+            say(f"{took // 60:4d}:{took % 60:02d}  {name}")
 
 
 def chapter(number: str) -> Path:
@@ -261,13 +266,8 @@ TEST_PARTS = {
 
 
 def pytest(*arguments: str, **environment: str) -> None:
-    try:
-        run("pytest", "-q", "-n", "2", *arguments, **ONE_THREAD, **environment)
-    except SystemExit:
-        say("One of them alone, by its name above:")
-        plugins = "" if "--nbval" in arguments else " -p no:nbval"
-        say(f"  {this_python()} -m pytest{plugins} 'NAME'")
-        raise
+    options = "-q", "-n", "2", "-p", "tests.seen_alone"
+    run("pytest", *options, *arguments, **ONE_THREAD, **environment)
 
 
 # ---- How a command is run --------------------------------------------------------------------

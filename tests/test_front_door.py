@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -18,6 +19,7 @@ import pytest
 
 from notebooks import __main__ as door
 from notebooks.publish.course import ROOT
+from tests import seen_alone
 
 COMMANDS = ["lab", "changes", "test", "lint", "slides", "notebooks", "site", "bench"]
 LEFT_OUT = ("PYTHONHOME", "PYTHONPATH", "JUPYTER_PATH", "JUPYTER_CONFIG_PATH")
@@ -134,7 +136,29 @@ def test_the_first_part_that_fails_ends_the_test_with_its_code(monkeypatch, capf
         door.test()
     assert end.value.code == 2
     said = capfd.readouterr().out
-    assert "Bad:" in said and "Never:" not in said and "How long" not in said
+    assert "Bad:" in said and "Never:" not in said
+    times = said.partition("How long each part took:\n")[2].splitlines()
+    assert [line.split(maxsplit=1)[1] for line in times] == ["Good", "Bad, not to its end"]
+
+
+def test_each_failure_says_what_to_type_to_see_it_alone(tmp_path):
+    """The line is typed here: it shows that failure, and only that."""
+    test = "def test_good(): ...\n\n\ndef test_bad():\n    assert 2 > 3\n"
+    (tmp_path / "test_two.py").write_text(test, "utf-8")
+    options = {"cwd": tmp_path, "capture_output": True, "encoding": "utf-8"}
+    options["env"] = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "tests.seen_alone"]
+    both = subprocess.run([*command, "-p", "no:nbval", "test_two.py"], **options).stdout
+    (line,) = [line for line in both.splitlines() if line.endswith('test_two.py::test_bad"')]
+    python, *arguments = shlex.split(line)
+    assert python == door.this_python().strip('"')
+    alone = subprocess.run([sys.executable, *arguments], **options).stdout
+    assert "1 failed" in alone and "passed" not in alone and "assert 2 > 3" in alone
+
+
+def test_a_cell_that_fails_is_seen_with_its_chapter():
+    name = "notebooks/05_bahdanau_attention.ipynb::Cell 29"
+    assert seen_alone.to_type(name) == f"{door.this_python()} -m notebooks test 05"
 
 
 def test_one_chapter_is_its_tests_its_cells_and_its_pages(call, capsys):
