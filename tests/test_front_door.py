@@ -147,7 +147,7 @@ def test_each_failure_says_what_to_type_to_see_it_alone(tmp_path):
     (tmp_path / "test_two.py").write_text(test, "utf-8")
     options = {"cwd": tmp_path, "capture_output": True, "encoding": "utf-8"}
     options["env"] = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "tests.seen_alone"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.seen_alone"]
     both = subprocess.run([*command, "-p", "no:nbval", "test_two.py"], **options).stdout
     (line,) = [line for line in both.splitlines() if line.endswith('test_two.py::test_bad"')]
     python, *arguments = shlex.split(line)

@@ -376,8 +376,7 @@ plt.show()
 # [13]: 13_your_attention_in_a_real_model.ipynb
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Read the middle column only: each question comes up where the chapter before it ends.
-# Say which chapters your course takes.
+# Two minutes. Read the column of questions only. Say which chapters your course takes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What you will be able to open

@@ -620,10 +620,10 @@ assert last > 80 and first - last < 15
 # many more examples here. Attention, half as wide, gets 86 from the 8,000.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# (In 20 starts attention lay between 77 and 89. The stored translator of *Going further*, attention
-# with 68,000 sentences, reached 99 on the long ones.) Others saw the same two things. The
-# translator of Cho et al. (2014), with one vector, got worse with length. That of Sutskever et al.
-# (2014) had no difficulty with long sentences; it read the English words backwards, in a deep
+# (On the long ones attention lay between 77 and 89 in 20 starts. The stored translator of *Going
+# further*, attention with 68,000 sentences, reached 99 on them.) Others saw the same two things.
+# The translator of Cho et al. (2014), with one vector, got worse with length. That of Sutskever et
+# al. (2014) had no difficulty with long sentences; it read the English words backwards, in a deep
 # network. *Going further* says how the stored table was made.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -995,7 +995,7 @@ assert min(share["subject pronoun"], share["object pronoun"]) > 0.5 and share["o
 # attention explains a classifier of texts.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Ask whether the start that misses fewest determiners translates best. It does not: the table's
+# Ask whether the start that misses fewest determiners translates best. The table cannot tell: its
 # columns come from different starts. Two minutes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}

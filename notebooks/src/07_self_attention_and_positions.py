@@ -916,8 +916,8 @@ print("checked: untouched rows, ALiBi's nearest letter, controls, peaks and term
 # - **Rotary** turns queries and keys, but not values. Positions enter a score only through the
 #   signed distance $j - i$. **ALiBi** subtracts a slope times the distance $\lvert i - j\rvert$.
 # - In our experiment (one layer, two small games, positions 0 to 15), sinusoidal and learned
-#   positions failed at most later positions. Rotary failed at distances from 34 on. ALiBi stayed
-#   right in the game that suits it.
+#   positions failed at most later positions. Rotary failed at some distances from 34 on. ALiBi
+#   stayed right in the game that suits it.
 # - Where tokens come one at a time, pass the `offset`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}

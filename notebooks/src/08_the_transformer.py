@@ -437,7 +437,7 @@ assert all(0.5 < each < 2 for each in normed)
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With PyTorch's start, the plain stack loses the gradient, and the sums carry it to the bottom.
 # With the other start, the plain stack carries it, too, but now the sums explode. Each of them adds
-# two things of the same size that do not depend on each other. Then the variances add (chapter 3):
+# two things of the same size that are uncorrelated. Then the variances add (chapter 3):
 # each sum doubles them. So 24 layers multiply the variance of the gradient by $2^{24}$ and its size
 # by the root of that, 4,096. The **norm** holds the size in both.
 
@@ -790,7 +790,8 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # ### In 49 sentences and six translators
 #
 # 49 new sentences end as this one does: a noun, 'and', a verb, and *it* or *them*. The table counts
-# the right endings, for the stored translator and for five others with other random starts:
+# the right endings, for the stored translator and for five others, trained less, each from its own
+# random start:
 #
 # | forbidden | stored | five starts, in one run |
 # |---|---|---|
@@ -802,8 +803,9 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # | all three roads | 25 | 23 to 31 |
 # | roads from other words | 49 | 46 to 48 |
 #
-# The last row is a control: as many looks are forbidden, at the words *before* 'the good orange'
-# and *la bonne orange*. The masculine form each time, in the right number, would be right in 23.
+# The last row is a control: about as many looks are forbidden, at the words *before* 'the good
+# orange' and *la bonne orange*. The masculine form each time, in the right number, would be right
+# in 23.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Compare the roads on the board with the table. Ask what the last row is for.
@@ -813,10 +815,10 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 #
 # The stored translator needs neither of these two looks: without one of them it loses no ending.
 # The five others lose few without the look at the noun, and one of them at least 7 without the look
-# at the article. The gender takes several roads, and starts differ: with road 2 closed the stored
-# translator loses one ending, and another start has only 36 right. With all three closed, 23 to 31
-# endings are right, where the masculine form gives 23. A dark cell in a map shows a look. It does
-# not show that the translation depends on it.
+# at the article. The gender takes several roads, and starts differ: with road 2 closed one of the
+# five has 48 right, and another only 36. With all three closed, 23 to 31 endings are right, where
+# the masculine form gives 23. A dark cell in a map shows a look. It does not show that the
+# translation depends on it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (`python -m tests.benchmarks.blocked_looks` trains the five and makes the table; other machines
@@ -925,7 +927,7 @@ check("8.3", three_masks)
 #
 # *15 minutes.* Constructor arguments and names are the package's, so that each can take over the
 # other's numbers. The factor $\sqrt D$ brings the numbers of the embedding from about $1 / \sqrt D$
-# to about 1. Otherwise the positions, whose numbers go up to 1, would drown the words.
+# to about 1. Otherwise the positions, whose numbers go up to 1, would outweigh the words.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]

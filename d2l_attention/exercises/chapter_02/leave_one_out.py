@@ -80,8 +80,8 @@ write_leave_one_out = Exercise(
         "its column [:, 0] is what stands against `y`."
     ),
     hints=[
-        "Take `other_points` and `one_step` of the chapter as models. Which mask goes in, and what "
-        "is compared with `y`?",
+        "Take `other_points` and `learn_width` of the chapter as models. Which mask goes in, and "
+        "what is compared with `y`?",
         "`x[:, None]` makes a column of `x`. What shape does the prediction have, and what does "
         "(K, 1) minus (K,) give?",
         "Of the two routes, kernel and division or score and softmax, one survives 100 widths.",

@@ -42,7 +42,7 @@ write_parabola = Exercise(
     ),
     hints=[
         "Work on the whole tensor at once. What is 1 - x² at x = -3, and what should stand there?",
-        "`show_source(epanechikov)` shows how the triangle is cut off at 0.",
+        "The chapter's `epanechikov` shows how the triangle is cut off at 0.",
     ],
     cases=[
         Case((torch.tensor([-3.0, 0.5, 0.1]),)),

@@ -38,7 +38,7 @@ NO_AXIS = Mistake(
     {COMMENT: "", MASK: "~mask"},
     "Your mask has no axis for the heads. Beside scores (B, H, Q, K) a mask (B, Q, K) is read as "
     "(1, B, ...): where B = H nothing stops, and the second head of every sentence gets the second "
-    "sentence's mask. (Where they differ, you see an error.)",
+    "sentence's mask. (Where they differ and neither is 1, you see an error.)",
 )
 RESHAPED = Mistake(
     {f".{MERGE}": ".reshape(queries.shape)"},

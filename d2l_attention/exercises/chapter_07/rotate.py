@@ -101,9 +101,9 @@ write_rotate = Exercise(
     solution=rotate_solution,
     explanation=(
         "Each pair is a point in a plane, and its position turns it. The dot product of a query "
-        "turned by i and a key turned by k depends only on i - k, so nothing has to be learned "
-        "about positions. A turn keeps lengths: no score grows because a token is far away. As "
-        "complex numbers it is one product: (a + ib) times e^(it)."
+        "turned by i and a key turned by k depends only on i - k, and the turns have no "
+        "parameters. A turn keeps lengths, so no score gets beyond the product of the two lengths, "
+        "however far a token is. As complex numbers it is one product: (a + ib) times e^(it)."
     ),
     hints=[
         "One pair first: d = 2, tokens (1, 0), (1, 0). At position 0 nothing turns, at position 1 "

@@ -169,7 +169,7 @@ write_the_test = Exercise(
         "The test asks one question of every form, and knows none of them: does another future "
         "change the past? All places are tried, since a single link leaks at one of them. The "
         "new future has ordinary numbers. NaN is a dye for what nobody may see; here every token "
-        "is seen by somebody, and 0 times NaN is NaN. A Linformer cannot pass at all: its mixtures "
+        "is seen by somebody, and 0 times NaN is NaN. This Linformer cannot pass: its mixtures "
         "hold the future before anybody masks."
     ),
     steps=[

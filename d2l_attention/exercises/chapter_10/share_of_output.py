@@ -116,8 +116,8 @@ write_share_of_output = Exercise(
     stub=share_of_output,
     solution=share_of_output_solution,
     explanation="The softmax works inside a head, so a cut between heads needs nothing from the "
-    "others. W_o is a sum over all heads' columns, and that sum is shared: one all-reduce a layer. "
-    "The bias is added once. Each process holds 1/P of the matrices, and of the cache.",
+    "others. W_o is a sum over all heads' columns, and that sum is shared: one all-reduce for an "
+    "attention. The bias is added once. Each process holds 1/P of the matrices, and of the cache.",
     cases=[
         Case((*TWO,), "The shares of both processes are added up here."),
         Case(group(0, 2, 4, 16, 1, 3)),  # 16: so that wrong numbers of heads fit, too
