@@ -61,7 +61,6 @@ SHAPES = (
     Shape("Mistral 7B", "MistralConfig", {}, f"{AS_PUBLISHED} Jiang et al. (2023), table 1"),
     Shape("Gemma 2 2B", "Gemma2Config", {}, f"{AS_PUBLISHED} Gemma Team (2024), table 1"),
     Shape("Gemma 3 27B", "Gemma3TextConfig", GEMMA_3, "Gemma Team (2025), and its config.json"),
-    Shape("Gemma 4", "Gemma4TextConfig"),
     Shape("Qwen3 8B", "Qwen3Config", QWEN_3, "Qwen Team (2025), Qwen3, table 1"),
     Shape("Qwen3-Next", "Qwen3NextConfig"),
     Shape("Qwen3.5", "Qwen3_5TextConfig"),

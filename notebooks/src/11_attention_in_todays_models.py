@@ -840,9 +840,9 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Nearly all. A question has one right statement, and cheap scores find it in the text. With a
-# single key a query, 4 to 15 answers in a hundred are lost. A window reads at least as many keys
-# and finds only what is near. A block of 4 has one key, a mean in which one statement is among
-# three others.
+# single key a query, 4 to 15 answers in a hundred are lost. A window reads about as many keys
+# or more, and finds only what is near. A block of 4 has one key, a mean in which one statement is
+# among three other tokens.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **What it costs.** The indexer still scores *all* pairs, only cheaply (*Going further* counts).
@@ -862,8 +862,8 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # **The problem.** The cache still has an entry for each token.
 #
 # **The idea.** Far away, let one entry stand for several tokens: a weighted mean of their vectors,
-# with weights that come from the tokens, by a learned matrix and a softmax. Only queries that come
-# after all tokens of an entry see it, so the future stays hidden. The tokens that are near are kept
+# with weights that the tokens and a learned part decide. A query sees an entry once it has read all
+# tokens of the entry, so the future stays hidden. The tokens that are near are kept
 # one by one, in a window.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -906,7 +906,7 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Shows what twelve models are made of, computed from the installed library
-models = "Llama 3 8B, OLMo 3, Gemma 3 27B, Gemma 4, gpt-oss-120b, Qwen3-Next, Kimi Linear, "
+models = "Llama 3 8B, Mistral 7B, Gemma 3 27B, OLMo 3, gpt-oss-120b, Qwen3-Next, Kimi Linear, "
 models += "DeepSeek-V3, DeepSeek-V3.2, GLM-5, Mistral Large 4, DeepSeek-V4-Flash"
 columns = "model", "kinds of layers", "groups", "more", "cache"
 table = who_uses_what()
@@ -916,9 +916,8 @@ assert len(rows) == 12
 replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(rows))
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Some of them need fewer positions. Kimi Linear turns nothing: its linear layers read in
-# order, and the others rely on that. Qwen3-Next turns a quarter of each head, and so do Gemma 4's
-# global layers.
+# Some of them need fewer positions. Kimi Linear turns nothing: its linear layers read in order, and
+# the others rely on that. Qwen3-Next turns a quarter of each head only.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Pick a row together and say in words what the model is. Then ask for the trend of the
@@ -1245,7 +1244,7 @@ class PlainGatedDeltaNet(nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The package's `GatedDeltaNet` gives the same numbers. (Real layers have short convolutions before
+# The package's `GatedDeltaNet` gives the same numbers. (Real layers have short convolutions on
 # the queries, keys and values, and a learned rate of fading a head, too.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -1592,10 +1591,11 @@ assert 11 <= by_distance["interpolation"][sharpest].argmax() <= 13
 # something is, interpolation does well.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Published models are then trained at the new length; Gemma 3's global layers have a base of a
-# million *and* interpolation by 8, trained. The paper's ramp goes over **turns**; the code in
-# `transformers` 5.23 ramps over the **number of the pair** (`yarn_speeds` and
-# `yarn_speeds_by_pair`). One start of a toy does not say which way is best for a large model.
+# Some published models are then trained at the new length, others (Qwen3) are not. Gemma 3 27B's
+# global layers have a base of a million *and* interpolation by 8, trained. The paper's ramp goes
+# over **turns**; the code in `transformers` 5.23 ramps over the **number of the pair**
+# (`yarn_speeds` and `yarn_speeds_by_pair`). One start of a toy does not say which way is best for a
+# large model.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Read the table of speeds by columns: which way touches pair 0? Only interpolation. From that the
@@ -1656,7 +1656,7 @@ torch.testing.assert_close(
 # *1 minute.* Here the indexer multiplies $2 \cdot 8 = 16$ numbers a pair, where the attention
 # multiplies $8 \cdot 2 \cdot 8 = 128$. In DeepSeek-V3.2 it is 64 heads of 128 numbers, in 8 bits,
 # for all pairs. The attention multiplies $512 + 64 + 512$ numbers in each of 128 heads, but only
-# for the chosen 2,048. Both are equal at
+# for the chosen 2,048. For one query both are equal at
 
 # %% slideshow={"slide_type": "fragment"}
 print(f"{2048 * 128 * (512 + 64 + 512) / (64 * 128):,.0f} tokens")

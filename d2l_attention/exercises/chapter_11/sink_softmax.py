@@ -72,8 +72,8 @@ repair_sink_softmax = Exercise(
     solution=attend_with_sink_solution,
     explanation=(
         "The sink is one score more of every row. So it takes part in the maximum, it is measured "
-        "from the maximum, and it has a head's axis. The first bug is hidden where the maximum is "
-        "0, the second where no row is empty, the third where there is one head."
+        "from the maximum, and it has a head's axis. The first bug is hidden where no row is "
+        "empty, the second where the maximum is 0, the third where there is one head."
     ),
     cases=[
         Case(ONE),
