@@ -70,10 +70,12 @@ def value(config: Any, name: str) -> Any:
     return getattr(config, name, None)
 
 
-def keys_and_values(config: Any, kind: str) -> int | None:
-    """Numbers for one token's keys and values, or for what they are made from."""
-    latent = value(config, "kv_lora_rank")
+def keys_and_values(config: Any, kind: str, number: int) -> int | None:
+    """Numbers for one token's keys and values in a layer, or for what they are made from."""
+    latent, turns = value(config, "kv_lora_rank"), value(config, "no_rope_layers")
     if latent is not None:
+        if turns and not turns[number]:  # Mistral Large 4: no positions, no key that is turned
+            return latent
         return latent + (value(config, "qk_rope_head_dim") or 0)
     heads = value(config, "num_key_value_heads") or value(config, "num_attention_heads")
     size = head_size(config)
@@ -108,7 +110,7 @@ def _layer(config: Any, kind: str, number: int) -> LayerCache | None:
         return None if tokens is None else LayerCache(kind, fixed=tokens * width)
     if kind in ("moe", "mlp"):
         return LayerCache(kind)
-    numbers = keys_and_values(config, kind)
+    numbers = keys_and_values(config, kind, number)
     if numbers is None:
         return None
     if kind == "full_attention":

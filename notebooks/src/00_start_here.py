@@ -353,8 +353,8 @@ plt.show()
 # | [4 · Masked softmax][4] | How do you forbid a look? | 3 | 11.3.2 |
 # | [5 · Bahdanau attention][5] | What is a look back worth? | 4 | 11.4 |
 # | [6 · Multi-head attention][6] | Why look in several ways at once? | 4 | 11.5 |
-# | [7 · Self-attention and positional encoding][7] | How does it know the order? | 3 | 11.6 |
-# | [8 · The Transformer][8] | What if attention is all there is? | 6, 7 | 11.7 |
+# | [7 · Self-attention and positional encoding][7] | How does it know the order? | 6 | 11.6 |
+# | [8 · The Transformer][8] | What if attention is all there is? | 7 | 11.7 |
 # | [9 · Attention in all its forms][9] | What if there are too many words? | 8 | |
 # | [10 · Attention at scale][10] | What if one machine is too small? | 9 | |
 # | [11 · Attention in today's models][11] | What do today's models do differently? | 9 | |

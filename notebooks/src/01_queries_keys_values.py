@@ -1010,7 +1010,8 @@ for T in (1.0, 0.3, 0.1, 0.03):
 # larger than before: at $(2, 1)$ it rises from 2.2 to 10.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A cold softmax is flat in most places and steep at the borders, and both make it hard to train.
+# A cold softmax is flat in most places and steep at the borders, and both can make it hard to
+# train.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]

@@ -644,7 +644,7 @@ plt.show()
 # ## Query and key of different size
 #
 # A query of 2 numbers and a key of 3 numbers have no dot product. A learned matrix between them
-# helps (Luong et al., 2015). This is the **bilinear** score:
+# helps. This is the **bilinear** score (Luong et al., 2015):
 #
 # $$a(q, k) = q^\top M\, k \qquad\text{or, with two matrices,}\qquad
 #   (W_q\, q)\cdot(W_k\, k) = q^\top W_q^\top W_k\, k$$

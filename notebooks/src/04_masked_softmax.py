@@ -563,7 +563,7 @@ suspects = {
 # **Predict.** `no_mask` must leak. Which of the three other wrong ones passes the test?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes, the vote in pairs. The second does not divide, as the friend did. Many say that
+# 1½ minutes, the vote in pairs. The second does not divide; the friend did. Many say that
 # nothing wrong can pass.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -686,7 +686,7 @@ print("checked: masked softmax and layer equal the package's masked_softmax, dot
 #   with 0 after the softmax, repairs the row.
 # - `True` may mean attend or ignore. The wrong mask raises no error.
 # - Dye the padding's keys and values, change the future, compare every bit. Such tests see leaks
-#   only on the inputs that they try, and do not see a mask that hides too much.
+#   only on the inputs that they try, and may miss a mask that hides too much.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Homework: exercises 4.1 to 4.4. Exercise 4.7 suits a lab in pairs.

@@ -556,7 +556,7 @@ print("checked: a step's weights do not depend on the word read in it, its logit
 #
 # The two models have the same sizes and were trained on the same data for the same 500 steps. Only
 # one of them may look back, and has $W_q$, $W_k$ and $w_v$ for it. Figure 2 of Bahdanau et al.
-# (2015) compares two such models, of unequal sizes.
+# (2015) compares two such pairs, of unequal sizes.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 models = {"one vector": without, "with attention": with_attention}
@@ -616,8 +616,8 @@ assert last > 80 and first - last < 15
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # So 192 numbers are enough to write the long sentences of the training part. But the model knows
-# those by heart, and new ones reach only 35. With 68,000 sentences they reach 82. One vector needs
-# many more examples here. Attention, half as wide, gets 86 from the 8,000.
+# those by heart, and new ones reach only 35. With 68,000 sentences and 4,000 steps they reach 82.
+# One vector needs more of one or both here. Attention, half as wide, gets 86 from the 8,000.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (On the long ones attention lay between 77 and 89 in 20 starts. The stored translator of *Going

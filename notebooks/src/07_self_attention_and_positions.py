@@ -9,7 +9,7 @@
 #
 # Core path: 60 minutes. Going further: 40. Exercises: 68.
 #
-# Builds on chapters 3, 4, 5 and 6. The book is *Dive into Deep Learning* (D2L), section 11.6.
+# Builds on chapters 3, 4 and 6. The book is *Dive into Deep Learning* (D2L), section 11.6.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 36 minutes: 4½ for the headlines, 7 for sines and the clock, 2 for learned positions, 6½ for
@@ -623,9 +623,9 @@ plt.show()
 # rotary are at 99% or more up to 15. At 16 sinusoidal falls to between 11% and 57% and learned to
 # 16% or less. Learned stays near guessing. Sinusoidal swings between 11% and 99%, with peaks near
 # 22 and 35 in all starts. Rotary keeps 94% up to 33, is at 56% to 79% at 35, below 30% at 41, and
-# near guessing from 48 on. ALiBi is near 30% throughout. At last capital all begin above 90%.
-# Sinusoidal and learned are mostly below 50% at position 22 and mostly below 40% from 32 on. Rotary
-# keeps 90% up to 36 and is near 25% from 48 on. ALiBi stays at 91% or more.*
+# near guessing from 48 on. ALiBi falls from near 40% to near 30%. At last capital all begin above
+# 90%. Sinusoidal and learned are mostly below 50% at position 22 and mostly below 40% from 32 on.
+# Rotary keeps 90% up to 36 and is near 25% from 48 on. ALiBi stays at 91% or more.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Compare with the table on the board. Then half a minute in pairs, before you go on:

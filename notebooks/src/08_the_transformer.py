@@ -179,7 +179,7 @@ d.figure
 # | sum | | | 23.8 | 1 | | 8.98 |
 #
 # A weight is $e^{\text{score}}$ divided by the sum of the three (the softmax). The answer is the
-# sum of the last column, 8.98, which is nearly the value of *sees*.
+# sum of the last column, 8.98, which is near the value of *sees*.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Do the row of 'sees' on the board. Ask what the answer becomes if the value of 'sees'
@@ -718,9 +718,9 @@ print(*(f"{weight:6.2f}" for weight in onto_orange))
 assert onto_orange[9] > 0.95
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *It* gives all of its weight to *orange*; so do *the* and *good*. No map could be clearer. But a
-# map shows where a head looks, and not what follows from it. So we **forbid** the look: in both
-# blocks and in all heads, the mask hides the key from the query.
+# *It* gives all of its weight to *orange*; so do the second *the* and *good*. No map could be
+# clearer. But a map shows where a head looks, and not what follows from it. So we **forbid** the
+# look: in both blocks and in all heads, the mask hides the key from the query.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -779,7 +779,7 @@ for case, looks in cases.items():
 assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == "mangé"
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The row of *a* writes the next word, *mangée*. So in the second line it is this row that may not
+# The row of *a* writes the next word, *mangée*. So in the third line it is this row that may not
 # look at *la*. And where only *it* may not look, *ate* may still look at *orange*.
 
 # %% [markdown] slideshow={"slide_type": "notes"}

@@ -1219,7 +1219,7 @@ for n in (512, 1024, 2048, 4096, 8192):
 draw_bills(
     times,
     "milliseconds",
-    "From 2k to 8k tokens plain grows about sixteenfold, causal or not, others far less",
+    "From 2k to 8k tokens plain grows 12- to 16-fold, causal or not, others far less",
 )
 assert times["plain"][8192] > 8 * times["plain"][2048]  # about 16 times
 for name in ("window 128", "Linformer 256", "linear, causal", "100 learned queries"):
@@ -1233,16 +1233,17 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # thin grey guides labelled n and n². In each the black line of plain attention rises clearly more
 # steeply than the coloured lines of the other forms. In the run shown it starts, at 512 tokens,
 # below most of them, crosses these between 500 and 2,000, and is far above them at 8,192. Causal
-# plain attention, on the right, is as steep, and takes about half of its time. The grey dashed
-# lines, plain attention under a mask and with all weights written down, measured up to 2,048, lie
-# above it.*
+# plain attention, on the right, is as steep, and takes about six tenths of its time from 2,048 on.
+# The grey dashed lines, plain attention under a mask and with all weights written down, measured up
+# to 2,048, lie above it.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # At 512 tokens the plain kernel beats most forms, because blocks and copies cost something, too;
 # the window wins from 1,024 or 2,048 tokens on, depending on the run. **Short texts need little of
 # this.** From 2,048 to 8,192 tokens the links of plain attention grow sixteen times, those of most
-# others four times, and their times somewhat more. Linear attention is causal here: compare it
-# with *plain, causal*, which has half as many links as plain attention.
+# others four times, and their times between twice and seven times, depending on the run. Linear
+# attention is causal here: compare it with *plain, causal*, which has half as many links as plain
+# attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before the figure: with a window of 128 a text of 512 tokens has 44% of its
@@ -1280,7 +1281,7 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 #   layers by way of a global token, if the model may see what is later.
 # - A path is not yet an answer. Trained to look up, at equal cost, windows, global tokens, random
 #   links and a Linformer answered little that was far away. Linear attention answered nearly all of
-#   32 statements, and had to be trained longer for 64.
+#   32 statements, and fewer of 64 (85 to 92%).
 # - Queries may be learned (DETR); ours differed only with a matching.
 # - At 512 tokens plain attention was faster than most forms here; at 8,192 it was the slowest of
 #   those that were measured there.

@@ -541,8 +541,8 @@ assert round(1e15 * 4 * 64 / 989e12) == 259 and round(1e15 / 3.9e12) == 256
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Let pairs derive the last row: $nd$ numbers in the keys, $nd$ in the values, 2
-# bytes each. A causal mask halves the operations of the first two rows, and about halves their
-# intensity.
+# bytes each. A causal mask halves operations and intensity of the first row; plain attention still
+# computes its whole matrix.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The roofline
@@ -670,9 +670,9 @@ assert core.ridge > 0.5 and decoding < best / 2
 # ### What the roofs say
 #
 # - **Fused prefill** of long texts is far right under both roofs if keys are carried about once, so
-#   faster arithmetic can help it. (With heads of 64, faster products alone would not help on an
-#   H100: its exponentials, 3.9 trillion a second, already take as long as the products; Shah et
-#   al., 2024.)
+#   faster arithmetic can help it. (With heads of 64, faster products alone would help little on an
+#   H100 if both overlap: its exponentials, 3.9 trillion a second, already take as long as the
+#   products; Shah et al., 2024.)
 # - **Plain prefill** waits for memory on an H100 if its matrices are larger than the fast memory on
 #   the chip.
 # - **Decoding**: memory caps it on both, if each head or group has a cache of its own. Fewer heads

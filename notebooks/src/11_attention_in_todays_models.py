@@ -6,17 +6,18 @@
 #   package's);
 # - let a cheap scorer choose the few keys that a query reads, and count what it finds;
 # - say where a head looks that has nothing to look for, and what a window does to it;
-# - read from a table what the models of November 2026 are made of, and how large their caches are.
+# - read from a table what twelve models of 2023 to 2026 are made of, and how large their caches
+#   are.
 #
 # Core path: 65 minutes. Going further: 65. Exercises: 87. A good place to stop is *A place to
 # stop*, half-way.
 #
-# Builds on chapters 3, 7, 9 and 10. *Dive into Deep Learning* (D2L) ends before these models: the
+# Builds on chapters 3, 7 and 9. *Dive into Deep Learning* (D2L) ends before these models: the
 # attention that they change is the one of its section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 40 minutes, for two lectures of 45: 21 for the first, up to *A place to stop*, and 19 for the
-# second. For one lecture take the latent, the sink and the indexer. Every section has the same
+# second. For one lecture take the latent, the sink and the indexer. Most sections have these
 # steps: the problem, the idea, the code, the case in which it is what the room knows, what it
 # costs.
 
@@ -103,8 +104,9 @@ schematic("whole", here="today's parts")
 #   a value of every token, in each layer and each head of keys. This is its **cache**.
 # - **A window** of the latest $w$ tokens bounds both bills for each token, but news travels fewer
 #   than $w$ tokens a layer.
-# - **Linear attention** (chapter 9) keeps one matrix, the state $S$, instead of a cache. It adds
-#   $k^\top v$ for every token and answers a query with $q S$ (vectors are rows).
+# - **Linear attention** (chapter 9) keeps one matrix, the state $S$, instead of a cache. In its
+#   simplest form, without features and division, it adds $k^\top v$ for every token and answers a
+#   query with $q S$ (vectors are rows).
 # - **Rotary positions** (chapter 7) turn each pair of numbers of a query or key by the position
 #   times a speed. Positions then enter a score only through their distance.
 #
@@ -121,7 +123,7 @@ schematic("whole", here="today's parts")
 #
 # **The problem.** The cache. **The idea.** Several heads of queries share one head of keys and
 # values. With $G$ heads of keys this is **grouped-query attention** (Ainslie et al., 2023), and
-# most models have it. In the code the heads that share get an axis of their own:
+# many models have it. In the code the heads that share get an axis of their own:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -854,7 +856,7 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # many keys a text needs.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Why does one link suffice? Each question has one right statement.
+# Two minutes. Why does one link nearly suffice? Each question has one right statement.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Fewer entries than tokens
@@ -920,8 +922,9 @@ replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(
 # the others rely on that. Qwen3-Next turns a quarter of each head only.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Pick a row together and say in words what the model is. Then ask for the trend of the
-# column of caches. The classes' defaults are mostly those of one published model, not always.
+# Two minutes. Pick a row together and say in words what the model is. Then ask what makes the
+# column of caches differ. The classes' defaults are mostly those of one published model, not
+# always.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
@@ -1038,7 +1041,7 @@ for ax, model in zip(axes, (gemma, gpt_oss), strict=True):
     ax.minorticks_off()
 axes[0].set_ylabel("cache, GiB")
 axes[0].legend(frameon=False)
-figure.suptitle("The fewer global layers, the smaller the cache of a long text", fontsize=17)
+figure.suptitle("The fewer layers are global, the more of a long cache is saved", fontsize=17)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -1149,8 +1152,8 @@ assert gemma.bytes(8800) > llama.bytes(8800) and gemma.bytes(8900) < llama.bytes
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Latent attention, absorbed
 #
-# *5 minutes.* This layer has the same parameters, never makes a key or a value, and gives the same
-# numbers:
+# *5 minutes.* This layer has the same parameters, never makes a head's keys or values, and gives
+# the same numbers:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -1591,9 +1594,9 @@ assert 11 <= by_distance["interpolation"][sharpest].argmax() <= 13
 # something is, interpolation does well.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Some published models are then trained at the new length, others (Qwen3) are not. Gemma 3 27B's
-# global layers have a base of a million *and* interpolation by 8, trained. The paper's ramp goes
-# over **turns**; the code in `transformers` 5.23 ramps over the **number of the pair**
+# Some published models are then trained at the new length, others (Qwen3's YaRN) are not. Gemma 3
+# 27B's global layers have a base of a million *and* interpolation by 8, trained. The paper's ramp
+# goes over **turns**; the code in `transformers` 5.23 ramps over the **number of the pair**
 # (`yarn_speeds` and `yarn_speeds_by_pair`). One start of a toy does not say which way is best for a
 # large model.
 

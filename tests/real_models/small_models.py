@@ -215,7 +215,13 @@ MORE = {
         layer_types=["linear_attention", "indexed_attention"],
         index_kpool=3,
     ),
-    "Mistral Large 4": of("MistralLarge4TextModel", "MistralLarge4TextConfig", **LATENT, **INDEXER),
+    "Mistral Large 4": of(
+        "MistralLarge4TextModel",
+        "MistralLarge4TextConfig",
+        **LATENT,
+        **INDEXER,
+        no_rope_layers=[1, 0],
+    ),
     "Mistral Large 4, shared keys": of(
         "MistralLarge4TextModel",
         "MistralLarge4TextConfig",
