@@ -1233,7 +1233,7 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # thin grey guides labelled n and n². In each the black line of plain attention rises clearly more
 # steeply than the coloured lines of the other forms. In the run shown it starts, at 512 tokens,
 # below most of them, crosses these between 500 and 2,000, and is far above them at 8,192. Causal
-# plain attention, on the right, is as steep, and takes about six tenths of its time from 2,048 on.
+# plain attention, on the right, is as steep, and takes a little over half of its time from 2,048 on.
 # The grey dashed lines, plain attention under a mask and with all weights written down, measured up
 # to 2,048, lie above it.*
 
@@ -1241,7 +1241,7 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # At 512 tokens the plain kernel beats most forms, because blocks and copies cost something, too;
 # the window wins from 1,024 or 2,048 tokens on, depending on the run. **Short texts need little of
 # this.** From 2,048 to 8,192 tokens the links of plain attention grow sixteen times, those of most
-# others four times, and their times between twice and seven times, depending on the run. Linear
+# others four times, and their times between twice and eight times, depending on the run. Linear
 # attention is causal here: compare it with *plain, causal*, which has half as many links as plain
 # attention.
 
