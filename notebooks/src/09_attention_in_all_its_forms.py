@@ -1233,7 +1233,7 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # thin grey guides labelled n and n². In each the black line of plain attention rises clearly more
 # steeply than the coloured lines of the other forms. In the run shown it starts, at 512 tokens,
 # below most of them, crosses these between 500 and 2,000, and is far above them at 8,192. Causal
-# plain attention, on the right, is as steep, and takes a little over half of its time from 2,048 on.
+# plain attention, on the right, is as steep, and takes just over half of its time from 2,048 on.
 # The grey dashed lines, plain attention under a mask and with all weights written down, measured up
 # to 2,048, lie above it.*
 
