@@ -104,8 +104,8 @@ schematic("whole", here="today's parts")
 #   a value of every token, in each layer and each head of keys. This is its **cache**.
 # - **A window** of the latest $w$ tokens bounds both bills for each token, but news travels fewer
 #   than $w$ tokens a layer.
-# - **Linear attention** (chapter 9) keeps a state $S$ instead of a cache. In its simplest form it
-#   adds $k^\top v$ for every token and answers a query with $q S$ (vectors are rows).
+# - **Linear attention** (chapter 9) keeps a state $S$: in its simplest form the sum of all
+#   $k^\top v$. A query gets $q S$ (vectors are rows).
 # - **Rotary positions** (chapter 7) turn each pair of numbers of a query or key by the position
 #   times a speed. Positions then enter a score only through their distance.
 #
