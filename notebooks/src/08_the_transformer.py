@@ -437,9 +437,9 @@ assert all(0.5 < each < 2 for each in normed)
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With PyTorch's start, the plain stack loses the gradient, and the sums carry it to the bottom.
 # With the other start, the plain stack carries it, too, but now the sums explode. Each of them adds
-# two things of the same size that are uncorrelated. Then the variances add (chapter 3):
-# each sum doubles them. So 24 layers multiply the variance of the gradient by $2^{24}$ and its size
-# by the root of that, 4,096. The **norm** holds the size in both.
+# two things of the same size that are uncorrelated. Then the variances add (chapter 3): each sum
+# doubles them. So 24 layers multiply the variance of the gradient by $2^{24}$ and its size by the
+# root of that, 4,096. The **norm** holds the size in both.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for the variance of X + Y, if both have the variance 1 and do not depend on each

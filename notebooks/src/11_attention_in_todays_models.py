@@ -268,7 +268,8 @@ class PlainLatentAttention(nn.Module):
 # key at $j$. The brackets could still move, but the distance, and so the turn, differs from key to
 # key. The query would have to be multiplied anew for every key, and the work would be back. So a
 # few more numbers carry the position: a turned part of each head's query, and one turned key for
-# all heads, kept beside $c$.
+# all heads, kept beside $c$. (*Latent attention, absorbed*, in *Going further*, runs both forms and
+# compares them.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two caches
@@ -864,8 +865,8 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 #
 # **The idea.** Far away, let one entry stand for several tokens: a weighted mean of their vectors,
 # with weights that the tokens and a learned part decide. A query sees an entry once it has read all
-# tokens of the entry, so the future stays hidden. The tokens that are near are kept
-# one by one, in a window.
+# tokens of the entry, so the future stays hidden. The tokens that are near are kept one by one, in
+# a window.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Entries of three kinds
@@ -918,7 +919,8 @@ replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # Some of them need fewer positions. Kimi Linear turns nothing: its linear layers read in order, and
-# the others rely on that. Qwen3-Next turns a quarter of each head only.
+# its full layers rely on that. Mistral Large 4 turns nothing in 18 of its 72 layers, and Qwen3-Next
+# turns only a quarter of each head.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Pick a row together and say in words what the model is. Then ask what makes the

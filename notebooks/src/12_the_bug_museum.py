@@ -527,8 +527,9 @@ show_source(broken("12.4").forward)
 # - **Training** is right.
 # - **Writing** with a cache is right, too: there the future does not exist yet.
 # - **Validation is wrong.** In eval mode there is no mask, and the whole sentence lies there to be
-#   read. The model never learned to read it so: in chapter 8 its loss was more than five times as
-#   large. Better or worse, this loss is that of another model, and it can decide which is kept.
+#   read. The model never learned to read it so: in chapter 8 a translator with this bug had more
+#   than five times the loss. Better or worse, this loss is that of another model, and it can decide
+#   which is kept.
 #
 # The question is of the second kind, asked twice: change the future, in training mode and in eval
 # mode, and compare what comes before.
