@@ -1,5 +1,6 @@
 """The site in a real Chromium, opened from its folder: no network, no kernel."""
 
+from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -145,6 +146,10 @@ def address(site):
 class QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, *args):
         pass
+
+    def copyfile(self, *files):
+        with suppress(ConnectionError):  # the page has moved on
+            super().copyfile(*files)
 
 
 def test_the_published_site_hands_out_notebooks_and_excerpts(address, new_page):
