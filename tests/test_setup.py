@@ -68,6 +68,12 @@ def test_every_requirement_is_pinned_to_a_version_that_it_allows():
     assert pins["torch"] == "2.13.0" and pins["d2l"] == "1.0.3"
 
 
+def test_reading_a_notebook_compiles_no_grammar():
+    """It would cost every program of Jupyter seconds, for a check that nobody asks for."""
+    code = "import sys, nbformat; sys.exit('lark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
 def test_importing_the_package_needs_no_notebook_library():
     code = "import sys, d2l_attention; print(*sys.modules)"
     run = subprocess.run(
