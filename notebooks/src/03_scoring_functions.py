@@ -771,7 +771,7 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # ### Four scores
 #
 # Queries have $D$ numbers and keys $D'$. The projections $W_q q$ and $W_k k$ are computed once for
-# each query and each key. The last two columns count what each pair of query and key needs then.
+# each query and each key. Written out, each pair of query and key then needs the last two columns.
 #
 # | score | formula | sizes | parameters | multiplications | numbers held |
 # |---|---|---|---|---|---|
@@ -1121,7 +1121,7 @@ print("the same as the network's output:", torch.allclose(by_network, by_score))
 #
 # The largest tensors can be made smaller. Exercise 3.4 does it for the Gaussian score. On
 # a CPU, in float32, the package's `additive_score` writes out all tanh up to $2^{18}$ numbers.
-# Beyond that it takes a few queries at a time and computes them again in the backward pass.
+# Beyond that it takes several queries in parts, and computes them again in the backward pass.
 # PyTorch can tell how many numbers it keeps for that pass:
 
 

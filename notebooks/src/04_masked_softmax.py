@@ -1008,8 +1008,8 @@ for low in (-2e6, lowest):
         print(f"score {low:8.1e}, filled with {number:8.1e}: weights {weights.tolist()}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# `lowest` fails only where a word's score is the lowest number itself. $-\infty$ is right in all
-# rows here, but an empty row would be NaN until the second fill.
+# Of these rows, `lowest` fails only where a word's score is the lowest number itself. $-\infty$ is
+# right in all of them, but an empty row would be NaN until the second fill.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -1091,7 +1091,7 @@ for name, attend in {
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A mask of floats has neither meaning. PyTorch *adds* it to the scores, so 1.0 hides nothing. Such
-# a mask must hold 0 where a key is visible and $-\infty$ where it is hidden.
+# a mask holds 0 where a key is visible and $-\infty$ where it is hidden.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The function has three answers, not two: ask the room what a third could be before the middle line
