@@ -15,7 +15,7 @@ from PIL import Image
 
 VARIABLE = "D2L_ATTENTION_FRAMES"
 MIME = "application/vnd.d2l-attention.frames+json"
-MOST_FRAMES, MOST_BYTES = 100, 3_000_000
+MOST_FRAMES, MOST_BYTES = 125, 3_000_000
 FEWEST_VALUES = 4  # a slider with fewer stops than this says nothing about what moves
 NUM_COLOURS = 48
 COLUMNS, ROWS = 12, 6
