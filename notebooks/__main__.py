@@ -200,7 +200,10 @@ def bench(full: bool) -> None:
 
 
 def unit_tests() -> None:
-    pytest("--dist", "loadfile", "-p", "no:nbval", "--ignore=tests/browser")
+    pytest(
+        *("--dist", "loadfile", "--no-loadscope-reorder"),  # in the order of tests/conftest.py
+        *("-p", "no:nbval", "--ignore=tests/browser"),
+    )
 
 
 def every_notebook_cell() -> None:

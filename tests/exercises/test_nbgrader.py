@@ -47,11 +47,11 @@ def place_of(notebook, name):
     return notebook.cells.index(cells_of(notebook)[name])
 
 
-def clumsy(half):
-    """What students do to a notebook of 3 points, with the points that are left."""
+def clumsy(half, right):
+    """What students do to a notebook of 3 points, or of 10, with the points that are left."""
 
-    def changed(*changes):
-        submission = copy.deepcopy(half)
+    def changed(*changes, of=half):
+        submission = copy.deepcopy(of)
         cells = cells_of(submission)
         for change in changes:
             change(submission, cells)
@@ -112,12 +112,18 @@ def clumsy(half):
         "pasted": (changed(pasted("answer-6-1"), pasted("test-6-4"), pasted("answer-6-5")), 3),
         "renamed": (changed(other_name, no_name, older), 3),
         "own-cell": (changed(own_cell, without("test-6-1")), 3),
-        "no-answer": (changed(without("answer-6-4")), 1),
-        "neither": (changed(without("answer-6-4", "test-6-4")), 1),
+        "without": (
+            changed(
+                without("answer-6-4"),
+                without("answer-6-5", "test-6-5"),
+                answer_became_prose,
+                of=right,
+            ),
+            10 - 2 - 2 - 1,
+        ),
         "imports-last": (changed(imports_last, odd_metadata), 3),
         "other-order": (changed(other_order), 0),
         "ends-python": (changed(kernel_ends, own_cell_ends_the_kernel), 3),
-        "prose": (changed(answer_became_prose), 2),
         "nothing": (changed(nothing_is_left), 0),
         "twice": (changed(everything_twice), 3),
         "stuck": (with_answers(half, {"6.3": ENDLESS, "6.5": SYNTAX_ERROR}), 3),
@@ -138,22 +144,22 @@ def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
 
     answers = {i: cells_of(right)[f"answer-{key(i)}"].source for i in ("6.1", "6.4")}
     half = with_answers(blank, answers | {"6.2": "answer = (4, 12, 1)"})  # the last is wrong
-    # A check of one's own, a test whose text is changed, a test that is tagged as not to be run.
-    cheat = with_answers(blank, {"6.1": OWN_CHECK})
-    cells_of(cheat)["test-6-4"].source = "pass"
-    cells_of(cheat)["test-6-5"].metadata.tags = [hand_out.NOT_GRADED]
     own_test = cells_of(right)["answer-6-6"].source
     no_lengths = own_test.replace(
         "valid_lens = torch.tensor([2, 5])", "valid_lens = torch.tensor([5, 5])"
     )
+    # A check of one's own, a test whose text is changed, a test that is tagged as not to be run;
+    # and five of six bugs found.
+    cheat = with_answers(blank, {"6.1": OWN_CHECK, "6.6": no_lengths})
+    cells_of(cheat)["test-6-4"].source = "pass"
+    cells_of(cheat)["test-6-5"].metadata.tags = [hand_out.NOT_GRADED]
     no_imports = copy.deepcopy(right)  # half of an answer may need none
     no_imports.cells.remove(cells_of(no_imports)["imports"])
-    submissions = clumsy(half) | {
+    submissions = clumsy(half, right) | {
         "right": (right, 10),
         "no-imports": (no_imports, 10),
-        "five-of-six-bugs": (with_answers(blank, {"6.6": no_lengths}), 2.5),
         "untouched": (blank, 0),
-        "cheat": (cheat, 0),
+        "cheat": (cheat, 2.5),
     }
     for student, (submission, _) in submissions.items():
         hand_in(course, student, submission)
