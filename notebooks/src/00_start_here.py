@@ -412,13 +412,13 @@ look_inside(model, *inputs, tokens=tokens, title="Two languages meet in the deco
 #   copy and start `make lab` again.
 # - Where it says *Predict*, stop, and say your answer aloud before you run the next cell. A wrong
 #   prediction is worth more than none.
-# - A **folded** cell shows one line and three dots. It imports, draws, checks or shows a view, and
-#   a click opens it. You miss nothing if you leave it closed.
+# - A **folded** cell shows one line and three dots. It imports, draws, checks, measures or shows
+#   a view, and a click opens it. You miss nothing if you leave it closed.
 # - The **core path** takes about 60 minutes in most chapters, and at most 75. What comes
-#   under *Going further* can be read in any order, or not at all.
+#   under *Going further* can be read in almost any order, or not at all.
 # - Most chapters **build** their mechanism in plain code, and then show that the package
 #   `d2l_attention` computes the same. Retype these cells: it is the best way to learn them.
-# - **Exercises** follow the summary, in most chapters *Going further*, too. Each has a check that
+# - **Exercises** mostly follow the summary, and *Going further*, too. Each has a check that
 #   tells you what is wrong, up to three hints, and a solution.
 
 # %% [markdown] slideshow={"slide_type": "slide"}

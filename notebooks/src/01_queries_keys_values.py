@@ -67,7 +67,7 @@ schematic("whole", here="weighted sum")
 # - A matrix product does many such sums at once.
 # - The exponential $e^x$ is positive and grows with $x$. Moreover, $e^0 = 1$ and $e^{x + c} = e^c
 #   e^x$.
-# - Only the last third of the chapter needs derivatives: the quotient rule and the chain rule.
+# - Only the last quarter of the core path needs derivatives: the quotient rule and the chain rule.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room do the sum before you show it. Its two weights and its answer come back.
@@ -591,8 +591,8 @@ explore(
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; three minutes. Vote before you walk. Expect 'yes, one', because cold means
 # lookup: three equal scores stay equal, and each gets a third. Hot, the cross stays near the
-# average wherever you walk. On a slide the sliders have five or six stops, and all stops of the
-# question are among them.
+# average wherever you walk. On a slide each slider has five stops, those of the question
+# among them.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Three properties of attention pooling
@@ -984,9 +984,10 @@ print("sum of the rows is zero:", torch.allclose(as_a_matrix.sum(dim=0), torch.z
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### When the slope is zero after all
 #
-# *4 minutes.* The book says that the gradient of the softmax never vanishes. On paper that is true:
-# an exponential is never 0, so no weight is 0. The slope of the output in a score is 0 only where
-# $v_j = o$. In float32 it is not true, because very small numbers are rounded to 0:
+# *4 minutes.* The book says that the gradient of the softmax never vanishes. With two keys or more
+# that is true on paper: an exponential is never 0, so no weight is 0. The slope of the output in a
+# score is 0 only where $v_j = o$. In float32 it is not true, because very small numbers are rounded
+# to 0:
 
 # %% slideshow={"slide_type": "fragment"}
 far_apart = torch.tensor([[0.0, -80.0, -110.0]])
@@ -1046,8 +1047,8 @@ assert f"{gradient_norms(star, 1.0)[0]:.1f}, {gradient_norms(star, 0.1)[0]:.0f}"
 # tells it a location?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In this experiment we know the matrix, because we made the device. The training sees only $x$ and
-# the wind.
+# In this experiment we know the matrix, because we made the device. The training sees only $x$, the
+# stations and the wind.
 
 # %% slideshow={"slide_type": "skip"}
 device = torch.tensor([[0.0, 2.0], [-1.0, 0.5]])  # location = device @ x, unknown to the training
@@ -1090,7 +1091,7 @@ assert found == good == 20
 # where a walker was.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In chapter 2 a width is learned in the same way, and from chapter 5 on all the matrices of a
+# In chapter 2 a width is learned along its slope, too, and from chapter 5 on all the matrices of a
 # translator. The task here is easy in two ways: the keys and values were right from the start, and
 # the right matrix makes the error zero.
 

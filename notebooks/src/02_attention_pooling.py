@@ -858,8 +858,8 @@ check("2.6", test_pooling)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Which kernel is best?
 #
-# *2 minutes.* Give each kernel its own best width on each of twenty draws. The average of the
-# twenty best errors hardly depends on the kernel:
+# *2 minutes.* Give each kernel but the constant its own best width on each of twenty draws. The
+# average of the twenty best errors hardly depends on the kernel:
 
 # %% slideshow={"slide_type": "skip"}
 tried = torch.logspace(-1.5, 1, 26)
@@ -902,7 +902,7 @@ print(f"at most 10% above the best: {(ratios < 1.1).sum()} of 50")
 # ### Kernels as masks, and values that are not numbers
 #
 # *3 minutes.* The boxcar is attention too: all scores are equal, and a **mask** hides what is far
-# away. The constant kernel is the same without a mask. In chapter 9 the boxcar comes back with
+# away. The constant kernel is the same without a mask. In chapter 9 this mask comes back with
 # positions in a sentence as keys. It is called a sliding window there.
 
 # %% slideshow={"slide_type": "skip"}
@@ -938,11 +938,11 @@ for width in (0.02, 0.05, 0.32, 3.0):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### One width for all?
 #
-# *11 minutes.* The 40 points lie evenly. Real data do not: there are many small flats and few large
-# ones. Below, 60 points crowd between 0 and 1, where the curve swings. Only 15 lie between 1 and
-# 6, where it hardly moves. An idea (the book points to Silverman, 1986) is to let the data set the
-# width: each query takes the distance to its **fourth nearest** key as its width. In code the
-# width becomes a tensor with one entry for each query.
+# *11 minutes.* The 40 points are spread evenly. Real data are not: there are many small flats and
+# few large ones. Below, 60 points crowd between 0 and 1, where the curve swings. Only 15 lie
+# between 1 and 6, where it hardly moves. An idea (the book points to Silverman, 1986) is to let the
+# data set the width: each query takes the distance to its **fourth nearest** key as its width. In
+# code the width becomes a tensor with one entry for each query.
 
 
 # %% slideshow={"slide_type": "skip"}

@@ -1118,7 +1118,7 @@ for name, answer in {
 # In PyTorch 2.13 on the CPU, `nn.MultiheadAttention` gives NaN by default.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Called as here, with an even number of heads, it does so in `eval()` without gradients also
+# Called like this, but with an even number of heads, it does so in `eval()` without gradients also
 # without weights (pytorch #190486).
 
 # %% [markdown] slideshow={"slide_type": "skip"}

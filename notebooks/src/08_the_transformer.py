@@ -7,8 +7,8 @@
 # - keep keys and values in a cache, and get the same answers;
 # - forbid looks, to find out which of them decides about a word.
 #
-# Core path: 60 minutes. Going further: 65. Exercises: 80. Builds on chapters 4 to 7; the opening
-# needs only chapter 1. *Dive into Deep Learning* (D2L) treats the subject in section 11.7.
+# Core path: 60 minutes. Going further: 65. Exercises: 80. Builds on chapters 4, 6 and 7; the
+# opening needs only chapter 1. *Dive into Deep Learning* (D2L) treats the subject in section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 36 minutes: 12½ for the opening, from 'it' to a number and back; 9 for the network and for add and
