@@ -4,7 +4,7 @@
 # **You will**
 # - measure a translator that passes every sentence on as one vector;
 # - write the decoder that looks back at each step, and watch it translate;
-# - say how much the look back is worth, and what a larger vector is worth;
+# - say how much the look back is worth, and what a wider model is worth;
 # - compare where attention looks with the true links between the words.
 #
 # Core path: 60 minutes. Going further: 45. Exercises: 73. Training takes about a minute in all.
@@ -165,7 +165,7 @@ print("must write", *tgt_vocab.to_tokens(batch.tgt_out[0, :9]))
 # numbers. The decoder gets 96 numbers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Ask for a sentence of 100 words: 9,600 numbers, and still 96 passed on. Draw it as a funnel, and
+# Ask for a sentence of 100 tokens: 9,600 numbers, and still 96 passed on. Draw it as a funnel, and
 # leave the funnel on the board. 2½ minutes.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -238,8 +238,8 @@ for pair, words in zip(corpus.test[:3], map(tgt_vocab.to_tokens, numbers), stric
 #
 # Of 6 single words 5 are right, of 5 pairs 4, of 4 triples 3, of 3 fours 2. The mean is
 # $\left(\tfrac56 \cdot \tfrac45 \cdot \tfrac34 \cdot \tfrac23\right)^{1/4} = 0.76$, a BLEU of 76.
-# Over many sentences the counts are added up first, and translations that are too short pay a
-# penalty.
+# Over many sentences the counts are added up first, and the whole pays a penalty if it is too
+# short.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let the room call out the four shares. The penalty is in *Going further* and in exercise 5.7.
@@ -592,8 +592,8 @@ assert last > 80 and first - last < 15
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Is the vector to blame?
 #
-# Perhaps one vector only needs more numbers, or more training. We gave it 192 numbers and 1,000
-# steps.
+# Perhaps one vector only needs more numbers, or more training. We gave the whole model the
+# width 192, and 1,000 steps.
 #
 # **Predict.** How well does this model write long sentences that it was trained on? How well does
 # it write long sentences that are new?
@@ -615,7 +615,7 @@ assert last > 80 and first - last < 15
 # | attention, 96, 500 steps | 95 (94–97) | 86 (84–88) | 92 (91–94) |
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# So 192 numbers are enough to write the long sentences of the training part. But the model knows
+# So width 192 is enough to write the long sentences of the training part. But the model knows
 # those by heart, and new ones reach only 35. With 68,000 sentences and 4,000 steps they reach 82.
 # One vector needs more of one or both here. Attention, half as wide, gets 86 from the 8,000.
 
@@ -649,8 +649,8 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: a table of six French rows (elle ne les lit pas souvent) and six English columns (she
-# does not often read them). Dark cells are sure links: 'not' with 'ne' and with 'pas', 'them' with
-# 'les', far from the diagonal. One pale cell is a possible link: 'does' with 'lit'.*
+# does not often read them). Dark cells are sure links, among them 'not' with 'ne' and 'pas', and,
+# far from the diagonal, 'them' with 'les'. One pale cell is a possible link: 'does' with 'lit'.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Dark links are **sure**: everybody who knows both languages would draw them. The pale one is only
@@ -726,7 +726,7 @@ AttentionView(
 #
 # - With one vector of 96 numbers, BLEU fell from 75 for 3 to 5 words to 19 for 12 to 16 (means of
 #   three starts). Attention reached 86 for the long ones.
-# - A vector of 192 numbers learned the long sentences of the training part by heart, and wrote new
+# - A model of width 192 learned the long sentences of the training part by heart, and wrote new
 #   ones at 35. With 68,000 sentences and 4,000 steps it reached 82.
 # - Attention asks all encoder states anew at each step: $c_{t'} = \sum_t \alpha_{t',t} h_t$, with
 #   additive scores. Keys and values are the encoder's states. The query is the decoder's state
@@ -1124,8 +1124,8 @@ print("checked: outputs, summary and loss equal the package's, 3 sentences; the 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The tables of this chapter
 #
-# *2 minutes.* What this chapter says of three and of twenty random starts was measured with these
-# lines, for the seeds 0 to 2 and 0 to 19. `"seq2seq"` is one vector:
+# *1 minute.* The tables of three and of twenty random starts were measured with lines like
+# these, for the seeds 0 to 2 and 0 to 19. `"seq2seq"` is one vector:
 #
 # ```
 # torch.manual_seed(seed)

@@ -554,9 +554,9 @@ for (_, num_heads), speller in spellers.items():
         assert (named[..., 0] == named[..., 1]).float().mean() > 0.6
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The one head gives about half of its weight to each position, so its average hardly tells which
-# letter came from where. Mostly the readout names the same letter for both jobs. It is right for
-# one of the two, which makes 100% for both jobs together.
+# The one head gives about half of its weight to each position. Mostly the readout names the same
+# letter for both jobs, in starts 0 and 2 the one opposite. It is right for one of the two, which
+# makes 100% for both jobs together.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (Here it is a little more: the two letters to name are equal in 1 of 26, and the readout names
@@ -1169,8 +1169,8 @@ for name, laid in {"(B, 1, Q, K)": mask[:, None], "(B, Q, K)": mask}.items():
 # sentences head 1 sees three words and head 2 sees one.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# It runs because there are as many sentences as heads. (With one head or one sentence it runs,
-# too.) Test with different numbers.
+# It runs because there are as many sentences as heads. (With one head this cell runs, too;
+# with one sentence it is right.) Test with different numbers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for three votes: an error, all masked wrongly, nothing. Most expect an error.

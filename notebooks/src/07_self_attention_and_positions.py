@@ -765,14 +765,14 @@ plt.show()
 # *Figure: the score of a head minus its score at distance 3, against the distance, 0 to 63, one
 # line for each of three starts. All are waves with a peak about every six positions. The distances
 # 0 to 15 are shaded as trained. The peak at 3 is at 0, and those near 9, 16 and 22 are between −2
-# and −7. Near 28 the peak is at −2 to −4, near 34 between −2 and 0. At 41 it is near 3, at 47 and
+# and −7. Near 28 the peak is at −2 to −4, at 34 between −2 and 0. At 41 it is near 3, at 47 and
 # 53 between 3 and 5, and lower again at 60.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A head of size 8 has four hands, and these scores come from the first two. Hand 0 needs 6.28
 # positions for a turn. So it hardly tells 3 from 9, 16, 22, 28, 34, 41, 47 and 53. Hand 1 is ten
 # times as slow. It lowers the score at 9 and 15, which were in training. But after 63 positions it
-# comes back. The peak near 34 is almost as high as that at 3. **At 41, 47 and 53 the peaks are
+# comes back. The peak near 34 is about as high as that at 3. **At 41, 47 and 53 the peaks are
 # higher.**
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -1385,7 +1385,7 @@ one, other = (layer(X, X, X, is_causal=True) for X in (no_news, news))
 print(f"causal, without positions: the averages differ by {(one - other).mean(dim=1).norm():.3f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Language models without any encoding can learn from that (Haviv et al., 2022).
+# Language models without any encoding may learn from that (Haviv et al., 2022).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises

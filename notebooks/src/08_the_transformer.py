@@ -718,9 +718,9 @@ print(*(f"{weight:6.2f}" for weight in onto_orange))
 assert onto_orange[9] > 0.95
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *It* gives all of its weight to *orange*; so do the second *the* and *good*. No map could be
-# clearer. But a map shows where a head looks, and not what follows from it. So we **forbid** the
-# look: in both blocks and in all heads, the mask hides the key from the query.
+# *It*, the second *the* and *good* give *orange* nearly all their weight. No map could be clearer.
+# But a map shows where a head looks, and not what follows from it. So we **forbid** the look: in
+# both blocks and in all heads, the mask hides the key from the query.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
