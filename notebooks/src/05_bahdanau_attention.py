@@ -1049,8 +1049,8 @@ print("checked: guided aligns better than IBM model 1; BLEU differs by less than
 # ### The whole translator
 #
 # *10 minutes.* The encoder, the loss and the training step were the package's until now. Here they
-# are in plain code. The encoder is that of Bahdanau et al. (2015). (In the model with one vector,
-# the decoder reads the summary at every step, as that of Cho et al., 2014, does.)
+# are in plain code. The states are made as in Bahdanau et al. (2015). (In the model with one
+# vector, the decoder reads the summary at every step, as that of Cho et al., 2014, does.)
 # `pack_padded_sequence` tells the GRU where each sentence ends, so that the state of the direction
 # from left to right is the one after the last word and not after the padding.
 
@@ -1124,7 +1124,7 @@ print("checked: outputs, summary and loss equal the package's, 3 sentences; the 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The tables of this chapter
 #
-# *1 minute.* The tables of three and of twenty random starts were measured with lines like
+# *2 minutes.* What is said of three and of twenty random starts was measured with lines like
 # these, for the seeds 0 to 2 and 0 to 19. `"seq2seq"` is one vector:
 #
 # ```

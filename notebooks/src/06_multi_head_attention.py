@@ -154,7 +154,7 @@ for head in (0, 1):
 #
 # $$o_h = f\big(W^{(q)}_h q,\; W^{(k)}_h k,\; W^{(v)}_h v\big), \qquad h = 1, \dots, H$$
 #
-# Here $f$ is attention as you know it. The outputs of the heads are put end to end (a sum would not
+# Here $f$ is attention as you know it. The outputs of the heads are put end to end (a sum need not
 # tell who found what), and one more matrix mixes them:
 #
 # $$\text{output} = W_o \begin{bmatrix} o_1 \\ \vdots \\ o_H \end{bmatrix}$$
@@ -325,8 +325,8 @@ plt.show()
 # The inputs may have other widths than $D$: `W_q`, `W_k` and `W_v` bring all of them to $D$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Cover the column of shapes and let the room fill it in. The class in the notebook has
-# one line for each row, in its `forward`.
+# Two minutes. Cover the column of shapes and let the room fill it in. The `forward` of the class
+# in the notebook does the six rows, often two in one line.
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
