@@ -901,10 +901,11 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Who uses what, November 2026
 #
-# Twelve models; each row is computed from a configuration of the library `transformers`. (Chapter
-# 13 shows more, and where the numbers of each come from.) *Linear* layers keep a state, and
-# *chosen* ones have an indexer. *Keys* are the heads of keys in each layer, or the size of the
-# latent. *QK-norm* normalises queries and keys before their product.
+# Twelve models, computed from configurations of the library `transformers`: some of a published
+# model, some the defaults of a class, from which a published model may differ. (Chapter 13 shows
+# more, and which is which.) *Linear* layers keep a state, and *chosen* ones have an indexer. *Keys*
+# are the heads of keys in each layer, or the size of the latent. *QK-norm* normalises queries and
+# keys before their product.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Shows what twelve models are made of, computed from the installed library
