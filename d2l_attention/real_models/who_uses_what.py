@@ -54,6 +54,9 @@ DEEPSEEK_V4_FLASH = {"layer_types": ["sliding_attention"] * 2 + V4_BY_TURNS + V4
 # Kimi Linear: the last layer is a full one, and so is each fourth before it.
 KIMI_BY_TURNS = (["linear_attention"] * 3 + ["full_attention"]) * 7
 KIMI_LINEAR = {"layer_types": KIMI_BY_TURNS[:26] + ["full_attention"]}
+# Mistral Large 4: layers 39, 43 to 71 read the latent of layer 35.
+SHARED_FROM_35 = [35 if layer > 35 and layer % 4 == 3 else layer for layer in range(72)]
+MISTRAL_LARGE_4 = {"kv_source_layers": SHARED_FROM_35}
 MINIMAX_M3 = {"layer_types": ["full_attention"] * 3 + ["minimax_m3_sparse"] * 57}
 AS_PUBLISHED = f"{DEFAULTS}, which are those of"
 SHAPES = (
@@ -64,7 +67,7 @@ SHAPES = (
     Shape("Qwen3 8B", "Qwen3Config", QWEN_3, "Qwen Team (2025), Qwen3, table 1"),
     Shape("Qwen3-Next", "Qwen3NextConfig"),
     Shape("Qwen3.5", "Qwen3_5TextConfig"),
-    Shape("OLMo 3", "Olmo3Config"),
+    Shape("OLMo 3 7B", "Olmo3Config", {}, f"{AS_PUBLISHED} AI2's page on it"),
     Shape("gpt-oss-120b", "GptOssConfig", {}, f"{AS_PUBLISHED} OpenAI (2025), section 2"),
     Shape("Llama 4", "Llama4TextConfig"),
     Shape("DeepSeek-V3", "DeepseekV3Config", {}, f"{AS_PUBLISHED} DeepSeek-AI (2024), before YaRN"),
@@ -77,7 +80,12 @@ SHAPES = (
     ),
     Shape("GLM-5", "GlmMoeDsaConfig"),
     Shape("GLM-5.3-Flash", "Glm5NextTextConfig"),
-    Shape("Mistral Large 4", "MistralLarge4TextConfig"),
+    Shape(
+        "Mistral Large 4",
+        "MistralLarge4TextConfig",
+        MISTRAL_LARGE_4,
+        f"{DEFAULTS}; which layers share a latent: colibri's page on Mistral Large 4",
+    ),
     Shape(
         "MiniMax-M3",
         "MiniMaxM3VLTextConfig",

@@ -208,7 +208,7 @@ panels = [
     ("fewer heads\nof keys", "cache"),
     ("fewer links", "links, and often\nthe cache"),
     ("fewer keys", "links"),
-    ("no $n \\times n$ matrix", "links and cache"),
+    ("no $n \\times n$ matrix", "links, and often\nthe cache"),
     ("fewer queries", "links"),
     ("nothing: scores\nhear each other", "neither"),
 ]
@@ -245,8 +245,8 @@ plt.show()
 # *Figure: six panels, each with a square for the matrix of weights, queries down, keys across.
 # Fewer heads of keys: a stack of squares of which one is dark; it cuts the cache. Fewer links: a
 # band along the diagonal; it cuts links, and often the cache. Fewer keys: a narrow rectangle, cuts
-# links. No matrix: a crossed-out square, cuts links and cache. Fewer queries: a flat rectangle,
-# cuts links. Nothing: a full square with a small kernel, cuts neither.*
+# links. No matrix: a crossed-out square, cuts links, and often the cache. Fewer queries: a flat
+# rectangle, cuts links. Nothing: a full square with a small kernel, cuts neither.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Before the picture: which of the two bills could you cut, and how? Write the answers
@@ -578,8 +578,9 @@ assert patterns["dilated"][5].nonzero().flatten().tolist() == [2, 5, 8, 11, 14, 
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The dilated window never gets there. With gaps of 3, token 5 sees tokens 2, 5, 8, 11, 14 and 17,
-# and no later layer leaves this third of the text. So Longformer's language model gives the gaps to
-# some heads only. One global token is enough for two layers: one to it, and one from it.
+# and no later layer leaves this third of the text. Longformer's language model gives gaps to some
+# heads only, to keep what is near. One global token is enough for two layers: one to it, and one
+# from it.
 #
 # A model that **writes** loses this way. If no word sees a later one, a global first token is still
 # seen by all, but it sees only itself: it has no news to pass on.
@@ -699,7 +700,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Other mathematics
 #
-# So far the matrix of weights had holes. The next two forms ask whether it is needed at all.
+# Windows and grids left holes in the matrix of weights. The next two forms ask whether it is needed
+# at all.
 #
 # **Linformer** (Wang et al., 2020) keeps a matrix, but a narrow one. It learns a matrix $\mathbf
 # E_k$ of $r$ rows and $n$ columns, and mixes the $n$ keys into $r$ of them. A second matrix
@@ -981,7 +983,7 @@ assert raw[0] > 0.97 and raw[1] > 0.8 and raw[2] < 0.4
 # letter without one. Each question is to be answered with the digit of its letter. A guess is right
 # in one of ten.
 #
-# Each model has two layers. All forms but the plain one have about 9 links a token, instead of 64.
+# Each model has two layers. All forms but the plain one have at most about 9 links a token, not 64.
 # (The sums of our linear attention cost as much as 8 links.)
 #
 # **Predict.** Two global tokens let all tokens hear of all others in two layers. How many questions
@@ -1014,8 +1016,8 @@ assert raw[0] > 0.97 and raw[1] > 0.8 and raw[2] < 0.4
 # nothing else.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Linear attention answers nearly everything, and it could not find random keys. This model was free
-# to make keys that do not blur, in 8 heads of 8 numbers. With 64 statements in 128 tokens it
+# Linear attention answers nearly everything, and it found few of many random keys. This model was
+# free to make keys that blur less, in 8 heads of 8 numbers. With 64 statements in 128 tokens it
 # answers 85 to 92% after these 800 steps, in 3 starts, and the plain one all. After 1,200 steps one
 # start answers 94 to 96%.
 #
@@ -1279,9 +1281,9 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 #   because it leaves out blocks that are hidden altogether.
 # - The links decide how far news can travel: $w$ positions a layer with a window, everywhere in two
 #   layers by way of a global token, if the model may see what is later.
-# - A path is not yet an answer. Trained to look up, at equal cost, windows, global tokens, random
-#   links and a Linformer answered little that was far away. Linear attention answered nearly all of
-#   32 statements, and fewer of 64 (85 to 92%).
+# - A path is not yet an answer. Trained to look up, with about 9 links a token, windows, global
+#   tokens, random links and a Linformer answered little that was far away. Linear attention
+#   answered nearly all of 32 statements, and fewer of 64 (85 to 92%).
 # - Queries may be learned (DETR); ours differed only with a matching.
 # - At 512 tokens plain attention was faster than most forms here; at 8,192 it was the slowest of
 #   those that were measured there.
@@ -1586,13 +1588,13 @@ torch.testing.assert_close(gated @ v, expected, atol=1e-5, rtol=1e-4)
 #
 # *1 minute.*
 #
-# Each form has a case in which it gives what plain attention gives: grouped queries if $G = H$; a
-# window as long as the text; Longformer if all tokens are global; BigBird with one block; Swin with
-# one window and $\mathbf R = 0$; Linformer with the identity for its matrices; learned queries if
-# they are the tokens; multi-token attention with the kernel 0, 1, 0 and no mixing. A dilated window
-# as long as the text is **not** plain attention: it keeps its gaps. Hyena averages the past with a
-# filter of ones and the gate $1/t$ at token $t$, which it can make only if the input tells $t$; so
-# does causal attention to keys that are all alike.
+# Most forms have a case in which they give what plain attention gives: grouped queries if $G = H$;
+# a window as long as the text; Longformer if all tokens are global; BigBird with one block; Swin
+# with one window and $\mathbf R = 0$; Linformer with the identity for its matrices; learned queries
+# if they are the tokens; multi-token attention with the kernel 0, 1, 0 and no mixing. A dilated
+# window as long as the text is **not** plain attention: it keeps its gaps. Hyena averages the past
+# with a filter of ones and the gate $1/t$ at token $t$, which it can make only if the input tells
+# $t$; so does causal attention to keys that are all alike.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks three sparse forms that hide nothing against plain attention
@@ -1861,8 +1863,8 @@ for name, write in writers.items():
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (*GQA*: grouped queries; *global*: Longformer; *DETR*: learned queries; *multi*: multi-token.)
-# The parameter means for each form what its title says. Of multi-token attention the few latest
-# queries, which a writer keeps too, are not counted.
+# The parameter means for each form what its title says. The multi-token kernel is one query high
+# here, so no earlier queries are kept.
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # **Question.** You are to write a long text, and memory is short. Which forms stop growing? Which

@@ -351,7 +351,7 @@ for is_causal in (False, True):
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let the room find the four lines of the derivation. Ask what goes wrong if the
 # output is not rescaled, and which tests would still pass: those in which the first block has the
-# largest score (exercise 10.4).
+# largest score.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## One kernel does it all
@@ -521,8 +521,8 @@ torch.testing.assert_close((queries @ keys.T / 2 - log_sum[:, None]).exp(), weig
 # | decoding | $4\,n d$ | $4\,n d$: keys and values | $1$ |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In decoding each number of the cache is carried for one multiplication and one addition, whatever
-# $n$ is.
+# In decoding a head does one multiplication and one addition with each number that it carries,
+# whatever $n$ is.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the three intensities, and those of the text below, against the package's count
@@ -675,7 +675,7 @@ assert core.ridge > 0.5 and decoding < best / 2
 #   products; Shah et al., 2024.)
 # - **Plain prefill** waits for memory on an H100 if its matrices are larger than the fast memory on
 #   the chip.
-# - **Decoding**: memory caps it on both, if each head or group has a cache of its own. Fewer heads
+# - **Decoding**: memory caps it on both, if few heads or none share a cache. Fewer caches
 #   move it to the right: with $G = 8$ key-value heads for 32, each number of the cache serves four
 #   queries, 4 operations a byte. In DeepSeek-V3, in the absorbed form of chapter 11, all 128 heads
 #   share one row of 576 numbers. That makes 242, near the H100's ridge of 295, and two queries at
@@ -845,7 +845,7 @@ plt.show()
 #   so that the batch stays large (Yu et al., 2022).
 # - **Chunked prefill**: a prompt of 8,192 tokens in one step would let all readers wait for 133 ms
 #   or more. In pieces it goes along in the steps of decoding (Agrawal et al., 2023). Others give
-#   prompts and answers to different machines (Zhong et al., 2024).
+#   prompts and answers to different GPUs (Zhong et al., 2024).
 # - **Speculative decoding**: a small model guesses, say, four tokens, and the large one checks them
 #   in one step, which carries parameters and cache once. It keeps the guesses up to the first wrong
 #   one, by a rule that leaves the distribution of its answers unchanged (Leviathan et al., 2023).
@@ -919,7 +919,7 @@ plt.show()
 # process divides by the number of processes, and all take the same step.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Ask what has to be sent: as many numbers as there are parameters.
+# Half a minute. Ask what has to be added up: as many numbers as there are parameters.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Three tokens and one
@@ -1231,7 +1231,7 @@ print(f"quarters 2 and 3 against 1 and 4: {(two + three) / (one + four):.2f} tim
 #   same factor $e^{m - m'}$. Tiles give exactly attention, without its matrix. The memory grows
 #   like $n$ and the time still like $n^2$.
 # - The slower of computing and carrying decides. By the roof, arithmetic caps fused prefill of
-#   long texts; memory caps decoding on both machines, if each head or group has its own cache.
+#   long texts; memory caps decoding on both machines, if few heads or none share a cache.
 # - The next token takes (B · cache + parameters) / bandwidth. A further reader adds the
 #   time of one more cache.
 # - Data parallel cuts the batch and sends gradients. Tensor parallel cuts heads and sends outputs,

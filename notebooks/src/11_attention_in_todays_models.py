@@ -909,7 +909,7 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Shows what twelve models are made of, computed from the installed library
-models = "Llama 3 8B, Mistral 7B, Gemma 3 27B, OLMo 3, gpt-oss-120b, Qwen3-Next, Kimi Linear, "
+models = "Llama 3 8B, Mistral 7B, Gemma 3 27B, OLMo 3 7B, gpt-oss-120b, Qwen3-Next, Kimi Linear, "
 models += "DeepSeek-V3, DeepSeek-V3.2, GLM-5, Mistral Large 4, DeepSeek-V4-Flash"
 columns = "model", "kinds of layers", "groups", "more", "cache"
 table = who_uses_what()
@@ -1667,8 +1667,8 @@ torch.testing.assert_close(
 print(f"{2048 * 128 * (512 + 64 + 512) / (64 * 128):,.0f} tokens")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# So several layers can **share** one choice: in the classes of GLM-5 and Mistral Large 4 this is a
-# setting, which is off unless it is given.
+# So several layers can **share** one choice: in GLM-5.2, as llama.cpp runs it, 57 of 78 layers take
+# that of a layer before them.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Which bill does an indexer cut, and which not? The links of the attention, not the
@@ -1776,10 +1776,11 @@ for name, score in ways.items():
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Keys and values for several layers
 #
-# *1 minute.* So far every layer kept keys of its own. Cross-layer attention (Brandon et al., 2024)
-# computes keys and values in every second layer only, and the next layer reads the same ones. That
-# halves the cache. The authors report nearly the same accuracy for models of one and three billion
-# parameters. If a layer shares with nobody, it is plain attention.
+# *1 minute.* So far each of our layers kept keys of its own. Cross-layer attention (Brandon et al.,
+# 2024) computes keys and values in every second layer only, and the next layer reads the same ones.
+# That halves the cache. The authors report nearly the same accuracy for models of one and three
+# billion parameters. In Mistral Large 4 ten layers read one latent. If a layer shares with nobody,
+# it is plain attention.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### An image as patches

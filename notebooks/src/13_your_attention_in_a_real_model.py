@@ -1051,7 +1051,8 @@ print("weight eleven tokens back, by head:", induction(attention_maps(fixed, inp
 # *5 minutes.* What is behind `use_attention`? A model of the library asks a table for its function,
 # unless it is told `eager`: this is the plain formula in the model's own file. In the table are
 # `sdpa`, PyTorch's function, which does all steps in one where it can; `flex_attention`, compiled
-# from a rule by a C++ compiler, so that we leave it out; `flash_attention_2`, a package for GPUs.
+# from a rule, here by a C++ compiler, so that we leave it out; `flash_attention_2`, a package for
+# GPUs.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # You can add a line to this table yourself. The function gets the library's shapes: groups that are

@@ -1,8 +1,9 @@
 """A real JupyterLab in a real Chromium, for the tests in this folder.
 
-A test module says what to serve by overriding ``lab_folder``; a test asks for ``open_notebook``
-and gets notebooks that are ready to run. Where no Chromium is installed the tests are skipped,
-but under CI (the environment variable is set) they fail.
+Each process that runs tests has one of both. A test module says what to serve by overriding
+``lab_folder``; a test asks for ``open_notebook`` and gets notebooks that are ready to run. Where
+no Chromium is installed the tests are skipped, but under CI (the environment variable is set)
+they fail.
 """
 
 import json
@@ -61,10 +62,11 @@ RUN_CELLS = """(numbers) => {
 
 
 class Lab:
-    """A running JupyterLab on a folder of its own."""
+    """A running JupyterLab; ``folder`` is what it serves."""
 
-    def __init__(self, folder: Path, state: Path):
-        self.folder, self.port, self.log = folder, _free_port(), state / "lab.log"
+    def __init__(self, state: Path):
+        self.folder, self.port, self.log = state / "served", _free_port(), state / "lab.log"
+        self.folder.mkdir()
         for name, values in SETTINGS.items():
             file = state / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
             file.parent.mkdir(parents=True)
@@ -90,7 +92,7 @@ class Lab:
         command += [f"--{name}={value}" for name, value in options.items()]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                command, cwd=folder, env=environment, stdout=log, stderr=log
+                command, cwd=self.folder, env=environment, stdout=log, stderr=log
             )
 
     def ask(self, path: str, method: str = "GET"):
@@ -128,11 +130,18 @@ class Lab:
 
 
 class Notebook:
-    """A notebook that is open in the browser, with a kernel that is ready."""
+    """A notebook that is open in the browser, with a kernel that is ready.
+
+    A page that shows JupyterLab already opens it there: loading JupyterLab takes seconds.
+    """
 
     def __init__(self, lab: Lab, page, name: str):
         self.lab, self.page, self.name = lab, page, name
-        page.goto(f"http://127.0.0.1:{lab.port}/lab/tree/{name}?token={TOKEN}&reset")
+        address = f"http://127.0.0.1:{lab.port}/lab"
+        if page.url.startswith(address):
+            self.command("docmanager:open", path=name)
+        else:
+            page.goto(f"{address}/tree/{name}?token={TOKEN}&reset")
         page.wait_for_selector(".jp-NotebookPanel .jp-Cell")
         # The page says 'Idle' before there is a kernel, and would then run nothing, silently.
         wait_until(self._kernel_is_ready, "the kernel is idle and connected")
@@ -159,6 +168,11 @@ class Notebook:
         self.page.evaluate(RUN_CELLS, numbers)
         self.page.wait_for_function("window.haveRun", timeout=RUN_SECONDS * 1000)
         wait_until(self._kernel_is_ready, "the kernel is idle after running cells")
+
+    def close(self) -> None:
+        """Nobody is asked whether what has changed is to be saved: it is not."""
+        self.page.evaluate("jupyterapp.shell.currentWidget.dispose()")
+        self.lab.forget_kernels()
 
     def use_theme(self, theme: str) -> None:
         """Light or Dark."""
@@ -210,9 +224,9 @@ def _leaves_this_machine(url: str) -> bool:
     return parts.scheme in ("http", "https", "ws", "wss") and parts.hostname != "127.0.0.1"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
-    """Chromium; a module's own, since Playwright's event loop would disturb other tests."""
+    """Chromium. Playwright's event loop would disturb other tests: these come last."""
     path = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
     if path is None:
         reason = f"no Chromium here (looked for {', '.join(CHROMIUM_NAMES)})"
@@ -258,17 +272,9 @@ def new_page(browser):
         yield new_page
 
 
-@pytest.fixture(scope="module")
-def lab_folder(tmp_path_factory) -> Path:
-    """The folder that JupyterLab serves a copy of: test modules override this."""
-    return tmp_path_factory.mktemp("notebooks")
-
-
-@pytest.fixture(scope="module")
-def lab(browser, lab_folder, tmp_path_factory):
-    state = tmp_path_factory.mktemp("lab")
-    folder = Path(shutil.copytree(lab_folder, state / "served"))
-    lab = Lab(folder, state)
+@pytest.fixture(scope="session")
+def lab(browser, tmp_path_factory):
+    lab = Lab(tmp_path_factory.mktemp("lab"))
     try:
         wait_until(lab.is_up, "JupyterLab answers")
         yield lab
@@ -276,11 +282,24 @@ def lab(browser, lab_folder, tmp_path_factory):
         lab.stop()
 
 
+@pytest.fixture(scope="module")
+def lab_folder(tmp_path_factory) -> Path:
+    """The folder that JupyterLab serves a copy of: test modules override this."""
+    return tmp_path_factory.mktemp("notebooks")
+
+
+@pytest.fixture(scope="module")
+def served(lab, lab_folder) -> str:
+    """Where JupyterLab finds the module's notebooks."""
+    shutil.copytree(lab_folder, lab.folder / lab_folder.name)
+    return lab_folder.name
+
+
 @pytest.fixture
-def open_notebook(lab, new_page):
+def open_notebook(lab, served, new_page):
     """A function that opens a notebook of the served folder and waits for its kernel."""
 
-    yield lambda name, **options: Notebook(lab, new_page(**options), name)
+    yield lambda name, **options: Notebook(lab, new_page(**options), f"{served}/{name}")
     lab.forget_kernels()
 
 
@@ -299,11 +318,17 @@ def site(tmp_path_factory, worker_id):
 def pytest_collection_modifyitems(items):
     """For the case that two processes share the tests: what takes long is not left to the end.
 
-    The test of the search builds the site; meanwhile the other process makes decks.
+    The test of the search builds the site; meanwhile the other process makes decks. Where other
+    tests run in the same process, they run before any of these.
     """
     first = ("test_the_search_works_in_a_folder", "test_deck", "test_chapter", "test_page")
     order = {name: number for number, name in enumerate(first)}
-    items.sort(key=lambda item: order.get(item.originalname, len(first)))
+
+    def place(item) -> tuple[bool, int]:
+        name = getattr(item, "originalname", None)
+        return Path(__file__).parent in item.path.parents, order.get(name, len(first))
+
+    items.sort(key=place)
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import wait_until
+from conftest import Notebook, opened_pages, wait_until
 from latency import key_to_image, key_to_paint, summary
 
 from notebooks.publish.needed_cells import needed_cells, view_cells
@@ -48,6 +48,26 @@ def lab_folder(tmp_path_factory):
 def trains(notebook: dict) -> bool:
     text = "".join(line for cell in notebook["cells"] for line in cell["source"])
     return "d2l_attention.training" in text or "real_models.repeats" in text
+
+
+@pytest.fixture(scope="module")
+def window(browser):
+    """One for all chapters, one after the other."""
+    with opened_pages(browser) as new_page:
+        yield new_page()
+
+
+@pytest.fixture
+def open_notebook(lab, served, window):
+    opened = []
+
+    def open_notebook(name):
+        opened.append(Notebook(lab, window, f"{served}/{name}"))
+        return opened[-1]
+
+    yield open_notebook
+    for notebook in opened:
+        notebook.close()
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)

@@ -73,10 +73,10 @@ def lab_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def notebook(lab, browser):
+def notebook(lab, served, browser):
     """Open and run for all tests: each moves a view that no other minds."""
     with opened_pages(browser) as new_page:
-        notebook = Notebook(lab, new_page(), "views.ipynb")
+        notebook = Notebook(lab, new_page(), f"{served}/views.ipynb")
         notebook.run()
         assert notebook.errors() == []
         yield notebook
@@ -172,7 +172,7 @@ def test_pictures_for_the_eye(notebook, record_property):
     """Both themes, few and many tokens: to be looked at, see ``Notebook.screenshot``."""
     views = notebook.page.locator(".d2l-attention")
     views.nth(2).wait_for()
-    for theme in ["Light", "Dark"]:
+    for theme in ["Dark", "Light"]:  # as it was for other tests
         notebook.use_theme(theme)
         ground = views.first.evaluate("view => getComputedStyle(view).backgroundColor")
         assert (ground == "rgb(255, 255, 255)") == (theme == "Light")
