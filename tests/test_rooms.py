@@ -150,10 +150,13 @@ for name in sys.argv[1:]:
         ours = ("d2l_attention", "notebooks")
         found = {known for known in sys.modules if known.partition(".")[0] in ours}
     came_with[name] = found
+import psutil
+for process in psutil.Process().children():
+    print(f"started: {process.cmdline()}")
 """
 
 
-def test_each_module_can_be_the_first_that_is_imported():
+def test_each_module_can_be_the_first_that_is_imported_and_starts_nothing():
     command = [sys.executable, "-c", EACH_AS_THE_FIRST, *MODULES]
     ours = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=ours, capture_output=True, encoding="utf-8")

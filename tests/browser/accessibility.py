@@ -3,9 +3,10 @@
 from axe_playwright_python.sync_playwright import Axe
 
 HARMFUL = ("serious", "critical")
-CONTRAST = "color-contrast"
-# Contrast follows from a text's colours and letters, and takes axe 20 ms a text: of each kind that
-# was not seen before, the first one is marked. Answers with the new kinds.
+# These follow from the colours and letters of a text, of a link also from its style and from the
+# colour of the text around it. They take axe 20 ms a text: of each kind that was not seen before,
+# the first one is marked. Answers with the new kinds.
+CONTRAST = ["color-contrast", "link-in-text-block"]
 MARK_NEW_KINDS = """(seen) => {
   const known = new Set(seen);
   const clear = (colour) => colour === "transparent" || /, 0\\)$/.test(colour);
@@ -20,6 +21,15 @@ MARK_NEW_KINDS = """(seen) => {
     }
     return grounds.get(element);
   }
+  function around(link) {
+    let block = link.parentElement;
+    while (getComputedStyle(block).display === "inline") block = block.parentElement;
+    const letters = (element) => element.textContent.replace(/\\s/g, "").length;
+    const inLinks = [...block.querySelectorAll("a")].reduce((sum, a) => sum + letters(a), 0);
+    const { textDecorationLine, borderBottomStyle } = getComputedStyle(link);
+    const { color } = getComputedStyle(block);
+    return [textDecorationLine, borderBottomStyle, color, letters(block) > inLinks];
+  }
   const kinds = [];
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
@@ -27,11 +37,13 @@ MARK_NEW_KINDS = """(seen) => {
     if (!texts.currentNode.data.trim() || element.closest("script, style, noscript, mjx-container")
       || !element.checkVisibility({ visibilityProperty: true })) continue;
     const { color, fontSize, fontWeight } = getComputedStyle(element);
-    const kind = [color, fontSize, fontWeight, ground(element)].join(" ");
+    const link = element.closest("a");
+    const more = link ? around(link) : [];
+    const kind = [color, fontSize, fontWeight, ground(element), ...more].join(" ");
     if (known.has(kind)) continue;
     known.add(kind);
     kinds.push(kind);
-    element.dataset.kindOfText = "new";
+    (link ?? element).dataset.kindOfText = "new";
   }
   return kinds;
 }"""
@@ -43,17 +55,17 @@ def harms(page, seen: set[str]) -> list[str]:
     ``seen`` are the kinds of text, by colours and size, whose contrast other pages have shown
     already; those of this page are added.
     """
-    found = violations(page, options={"rules": {CONTRAST: {"enabled": False}}})
+    found = violations(page, options={"rules": {rule: {"enabled": False} for rule in CONTRAST}})
     return found + contrast_harms(page, seen)
 
 
 def contrast_harms(page, seen: set[str]) -> list[str]:
-    """As ``harms``, but of contrast only, which depends on the theme."""
+    """As ``harms``, but of colours only, which depend on the theme."""
     kinds = page.evaluate(MARK_NEW_KINDS, sorted(seen))
     seen.update(kinds)
     if not kinds:
         return []
-    return violations(page, {"include": [["[data-kind-of-text]"]]}, {"runOnly": [CONTRAST]})
+    return violations(page, {"include": [["[data-kind-of-text]"]]}, {"runOnly": CONTRAST})
 
 
 def violations(page, where: dict | None = None, options: dict | None = None) -> list[str]:

@@ -30,3 +30,16 @@ def test_letters_on_a_coloured_ancestor(new_page):
     page.set_content(PAGE.format(f'<p style="color: #666">fine</p>{inside}'))
     (found,) = harms(page, set())
     assert "low" in found
+
+
+def test_a_link_that_only_its_colour_tells_from_the_text(new_page):
+    """In a list of links, nothing has to tell them from a text."""
+    page, seen = new_page(), set()
+    link = '<a href="#there" style="color: #222; text-decoration: none">there</a>'
+    page.set_content(PAGE.format(f"<p>{link}</p>"))
+    assert harms(page, seen) == []
+    page.set_content(PAGE.format(f"<p>You find it {link}.</p><p>Or <b>{link}</b>.</p>"))
+    (found,) = harms(page, seen)
+    assert found.startswith("link-in-text-block: <a href") and "#there" in found
+    page.set_content(PAGE.format(f"<p>You find it {link.replace('none', 'underline')}.</p>"))
+    assert harms(page, seen) == []

@@ -1,15 +1,17 @@
 """How a check works. An author of exercises needs ``authoring`` and nothing from here.
 
-Whoever imports this will check something soon, and a new worker takes a second: it starts now.
+A notebook that imports this will check something soon, and a new worker takes seconds: it starts
+now. Elsewhere, the first check starts it.
 """
 
 import contextlib
+import sys
 
-from d2l_attention.workers import Ready, in_a_worker
+from d2l_attention.workers import Ready
 
 # Compilers would outlive a check's time.
 workers = Ready(f"{__name__}.sandbox", environment={"TORCHDYNAMO_DISABLE": "1"})
 
-if not in_a_worker():
+if "ipykernel" in sys.modules:
     with contextlib.suppress(OSError):  # then the first check will say so
         workers.warm_up()
