@@ -226,9 +226,8 @@ def run_cells(notebooks: list[Path]) -> None:
 
 
 def browser_tests() -> None:
-    pytest(
-        "-rs", "--dist", "loadgroup", "--no-loadscope-reorder", "-p", "no:nbval", "tests/browser"
-    )
+    # In the order of tests/browser/conftest.py.
+    pytest("-rs", "--dist", "loadfile", "--no-loadscope-reorder", "-p", "no:nbval", "tests/browser")
 
 
 def tests_of_chapter(notebook: Path) -> None:

@@ -315,18 +315,19 @@ def site(tmp_path_factory, worker_id):
     return shared / "site"
 
 
-def pytest_collection_modifyitems(items):
-    """For the case that two processes share the tests: what takes long is not left to the end.
+# By seconds, for two processes that share the files. The first builds the site, meanwhile the other
+# makes decks.
+LONGEST_FIRST = (
+    "test_site_pages.py test_decks.py test_chapters.py test_translator.py test_hub.py"
+).split()
 
-    The test of the search builds the site; meanwhile the other process makes decks. Where other
-    tests run in the same process, they run before any of these.
-    """
-    first = ("test_the_search_works_in_a_folder", "test_deck", "test_chapter", "test_page")
-    order = {name: number for number, name in enumerate(first)}
+
+def pytest_collection_modifyitems(items):
+    """Where other tests run in the same process, they run before any of these."""
+    order = {name: number for number, name in enumerate(LONGEST_FIRST)}
 
     def place(item) -> tuple[bool, int]:
-        name = getattr(item, "originalname", None)
-        return Path(__file__).parent in item.path.parents, order.get(name, len(first))
+        return Path(__file__).parent in item.path.parents, order.get(item.path.name, len(order))
 
     items.sort(key=place)
 

@@ -22,9 +22,6 @@ from d2l_attention.training.translators import translator as stored
 from d2l_attention.views import look_inside
 from notebooks.publish.slides.deck import export
 
-# One process starts the JupyterLab.
-pytestmark = pytest.mark.xdist_group("watch")
-
 MARKUP = "<img src=x onerror=alert(1)>"
 CROSS = "decoder/block 2/cross-attention"
 CELLS = {

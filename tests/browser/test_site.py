@@ -14,8 +14,6 @@ from site_build import CHAPTERS, ROOT, WITH_SLIDES
 from notebooks.publish.cells import is_note
 from notebooks.publish.text import read_text
 
-# One process parses the pages for all these tests.
-pytestmark = pytest.mark.xdist_group("site")
 MODULES = ["", ".data", ".training", ".models.decoding", ".training.evaluation", ".exercises"]
 MODULES += [".real_models", ".views", ".views.plots", ".variants", ".scale.parallel", ".testing"]
 LOADS = {"script": "src", "link": "href", "img": "src", "source": "src", "iframe": "src"}

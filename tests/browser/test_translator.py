@@ -18,9 +18,6 @@ from d2l_attention.training import translators
 from d2l_attention.views import TranslatorView
 from d2l_attention.views.translator.translator_view import HERE, MODEL_FILES, stored_script
 
-# One process starts the JupyterLab.
-pytestmark = pytest.mark.xdist_group("translator")
-
 CELLS = {
     "own": """
         import torch

@@ -9,8 +9,6 @@ from latency import key_to_image, key_to_paint, summary
 
 from d2l_attention.views import AttentionView
 
-# One process starts the JupyterLab that all these tests share.
-pytestmark = pytest.mark.xdist_group("views")
 IMAGE_TOKEN = "<img src=x onerror=alert(1)>"
 CELLS = {
     "attention": f"""

@@ -15,9 +15,6 @@ from test_views import FOUR_FUNCTIONS, notebook_text
 from d2l_attention.views import compare, watch
 from notebooks.publish.slides.deck import export
 
-# One process starts the JupyterLab.
-pytestmark = pytest.mark.xdist_group("watch")
-
 MARKUP = "<img src=x onerror=alert(1)>"
 CELLS = {
     "loop": """
