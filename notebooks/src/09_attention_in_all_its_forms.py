@@ -243,7 +243,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: six panels, each with a square for the matrix of weights, queries down, keys across.
-# Fewer heads of keys: a stack of squares of which one is dark; it cuts the cache. Fewer links: a
+# Fewer heads of keys: a stack of squares of which one is blue; it cuts the cache. Fewer links: a
 # band along the diagonal; it cuts links, and often the cache. Fewer keys: a narrow rectangle, cuts
 # links. No matrix: a crossed-out square, cuts links, and often the cache. Fewer queries: a flat
 # rectangle, cuts links. Nothing: a full square with a small kernel, cuts neither.*
@@ -602,8 +602,8 @@ assert patterns["dilated"][5].nonzero().flatten().tolist() == [2, 5, 8, 11, 14, 
 #
 # In a picture the neighbours of a pixel are on all four sides. If we put the rows one after the
 # other, neighbours above and below end up far apart. **Swin** (Liu et al., 2021) cuts the picture
-# into square windows, $M$ pixels a side, and each pixel sees those of its own window. (Its 'pixels'
-# are patches of 4 by 4.)
+# into square windows, $M$ pixels a side, and each pixel sees those of its own window. (Its first
+# 'pixels' are patches of 4 by 4.)
 #
 # $$\mathrm{softmax}\!\left(\frac{\mathbf Q \mathbf K^\top}{\sqrt d} + \mathbf R\right)
 #   \mathbf V \quad \text{in each window}$$
@@ -737,7 +737,7 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: rectangles. The flat matrix E_k, of shape (r, n) and learned, times the tall matrix of
 # keys (n, d) gives a small rectangle (r, d). With the queries (n, d) it makes a tall narrow
-# rectangle of weights, (n, r), instead of (n, n).*
+# rectangle of scores, (n, r), instead of (n, n).*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # There are $n \cdot r$ links. A row of $\mathbf E_k$ says how much each **position** counts in one
@@ -1221,7 +1221,7 @@ for n in (512, 1024, 2048, 4096, 8192):
 draw_bills(
     times,
     "milliseconds",
-    "From 2k to 8k tokens plain grows 12- to 16-fold, causal or not, others far less",
+    "From 2k to 8k tokens plain grows most, causal or not, others far less",
 )
 assert times["plain"][8192] > 8 * times["plain"][2048]  # about 16 times
 for name in ("window 128", "Linformer 256", "linear, causal", "100 learned queries"):
@@ -1235,7 +1235,7 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # thin grey guides labelled n and n². In each the black line of plain attention rises clearly more
 # steeply than the coloured lines of the other forms. In the run shown it starts, at 512 tokens,
 # below most of them, crosses these between 500 and 2,000, and is far above them at 8,192. Causal
-# plain attention, on the right, is as steep, and takes just over half of its time from 2,048 on.
+# plain attention, on the right, is steep, too, and lies below it from 1,024 tokens on.
 # The grey dashed lines, plain attention under a mask and with all weights written down, measured up
 # to 2,048, lie above it.*
 
