@@ -54,7 +54,7 @@ DEEPSEEK_V4_FLASH = {"layer_types": ["sliding_attention"] * 2 + V4_BY_TURNS + V4
 # Kimi Linear: the last layer is a full one, and so is each fourth before it.
 KIMI_BY_TURNS = (["linear_attention"] * 3 + ["full_attention"]) * 7
 KIMI_LINEAR = {"layer_types": KIMI_BY_TURNS[:26] + ["full_attention"]}
-# Mistral Large 4: layers 39, 43 to 71 read the latent of layer 35.
+# Mistral Large 4: layers 39, 43, ..., 71 read the latent of layer 35.
 SHARED_FROM_35 = [35 if layer > 35 and layer % 4 == 3 else layer for layer in range(72)]
 MISTRAL_LARGE_4 = {"kv_source_layers": SHARED_FROM_35}
 MINIMAX_M3 = {"layer_types": ["full_attention"] * 3 + ["minimax_m3_sparse"] * 57}

@@ -73,7 +73,7 @@ class Answerer(nn.Module):
 
 
 def forms(n: int) -> dict[str, tuple[Callable[[], nn.Module], Tensor | None]]:
-    """Each form: what makes its layer, and its mask. All but plain have at most about 9 links.
+    """Each form: what makes its layer, and its mask. All but plain have about 9 links a token.
 
     Linear attention has none. In 8 heads of 8 numbers its sums take 8 x 8 multiplications for a
     token and as many for an answer: as much as 8 keys.

@@ -11,7 +11,7 @@ a pickle, so a function that was written in a notebook works, too, and passes on
 from d2l_attention.workers.limits import Clock, limit_memory
 from d2l_attention.workers.packing import CannotTravel, as_written, packed
 from d2l_attention.workers.ready import Ready
-from d2l_attention.workers.worker import Gone, Message, Worker, cause_of_death, in_a_worker
+from d2l_attention.workers.worker import Gone, Message, Worker, cause_of_death
 
 __all__ = [
     "CannotTravel",
@@ -22,7 +22,6 @@ __all__ = [
     "Worker",
     "as_written",
     "cause_of_death",
-    "in_a_worker",
     "limit_memory",
     "packed",
 ]

@@ -202,11 +202,6 @@ def _frames_in(last_words: str) -> list[traceback.FrameSummary]:
     return []
 
 
-def in_a_worker() -> bool:
-    """Whether this process is a worker, or was started below one."""
-    return MARK in os.environ
-
-
 def end_marked(mark: str) -> None:
     """End all processes that inherited ``mark``: also those whose parent is gone already."""
     for _ in range(100):  # who is killed may just have started another

@@ -983,8 +983,8 @@ assert raw[0] > 0.97 and raw[1] > 0.8 and raw[2] < 0.4
 # letter without one. Each question is to be answered with the digit of its letter. A guess is right
 # in one of ten.
 #
-# Each model has two layers. All forms but the plain one have at most about 9 links a token, not 64.
-# (The sums of our linear attention cost as much as 8 links.)
+# Each model has two layers. All forms but the plain one have on average at most 9 links a token,
+# not 64. (The sums of our linear attention cost as much as 8 links.)
 #
 # **Predict.** Two global tokens let all tokens hear of all others in two layers. How many questions
 # are answered if the statement is far away: nearly all, half, or hardly more than by guessing?

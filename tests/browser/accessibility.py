@@ -26,9 +26,9 @@ MARK_NEW_KINDS = """(seen) => {
     while (getComputedStyle(block).display === "inline") block = block.parentElement;
     const letters = (element) => element.textContent.replace(/\\s/g, "").length;
     const inLinks = [...block.querySelectorAll("a")].reduce((sum, a) => sum + letters(a), 0);
-    const { textDecorationLine, borderBottomStyle } = getComputedStyle(link);
-    const { color } = getComputedStyle(block);
-    return [textDecorationLine, borderBottomStyle, color, letters(block) > inLinks];
+    const { textDecorationLine, borderBottom } = getComputedStyle(link);
+    const { color, font } = getComputedStyle(block);
+    return [textDecorationLine, borderBottom, color, font, letters(block) > inLinks];
   }
   const kinds = [];
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -36,9 +36,9 @@ MARK_NEW_KINDS = """(seen) => {
     const element = texts.currentNode.parentElement;
     if (!texts.currentNode.data.trim() || element.closest("script, style, noscript, mjx-container")
       || !element.checkVisibility({ visibilityProperty: true })) continue;
-    const { color, fontSize, fontWeight } = getComputedStyle(element);
+    const { color, font, fontSize, fontWeight } = getComputedStyle(element);
     const link = element.closest("a");
-    const more = link ? around(link) : [];
+    const more = link ? [font, ...around(link)] : [];
     const kind = [color, fontSize, fontWeight, ground(element), ...more].join(" ");
     if (known.has(kind)) continue;
     known.add(kind);

@@ -67,17 +67,15 @@ class Lab:
     def __init__(self, state: Path):
         self.folder, self.port, self.log = state / "served", _free_port(), state / "lab.log"
         self.folder.mkdir()
-        for name, values in SETTINGS.items():
-            file = state / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
-            file.parent.mkdir(parents=True)
-            file.write_text(json.dumps(values), "utf-8")
+        self.settings = state / "settings"
+        self.forget_settings()
         environment = os.environ | {
             "PYTHONPATH": str(ROOT),  # the code under test is this tree's
             "JUPYTER_PREFER_ENV_PATH": "1",
             "JUPYTER_CONFIG_DIR": str(state / "config"),
             "JUPYTER_DATA_DIR": str(state / "data"),
             "JUPYTER_RUNTIME_DIR": str(state / "runtime"),
-            "JUPYTERLAB_SETTINGS_DIR": str(state / "settings"),
+            "JUPYTERLAB_SETTINGS_DIR": str(self.settings),
             "JUPYTERLAB_WORKSPACES_DIR": str(state / "workspaces"),
             "IPYTHONDIR": str(state / "ipython"),
         }
@@ -118,6 +116,14 @@ class Lab:
         """End every session, or the next test would get this one's kernel."""
         for session in self.ask("/api/sessions"):
             self.ask(f"/api/sessions/{session['id']}", "DELETE")
+
+    def forget_settings(self) -> None:
+        """Whatever earlier tests chose, such as the dark theme."""
+        shutil.rmtree(self.settings, ignore_errors=True)
+        for name, values in SETTINGS.items():
+            file = self.settings / "@jupyterlab" / f"{name}.jupyterlab-settings"
+            file.parent.mkdir(parents=True)
+            file.write_text(json.dumps(values), "utf-8")
 
     def stop(self) -> None:
         """End it with all that it started. Asked to shut down, it waits for ever at times."""
@@ -172,7 +178,6 @@ class Notebook:
     def close(self) -> None:
         """Nobody is asked whether what has changed is to be saved: it is not."""
         self.page.evaluate("jupyterapp.shell.currentWidget.dispose()")
-        self.lab.forget_kernels()
 
     def use_theme(self, theme: str) -> None:
         """Light or Dark."""
@@ -226,7 +231,7 @@ def _leaves_this_machine(url: str) -> bool:
 
 @pytest.fixture(scope="session")
 def browser():
-    """Chromium. Playwright's event loop would disturb other tests: these come last."""
+    """Chromium. Playwright's event loop would disturb other tests: see the order below."""
     path = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
     if path is None:
         reason = f"no Chromium here (looked for {', '.join(CHROMIUM_NAMES)})"
@@ -290,7 +295,8 @@ def lab_folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(lab, lab_folder) -> str:
-    """Where JupyterLab finds the module's notebooks."""
+    """Where JupyterLab finds the module's notebooks; it has forgotten the modules before."""
+    lab.forget_settings()
     shutil.copytree(lab_folder, lab.folder / lab_folder.name)
     return lab_folder.name
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,7 @@ from latency import key_to_image, key_to_paint, summary
 from notebooks.publish.needed_cells import needed_cells, view_cells
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-# The slowest first: they are the last where two processes share the tests.
-CHAPTERS = sorted(
-    (path.name for path in NOTEBOOKS.glob("[0-9]*.ipynb")),
-    key=lambda name: (name[:2] not in ("05", "08"), name),
-)
+CHAPTERS = sorted(path.name for path in NOTEBOOKS.glob("[0-9]*.ipynb"))
 VIEWS = ".d2l-attention, .d2l-watch, .d2l-inside, .widget-vbox:has(> .widget-image)"
 
 
@@ -51,28 +48,32 @@ def trains(notebook: dict) -> bool:
 
 
 @pytest.fixture(scope="module")
-def window(browser):
-    """One for all chapters, one after the other."""
+def opened(lab, served, browser):
+    """Opens a chapter in the window of the chapter before, in a new one where that failed."""
     with opened_pages(browser) as new_page:
-        yield new_page()
+        clean = []
 
+        @contextmanager
+        def opened(name):
+            page = clean.pop() if clean else new_page()
+            try:
+                notebook = Notebook(lab, page, f"{served}/{name}")
+                yield notebook
+                notebook.close()
+                clean.append(page)
+            finally:
+                lab.forget_kernels()
 
-@pytest.fixture
-def open_notebook(lab, served, window):
-    opened = []
-
-    def open_notebook(name):
-        opened.append(Notebook(lab, window, f"{served}/{name}"))
-        return opened[-1]
-
-    yield open_notebook
-    for notebook in opened:
-        notebook.close()
+        yield opened
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_chapter(chapter, open_notebook, record_property):
-    notebook = open_notebook(chapter)
+def test_chapter(chapter, opened, record_property):
+    with opened(chapter) as notebook:
+        move_all_views(notebook, chapter, record_property)
+
+
+def move_all_views(notebook, chapter, record_property):
     cells = notebook.cells()
     with_views = view_cells(cells)
     notebook.run(needed_cells(cells, with_views))

@@ -277,7 +277,7 @@ def test_in_jupyterlab(open_notebook):
     assert trail(page) == ["EncoderDecoder", "decoder", "block 1"]
     page.keyboard.press("Escape")
     assert trail(page) == ["EncoderDecoder", "decoder"]
-    for theme in ("Dark", "Light"):  # as it was for other tests
+    for theme in ("Light", "Dark"):
         notebook.use_theme(theme)
         ground = view.evaluate("view => getComputedStyle(view).backgroundColor")
         assert (ground == "rgb(255, 255, 255)") == (theme == "Light")

@@ -78,6 +78,7 @@ def notebook(lab, served, browser):
         notebook.run()
         assert notebook.errors() == []
         yield notebook
+    lab.forget_kernels()
 
 
 def picture(view) -> str:
@@ -170,7 +171,7 @@ def test_pictures_for_the_eye(notebook, record_property):
     """Both themes, few and many tokens: to be looked at, see ``Notebook.screenshot``."""
     views = notebook.page.locator(".d2l-attention")
     views.nth(2).wait_for()
-    for theme in ["Dark", "Light"]:  # as it was for other tests
+    for theme in ["Light", "Dark"]:
         notebook.use_theme(theme)
         ground = views.first.evaluate("view => getComputedStyle(view).backgroundColor")
         assert (ground == "rgb(255, 255, 255)") == (theme == "Light")

@@ -211,7 +211,7 @@ def test_in_jupyterlab(open_notebook, record_property):
     view.locator(".code").focus()
     page.keyboard.press("ArrowRight")  # the key is the view's, not JupyterLab's
     assert changed(page) == ["weights"]
-    for theme in ("Dark", "Light"):  # as it was for other tests
+    for theme in ("Light", "Dark"):
         notebook.use_theme(theme)
         ground = view.evaluate("view => getComputedStyle(view).backgroundColor")
         assert (ground == "rgb(255, 255, 255)") == (theme == "Light")

@@ -19,7 +19,6 @@ from d2l_attention.workers import (
     Worker,
     as_written,
     cause_of_death,
-    in_a_worker,
     packed,
 )
 
@@ -61,10 +60,9 @@ def test_the_folder_and_the_modules_are_the_callers(worker, tmp_path, monkeypatc
     def number():
         import of_mine_only
 
-        return os.getcwd(), of_mine_only.NUMBER, in_a_worker()
+        return os.getcwd(), of_mine_only.NUMBER
 
-    assert call(worker, number) == (str(tmp_path.resolve()), 11, True)
-    assert not in_a_worker()
+    assert call(worker, number) == (str(tmp_path.resolve()), 11)
 
 
 def shouts_in_threads():

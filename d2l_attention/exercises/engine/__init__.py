@@ -13,8 +13,8 @@ from d2l_attention.workers import Ready
 # Compilers would outlive a check's time.
 workers = Ready(f"{__name__}.sandbox", environment={"TORCHDYNAMO_DISABLE": "1"})
 
-if "ipykernel" in sys.modules:
-    # What has been imported is no garbage: not searched for some, a kernel ends a second sooner.
+if "ipykernel.kernelapp" in sys.modules:
+    # What is there by now, mostly imports, is no garbage: a kernel that knows ends a second sooner.
     gc.freeze()
     with contextlib.suppress(OSError):  # then the first check will say so
         workers.warm_up()
