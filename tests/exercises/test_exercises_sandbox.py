@@ -148,18 +148,19 @@ def test_threads_of_an_answer_may_all_print(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("answer", "line"),
+    ("answer", "lines"),
     [
-        (stuck_in_c, "`return 10**10**9`"),
-        (catches_the_stop, "`time.sleep(60)`"),
-        (in_threads, "`while True:`"),
+        (stuck_in_c, ["`return 10**10**9`"]),
+        (catches_the_stop, ["`time.sleep(60)`"]),
+        (in_threads, ["`while True:`", "`pass`"]),  # it may be in either line when its time is up
     ],
 )
-def test_what_no_exception_reaches_is_stopped_too(answer, line, monkeypatch):
+def test_what_no_exception_reaches_is_stopped_too(answer, lines, monkeypatch):
     # Long enough to come to that line on a busy machine.
     monkeypatch.setattr(engine, "find", lambda _: an_exercise(seconds=2.0))
     message = check("4.99", answer).message
-    assert "still running after 2 seconds" in message and line in message, message
+    assert "still running after 2 seconds" in message, message
+    assert any(line in message for line in lines), message
 
 
 def test_a_clock_that_the_answer_stops_is_outlived(monkeypatch):
