@@ -28,7 +28,8 @@ MARK_NEW_KINDS = """(seen) => {
     const inLinks = [...block.querySelectorAll("a")].reduce((sum, a) => sum + letters(a), 0);
     const { textDecorationLine, borderBottom } = getComputedStyle(link);
     const { color, font } = getComputedStyle(block);
-    return [textDecorationLine, borderBottom, color, font, letters(block) > inLinks];
+    const isText = letters(block) - inLinks > inLinks; // else axe takes the block for a list
+    return [textDecorationLine, borderBottom, color, font, isText];
   }
   const kinds = [];
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
