@@ -477,9 +477,9 @@ torch.testing.assert_close(window_attention(q, k, v), expected)
 assert took["window"] < took["plain"] < took["plain, masked"]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It is not faster, and with booleans it is clearly slower. The kernel computes the hidden scores
-# all the same. The window gives the same outputs and computes only the blocks that it touches: here
-# each block of 128 queries meets 384 keys instead of 4,096.
+# It saves little or nothing, and with booleans it is clearly slower. The kernel computes the hidden
+# scores all the same. The window gives the same outputs and computes only the blocks that it
+# touches: here each block of 128 queries meets 384 keys instead of 4,096.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This holds for a **dense** mask. A kernel that is told which *blocks* of the matrix are empty can
@@ -636,9 +636,10 @@ print(f"{in_windows:,} of {all_links:,} links: 1 in {all_links // in_windows}")
 # pixels on both sides of a border never meet, however many layers follow.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Windows never meet. So every second layer **shifts** them by half a window. The picture is rolled
-# up and to the left, and what falls off comes in at the far side. Then the same cuts serve again.
-# But some pixels that now share a window are no neighbours, and a mask keeps them apart.
+# Windows never meet. So every second layer **shifts** them by half a window, rounded down. The
+# picture is rolled up and to the left, and what falls off comes in at the far side. Then the same
+# cuts serve again. But some pixels that now share a window are no neighbours, and a mask keeps them
+# apart.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws the windows of a picture, the regions before and after rolling, and the mask of the last
@@ -967,7 +968,7 @@ assert raw[0] > 0.97 and raw[1] > 0.8 and raw[2] < 0.4
 # to it, and a common factor of $\phi(q)$ cancels in the division by the sum. It needs longer
 # **keys** as well. Then it finds four in five of 4 values, but only a sixth of 16. Its state is a
 # sum over all pairs, and they blur, most of all with features that are all above zero: no two of
-# those are at right angles. A sum as large without features (last row)
+# those are at right angles. A sum about as large without features (last row)
 # finds nearly all of 16, and no more than a third of 64.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1234,7 +1235,7 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # *Figure: two panels of milliseconds against tokens, 512 to 8,192, both axes logarithmic, with two
 # thin grey guides labelled n and n². In each the black line of plain attention rises clearly more
 # steeply than the coloured lines of the other forms. In the run shown it starts, at 512 tokens,
-# below most of them, crosses these between 500 and 2,000, and is far above them at 8,192. Causal
+# below half of them, crosses these between 500 and 2,000, and is far above them at 8,192. Causal
 # plain attention, on the right, is steep, too, and lies below it from 1,024 tokens on.
 # The grey dashed lines, plain attention under a mask and with all weights written down, measured up
 # to 2,048, lie above it.*
@@ -1277,8 +1278,8 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 #
 # - There are two bills: $n^2$ links, and a cache that grows with every word. Grouped queries cut
 #   the cache, and windows and linear attention cut both.
-# - A dense mask saves no time in the fused kernel. A window or a block mask does, in long texts,
-#   because it leaves out blocks that are hidden altogether.
+# - A dense mask saves hardly any time in the fused kernel. A window or a block mask saves much,
+#   in long texts, because it leaves out blocks that are hidden altogether.
 # - The links decide how far news can travel: $w$ positions a layer with a window, everywhere in two
 #   layers by way of a global token, if the model may see what is later.
 # - A path is not yet an answer. Trained to look up, with about 9 links a token, windows, global
