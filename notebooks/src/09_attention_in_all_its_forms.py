@@ -1278,8 +1278,8 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 #
 # - There are two bills: $n^2$ links, and a cache that grows with every word. Grouped queries cut
 #   the cache, and windows and linear attention cut both.
-# - A dense mask saves hardly any time in the fused kernel. A window or a block mask saves much,
-#   in long texts, because it leaves out blocks that are hidden altogether.
+# - In long texts a window or a block mask saves much time, for it leaves out hidden blocks; in the
+#   fused kernel a dense mask saves hardly any.
 # - The links decide how far news can travel: $w$ positions a layer with a window, everywhere in two
 #   layers by way of a global token, if the model may see what is later.
 # - A path is not yet an answer. Trained to look up, with about 9 links a token, windows, global
