@@ -1241,12 +1241,12 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # to 2,048, lie above it.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# At 512 tokens the plain kernel beats most forms, because blocks and copies cost something, too;
-# the window wins from 1,024 or 2,048 tokens on, depending on the run. **Short texts need little of
-# this.** From 2,048 to 8,192 tokens the links of plain attention grow sixteen times, those of most
-# others four times, and their times between twice and eight times, depending on the run. Linear
-# attention is causal here: compare it with *plain, causal*, which has half as many links as plain
-# attention.
+# At 512 tokens the plain kernel beats half of the forms, because blocks and copies cost something,
+# too; the window wins from 1,024 or 2,048 tokens on, depending on the run. **Short texts need
+# little of this.** From 2,048 to 8,192 tokens the links of plain attention grow sixteen times,
+# those of most others four times, and their times between twice and eight times, depending on the
+# run. Linear attention is causal here: compare it with *plain, causal*, which has half as many
+# links as plain attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before the figure: with a window of 128 a text of 512 tokens has 44% of its
@@ -1286,7 +1286,7 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 #   tokens, random links and a Linformer answered little that was far away. Linear attention
 #   answered nearly all of 32 statements, and fewer of 64 (85 to 92%).
 # - Queries may be learned (DETR); ours differed only with a matching.
-# - At 512 tokens plain attention was faster than most forms here; at 8,192 it was the slowest of
+# - At 512 tokens plain attention was faster than half of the forms; at 8,192 it was the slowest of
 #   those that were measured there.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -1347,8 +1347,8 @@ check("9.2", answer)
 #
 # Return a boolean mask (n, n), True = may attend. A token sees itself and `window` neighbours on
 # each side, `dilation` places apart: with a window of 2 and a dilation of 3 token 7 sees 1, 4, 7,
-# 10 and 13. With `is_causal` it sees no key after itself: `window + 1` keys are left. The window
-# may be 0, or longer than the sequence; `n` and `dilation` are 1 or more.
+# 10 and 13. With `is_causal` it sees no key after itself: at most `window + 1` keys are left. The
+# window may be 0, or longer than the sequence; `n` and `dilation` are 1 or more.
 
 
 # %% slideshow={"slide_type": "skip"}
