@@ -5,7 +5,6 @@ It ends by itself when its caller has gone, and after some idle minutes.
 
 import builtins
 import faulthandler
-import gc
 import linecache
 import os
 import pickle
@@ -36,10 +35,8 @@ def main() -> None:
     builtins.input = no_keyboard
     if not hasattr(builtins, "display"):  # IPython's, which a notebook has without an import
         builtins.display = lambda *things: print(*things, sep="\n")
-    gc.disable()  # what is imported is no garbage: looking for some takes a fifth of the time
     import torch
 
-    gc.enable()
     torch.set_num_threads(1)  # the caller has the other cores
     speaker = Speaker(replies)
     sys.stdout = Passed(speaker)

@@ -196,11 +196,11 @@ print(f"on one core: {head:.0f} s a head of 64 numbers, {32 * head / 60:.0f} min
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the map: what can be cut
-ax = canvas(12, 4.3, "Each form changes another piece of plain attention")
+ax = canvas(12, 3.1, "Each form changes another piece of plain attention")
 
 
 def square(left, width=1.5, height=1.5, colour="#dbe9f6"):
-    corner = left, 2.05 + (1.5 - height) / 2
+    corner = left, 0.85 + (1.5 - height) / 2
     ax.add_patch(Rectangle(corner, width, height, facecolor=colour, edgecolor="0.15"))
 
 
@@ -214,8 +214,8 @@ panels = [
 ]
 for column, (cut, bill) in enumerate(panels):
     left = 0.25 + 2.0 * column
-    ax.text(left + 0.75, 3.7, cut, ha="center", va="bottom", fontsize=14)
-    ax.text(left + 0.75, 1.85, f"cuts: {bill}", ha="center", va="top", fontsize=13, color=ORANGE)
+    ax.text(left + 0.75, 2.5, cut, ha="center", va="bottom", fontsize=14)
+    ax.text(left + 0.75, 0.65, f"cuts: {bill}", ha="center", va="top", fontsize=13, color=ORANGE)
     if column == 0:
         for shift in (0.24, 0.16, 0.08):
             square(left + shift, 1.26, 1.26, "white")
@@ -224,20 +224,20 @@ for column, (cut, bill) in enumerate(panels):
         square(left, colour="white")
         for i in range(12):
             ends = max(0, i - 2), min(12, i + 3)
-            corner = left + ends[0] / 8, 3.55 - (i + 1) / 8
+            corner = left + ends[0] / 8, 2.35 - (i + 1) / 8
             ax.add_patch(Rectangle(corner, (ends[1] - ends[0]) / 8, 1 / 8, color="#9ecae1"))
     if column == 2:
         square(left + 0.5, width=0.5)
     if column == 3:
         square(left, colour="white")
-        ax.plot([left, left + 1.5], [2.05, 3.55], color="0.15", linewidth=1.5)
-        ax.plot([left, left + 1.5], [3.55, 2.05], color="0.15", linewidth=1.5)
+        ax.plot([left, left + 1.5], [0.85, 2.35], color="0.15", linewidth=1.5)
+        ax.plot([left, left + 1.5], [2.35, 0.85], color="0.15", linewidth=1.5)
     if column == 4:
         square(left, height=0.4)
     if column == 5:
         square(left)
         for row, tap in itertools.product(range(3), range(3)):
-            corner = left + 0.5 + tap / 6, 2.55 + row / 6
+            corner = left + 0.5 + tap / 6, 1.35 + row / 6
             ax.add_patch(Rectangle(corner, 1 / 6, 1 / 6, facecolor="#6baed6", edgecolor="0.15"))
 plt.show()
 
@@ -477,8 +477,8 @@ torch.testing.assert_close(window_attention(q, k, v), expected)
 assert took["window"] < took["plain"] < took["plain, masked"]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It saves little or nothing, and with booleans it is clearly slower. The kernel computes the hidden
-# scores all the same. The window gives the same outputs and computes only the blocks that it
+# The mask saves little or nothing, and one of booleans is clearly slower. The kernel computes the
+# hidden scores all the same. The window gives the same outputs and computes only the blocks that it
 # touches: here each block of 128 queries meets 384 keys instead of 4,096.
 
 # %% [markdown] slideshow={"slide_type": "skip"}

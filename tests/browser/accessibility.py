@@ -4,8 +4,8 @@ from axe_playwright_python.sync_playwright import Axe
 
 HARMFUL = ("serious", "critical")
 # These follow from the colours and letters of a text, of a link also from its style and from the
-# colour of the text around it. They take axe 20 ms a text: of each kind that was not seen before,
-# the first one is marked. Answers with the new kinds.
+# colour and the letters of the text around it. They take axe 20 ms a text: of each kind that was
+# not seen before, the first one is marked. Answers with the new kinds.
 CONTRAST = ["color-contrast", "link-in-text-block"]
 MARK_NEW_KINDS = """(seen) => {
   const known = new Set(seen);

@@ -14,7 +14,8 @@ from d2l_attention.workers import Ready
 workers = Ready(f"{__name__}.sandbox", environment={"TORCHDYNAMO_DISABLE": "1"})
 
 if "ipykernel.kernelapp" in sys.modules:
-    # What is there by now, mostly imports, is no garbage: a kernel that knows ends a second sooner.
+    # What is there by now, mostly imports, is never garbage: Python's last search for some, which
+    # takes a second when a kernel ends, passes over it.
     gc.freeze()
     with contextlib.suppress(OSError):  # then the first check will say so
         workers.warm_up()
