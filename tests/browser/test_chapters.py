@@ -180,16 +180,27 @@ ARROW_RIGHT = """(view) => new Promise((done) => {
 })"""
 
 
+# A quick picture, and the sharp one once the hand rests, which may be that of the control before:
+# two pictures, or a quick one, say that this control was answered.
+COUNT_PICTURES = """(image) => {
+    window.pictures = 0;
+    window.counting?.disconnect();
+    window.counting = new MutationObserver((changes) => (window.pictures += changes.length));
+    window.counting.observe(image, { attributeFilter: ["src"] });
+}"""
+ANSWERED = """(image) => window.pictures > 1 || (
+    window.pictures && image.complete && image.naturalWidth <= parseFloat(image.style.width)
+)"""
+
+
 def move_explore(view) -> str:
     """Every slider by keyboard and by mouse, every button and box: each gives a new picture."""
     page, image = view.page, view.locator(".widget-image")
 
     def changes(act) -> None:
-        before = image.get_attribute("src")
+        image.evaluate(COUNT_PICTURES)
         act()
-        page.wait_for_function(
-            "([image, before]) => image.src !== before", arg=[image.element_handle(), before]
-        )
+        page.wait_for_function(ANSWERED, arg=image.element_handle())
 
     for box in view.locator("input[type=checkbox]").all():
         changes(box.click)
