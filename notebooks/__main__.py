@@ -10,9 +10,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
 # Two notebooks run side by side on two cores: more threads would only wait for each other.
@@ -30,6 +33,12 @@ MODULES = {
     DEVELOPER: ["ruff", "mypy", "pytest", "nbval", "xdist", "sphinx"],
     BOOK: ["d2l"],
 }
+# Each names a folder where what the tests run would leave something: caches of matplotlib and of
+# torch.compile, IPython's history, a browser's settings, the files of a process that is killed.
+LEFT_IN = (
+    "TMPDIR TEMP TMP XDG_CACHE_HOME XDG_CONFIG_HOME MPLCONFIGDIR "
+    "IPYTHONDIR JUPYTER_CONFIG_DIR JUPYTER_DATA_DIR JUPYTER_RUNTIME_DIR"
+).split()
 
 
 def main() -> None:
@@ -133,18 +142,30 @@ def test(numbers: list[str] = ()) -> None:
                 parts[f"{path.stem[:2]}: {name}"] = partial(part, path)
     seconds = {}
     try:
-        for place, (name, part) in enumerate(parts.items(), start=1):
-            say(f"{name}: (part {place} of {len(parts)})")
-            start, remark = time.monotonic(), ", not to its end"
-            try:
-                part()
-                remark = ""
-            finally:
-                seconds[name + remark] = round(time.monotonic() - start)
+        with leaving_nothing():
+            for place, (name, part) in enumerate(parts.items(), start=1):
+                say(f"{name}: (part {place} of {len(parts)})")
+                start, remark = time.monotonic(), ", not to its end"
+                try:
+                    part()
+                    remark = ""
+                finally:
+                    seconds[name + remark] = round(time.monotonic() - start)
     finally:
         say("How long each part took:")
         for name, took in seconds.items():
             say(f"{took // 60:4d}:{took % 60:02d}  {name}")
+
+
+@contextmanager
+def leaving_nothing():
+    """What runs here finds other folders than home and that for temporary files, until its end."""
+    with tempfile.TemporaryDirectory(prefix="d2l-", ignore_cleanup_errors=True) as away:
+        folders = {name: str(Path(away, name)) for name in LEFT_IN}
+        for folder in folders.values():
+            Path(folder).mkdir()
+        with mock.patch.dict(os.environ, folders):
+            yield
 
 
 def chapter(number: str) -> Path:

@@ -11,9 +11,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import nullcontext
+from functools import partial
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -139,6 +142,38 @@ def test_the_first_part_that_fails_ends_the_test_with_its_code(monkeypatch, capf
     assert "Bad:" in said and "Never:" not in said
     times = said.partition("How long each part took:\n")[2].splitlines()
     assert [line.split(maxsplit=1)[1] for line in times] == ["Good", "Bad, not to its end"]
+
+
+LEAVES = """
+    import json, os, sys, tempfile
+    from pathlib import Path
+
+    import IPython.paths, matplotlib
+    from jupyter_core import paths
+
+    left = [tempfile.mkdtemp(), matplotlib.get_cachedir(), IPython.paths.get_ipython_dir()]
+    left += [paths.jupyter_config_dir(), paths.jupyter_data_dir(), paths.jupyter_runtime_dir()]
+    left += [os.environ["XDG_CONFIG_HOME"], os.environ["XDG_CACHE_HOME"]]
+    for folder in map(Path, left):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "left").touch()
+    print(json.dumps(left))
+    sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_what_the_tests_leave_is_gone_in_the_end(monkeypatch, capfd, tmp_path, code):
+    (tmp_path / "leaves.py").write_text(dedent(LEAVES), "utf-8")
+    part = partial(door.run, "leaves", str(code), PYTHONPATH=str(tmp_path))
+    monkeypatch.setattr(door, "TEST_PARTS", {"Leaves": part})
+    before = dict(os.environ)
+    with pytest.raises(SystemExit) if code else nullcontext():
+        door.test()
+    left = json.loads(capfd.readouterr().out.splitlines()[1])
+    assert len(set(left)) == 8
+    assert not any(Path(folder).exists() for folder in left)
+    assert dict(os.environ) == before
 
 
 def test_each_failure_says_what_to_type_to_see_it_alone(tmp_path):
