@@ -37,7 +37,7 @@ MODULES = {
 # torch.compile, IPython's history, a browser's settings, the files of a process that is killed.
 LEFT_IN = (
     "TMPDIR TEMP TMP XDG_CACHE_HOME XDG_CONFIG_HOME MPLCONFIGDIR "
-    "IPYTHONDIR JUPYTER_CONFIG_DIR JUPYTER_DATA_DIR JUPYTER_RUNTIME_DIR"
+    "IPYTHONDIR JUPYTER_CONFIG_DIR JUPYTER_DATA_DIR JUPYTER_RUNTIME_DIR npm_config_cache"
 ).split()
 
 
