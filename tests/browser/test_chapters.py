@@ -183,13 +183,13 @@ ARROW_RIGHT = """(view) => new Promise((done) => {
 # A quick picture, and the sharp one once the hand rests, which may be that of the control before:
 # two pictures, or a quick one, say that this control was answered.
 COUNT_PICTURES = """(image) => {
-    window.pictures = 0;
+    window.answers = 0;
     window.counting?.disconnect();
-    window.counting = new MutationObserver((changes) => (window.pictures += changes.length));
+    window.counting = new MutationObserver((changes) => (window.answers += changes.length));
     window.counting.observe(image, { attributeFilter: ["src"] });
 }"""
-ANSWERED = """(image) => window.pictures > 1 || (
-    window.pictures && image.complete && image.naturalWidth <= parseFloat(image.style.width)
+ANSWERED = """(image) => window.answers > 1 || (
+    window.answers && image.complete && image.naturalWidth <= parseFloat(image.style.width)
 )"""
 
 
