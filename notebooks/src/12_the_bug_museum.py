@@ -659,7 +659,7 @@ assert 0.17 < floor < 0.2 and curve[-1] < floor / 3  # the last is B's
 # Give it a small mistake, a scale of $\sqrt{63}$ instead of $\sqrt{64}$:
 
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 def attend(q, k, v, d=64):
     return (q @ k.mT / d**0.5).softmax(dim=-1) @ v
 
