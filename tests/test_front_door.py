@@ -111,11 +111,12 @@ def test_the_test_is_lint_then_units_then_every_cell_then_the_browser(call, caps
     assert [module for module, *_ in lint] == ["ruff", "ruff", "mypy"]
     for module, arguments, environment in (units, cells, browser):
         assert module == "pytest" and arguments[:3] == ("-q", "-n", "2")
-        assert environment.items() >= door.ONE_THREAD.items()
+        assert environment.items() >= (door.ONE_THREAD | door.COMPILED_ONCE).items()
+        assert "--no-loadscope-reorder" in arguments
     assert "--ignore=tests/browser" in units[1] and "no:nbval" in units[1]
     assert {"--nbval", "--nbval-current-env", "tests/nbval_sanitize.cfg"} <= set(cells[1])
     chapters = [Path(name).name[:2] for name in cells[1] if name.endswith(".ipynb")]
-    assert chapters[:3] == ["05", "08", "00"]
+    assert chapters[:6] == ["12", "05", "13", "08", "11", "00"]
     assert sorted(chapters) == sorted(path.name[:2] for path in ROOT.glob("notebooks/*.ipynb"))
     assert "D2L_ATTENTION_PROGRESS" in cells[2]
     assert browser[1][-1] == "tests/browser" and "-rs" in browser[1]

@@ -82,10 +82,10 @@ def clumsy(half, right):
         nb.cells.append(cells["imports"])
 
     def kernel_ends(nb, cells):
-        cells["answer-6-3"].source = ENDS_PYTHON
+        cells["answer-6-5"].source = ENDS_PYTHON
 
     def own_cell_ends_the_kernel(nb, cells):
-        nb.cells.insert(place_of(nb, "answer-6-3"), nbformat.v4.new_code_cell(ENDS_PYTHON))
+        nb.cells.insert(place_of(nb, "answer-6-2"), nbformat.v4.new_code_cell(ENDS_PYTHON))
 
     def answer_became_prose(nb, cells):
         place = nb.cells.index(cells["answer-6-1"])
@@ -107,26 +107,33 @@ def clumsy(half, right):
     def everything_twice(nb, cells):
         nb.cells += copy.deepcopy(nb.cells)
 
+    stuck = with_answers(half, {"6.3": ENDLESS, "6.6": SYNTAX_ERROR})
     # A kernel a notebook takes seconds: what meets different exercises shares one.
     return {
-        "pasted": (changed(pasted("answer-6-1"), pasted("test-6-4"), pasted("answer-6-5")), 3),
-        "renamed": (changed(other_name, no_name, older), 3),
-        "own-cell": (changed(own_cell, without("test-6-1")), 3),
+        "own-cells": (
+            changed(
+                pasted("answer-6-1"),
+                pasted("test-6-4"),
+                pasted("answer-6-5"),
+                own_cell,
+                without("test-6-1"),
+            ),
+            3,
+        ),
+        "renamed": (changed(other_name, no_name, older, imports_last, odd_metadata), 3),
         "without": (
             changed(
-                without("answer-6-4"),
+                without("answer-6-4", "imports"),
                 without("answer-6-5", "test-6-5"),
                 answer_became_prose,
                 of=right,
             ),
             10 - 2 - 2 - 1,
         ),
-        "imports-last": (changed(imports_last, odd_metadata), 3),
         "other-order": (changed(other_order), 0),
-        "ends-python": (changed(kernel_ends, own_cell_ends_the_kernel), 3),
+        "ends-python": (changed(kernel_ends, own_cell_ends_the_kernel, of=stuck), 3),
         "nothing": (changed(nothing_is_left), 0),
         "twice": (changed(everything_twice), 3),
-        "stuck": (with_answers(half, {"6.3": ENDLESS, "6.5": SYNTAX_ERROR}), 3),
     }
 
 
@@ -153,11 +160,8 @@ def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
     cheat = with_answers(blank, {"6.1": OWN_CHECK, "6.6": no_lengths})
     cells_of(cheat)["test-6-4"].source = "pass"
     cells_of(cheat)["test-6-5"].metadata.tags = [hand_out.NOT_GRADED]
-    no_imports = copy.deepcopy(right)  # half of an answer may need none
-    no_imports.cells.remove(cells_of(no_imports)["imports"])
     submissions = clumsy(half, right) | {
         "right": (right, 10),
-        "no-imports": (no_imports, 10),
         "untouched": (blank, 0),
         "cheat": (cheat, 2.5),
     }
@@ -168,16 +172,16 @@ def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
     graded = nbgrader(course, "autograde", STEM, "--Execute.timeout=900")
     assert graded.returncode == 0, graded.stdout
     assert points_in(course) == {name: points for name, (_, points) in submissions.items()}
-    assert "still running after 10 seconds" in said(course, "stuck", "6.3")
+    assert "still running after 10 seconds" in said(course, "ends-python", "6.3")
     assert "Not attempted yet." in said(course, "untouched", "6.4")
-    assert "several cells 'answer-6-1'" in beginning(course, "pasted")
+    assert "several cells 'answer-6-1'" in beginning(course, "own-cells")
     assert "'mine' is not one of the assignment" in beginning(course, "renamed")
-    assert "The cell 'test-6-1' was missing" in beginning(course, "own-cell")
-    assert "The cell 'imports' was missing" in beginning(course, "no-imports")
+    assert "The cell 'test-6-1' was missing" in beginning(course, "own-cells")
+    assert "The cell 'imports' was missing" in beginning(course, "without")
     assert "version 0.0.1 of the course" in beginning(course, "renamed")
     assert "Before grading" not in beginning(course, "right")
     ended = nbformat.read(course / "autograded/ends-python" / STEM / f"{STEM}.ipynb", 4)
-    assert "ended Python" in str(cells_of(ended)["answer-6-3"].outputs)
+    assert "ended Python" in str(cells_of(ended)["answer-6-5"].outputs)
     chapter = nbformat.read(course / "autograded" / "right" / STEM / f"{STEM}.ipynb", as_version=4)
     was_run = [cell for cell in chapter.cells if cell.get("execution_count")]
     assert len(was_run) == 1 + 2 * len(POINTS)  # imports, answers, tests
