@@ -224,6 +224,7 @@ def bench(full: bool) -> None:
 
 def unit_tests() -> None:
     pytest(
+        3,
         *("--dist", "loadfile", "--no-loadscope-reorder"),  # in the order of tests/conftest.py
         *("-p", "no:nbval", "--ignore=tests/browser"),
     )
@@ -233,12 +234,13 @@ def every_notebook_cell() -> None:
     # Those that train for long come first, or the second core waits for them at the end.
     long = "12 05 13 08 11".split()
     paths = {path.name[:2]: path for path in sorted(Path("notebooks").glob("[0-9]*.ipynb"))}
-    run_cells([paths.pop(number) for number in long if number in paths] + [*paths.values()])
+    run_cells([paths.pop(number) for number in long if number in paths] + [*paths.values()], 3)
 
 
-def run_cells(notebooks: list[Path]) -> None:
+def run_cells(notebooks: list[Path], workers: int) -> None:
     """Run each cell again and compare what it prints with what is stored."""
     pytest(
+        workers,
         *("--dist", "loadfile", "--no-loadscope-reorder", "-p", "tests.notebook_times"),
         *("--nbval", "--nbval-current-env"),
         *("--nbval-sanitize-with", "tests/nbval_sanitize.cfg", *map(str, notebooks)),
@@ -248,7 +250,8 @@ def run_cells(notebooks: list[Path]) -> None:
 
 def browser_tests() -> None:
     # In the order of tests/browser/conftest.py.
-    pytest("-rs", "--dist", "loadfile", "--no-loadscope-reorder", "-p", "no:nbval", "tests/browser")
+    options = "-rs", "--dist", "loadfile", "--no-loadscope-reorder", "-p", "no:nbval"
+    pytest(2, *options, "tests/browser")  # a third browser would cost what it spares
 
 
 def tests_of_chapter(notebook: Path) -> None:
@@ -257,6 +260,7 @@ def tests_of_chapter(notebook: Path) -> None:
     ids = f"[{number}_", f"[{int(number)}.", f"-{int(number)}.", f"test_built_{number}"
     places = "built", "exercises", "test_notebooks.py", "publish/test_plan.py"
     pytest(
+        2,
         *("-p", "no:nbval", "-k", " or ".join(ids)),
         *(f"tests/{place}" for place in places),
         "tests/publish/test_minutes.py::test_all_that_is_announced_is_what_the_clock_says",
@@ -264,12 +268,13 @@ def tests_of_chapter(notebook: Path) -> None:
 
 
 def cells_of_chapter(notebook: Path) -> None:
-    run_cells([notebook])
+    run_cells([notebook], 1)
 
 
 def browser_of_chapter(notebook: Path) -> None:
     places = "test_chapters.py", "test_decks.py", "test_site_pages.py"
     pytest(
+        2,
         *("-rs", "-p", "no:nbval", "-k", notebook.stem),
         *(f"tests/browser/{place}" for place in places),
     )
@@ -288,8 +293,9 @@ TEST_PARTS = {
 }
 
 
-def pytest(*arguments: str, **environment: str) -> None:
-    options = "-q", "-n", "2", "-p", "tests.seen_alone"
+def pytest(workers: int, *arguments: str, **environment: str) -> None:
+    """Run tests in so many processes: two cores, and a third works while the others wait."""
+    options = "-q", "-n", str(workers), "-p", "tests.seen_alone"
     run("pytest", *options, *arguments, **ONE_THREAD, **COMPILED_ONCE, **environment)
 
 

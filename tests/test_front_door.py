@@ -109,8 +109,10 @@ def test_the_test_is_lint_then_units_then_every_cell_then_the_browser(call, caps
     runs = call("test")
     lint, (units, cells, browser) = runs[:3], runs[3:]
     assert [module for module, *_ in lint] == ["ruff", "ruff", "mypy"]
-    for module, arguments, environment in (units, cells, browser):
-        assert module == "pytest" and arguments[:3] == ("-q", "-n", "2")
+    for processes, (module, arguments, environment) in zip(
+        "332", (units, cells, browser), strict=True
+    ):
+        assert module == "pytest" and arguments[:3] == ("-q", "-n", processes)
         assert environment.items() >= (door.ONE_THREAD | door.COMPILED_ONCE).items()
         assert "--no-loadscope-reorder" in arguments
     assert "--ignore=tests/browser" in units[1] and "no:nbval" in units[1]

@@ -1,5 +1,6 @@
 """The site in a real Chromium, opened from its folder: no network, no kernel."""
 
+import re
 from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +15,7 @@ from notebooks.publish.site.picture import PICTURE as README_PICTURE
 from notebooks.publish.site.picture import WINDOW, take_picture
 
 PAGES = ["index", *CHAPTERS, "instructors", "lab", "what_needs_what", "changes", "search"]
-PAGES += ["api/index", "api/views"]
+PAGES += ["api/index", "api/views", "_modules/index"]
 # What is wrong on a page that has been typeset, in words.
 PROBLEMS = """async () => {
   await window.MathJax?.startup.promise;
@@ -31,7 +32,9 @@ PROBLEMS = """async () => {
   return problems;
 }"""
 # The site's folders with pages of other kinds than PAGES are, and those without any of its own.
-OTHERS, NOT_OURS = ("_modules", "api", "notes"), ("_static", "slides")
+OTHERS, LISTINGS, NOT_OURS = ("api", "notes"), "_modules", ("_static", "slides")
+ADD_LISTINGS = """(listings) =>
+  document.querySelector(".highlight").insertAdjacentHTML("beforeend", listings.join(""))"""
 # 'img "..."' with fewer letters than this describes no picture.
 SHORTEST = 40
 # The kinds of text, by their colours, whose contrast a page of this process has shown already.
@@ -75,13 +78,24 @@ def test_page(open_page, name):
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("kind", OTHERS)
-def test_pages_of_the_reference_and_the_notes(open_page, site, kind):
-    """Under axe-core, one after the other in one window."""
-    files = [file.relative_to(site).as_posix() for file in site.rglob("*.html")]
-    assert all(name.startswith((*OTHERS, *NOT_OURS)) or name[:-5] in PAGES for name in files)
-    names = sorted(name for name in files if name.startswith(kind) and name[:-5] not in PAGES)
+def pages_of(site, folder) -> list[str]:
+    """Those that ``test_page`` does not open."""
+    files = [file.relative_to(site).as_posix() for file in (site / folder).rglob("*.html")]
+    names = sorted(name for name in files if name[:-5] not in PAGES)
     assert len(names) > 5
+    return names
+
+
+def test_every_page_is_of_a_kind_that_is_tested(site):
+    files = [file.relative_to(site).as_posix() for file in site.rglob("*.html")]
+    known = (*OTHERS, LISTINGS, *NOT_OURS)
+    assert [name for name in files if not name.startswith(known) and name[:-5] not in PAGES] == []
+
+
+@pytest.mark.parametrize("folder", OTHERS)
+def test_pages_of_the_reference_and_the_notes(open_page, site, folder):
+    """Under axe-core, one after the other in one window."""
+    names = pages_of(site, folder)
     page, found = open_page(names[0], color_scheme="light"), []
     for name in names:
         page.emulate_media(color_scheme="light")
@@ -89,6 +103,20 @@ def test_pages_of_the_reference_and_the_notes(open_page, site, kind):
         found += [f"{name}: {line}" for line in harms(page, SEEN["light"])]
         use_dark(page)
         found += [f"{name}: {line}" for line in contrast_harms(page, SEEN["dark"])]
+    assert not found, "\n".join(found)
+
+
+def test_listings_of_the_package(open_page, site):
+    """Their pages differ in the listing alone: one, under axe-core, is given those of all."""
+    names = pages_of(site, LISTINGS)
+    pages = [(site / name).read_text("utf-8") for name in names]
+    listings = [re.findall(r"<pre>.*</pre>", text, re.DOTALL) for text in pages]
+    assert [len(found) for found in listings] == [1] * len(names)
+    page = open_page(names[0], color_scheme="light")
+    page.evaluate(ADD_LISTINGS, [found[0] for found in listings[1:]])
+    found = harms(page, SEEN["light"])
+    use_dark(page)
+    found += contrast_harms(page, SEEN["dark"])
     assert not found, "\n".join(found)
 
 
