@@ -125,7 +125,8 @@ class LanguageModel(nn.Module):
 
 
 def loss_of(model, tokens):  # the mean over all words but the first, which nobody predicts
-    return F.cross_entropy(model(tokens[:, :-1]).mT, tokens[:, 1:], ignore_index=0)
+    logits = model(tokens[:, :-1]).flatten(0, 1)
+    return F.cross_entropy(logits, tokens[:, 1:].flatten(), ignore_index=0)
 
 
 corpus = load("grammar")
