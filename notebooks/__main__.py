@@ -18,7 +18,7 @@ from pathlib import Path
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
-# Two notebooks run side by side on two cores: more threads would only wait for each other.
+# Tests run side by side on two cores: more threads would only wait for each other.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 # Tests start hundreds of Pythons, also where somebody wishes each to compile all files anew.
 COMPILED_ONCE = {"PYTHONDONTWRITEBYTECODE": ""}
@@ -222,11 +222,14 @@ def bench(full: bool) -> None:
 # ---- The parts of the test -------------------------------------------------------------------
 
 
+# A file's tests stay in one process; xdist would begin with the file that has most tests.
+IN_OUR_ORDER = "--dist", "loadfile", "--no-loadscope-reorder"
+
+
 def unit_tests() -> None:
     pytest(
         3,
-        *("--dist", "loadfile", "--no-loadscope-reorder"),  # in the order of tests/conftest.py
-        *("-p", "no:nbval", "--ignore=tests/browser"),
+        *(*IN_OUR_ORDER, "-p", "no:nbval", "--ignore=tests/browser"),  # that of tests/conftest.py
     )
 
 
@@ -241,8 +244,7 @@ def run_cells(notebooks: list[Path], workers: int) -> None:
     """Run each cell again and compare what it prints with what is stored."""
     pytest(
         workers,
-        *("--dist", "loadfile", "--no-loadscope-reorder", "-p", "tests.notebook_times"),
-        *("--nbval", "--nbval-current-env"),
+        *(*IN_OUR_ORDER, "-p", "tests.notebook_times", "--nbval", "--nbval-current-env"),
         *("--nbval-sanitize-with", "tests/nbval_sanitize.cfg", *map(str, notebooks)),
         D2L_ATTENTION_PROGRESS=str(ROOT / "build" / "nobody.json"),
     )
@@ -250,8 +252,8 @@ def run_cells(notebooks: list[Path], workers: int) -> None:
 
 def browser_tests() -> None:
     # In the order of tests/browser/conftest.py.
-    options = "-rs", "--dist", "loadfile", "--no-loadscope-reorder", "-p", "no:nbval"
-    pytest(2, *options, "tests/browser")  # a third browser would cost what it spares
+    # A third browser would cost what it spares.
+    pytest(2, *IN_OUR_ORDER, "-rs", "-p", "no:nbval", "tests/browser")
 
 
 def tests_of_chapter(notebook: Path) -> None:
@@ -294,7 +296,7 @@ TEST_PARTS = {
 
 
 def pytest(workers: int, *arguments: str, **environment: str) -> None:
-    """Run tests in so many processes: two cores, and a third works while the others wait."""
+    """Run tests in so many processes: of three on two cores, one works while others wait."""
     options = "-q", "-n", str(workers), "-p", "tests.seen_alone"
     run("pytest", *options, *arguments, **ONE_THREAD, **COMPILED_ONCE, **environment)
 

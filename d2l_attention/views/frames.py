@@ -4,7 +4,6 @@ The slides' exporter runs a notebook with the environment variable ``VARIABLE`` 
 mime bundles then carry their frames under ``MIME``.
 """
 
-import gc
 import io
 from base64 import b64encode
 from collections.abc import Callable
@@ -74,7 +73,6 @@ def frames(
     described = [_describe(control) for control in controls.values()]
     if None in described:
         return None
-    gc.freeze()  # what was imported is looked through no more: a tenth of the time
     while (counts := thinned(described, most_frames)) is not None:
         kept = [
             evenly(len(control["values"]), count, control["start"])

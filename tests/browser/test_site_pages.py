@@ -31,7 +31,7 @@ PROBLEMS = """async () => {
   if (wide > 0) problems.push(`wider than the window by ${wide} px`);
   return problems;
 }"""
-# The site's folders with pages of other kinds than PAGES are, and those without any of its own.
+# How the names of pages of other kinds than PAGES begin, and of those that are not the site's own.
 OTHERS, LISTINGS, NOT_OURS = ("api", "notes"), "_modules", ("_static", "slides")
 ADD_LISTINGS = """(listings) =>
   document.querySelector(".highlight").insertAdjacentHTML("beforeend", listings.join(""))"""
