@@ -15,7 +15,6 @@ from d2l_attention.training.evaluation import evaluate, translate
 from d2l_attention.training.metrics import exact_match
 from d2l_attention.training.translators import HERE, NAMES, __main__, model_card, translator
 
-CORPUS = load("grammar")
 SENTENCES = {
     "he sees her": "il la voit",
     "the dog sleeps": "le chien dort",
@@ -38,6 +37,11 @@ def loaded(name):
     return translator(name)
 
 
+@pytest.fixture(scope="module")
+def corpus():
+    return load("grammar")
+
+
 @pytest.fixture
 def copy(tmp_path):
     """The files in a folder of their own, to be spoilt."""
@@ -56,19 +60,19 @@ def test_translates(loaded, english):
     assert french(loaded, [english.split()]) == [SENTENCES[english].split()]
 
 
-def test_reaches_what_its_card_says(name, loaded):
+def test_reaches_what_its_card_says(name, loaded, corpus):
     """On sixty sentences of the test split; the command measures all of them."""
-    first, reached = CORPUS.test[: __main__.FIRST], model_card(name)["test"]
+    first, reached = corpus.test[: __main__.FIRST], model_card(name)["test"]
     found = french(loaded, [pair.source for pair in first])
     share = exact_match(found, [pair.targets for pair in first])
     assert share * len(first) == pytest.approx(reached["exact_of_first_60"])
-    assert reached["sentences"] == len(CORPUS.test) and reached["bleu"] > 97
+    assert reached["sentences"] == len(corpus.test) and reached["bleu"] > 97
 
 
-def test_knows_every_word_of_the_corpus(loaded):
+def test_knows_every_word_of_the_corpus(loaded, corpus):
     """And the grammar's English is all of it there: no more, no less."""
     _, src_vocab, tgt_vocab = loaded
-    pairs = CORPUS.train + CORPUS.valid + CORPUS.test + CORPUS.compositional
+    pairs = corpus.train + corpus.valid + corpus.test + corpus.compositional
     english = {word for pair in pairs for word in pair.source}
     french = {word for pair in pairs for word in pair.target}
     assert set(src_vocab.idx_to_token) == english | set(SPECIAL)
@@ -184,7 +188,7 @@ def test_files_that_do_not_fit(copy, name):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(corpus, tmp_path_factory):
     """What the command writes in three steps on a small corpus, and this corpus.
 
     What it measures has to be what it stores, the rounded weights.
@@ -196,7 +200,7 @@ def made(tmp_path_factory):
         return reached(model, *arguments)
 
     few = dataclasses.replace(
-        CORPUS, train=CORPUS.train[:200], test=CORPUS.test[:7], compositional=CORPUS.test[7:9]
+        corpus, train=corpus.train[:200], test=corpus.test[:7], compositional=corpus.test[7:9]
     )
     folder = tmp_path_factory.mktemp("translators")
     with pytest.MonkeyPatch.context() as patch:

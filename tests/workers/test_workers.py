@@ -25,8 +25,16 @@ from d2l_attention.workers import (
 PATIENCE = 200.0  # seconds: an error that is not about time came long before
 
 
+@pytest.fixture(scope="module")
+def kept():
+    """A worker takes a second to start: what leaves nothing behind shares one."""
+    worker = Worker()
+    yield worker
+    worker.end()
+
+
 @pytest.fixture
-def worker():
+def own():
     worker = Worker()
     yield worker
     worker.end()
@@ -37,7 +45,7 @@ def call(worker, function, *arguments, **limits):
     return worker.result(limits.pop("patience", PATIENCE), **limits)
 
 
-def test_results_prints_and_errors_come_back_in_their_order(worker):
+def test_results_prints_and_errors_come_back_in_their_order(kept):
     size, printed = 3, []
 
     def squares(number):
@@ -45,14 +53,14 @@ def test_results_prints_and_errors_come_back_in_their_order(worker):
         return torch.arange(number) ** 2
 
     for _ in range(2):
-        assert call(worker, squares, size, on_print=printed.append).tolist() == [0, 1, 4]
+        assert call(kept, squares, size, on_print=printed.append).tolist() == [0, 1, 4]
     assert "".join(printed) == "squares of 3\n" * 2
     with pytest.raises(RuntimeError, match="(?s)^TypeError: .*Traceback.*in squares"):
-        call(worker, squares, "three")
-    assert call(worker, squares, 1).tolist() == [0]
+        call(kept, squares, "three")
+    assert call(kept, squares, 1).tolist() == [0]
 
 
-def test_the_folder_and_the_modules_are_the_callers(worker, tmp_path, monkeypatch):
+def test_the_folder_and_the_modules_are_the_callers(kept, tmp_path, monkeypatch):
     (tmp_path / "of_mine_only.py").write_text("NUMBER = 11\n", "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -62,7 +70,7 @@ def test_the_folder_and_the_modules_are_the_callers(worker, tmp_path, monkeypatc
 
         return os.getcwd(), of_mine_only.NUMBER
 
-    assert call(worker, number) == (str(tmp_path.resolve()), 11)
+    assert call(kept, number) == (str(tmp_path.resolve()), 11)
 
 
 def shouts_in_threads():
@@ -77,9 +85,9 @@ def shouts_in_threads():
         thread.join()
 
 
-def test_threads_that_print_do_not_spoil_each_others_messages(worker):
+def test_threads_that_print_do_not_spoil_each_others_messages(kept):
     printed = []
-    call(worker, shouts_in_threads, on_print=printed.append)
+    call(kept, shouts_in_threads, on_print=printed.append)
     assert "".join(printed).count("x") == 8 * 300 * 99
 
 
@@ -92,15 +100,15 @@ def in_pieces(seconds, piece, times, pause=0.0):
     return "done"
 
 
-def test_the_clock_adds_up_what_runs_inside(worker):
+def test_the_clock_adds_up_what_runs_inside(own):
     with pytest.raises(Gone) as gone:
-        call(worker, in_pieces, 0.5, 0.05, 10**6)
+        call(own, in_pieces, 0.5, 0.05, 10**6)
     assert gone.value.why == "late"
     assert [frame.name for frame in gone.value.frames] == ["in_pieces"]
 
 
-def test_pauses_do_not_count(worker):
-    assert call(worker, in_pieces, 3.0, 0.0, 2, 2.0) == "done"
+def test_pauses_do_not_count(kept):
+    assert call(kept, in_pieces, 3.0, 0.0, 2, 2.0) == "done"
 
 
 def test_without_an_end_the_clock_ends_nothing():
@@ -177,9 +185,9 @@ def test_a_process_that_escapes_with_our_pipe_holds_nobody_up(tmp_path):
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_it_works_again_only_if_nothing_is_left_behind(worker, work, free):
-    call(worker, work)
-    assert worker.is_free() is free
+def test_it_works_again_only_if_nothing_is_left_behind(own, work, free):
+    call(own, work)
+    assert own.is_free() is free
 
 
 def test_a_ready_one_is_used_again_unless_something_is_left_behind():
@@ -258,7 +266,7 @@ def test_what_cannot_travel_says_what_stands_in_the_way():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own imports
-def test_compiled_functions_and_modules_travel_as_they_were_written(worker):
+def test_compiled_functions_and_modules_travel_as_they_were_written(kept):
     layer = torch.nn.Linear(2, 3)
 
     def twice(number):
@@ -267,7 +275,7 @@ def test_compiled_functions_and_modules_travel_as_they_were_written(worker):
     assert as_written(torch.compile(twice, backend="eager")) is twice
     assert as_written(torch.compile(layer, backend="eager")) is layer
     assert as_written(layer) is layer and as_written(3) == 3
-    assert call(worker, torch.compile(twice, backend="eager"), 21) == 42
+    assert call(kept, torch.compile(twice, backend="eager"), 21) == 42
 
 
 @pytest.mark.parametrize(
