@@ -118,7 +118,7 @@ def test_the_test_is_lint_then_units_then_every_cell_then_the_browser(call, caps
     assert "--ignore=tests/browser" in units[1] and "no:nbval" in units[1]
     assert {"--nbval", "--nbval-current-env", "tests/nbval_sanitize.cfg"} <= set(cells[1])
     chapters = [Path(name).name[:2] for name in cells[1] if name.endswith(".ipynb")]
-    assert chapters[:6] == ["12", "05", "13", "08", "11", "00"]
+    assert chapters[:6] == ["12", "05", "13", "08", "11", "06"]
     assert sorted(chapters) == sorted(path.name[:2] for path in ROOT.glob("notebooks/*.ipynb"))
     assert "D2L_ATTENTION_PROGRESS" in cells[2]
     assert browser[1][-1] == "tests/browser" and "-rs" in browser[1]
