@@ -16,7 +16,6 @@ What it cannot do is listed in ``CANNOT``. Registering is for the whole process,
 import ctypes
 from collections.abc import Iterator
 from functools import partial
-from types import NoneType
 from typing import Any
 
 import torch
@@ -138,8 +137,6 @@ def tensors(value: Any) -> Iterator[Tensor]:
 
 def on_cpu(value: Any, stands_for: dict[int, Tensor]) -> Any:
     """The same arguments for the CPU's operation; ``stands_for`` is filled."""
-    if type(value) in (NoneType, bool, int, float):  # most of them, and soon done
-        return value
     if isinstance(value, Tensor):
         cpu = unlabelled(value) if value.device.type == NAME else value
         stands_for[id(cpu)] = value

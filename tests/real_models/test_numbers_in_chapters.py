@@ -81,4 +81,5 @@ def claims():
 
 def test_the_sentences_of_the_chapters_have_the_configurations_numbers():
     prose = {path.stem[:2]: re.sub(r"\s*\n# ?", " ", path.read_text("utf-8")) for path in texts()}
+    assert len(prose) == len(texts())  # one text a chapter
     assert [claim for claim in claims() if claim[1] not in prose[claim[0]]] == []
