@@ -1,6 +1,5 @@
 """What every test runs under: one torch thread, a fixed seed, no clock."""
 
-import os
 import signal
 
 import pytest
@@ -13,10 +12,6 @@ torch.set_num_threads(1)
 # tests that press it need it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# On a machine with a GPU: D2L_ATTENTION_TEST_DEVICE=cuda pytest tests -k "not browser"
-if "D2L_ATTENTION_TEST_DEVICE" in os.environ:
-    torch.set_default_device(os.environ["D2L_ATTENTION_TEST_DEVICE"])
 
 # No deadline: two busy cores can make any example slow. Derandomised: CI repeats itself.
 settings.register_profile("course", deadline=None, derandomize=True, max_examples=40)

@@ -320,13 +320,3 @@ def test_no_rounding_is_compared(path):
 @notebook_paths
 def test_the_file_is_smaller_than_a_megabyte(path):
     assert path.stat().st_size < 1_000_000
-
-
-@notebook_paths
-def test_python_that_the_prose_quotes_is_the_packages(path):
-    package = "\n".join(file.read_text("utf-8") for file in (ROOT / "d2l_attention").rglob("*.py"))
-    lines = {line.strip() for line in package.splitlines()}
-    for cell in read(path).cells:
-        blocks = re.findall(r"^```python\n(.*?)^```", cell.source, re.MULTILINE | re.DOTALL)
-        quoted = [line.strip() for line in "".join(blocks).splitlines() if line.strip()]
-        assert set(quoted) <= lines, "these lines stand nowhere in the package"

@@ -1,6 +1,5 @@
 """What all three sources of sentences give: pairs, split into training, validation and test."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 Link = tuple[int, int]
@@ -36,12 +35,11 @@ class Corpus:
     """Pairs in splits that share no source sentence.
 
     ``compositional``, where there is one, is a second test split: adjectives and nouns that are
-    all in ``train``, but never together. ``tokenize`` turns a typed sentence into source tokens;
-    ``origin`` says in a sentence where the pairs come from and under which licence.
+    all in ``train``, but never together. ``origin`` says in a sentence where the pairs come from
+    and under which licence.
     """
 
     origin: str
-    tokenize: Callable[[str], list[str]]
     train: tuple[Pair, ...]
     valid: tuple[Pair, ...]
     test: tuple[Pair, ...]

@@ -82,13 +82,7 @@ def splits(seed: int = 0, *, train: int = 4000, valid: int = 500, test: int = 50
     pairs = tuple(corpus(train + valid + test, seed))
     return Corpus(
         origin="built-in dates, written out to ISO 8601",
-        tokenize=tokenize,
         train=pairs[:train],
         valid=pairs[train : train + valid],
         test=pairs[train + valid :],
     )
-
-
-def tokenize(text: str) -> list[str]:
-    """A typed date as this corpus writes it: lower-case characters."""
-    return list(" ".join(text.lower().split()))

@@ -8,7 +8,6 @@ the gender (I, we, they, them) French takes the masculine; 'I read' is read as t
 """
 
 import random
-import re
 import zlib
 
 from d2l_attention.data.corpus import Corpus, Pair
@@ -75,14 +74,8 @@ def splits(seed: int = 0, *, train: int = 8000, valid: int = 500, test: int = 50
     pairs = tuple(corpus(train + valid + test, seed))
     return Corpus(
         origin="built-in English-French grammar",
-        tokenize=tokenize,
         train=pairs[:train],
         valid=pairs[train : train + valid],
         test=pairs[train + valid :],
         compositional=tuple(corpus(test, seed, unseen=True)),
     )
-
-
-def tokenize(text: str) -> list[str]:
-    """A typed sentence as this corpus writes it: lower-case words, no punctuation."""
-    return re.findall(r"\w+(?:['’]\w+)*", text.lower())

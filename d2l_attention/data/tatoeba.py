@@ -141,7 +141,7 @@ def download(folder: str | Path | None = None) -> Path:
     return Path(found)
 
 
-def splits(path: str | Path | None = None, seed: int = 0, *, max_broken: float = 0.01) -> Corpus:
+def splits(path: str | Path | None = None, seed: int = 0) -> Corpus:
     """The file at ``path``, or the book's, downloaded; split by source sentence.
 
     Validation and test get a twentieth of the sources each, at least one, at most 1,000.
@@ -149,14 +149,13 @@ def splits(path: str | Path | None = None, seed: int = 0, *, max_broken: float =
     Errors: those of ``read`` and ``download``; ``ValueError`` below three source sentences.
     """
     path = download() if path is None else Path(path)
-    pairs = read(path, max_broken=max_broken)
+    pairs = read(path)
     if len(pairs) < 3:
         raise ValueError(f"{path} must hold three source sentences or more, got {len(pairs)}")
     random.Random(seed).shuffle(pairs)
     held_out = min(1000, max(1, len(pairs) // 20))
     return Corpus(
         origin=f"{path.name}: tatoeba.org, through www.manythings.org/anki, CC BY 2.0 (France)",
-        tokenize=tokenize,
         train=tuple(pairs[2 * held_out :]),
         valid=tuple(pairs[:held_out]),
         test=tuple(pairs[held_out : 2 * held_out]),

@@ -3,13 +3,7 @@
 Source: Williams, Waterman and Patterson (2009), 'Roofline'.
 """
 
-import math
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
 
 from d2l_attention.attention.checks import check_divides, check_whole
 
@@ -91,43 +85,3 @@ def attention_work(
         numbers += 4 * num_heads * num_queries * num_keys  # masked or not, it is all there
     flops = 4 * pairs * head_size * num_heads
     return Work(batch_size * flops, batch_size * numbers * bytes_per_number)
-
-
-def measure_roofline(*, seconds: float = 1.0, dtype: torch.dtype = torch.float32) -> Roofline:
-    """Measure this machine's two limits with PyTorch, on as many threads as PyTorch now uses.
-
-    Arithmetic: a product of (1024, 1024) matrices. Memory: a copy of 64 MiB, more than most
-    caches hold, which is read and written. The fastest of the repeats that fit into half of
-    ``seconds`` each counts: whatever else runs on the machine can only slow them down.
-
-    Errors: ``ValueError`` for seconds that are not positive.
-    """
-    check_seconds(seconds)
-    size = 1024
-    A, B, C = (torch.ones(size, size, dtype=dtype) for _ in range(3))
-    source = torch.ones(64 * 2**20 // dtype.itemsize, dtype=dtype)
-    target = torch.ones_like(source)
-    product = fastest(lambda: torch.mm(A, B, out=C), seconds=seconds / 2)
-    copy = fastest(lambda: target.copy_(source), seconds=seconds / 2)
-    return Roofline(2 * size**3 / product, 2 * source.nbytes / copy)
-
-
-def fastest(function: Callable[[], Tensor], *, seconds: float = 0.5) -> float:
-    """Seconds of the fastest call, of as many as fit into ``seconds``: three at least.
-
-    The first call is not counted: it wakes threads and makes room in memory.
-    """
-    check_seconds(seconds)
-    function()
-    best, calls, end = math.inf, 0, time.perf_counter() + seconds
-    while calls < 3 or time.perf_counter() < end:
-        start = time.perf_counter()
-        function()
-        best = min(best, time.perf_counter() - start)
-        calls += 1
-    return best
-
-
-def check_seconds(seconds: float) -> None:
-    if not seconds > 0:
-        raise ValueError(f"seconds must be positive, got {seconds}")

@@ -6,8 +6,6 @@ from d2l_attention.variants.chosen_blocks import ChosenBlocksAttention, chosen_b
 from d2l_attention.variants.delta_rule import GatedDeltaNet, delta_rule, delta_rule_step
 from d2l_attention.variants.flex import (
     causal_rule,
-    global_rule,
-    length_rule,
     why_not_compiled,
     window_rule,
 )
@@ -33,7 +31,6 @@ from d2l_attention.variants.low_rank import LinformerAttention
 from d2l_attention.variants.multi_token import MultiTokenAttention
 from d2l_attention.variants.object_queries import LearnedQueries
 from d2l_attention.variants.sinks import SinkAttention
-from d2l_attention.variants.softcap import SoftCappedAttention, soft_capped
 from d2l_attention.variants.swin import WindowAttention, merge_windows, partition_windows
 from d2l_attention.variants.window import SlidingWindowAttention
 
@@ -53,7 +50,6 @@ __all__ = [
     "MultiTokenAttention",
     "SinkAttention",
     "SlidingWindowAttention",
-    "SoftCappedAttention",
     "WindowAttention",
     "best_keys",
     "causal_rule",
@@ -62,9 +58,7 @@ __all__ = [
     "delta_rule_step",
     "elu_plus_one",
     "follow_loss",
-    "global_rule",
     "interpolated_speeds",
-    "length_rule",
     "linear_attention",
     "linear_attention_step",
     "long_convolution",
@@ -72,7 +66,6 @@ __all__ = [
     "ntk_speeds",
     "partition_windows",
     "rotary_speeds",
-    "soft_capped",
     "why_not_compiled",
     "window_rule",
     "yarn_scale",

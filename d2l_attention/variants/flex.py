@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from d2l_attention.attention.checks import check_bool, check_valid_lens, check_whole
+from d2l_attention.attention.checks import check_whole
 
 Rule = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # (b, h, query, key) -> bool
 
@@ -29,33 +29,6 @@ def window_rule(window: int) -> Rule:
     """
     check_whole("window", window, 0)
     return lambda b, h, query, key: (query - key <= window) & (key - query <= window)
-
-
-def length_rule(valid_lens: Tensor, num_keys: int) -> Rule:
-    """No padding: ``length_mask`` as a rule.
-
-    Shape: valid_lens (B,).
-
-    Errors: ``TypeError`` unless the lengths are integers, ``ValueError`` unless they are of
-    shape (B,), from 0 to ``num_keys``.
-    """
-    check_valid_lens(valid_lens, num_keys)
-    if valid_lens.ndim != 1:
-        raise ValueError(f"valid_lens must have shape (B,), got {tuple(valid_lens.shape)}")
-    return lambda b, h, query, key: key < valid_lens[b]
-
-
-def global_rule(is_global: Tensor) -> Rule:
-    """Some tokens see all and are seen by all: ``global_tokens_mask`` as a rule.
-
-    Shape: is_global bool (n,).
-
-    Errors: ``TypeError`` unless boolean, ``ValueError`` unless of one axis.
-    """
-    check_bool(is_global)
-    if is_global.ndim != 1:
-        raise ValueError(f"is_global must have shape (n,), got {tuple(is_global.shape)}")
-    return lambda b, h, query, key: is_global[query] | is_global[key]
 
 
 def why_not_compiled() -> str | None:

@@ -62,13 +62,9 @@ def keep_outputs(notebook: NotebookNode, path: Path) -> bool:
     return True
 
 
-def code_of(notebook: NotebookNode) -> list[tuple]:
-    """What decides the outputs: the code, and where it may fail."""
-    return [
-        (cell.source, "raises-exception" in cell.metadata.get("tags", []))
-        for cell in notebook.cells
-        if cell.cell_type == "code"
-    ]
+def code_of(notebook: NotebookNode) -> list[str]:
+    """What decides the outputs."""
+    return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def cells_of(notebook: NotebookNode) -> list[tuple]:

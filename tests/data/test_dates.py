@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from d2l_attention.data import dates
-from d2l_attention.data.dates import FORMATS, corpus, pair, splits, tokenize
+from d2l_attention.data.dates import FORMATS, corpus, pair, splits
 
 BY_HAND = [
     (FORMATS[0], "3 may 2014", "2014-05-03"),
@@ -75,10 +75,6 @@ def test_splits_share_nothing():
     everything = [*course.train, *course.valid, *course.test]
     assert len({found.source for found in everything}) == 730
     assert course.compositional == ()
-
-
-def test_typed_dates():
-    assert tokenize(" 3  May 2014") == list("3 may 2014")
 
 
 @pytest.mark.parametrize("n", [-1, 10**7])

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from d2l_attention.data import grammar, lexicon
-from d2l_attention.data.grammar import PHENOMENA, corpus, is_held_out, splits, tokenize
+from d2l_attention.data.grammar import PHENOMENA, corpus, is_held_out, splits
 from d2l_attention.data.sentences import sentence
 
 ADJECTIVES = {adjective.english for adjective in lexicon.ADJECTIVES}
@@ -108,20 +108,6 @@ def test_one_sentence_has_one_translation():
         assert translations.setdefault(pair.source, pair.target) == pair.target
 
 
-@pytest.mark.parametrize(
-    ("typed", "tokens"),
-    [
-        ("She  eats an Apple.", "she eats an apple"),
-        ("the girl,the boy!", "the girl the boy"),
-        ("I don't know; the <b>dog</b>", "i don't know the b dog b"),
-        ("¿l’été?", "l’été"),
-        ("", ""),
-    ],
-)
-def test_tokenize(typed, tokens):
-    assert tokenize(typed) == tokens.split()
-
-
 # ---- The lexicon -------------------------------------------------------------------------------
 
 
@@ -190,7 +176,6 @@ SILENT_H |= {"habite", "habitons", "habitent", "habité"}
 ELIDED = {"l'": ("le", "la"), "j'": ("je",), "n'": ("ne",), "d'": ("de",), "qu'": ("que",)}
 CLITICS = {"ne", "n'", "le", "la", "l'", "les"}
 AVOIR, ETRE = {"ai", "a", "avons", "ont"}, {"suis", "est", "sommes", "sont"}
-ENDINGS = {"je": "", "j'": "", "il": "", "elle": "", "nous": "ons", "ils": "nt"}
 
 
 def features(table):

@@ -39,7 +39,6 @@ from d2l_attention.variants import (
     MultiTokenAttention,
     SinkAttention,
     SlidingWindowAttention,
-    SoftCappedAttention,
     WindowAttention,
     yarn_speeds,
 )
@@ -61,12 +60,10 @@ ATTENTION = {
     "dot product": lambda: DotProductAttention(0.0),
     "additive": lambda: AdditiveAttention(5, 0.0),
     "linear": LinearAttention,
-    "soft-capped": lambda: SoftCappedAttention(2.0, 0.0),
     "heads": heads,
     "heads, additive": lambda: heads(AdditiveAttention(4, 0.0)),
     "heads, linear": lambda: heads(LinearAttention()),
     "heads, sinks": lambda: heads(SinkAttention(H, 0.0)),
-    "heads, soft-capped": lambda: heads(SoftCappedAttention(2.0, 0.0)),
     "grouped": lambda: GroupedQueryAttention(D, H, 1, 0.0),
     "multi-token": lambda: MultiTokenAttention(D, H, 0.0, query_size=2, key_size=3, mix_heads=H),
 }

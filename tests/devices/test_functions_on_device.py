@@ -100,16 +100,8 @@ FUNCTIONS = {
         lambda scores, weights: variants.follow_loss(scores, weights.softmax(dim=-1)),
         lambda: (rows(K, K), torch.randn(B, 2, K, K)),
     ),
-    "global_rule": (
-        lambda mask, i, j: variants.global_rule(mask)(i, i, i, j),
-        lambda: (IS_GLOBAL, *positions()),
-    ),
     "global_tokens_mask": (d2l_attention.global_tokens_mask, lambda: (IS_GLOBAL,)),
     "length_mask": (lambda lens: d2l_attention.length_mask(lens, K), lambda: (LENGTHS,)),
-    "length_rule": (
-        lambda lens, b, j: variants.length_rule(lens, K)(b, b, b, j),
-        lambda: (LENGTHS, torch.arange(B)[:, None], torch.arange(K)),
-    ),
     "linear_attention": (
         lambda *given: variants.linear_attention(*given, is_causal=True),
         lambda: (*qkv(), LENGTHS),
@@ -134,7 +126,6 @@ FUNCTIONS = {
         lambda X: d2l_attention.sliding_window_mask(Q, window=1, device=X.device),
         lambda: (rows(K),),
     ),
-    "soft_capped": (lambda X: variants.soft_capped(X, 2.0), lambda: (rows(Q, K),)),
     "window_rule": (lambda i, j: variants.window_rule(1)(i, i, i, j), positions),
 }
 SCALE = {

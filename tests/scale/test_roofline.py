@@ -1,12 +1,10 @@
-"""Operations and bytes counted by hand; the measurement only as far as no clock decides."""
+"""Operations and bytes counted by hand."""
 
 import itertools
 
 import pytest
-import torch
 
-from d2l_attention.scale import roofline
-from d2l_attention.scale.roofline import Roofline, Work, attention_work, fastest, measure_roofline
+from d2l_attention.scale.roofline import Roofline, Work, attention_work
 
 
 def test_the_roof_by_hand():
@@ -61,46 +59,3 @@ def test_errors_are_named():
         attention_work(1, 1, 64, num_heads=6, num_kv_heads=4)
     with pytest.raises(ValueError, match="a key for each query, got 3 > 2"):
         attention_work(3, 2, 64, is_causal=True)
-    with pytest.raises(ValueError, match="seconds must be positive, got 0"):
-        fastest(lambda: None, seconds=0)
-    with pytest.raises(ValueError, match="seconds must be positive, got -1"):
-        measure_roofline(seconds=-1)
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """A clock that the test moves."""
-    now = [0.0]
-    monkeypatch.setattr(roofline.time, "perf_counter", lambda: now[0])
-    return now
-
-
-def test_fastest_takes_the_least_and_leaves_out_the_first_call(clock):
-    durations = iter([0.01, 7.0, 2.0, 3.0, 5.0, 100.0])
-
-    def call():
-        clock[0] += next(durations)
-
-    assert fastest(call, seconds=12.5) == 2.0  # 7 + 2 + 3 are less, so a fourth is made
-    assert next(durations) == 100.0
-
-
-def test_three_calls_however_long_they_take(clock):
-    calls = []
-
-    def call():
-        calls.append(1)
-        clock[0] += 60.0
-
-    assert fastest(call, seconds=1.0) == 60.0 and len(calls) == 1 + 3
-
-
-def test_measured_speeds_are_operations_and_bytes_over_seconds(monkeypatch):
-    monkeypatch.setattr(roofline, "fastest", lambda function, seconds: (function(), 2.0)[1])
-    machine = measure_roofline(dtype=torch.float64)
-    assert machine == Roofline(2 * 1024**3 / 2.0, 2 * 64 * 2**20 / 2.0)
-
-
-def test_a_real_measurement_is_finite():
-    machine = measure_roofline(seconds=0.01)
-    assert 0 < machine.flops_per_second < 1e16 and 0 < machine.bytes_per_second < 1e14

@@ -18,7 +18,7 @@ from d2l_attention.training.sharing import batches, share
 
 
 class TestLearning:
-    def test_a_tiny_corpus_by_heart_with_its_alignments(self, tmp_path):
+    def test_a_tiny_corpus_by_heart_with_its_alignments(self):
         pairs = PAIRS[:11]
         model = model_named("bahdanau", 32)
         history = train_on(

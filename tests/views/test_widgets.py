@@ -311,7 +311,7 @@ def _size(png: bytes) -> tuple[int, int]:
     return Image.open(io.BytesIO(png)).size
 
 
-def test_a_moving_picture_is_coarse_and_the_one_at_rest_is_sharp(calls, view, monkeypatch):
+def test_a_moving_picture_is_coarse_and_the_one_at_rest_is_sharp(view, monkeypatch):
     monkeypatch.setattr(explore_view, "REST_SECONDS", 0.05)
     sizes = []
     view.image.observe(lambda change: sizes.append(_size(change["new"])), "value")

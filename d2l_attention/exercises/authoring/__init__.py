@@ -82,11 +82,11 @@ answers in a student's own voice, each with words of its diagnosis, and one righ
 shares no line with yours. One of the wrong ones at least is no edit of your solution.
 
 **What stands ready.** ``errors={"words of an exception": "what to say"}``. Rules, for ``rules=``,
-which explain a wrong result: ``no_nan`` (put it first), ``rows_sum_to_one`` and
-``hidden_weights_are_zero``. Steps, for ``steps=``, which ask for more than equal results:
-``gradients_flow("scores")`` (leave it out, or say in the task that gradients must flow: an answer
-made of plain numbers is refused) and ``holds(rule, case)``. ``normal(seed, shape, ...)`` draws
-inputs, and ``in_dtype(inputs, dtype)`` gives a case in float64 or float16.
+which explain a wrong result: ``no_nan`` (put it first) and ``rows_sum_to_one``. Steps, for
+``steps=``, which ask for more than equal results: ``gradients_flow("scores")`` (leave it out, or
+say in the task that gradients must flow: an answer made of plain numbers is refused) and
+``holds(rule, case)``. ``normal(seed, shape, ...)`` draws inputs, and ``in_dtype(inputs, dtype)``
+gives a case in float64 or float16.
 
 **When words are not a mistake's own**, another mistake gives the same on the case: put the more
 likely one first, or a case before it in which they differ. A mistake is named on a case only if
@@ -105,12 +105,11 @@ from d2l_attention.exercises.authoring.catches import Blind, Suspect, catches
 from d2l_attention.exercises.authoring.demands import gradients_flow, holds
 from d2l_attention.exercises.authoring.inputs import in_dtype, normal
 from d2l_attention.exercises.authoring.rules import (
-    hidden_weights_are_zero,
     no_nan,
     rows_sum_to_one,
 )
 from d2l_attention.exercises.authoring.spy import Spy
-from d2l_attention.exercises.engine.attempt import Attempt, Raised
+from d2l_attention.exercises.engine.attempt import Attempt
 from d2l_attention.exercises.engine.compare import alike, as_numbers
 from d2l_attention.exercises.engine.edits import wrong_function as with_mistakes
 from d2l_attention.exercises.engine.show import show
@@ -123,7 +122,6 @@ __all__ = [
     "Exercise",
     "Mistake",
     "Part",
-    "Raised",
     "Rule",
     "Spy",
     "Step",
@@ -133,7 +131,6 @@ __all__ = [
     "catches",
     "choice",
     "gradients_flow",
-    "hidden_weights_are_zero",
     "holds",
     "in_dtype",
     "no_nan",

@@ -29,15 +29,3 @@ def no_nan(weights: Tensor, *_: Any) -> str | None:
         return None
     row = weights.isnan().reshape(-1, weights.shape[-1]).any(dim=-1).nonzero()[0].item()
     return f"Row {row} of your weights is NaN."
-
-
-def hidden_weights_are_zero(weights: Tensor, _scores: Tensor, mask: Tensor) -> str | None:
-    """For exercises whose inputs are scores (*, Q, K) and a mask, True = may attend."""
-    hidden = weights.masked_fill(mask, 0.0)
-    if not hidden.any():
-        return None
-    place = hidden.nonzero()[0].tolist()
-    return (
-        f"Entry {place} of your weights is {hidden[tuple(place)].item():.3g}, but the mask is "
-        "False there: that key may get no weight at all."
-    )

@@ -1,4 +1,4 @@
-"""An exhibit of the museum: a right function, the edit that breaks it, and where it was seen."""
+"""An exhibit of the museum: a right function and the edit that breaks it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +16,10 @@ from d2l_attention.exercises.authoring import (
 
 @dataclass(frozen=True)
 class Exhibit:
-    """``right`` and ``broken`` differ by one edit; ``sources`` are the threads that it is
-    modelled on."""
+    """``right`` and ``broken`` differ by one edit."""
 
     right: Callable
     broken: Callable
-    what: str
-    sources: Sequence[str]
 
 
 MUSEUM: dict[str, Exhibit] = {}
@@ -39,12 +36,9 @@ def exhibit(
     right: Callable,
     bug: Mapping[str, str],
     what: str,
-    sources: Sequence[str],
     also_right: Sequence[Callable] = (),
     blind: Blind = (),
     more: Sequence[Suspect] = (),
-    everywhere: bool = False,
-    crashes: bool = False,
     name: str | None = None,
     test_options: Mapping[str, Any] | None = None,
     **exercise: Any,
@@ -54,19 +48,19 @@ def exhibit(
     ``right`` is plain code, and ``bug`` the edit of its source that breaks it; ``what`` goes on
     after 'an implementation that'. ``also_right`` are right ones in other words, where a test
     could ask for more than the task says, such as the same dropout for the same seed. ``blind``
-    and ``crashes`` are as in ``Suspect``; ``more`` are other broken ones that the test has to
-    catch as well, and ``test_options`` go to ``catches``. ``name`` is what the test calls
-    ``right``, if that is a class. All else is ``Exercise``'s.
+    is as in ``Suspect``; ``more`` are other broken ones that the test has to catch as well, and
+    ``test_options`` go to ``catches``. ``name`` is what the test calls ``right``, if that is a
+    class. All else is ``Exercise``'s.
     """
     name = name or right.__name__
-    broken = with_mistakes(right, Mistake(bug, what, everywhere), name=right.__name__)
-    MUSEUM[id] = Exhibit(right, broken, what, sources)
+    broken = with_mistakes(right, Mistake(bug, what), name=right.__name__)
+    MUSEUM[id] = Exhibit(right, broken)
     return Exercise(
         id=id,
         steps=[
             catches(
                 right,
-                Suspect(bug, what, blind, everywhere, crashes),
+                Suspect(bug, what, blind),
                 *more,
                 name=name,
                 also_right=also_right,

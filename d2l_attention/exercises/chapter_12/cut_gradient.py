@@ -30,7 +30,6 @@ cut_gradient = exhibit(
     right=attend,
     bug={"scores.softmax(dim=-1)": "scores.softmax(dim=-1).detach()"},
     what="lets no gradient through to queries and keys",
-    sources=["https://github.com/bboylyg/NAD/issues/8"],
     also_right=[by_exponentials],
     blind=[
         (

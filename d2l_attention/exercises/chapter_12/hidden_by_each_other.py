@@ -44,6 +44,7 @@ def test_hidden_by_each_other_solution(attend):
     torch.testing.assert_close(output[1], values[1])  # each token sees only itself
 
 
+# Seen, too, at https://github.com/lsdefine/attention-is-all-you-need-keras/issues/6
 hidden_by_each_other = exhibit(
     id="12.10",
     title="Right, until somebody adds a mask",
@@ -59,10 +60,6 @@ hidden_by_each_other = exhibit(
     },
     what="has its scores turned over, (B, K, Q), and a softmax over axis -2 that makes up for it "
     "(a mask is then an error unless Q equals K, or one of them is 1)",
-    sources=[
-        "https://github.com/hyunwoongko/transformer/pull/40",
-        "https://github.com/lsdefine/attention-is-all-you-need-keras/issues/6",
-    ],
     also_right=[by_pytorch],
     blind=[
         (

@@ -46,10 +46,6 @@ inverted_mask = exhibit(
     right=causal_attention,
     bug={"attn_mask=~future": "attn_mask=future"},
     what="hands over True for the future, where True means 'may attend'",
-    sources=[
-        "https://github.com/rasbt/LLMs-from-scratch/issues/1061",
-        "https://github.com/pytorch/pytorch/pull/170415",
-    ],
     also_right=[by_is_causal],
     more=[
         Suspect({"attn_mask=~future": "attn_mask=None"}, "has no mask at all"),

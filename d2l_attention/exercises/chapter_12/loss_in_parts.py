@@ -61,12 +61,6 @@ loss_in_parts = exhibit(
     right=mean_loss,
     bug={'reduction="sum"': 'reduction="mean"', "words += (targets != -100).sum()": "words += 1"},
     what="takes the mean of each part, and then the mean of the means",
-    sources=[
-        "https://github.com/huggingface/transformers/pull/34191",
-        "https://github.com/huggingface/transformers/pull/34198",
-        "https://github.com/meta-pytorch/torchtune/pull/1875",
-        "https://github.com/huggingface/trl/issues/2175",
-    ],
     also_right=[all_at_once],
     blind=[
         (

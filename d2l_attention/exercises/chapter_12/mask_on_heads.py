@@ -39,6 +39,7 @@ def test_mask_on_heads_solution(attend):
         torch.testing.assert_close(together[i : i + 1], alone)
 
 
+# Seen, too, at https://github.com/lucidrains/graph-transformer-pytorch/pull/2
 mask_on_heads = exhibit(
     id="12.2",
     title="Right in the tests, wrong in the batch",
@@ -61,11 +62,6 @@ mask_on_heads = exhibit(
             "gives all sentences the mask of the first",
             [(lambda: True, "The first sentence is right there. Look at the others, too.")],
         ),
-    ],
-    sources=[
-        "https://github.com/hyunwoongko/transformer/issues/32",
-        "https://github.com/lucidrains/vit-pytorch/issues/71",
-        "https://github.com/lucidrains/graph-transformer-pytorch/pull/2",
     ],
     also_right=[by_pytorch],
     blind=[

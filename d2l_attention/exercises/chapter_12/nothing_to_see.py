@@ -39,6 +39,7 @@ def test_nothing_to_see_solution(attend):
 
 EMPTY_TO_ZERO = "    weights = weights.masked_fill(~mask, 0.0)  # a row of -inf is NaN by now\n"
 
+# Seen, too, at https://github.com/pytorch/pytorch/issues/103749
 nothing_to_see = exhibit(
     id="12.8",
     title="NaN, from one row",
@@ -48,10 +49,6 @@ nothing_to_see = exhibit(
     right=attend,
     bug={EMPTY_TO_ZERO: ""},
     what="gives NaN to a query that may attend to nothing",
-    sources=[
-        "https://github.com/pytorch/pytorch/issues/103963",
-        "https://github.com/pytorch/pytorch/issues/103749",
-    ],
     also_right=[by_exponentials],
     blind=[
         (

@@ -76,7 +76,6 @@ only_while_training = exhibit(
     name="attention",
     bug={"masked_fill(future, -torch.inf)": "masked_fill(future & self.training, -torch.inf)"},
     what="hides the future only while training",
-    sources=["https://d2l.ai/chapter_attention-mechanisms-and-transformers/transformer.html"],
     also_right=[WithTheFusedKernel],
     blind=[
         (

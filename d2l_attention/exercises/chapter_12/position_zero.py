@@ -34,6 +34,7 @@ def test_steps_equal_the_whole_solution(step):
     torch.testing.assert_close(steps, scores.softmax(dim=-1) @ whole)
 
 
+# Seen, too, at https://github.com/ml-explore/mlx-lm/issues/1699
 position_zero = exhibit(
     id="12.3",
     title="Right on the page, wrong in the chat",
@@ -43,11 +44,6 @@ position_zero = exhibit(
     right=step,
     bug={"positions[len(cache)]": "positions[0]"},
     what="gives every decoded token position 0",
-    sources=[
-        "https://github.com/Blaizzy/mlx-vlm/issues/1983",
-        "https://github.com/ml-explore/mlx-lm/pull/93",
-        "https://github.com/ml-explore/mlx-lm/issues/1699",
-    ],
     more=[
         Suspect(
             {"positions[len(cache)]": "positions[len(cache) + 1]"},

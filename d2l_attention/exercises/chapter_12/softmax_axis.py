@@ -33,6 +33,7 @@ def test_softmax_axis_solution(attend):
     torch.testing.assert_close(output, torch.ones(2, 3, 1))
 
 
+# Seen, too, at https://github.com/PetrochukM/PyTorch-NLP/issues/2
 softmax_axis = exhibit(
     id="12.1",
     title="As good as without the bug",
@@ -42,10 +43,6 @@ softmax_axis = exhibit(
     right=attend,
     bug={"dim=-1": "dim=-2"},
     what="lets the queries compete for each key, by a softmax over axis -2",
-    sources=[
-        "https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146",
-        "https://github.com/PetrochukM/PyTorch-NLP/issues/2",
-    ],
     also_right=[by_exponentials],
     blind=[
         (

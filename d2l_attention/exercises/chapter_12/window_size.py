@@ -54,11 +54,6 @@ window_size = exhibit(
     right=attend,
     bug={"back < window": "back <= window"},
     what="shows each token one token more than the window holds",
-    sources=[
-        "https://github.com/huggingface/transformers/pull/40163",
-        "https://github.com/NVIDIA-NeMo/Megatron-Bridge/pull/2656",
-        "https://github.com/zml/zml/pull/763",
-    ],
     also_right=[query_by_query],
     blind=[
         (lambda window, queries: window >= queries.shape[1], LONG),

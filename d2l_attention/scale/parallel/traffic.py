@@ -76,10 +76,6 @@ class Times:
     moving: float
     computing: float
 
-    @property
-    def network_is_the_limit(self) -> bool:
-        return self.moving > self.computing
-
 
 def layer_times(
     shape: LayerShape,

@@ -18,7 +18,7 @@ from d2l_attention.views.inside.sending import Part, scores_of
 from d2l_attention.views.picture import DPI, OUTLINE, draw_weights, ramp
 from d2l_attention.views.watch_drawing import cut
 
-WIDTH, TEXT, HEAT = 9.5, 3.6, 5.2  # inches: the picture, its words, its heat maps
+WIDTH, TEXT = 9.5, 3.6  # inches: the picture, its words
 MOST_ROWS = 12
 MOST_MAPS = 8
 OPENED = 16  # numbers of a vector that are written out

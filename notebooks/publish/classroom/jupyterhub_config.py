@@ -57,7 +57,6 @@ c.Spawner.environment = {
 # Ten servers that start at once on two cores take longer than the hub's usual 30 s.
 c.Spawner.start_timeout = c.Spawner.http_timeout = 300
 c.JupyterHub.concurrent_spawn_limit = 10
-c.JupyterHub.services = []
 c.Authenticator.admin_users = set(os.environ.get("D2L_ATTENTION_INSTRUCTORS", "").split())
 
 if TRIAL:

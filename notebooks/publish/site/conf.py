@@ -15,10 +15,8 @@ from d2l_attention import __version__  # noqa: E402
 gc.disable()
 
 project = "d2l_attention"
-author = "the authors of d2l_attention"
 copyright = f"version {__version__}; text and figures CC BY 4.0, code MIT"
 html_title = "Attention, live"
-language = "en"
 
 extensions = [
     "myst_nb",
@@ -53,7 +51,7 @@ add_function_parentheses = False
 add_module_names = False
 autodoc_inherit_docstrings = False
 autodoc_member_order = "bysource"
-autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True  # `HERE`, not the path on the machine that builds
 maximum_signature_line_length = 70
 
 html_theme = "sphinx_book_theme"

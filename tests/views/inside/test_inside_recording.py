@@ -152,7 +152,7 @@ def test_pytorchs_own_transformer_opens_into_the_same_parts(batch_first):
     torch.testing.assert_close(call.calls[0].calls[0].calls[0].look.weights, weights[0])
 
 
-def test_nothing_is_left_behind(monkeypatch):
+def test_nothing_is_left_behind():
     model = TransformerEncoder(17, 8, 8, 2, 1, dropout=0.5).train()
     model.blks[0].ffn.eval()
     attention = model.blks[0].attention.attention
