@@ -39,7 +39,9 @@ def layer_caches(config: Any) -> list[LayerCache | None] | None:
     kinds = layer_kinds(config)
     if kinds is None or value(config, "num_attention_heads") is None:
         return None
-    return [_layer(config.per_layer_config[i], kind, i) for i, kind in enumerate(kinds)]
+    differing = getattr(config, "per_layer_attributes", None)
+    configs = config.per_layer_config if differing else [config] * len(kinds)
+    return [_layer(configs[i], kind, i) for i, kind in enumerate(kinds)]
 
 
 def layer_kinds(config: Any) -> list[str] | None:
@@ -93,7 +95,9 @@ def head_size(config: Any) -> int | None:
         return turned + rest
     given = value(config, "head_dim") or value(config, "d_kv")
     width, heads = value(config, "hidden_size"), value(config, "num_attention_heads")
-    return given or (width // heads if width and heads else None)
+    if given is None and isinstance(width, int) and isinstance(heads, int) and heads:
+        return width // heads
+    return given
 
 
 def _layer(config: Any, kind: str, number: int) -> LayerCache | None:

@@ -77,7 +77,7 @@ def describe(config: Any) -> Description:
     Errors: ``TypeError`` for what is no configuration.
     """
     config = getattr(config, "config", config)
-    if not hasattr(config, "get_text_config"):
+    if isinstance(config, type) or not hasattr(config, "get_text_config"):
         raise TypeError(
             "describe takes a configuration of the transformers library, or a model of it, got "
             f"{type(config).__name__}"

@@ -69,6 +69,8 @@ def _bert(theirs: nn.Module) -> nn.Module:
 
 
 def _gpt2(theirs: nn.Module) -> nn.Module:
+    if theirs.is_cross_attention:
+        raise TypeError("layer_from knows GPT2Attention as self-attention, got cross-attention")
     ours = MultiHeadAttention(theirs.embed_dim, theirs.num_heads, theirs.attn_dropout.p, bias=True)
     # Their Conv1D keeps its weight as (in, out), queries, keys and values side by side.
     weights, biases = theirs.c_attn.weight.T.chunk(3), theirs.c_attn.bias.chunk(3)

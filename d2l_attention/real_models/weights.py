@@ -49,7 +49,8 @@ def rms_norm(theirs: nn.Module) -> nn.RMSNorm:
 def rotary(config, head_size: int) -> tuple[RotaryEncoding, float]:
     """The model's rotary positions, and by what it multiplies queries and keys beside them.
 
-    Errors: ``ValueError`` for positions that turn only part of a head, or each layer in its way.
+    Errors: ``ValueError`` for positions that turn only part of a head, each layer in its way, or
+    otherwise in a longer text.
     """
     given = config.rope_parameters
     kind = given.get("rope_type", "several")
@@ -57,6 +58,8 @@ def rotary(config, head_size: int) -> tuple[RotaryEncoding, float]:
         speeds, factor = rotary_speeds(head_size, given["rope_theta"]), 1.0
     elif kind == "several":
         raise ValueError(f"rotary positions that differ from layer to layer: {given}")
+    elif kind in ("dynamic", "longrope"):  # other speeds beyond the length of the training
+        raise ValueError(f"rotary positions that change with the length of the text: {given}")
     else:
         compute = transformers("modeling_rope_utils").ROPE_INIT_FUNCTIONS[kind]
         speeds, factor = compute(config, device=torch.device("cpu"))

@@ -67,16 +67,27 @@ def test_the_cache_is_what_the_library_keeps(name):
     assert told.numbers_in_cache(32) == in_all
 
 
-@pytest.mark.parametrize("make", [BART, T5], ids=["BART", "T5"])
-def test_the_cache_of_an_encoder_decoder(make):
-    model, told = make(), describe(make().config)
+@pytest.mark.parametrize("decoder_layers", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [(BART, "decoder_layers"), (T5, "num_decoder_layers")],
+    ids=["BART", "T5"],
+)
+def test_the_cache_of_an_encoder_decoder(make, name, decoder_layers):
+    model = make(**{name: decoder_layers})
+    told = describe(model.config)
     with torch.no_grad():
         cache = model(input_ids=ids(7), decoder_input_ids=ids(5), use_cache=True).past_key_values
     own = sum(map(numbers, cache.self_attention_cache.layers))
     source = sum(map(numbers, cache.cross_attention_cache.layers))
     assert own == 2 * told.numbers_in_cache(5)
     assert source == 2 * 7 * told["cache, source"]
-    assert told["decoder layers"] == 2
+    assert told["decoder layers"] == decoder_layers
+
+
+@pytest.mark.parametrize("name", ["Swin", "DeformableDetr", "Blenderbot"])
+def test_layers_of_other_kinds_are_no_error(name):
+    assert describe(getattr(transformers, f"{name}Config")()).unknown
 
 
 @pytest.mark.parametrize("name", CACHED)
@@ -245,6 +256,8 @@ def test_the_table():
 def test_errors():
     with pytest.raises(TypeError, match="describe takes a configuration .*, got dict"):
         describe({"num_hidden_layers": 2})
+    with pytest.raises(TypeError, match="describe takes a configuration .*, got type"):
+        describe(transformers.LlamaConfig)
 
 
 def test_small_models_are_what_they_should_be():

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import transformers
 from small_models import DEMANDING, LENGTHS, READERS, WRITERS, ids, padding
 from torch import nn
 from torch.testing import assert_close
@@ -192,3 +193,12 @@ def test_what_is_not_known():
         theirs.config.rope_parameters = rotary
         with pytest.raises(ValueError, match="differ from layer to layer"):
             layer_from(theirs)
+    lengths = {"rope_theta": 1e4, "factor": 4.0, "short_factor": [1.0], "long_factor": [2.0]}
+    for kind in ("dynamic", "longrope"):
+        theirs.config.rope_parameters = {"rope_type": kind, **lengths}
+        with pytest.raises(ValueError, match="change with the length of the text"):
+            layer_from(theirs)
+    config = transformers.GPT2Config(n_embd=32, n_head=4)
+    crossing = transformers.models.gpt2.modeling_gpt2.GPT2Attention(config, is_cross_attention=True)
+    with pytest.raises(TypeError, match="got cross-attention"):
+        layer_from(crossing)
