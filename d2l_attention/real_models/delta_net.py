@@ -51,12 +51,9 @@ class ConvolvedDeltaNet(nn.Module):
         beta = self.W_beta(X).sigmoid().mT  # (B, H, n)
         decay = (-self.log_rates.exp() * F.softplus(self.W_decay(X))).exp().mT
         queries = queries / queries.shape[-1] ** 0.5
-        # At least float32, as in the library: a state adds up many small numbers.
-        dtype = torch.promote_types(X.dtype, torch.float32)
-        inputs = (Y.to(dtype) for Y in (queries, keys, values, beta, decay))
-        output = delta_rule(*inputs, valid_lens)[0].to(X)  # (B, H, n, v)
+        output, _ = delta_rule(queries, keys, values, beta, decay, valid_lens)  # (B, H, n, v)
         gate = self.W_gate(X).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-        output = self.norm(output) * F.silu(gate)
+        output = self.norm(output.to(self.norm.weight)) * F.silu(gate)  # not in mixed precision
         return self.W_o(output.transpose(1, 2).flatten(2))
 
     def look_back(self, X: Tensor) -> list[Tensor]:

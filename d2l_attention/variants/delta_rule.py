@@ -12,6 +12,7 @@ from d2l_attention.attention.checks import (
     check_attention_inputs,
     check_floats,
     check_heads,
+    check_lens_shape,
     check_shape,
 )
 from d2l_attention.attention.masks import length_mask, zero_rows
@@ -64,7 +65,8 @@ def delta_rule(
 
     Shape: queries (*, n, D), keys (*, n, D), values (*, n, V), beta (*, n), decay (*, n) or
     ``None``, valid_lens (B,), state (*, D, V) or ``None`` -> output (*, n, V) and the last state.
-    It is causal. Tokens beyond ``valid_lens`` change nothing, and get 0.
+    It is causal. Tokens beyond ``valid_lens`` change nothing, and get 0. In half precision the
+    state is of single precision.
 
     Errors: ``ValueError`` for shapes that do not fit, ``TypeError`` for what holds no floats.
 
@@ -75,6 +77,7 @@ def delta_rule(
     check_floats("beta", beta)
     check_shape(beta, keys.shape[:-1])
     decay = torch.ones_like(beta) if decay is None else decay
+    check_floats("decay", decay)
     check_shape(decay, keys.shape[:-1])
     if queries.shape != keys.shape:
         raise ValueError(
@@ -83,33 +86,40 @@ def delta_rule(
         )
     if valid_lens is not None:
         real = length_mask(valid_lens, keys.shape[-2])  # (B, 1, n)
+        check_lens_shape(valid_lens, (*keys.shape[:-2], 1, keys.shape[-2]))
         real = real.reshape(len(real), *[1] * (keys.ndim - 3), -1)  # (B, 1, ..., n)
         queries, keys, values = (zero_rows(X, real) for X in (queries, keys, values))
         beta, decay = beta.masked_fill(~real, 0.0), decay.masked_fill(~real, 1.0)
+    # At least float32, mixed precision or not: a state adds up many small numbers.
+    dtype = values.dtype
+    wide = torch.promote_types(dtype, torch.float32)
+    queries, keys, values, beta, decay = (X.to(wide) for X in (queries, keys, values, beta, decay))
     if state is None:
         state = keys.new_zeros(*keys.shape[:-2], keys.shape[-1], values.shape[-1])
     outputs = []
-    for start in range(0, keys.shape[-2], CHUNK):
-        tokens = slice(start, start + CHUNK)
-        output, state = _chunk(
-            *(X[..., tokens, :] for X in (queries, keys, values)),
-            beta[..., tokens],
-            decay[..., tokens],
-            state,
-        )
-        outputs.append(output)
-    return torch.cat(outputs or [values], dim=-2), state
+    with torch.autocast(keys.device.type, enabled=False):
+        for start in range(0, keys.shape[-2], CHUNK):
+            tokens = slice(start, start + CHUNK)
+            output, state = _chunk(
+                *(X[..., tokens, :] for X in (queries, keys, values)),
+                beta[..., tokens],
+                decay[..., tokens],
+                state.to(wide),
+            )
+            outputs.append(output)
+    return torch.cat(outputs or [values], dim=-2).to(dtype), state
 
 
 def _chunk(
     queries: Tensor, keys: Tensor, values: Tensor, beta: Tensor, decay: Tensor, state: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The output of C tokens and the state behind them. Shape: as ``delta_rule``, n = C."""
-    # What token i wrote has faded to faded[t, i] = a_(i+1) ... a_t when token t comes. Products
-    # of decays by differences of logarithms: a decay of 0 must not be divided by.
-    logs = decay.clamp_min(torch.finfo(decay.dtype).tiny).log().cumsum(dim=-1)  # (*, C)
-    faded = (logs[..., :, None] - logs[..., None, :]).tril().exp().tril()  # (*, C, C)
-    start = logs.exp()[..., None]  # (*, C, 1): what is left of the state before the chunk
+    # What token i wrote has faded to faded[t, i] = a_(i+1) ... a_t when token t comes: in column i
+    # a product down the rows, which begins behind i. A decay of 0 must not be divided by.
+    size = decay.shape[-1]
+    behind = torch.ones(size, size, dtype=torch.bool, device=decay.device).tril(-1)  # t > i
+    faded = decay[..., :, None].where(behind, 1.0).cumprod(dim=-2).tril()  # (*, C, C)
+    start = decay.cumprod(dim=-1)[..., None]  # (*, C, 1): what is left of the state before
     system = beta[..., None] * (keys @ keys.mT) * faded  # (*, C, C)
     wanted = beta[..., None] * (values - start * (keys @ state))
     # Row t: written_t + sum_(i < t) system_ti written_i = wanted_t; the diagonal is not read.
@@ -164,7 +174,7 @@ class GatedDeltaNet(nn.Module):
         beta = self.W_beta(X).sigmoid().mT  # (B, H, n)
         decay = (-F.softplus(self.W_decay(X))).exp().mT
         output, state = delta_rule(queries, keys, values, beta, decay, valid_lens, state=state)
-        output = self.norm(output) * F.silu(gate)
+        output = self.norm(output.to(self.norm.weight)) * F.silu(gate)  # not in mixed precision
         output = self.W_o(output.transpose(1, 2).flatten(2))  # (B, n, D)
         return (output, state) if need_state else output
 

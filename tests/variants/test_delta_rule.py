@@ -117,6 +117,30 @@ def test_a_decay_of_zero_forgets_everything():
     assert_close(output[:, :, 4:], afresh)
 
 
+@pytest.mark.parametrize("small", [0.0, 1e-30, 1e-6])
+def test_small_decays_lose_no_digits_and_no_gradient(small):
+    given = inputs(CHUNK + 5, grad=True)
+    with torch.no_grad():
+        given[-1][:, :, ::3] = small
+    mine, expected = (rule(*given)[0] for rule in (delta_rule, token_by_token))
+    assert_close(mine, expected, atol=1e-12, rtol=1e-12)
+    mine, expected = (torch.autograd.grad(Y.square().sum(), given) for Y in (mine, expected))
+    assert_close(mine, expected, atol=1e-10, rtol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_keeps_a_state_of_single_precision(dtype):
+    given = [X.to(dtype) for X in inputs(CHUNK + 5)]
+    output, state = delta_rule(*given)
+    expected, _ = delta_rule(*(X.double() for X in given))
+    assert output.dtype == dtype and state.dtype == torch.float32
+    assert_close(output, expected.to(dtype))  # rounded once, at the end
+    layer, X = GatedDeltaNet(12, 3), torch.randn(B, 9, 12)
+    whole = layer(X)
+    with torch.autocast("cpu", dtype):
+        assert_close(layer(X).float(), whole, atol=0.02, rtol=0.02)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -135,6 +159,14 @@ def test_errors(change, words):
         delta_rule(*given)
     with pytest.raises(TypeError, match="beta must be a tensor of floats"):
         delta_rule(*inputs(9)[:3], torch.ones(B, H, 9, dtype=torch.int64))
+    with pytest.raises(TypeError, match="decay must be a tensor of floats"):
+        delta_rule(*inputs(9)[:4], torch.ones(B, H, 9, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("lens", [torch.ones(B, 9).long(), torch.tensor([4])], ids=["query", "one"])
+def test_lengths_are_one_a_sequence(lens):
+    with pytest.raises(ValueError, match="valid_lens .* does not fit"):
+        delta_rule(*inputs(9), lens)
 
 
 class TestGatedDeltaNet:
