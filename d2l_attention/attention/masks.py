@@ -11,6 +11,7 @@ from torch import Tensor
 
 from d2l_attention.attention.checks import (
     check_bool,
+    check_floats,
     check_lens_shape,
     check_mask_shape,
     check_valid_lens,
@@ -161,6 +162,21 @@ def taking_part(
     return seeing, seen
 
 
+def with_head_axis(mask: Tensor | None, scores_shape: tuple[int, ...]) -> Tensor | None:
+    """(B, Q, K) -> (B, 1, Q, K): one mask a sequence, for each of its heads; or an error."""
+    if mask is None:
+        return None
+    check_bool(mask)
+    mask = mask[:, None] if mask.ndim == 3 else mask
+    check_mask_shape(mask, scores_shape)
+    return mask
+
+
+def in_any_head(mask: Tensor | None) -> Tensor | None:
+    """(B, H, Q, K) -> (B, Q, K): a token takes part if it does in one head."""
+    return mask.any(dim=1) if mask is not None and mask.ndim == 4 else mask
+
+
 def zero_rows(rows: Tensor, kept: Tensor | None) -> Tensor:
     """Zeros in the rows that take no part. Weight 0 is not enough: 0 times NaN is NaN.
 
@@ -207,8 +223,11 @@ def masked_softmax(
     -inf) and not uniform (softmax of a row of -1e6). ``X`` is left as it was. ``is_causal`` and
     ``offset``: see ``causal_mask``.
 
+    Errors: ``TypeError`` unless the scores are floats, and those of ``attention_mask``.
+
     Source: D2L 11.3.2.1.
     """
+    check_floats("X", X)
     visible = attention_mask(X.shape, valid_lens, mask, is_causal, X.device, offset=offset)
     if visible is None:
         return X.softmax(dim=-1)

@@ -6,13 +6,18 @@ from d2l_attention.attention.cache import KeyValueCache, check_cached_source
 from d2l_attention.attention.checks import (
     check_attention_inputs,
     check_bias,
-    check_bool,
     check_dropout,
     check_heads,
-    check_mask_shape,
 )
 from d2l_attention.attention.layers import AttentionLayer, DotProductAttention
-from d2l_attention.attention.masks import Masking, taking_part, zero_pairs, zero_rows
+from d2l_attention.attention.masks import (
+    Masking,
+    in_any_head,
+    taking_part,
+    with_head_axis,
+    zero_pairs,
+    zero_rows,
+)
 from d2l_attention.attention.positional import Positions
 
 
@@ -88,12 +93,12 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor | tuple[Tensor, Tensor]:
         # Check, before a cache grows.
         B, Q, K, offset = self._check(queries, keys, values, is_causal, cache)
-        mask = _with_head_axis(mask, (B, self.num_heads, Q, K))
+        mask = with_head_axis(mask, (B, self.num_heads, Q, K))
         bias = self.positions.bias(Q, K, offset=offset)  # (H, Q, K), or None
         check_bias(bias, (B, self.num_heads, Q, K))
         # Hide: padding may hold NaN, and 0 times NaN is NaN.
         seeing, seen = taking_part(
-            (B, Q, K), valid_lens, mask=_in_any_head(mask), is_causal=is_causal, offset=offset
+            (B, Q, K), valid_lens, mask=in_any_head(mask), is_causal=is_causal, offset=offset
         )
         queries = zero_rows(queries, seeing)  # (B, Q, any size)
         # A cache keeps all rows: later queries may see what these may not. The attention inside
@@ -164,18 +169,3 @@ class MultiHeadAttention(nn.Module):
     def merge_heads(self, X: Tensor) -> Tensor:
         """(B, H, n, D / H) -> (B, n, D): the inverse of ``split_heads``."""
         return X.transpose(1, 2).flatten(start_dim=2)
-
-
-def _with_head_axis(mask: Tensor | None, scores_shape: tuple[int, ...]) -> Tensor | None:
-    """(B, Q, K) -> (B, 1, Q, K): one mask a sequence, for each of its heads; or an error."""
-    if mask is None:
-        return None
-    check_bool(mask)
-    mask = mask[:, None] if mask.ndim == 3 else mask
-    check_mask_shape(mask, scores_shape)
-    return mask
-
-
-def _in_any_head(mask: Tensor | None) -> Tensor | None:
-    """(B, H, Q, K) -> (B, Q, K): a token takes part if it does in one head."""
-    return mask.any(dim=1) if mask is not None and mask.ndim == 4 else mask

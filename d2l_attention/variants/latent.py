@@ -5,7 +5,13 @@ from torch import Tensor, nn
 
 from d2l_attention.attention.cache import KeyValueCache
 from d2l_attention.attention.checks import check_attention_inputs, check_whole
-from d2l_attention.attention.masks import Masking, taking_part, zero_rows
+from d2l_attention.attention.masks import (
+    Masking,
+    in_any_head,
+    taking_part,
+    with_head_axis,
+    zero_rows,
+)
 from d2l_attention.attention.positional import RotaryEncoding
 from d2l_attention.variants.grouped import GroupedDotProductAttention
 
@@ -75,15 +81,16 @@ class MultiHeadLatentAttention(nn.Module):
         check_attention_inputs(X, X, X)
         if X.ndim != 3:
             raise ValueError(f"X must have shape (B, n, size), got {tuple(X.shape)}")
-        offset = 0 if cache is None else len(cache)
-        mask = mask[:, None] if mask is not None and mask.ndim == 3 else mask
+        # Check, before a cache grows.
+        (B, n, _), offset = X.shape, 0 if cache is None else len(cache)
+        mask = with_head_axis(mask, (B, self.num_heads, n, offset + n))
         masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        read = X
-        if cache is None:  # padding may hold NaN
-            any_head = mask.any(dim=1) if mask is not None and mask.ndim == 4 else mask
-            scores_shape = (*X.shape[:2], X.shape[1])
-            seeing, seen = taking_part(scores_shape, valid_lens, mask=any_head, is_causal=is_causal)
-            X, read = zero_rows(X, seeing), zero_rows(X, seen)
+        any_head = {**masking, "mask": in_any_head(mask)}
+        seeing, seen = taking_part((B, n, offset + n), **any_head)
+        # Hide: padding may hold NaN. A cache keeps all rows: later queries may see what these
+        # may not.
+        read = zero_rows(X, seen) if cache is None else X
+        X = zero_rows(X, seeing)
         content, turned = (
             self.W_q(X)
             .unflatten(-1, (self.num_heads, -1))

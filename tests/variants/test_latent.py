@@ -105,6 +105,23 @@ def test_padding_in_a_cache_reaches_no_output(absorbed):
     assert_close(output[0, :3], made(X, lens, is_causal=True)[0, :3])
 
 
+def test_a_call_that_fails_leaves_the_cache_as_it_was():
+    made, X = layer()
+    cache = KeyValueCache()
+    made(X[:, :3], is_causal=True, cache=cache)
+    for error, options in (
+        (ValueError, {"valid_lens": torch.tensor([5, 1])}),
+        (ValueError, {"mask": torch.ones(3, 3) > 0}),
+        (TypeError, {"mask": torch.ones(1, 4)}),
+        (TypeError, {"mask": [[True] * 4]}),
+    ):
+        with pytest.raises(error, match="valid_lens|mask"):
+            made(X[:, 3:4], cache=cache, **options)
+        assert len(cache) == 3
+    last = made(X[:, 3:4], is_causal=True, cache=cache)
+    assert_close(last, made(X[:, :4], is_causal=True)[:, 3:])
+
+
 def test_errors():
     with pytest.raises(ValueError, match="head_size must be even"):
         MultiHeadLatentAttention(HIDDEN, H, HEAD, LATENT, 3)
