@@ -64,8 +64,10 @@ class KeyValueCache:
             )
         start, end = self._length, self._length + keys.shape[2]
         if self._buffer is None:
-            if not torch.is_grad_enabled():  # read at every step from now on: let rows lie together
-                keys, values = keys.contiguous(), values.contiguous()
+            if not torch.is_grad_enabled():  # a copy of our own, whose rows lie together
+                keys, values = (
+                    X.clone(memory_format=torch.contiguous_format) for X in (keys, values)
+                )
             self._buffer = _Buffer(keys, values, end)
         elif torch.is_grad_enabled():  # the backward pass needs the rows as they were
             old_keys, old_values = self.pairs()
@@ -93,7 +95,7 @@ class KeyValueCache:
 
         Errors: ``ValueError`` where there are none.
         """
-        if self._buffer is None or not self._length:
+        if self._buffer is None:
             raise ValueError("the cache is empty: give it keys and values once")
         return self._buffer.keys[:, :, : self._length], self._buffer.values[:, :, : self._length]
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from d2l_attention.attention.checks import check_floats
+
 
 def gaussian(x: Tensor) -> Tensor:
     """exp(-x^2 / 2): every key counts, near ones most. Shape: any -> the same."""
@@ -56,6 +58,7 @@ def nadaraya_watson(
         raise ValueError(
             f"x_train and y_train must have the same length, got {len(x_train)} and {len(y_train)}"
         )
+    check_floats("y_train", y_train)
     similarity = kernel(x_val[:, None] - x_train)  # (Q, K)
     total = similarity.sum(dim=-1, keepdim=True)
     weights = similarity / total.masked_fill(total == 0, 1)

@@ -62,6 +62,8 @@ class AttentionLayer(nn.Module):
 class DotProductAttention(AttentionLayer):
     """Scaled dot-product attention (D2L 11.3.3).
 
+    PyTorch's kernel has no second derivative; with ``need_weights`` there is one.
+
     Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V), valid_lens (B,) or (B, Q)
     -> (*, Q, V); with ``need_weights`` a pair, the second weights (*, Q, K).
     """

@@ -9,7 +9,7 @@ import math
 from torch import Tensor
 
 from d2l_attention.attention.additive import additive_score_in_chunks, worth_chunking
-from d2l_attention.attention.checks import check_same_size
+from d2l_attention.attention.checks import check_floats, check_same_size
 
 
 def gaussian_score(queries: Tensor, keys: Tensor, width: float | Tensor = 1.0) -> Tensor:
@@ -39,9 +39,11 @@ def dot_score(queries: Tensor, keys: Tensor) -> Tensor:
 def scaled_dot_score(queries: Tensor, keys: Tensor) -> Tensor:
     """q . k / sqrt(D): the scores' variance stays near 1 whatever D is.
 
-    Shape: queries (*, Q, D), keys (*, K, D) -> (*, Q, K).
+    Shape: queries (*, Q, D), keys (*, K, D) -> (*, Q, K). Errors: ``TypeError`` unless floats.
     Source: Vaswani et al. (2017), section 3.2.1; D2L equation 11.3.2.
     """
+    check_floats("queries", queries)
+    check_floats("keys", keys)
     # Scaled before the product, so that half precision does not overflow in it.
     return dot_score(queries / math.sqrt(queries.shape[-1]), keys)
 

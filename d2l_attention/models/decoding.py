@@ -119,7 +119,7 @@ def beam_search(
         log_probs = log_probs.masked_fill(ended[:, None], -torch.inf)
         log_probs[:, eos] = log_probs[:, eos].masked_fill(ended, 0.0)
         counts = counts + ~ended
-        total = scores[..., None] + log_probs.view(batch, beam_size, -1)
+        total = scores[..., None] + log_probs.unflatten(0, (batch, beam_size))
         ranked = total / counts.view(batch, beam_size, 1) ** length_penalty
         best = ranked.flatten(start_dim=1).topk(beam_size).indices  # (B, beam_size)
         scores = total.flatten(start_dim=1).gather(1, best)

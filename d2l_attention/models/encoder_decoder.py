@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from d2l_attention.attention.checks import check_shape
 from d2l_attention.attention.masks import length_mask
 
 
@@ -53,6 +54,7 @@ def sequence_loss(logits: Tensor, labels: Tensor, valid_lens: Tensor) -> Tensor:
             f"labels must have shape {tuple(logits.shape[:2])} as the logits, "
             f"got {tuple(labels.shape)}"
         )
+    check_shape(valid_lens, labels.shape[:1])
     real = length_mask(valid_lens, labels.shape[1])[:, 0]  # (B, T)
     # Padding is left out rather than multiplied by 0: a loss of NaN times 0 is NaN.
     total = F.cross_entropy(logits[real], labels[real], reduction="sum")

@@ -57,7 +57,7 @@ def check_attention(
     if called.module is not None:
         called.module.eval()
     try:
-        with torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad():
             for known in PROPERTIES:
                 _try(known, called, size, report)
     finally:

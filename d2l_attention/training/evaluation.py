@@ -41,6 +41,8 @@ def evaluate(
 ) -> Evaluation:
     """Translate every source greedily, and compare with all its references.
 
+    The alignment error rate is that of the pairs whose alignment is known.
+
     Errors: ``ValueError`` where there are no pairs.
     """
     if not pairs:
@@ -48,11 +50,12 @@ def evaluate(
     found = translate(model, [pair.source for pair in pairs], src_vocab, tgt_vocab)
     references = [pair.targets for pair in pairs]
     error_rate = None
-    if has_weights(model) and any(pair.possible for pair in pairs):
+    known = [pair for pair in pairs if pair.possible]
+    if has_weights(model) and known:
         error_rate = alignment_error_rate(
-            align(model, pairs, src_vocab, tgt_vocab),
-            [pair.sure for pair in pairs],
-            [pair.possible for pair in pairs],
+            align(model, known, src_vocab, tgt_vocab),
+            [pair.sure for pair in known],
+            [pair.possible for pair in known],
         )
     return Evaluation(found, bleu(found, references), exact_match(found, references), error_rate)
 

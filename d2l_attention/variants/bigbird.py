@@ -47,7 +47,8 @@ class BigBirdAttention(PatternAttention):
                 "random links depend on the number of tokens, so each query needs its key and "
                 f"there is no cache, got {num_queries} queries and {num_keys} keys"
             )
-        return bigbird_mask(num_keys, block_size=self.block_size, **self.links)[-num_queries:]
+        whole = bigbird_mask(num_keys, block_size=self.block_size, **self.links)
+        return whole[num_keys - num_queries :]
 
     def sparse(self, queries, keys, values, valid_lens, is_causal, dropout):
         num_blocks = -(-queries.shape[-2] // self.block_size)

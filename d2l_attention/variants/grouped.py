@@ -97,6 +97,7 @@ class GroupedDotProductAttention(DotProductAttention):
             return fused_attention(queries, keys, values, **masking, dropout=dropout)
         # All queries see the same keys, as in decoding: then a group is one head with more
         # queries, and each key is read once for the whole group.
+        group_size = num_heads // num_kv_heads
         stacked = queries.unflatten(1, (num_kv_heads, -1)).flatten(2, 3)  # (B, G, H / G * Q, D)
         output = fused_attention(stacked, keys, values, valid_lens, dropout=dropout)
-        return output.unflatten(2, (-1, num_queries)).flatten(1, 2)  # (B, H, Q, V)
+        return output.unflatten(2, (group_size, num_queries)).flatten(1, 2)  # (B, H, Q, V)

@@ -93,8 +93,8 @@ def bigbird_blocks(
 ) -> Tensor:
     """Which blocks each block sees in ``bigbird_mask``; the global blocks see all the others, too.
 
-    Shape: (blocks, num_global + 2 * window + 1 + num_random) numbers of blocks, none twice in a
-    row, -1 where there is none.
+    Shape: (blocks, num_global + 2 * window + 1 + num_random at most) numbers of blocks, none twice
+    in a row, -1 where there is none.
 
     Errors: ``ValueError`` for a window or number below 0.
     """

@@ -4,8 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_attention.attention.checks import check_attention_inputs, check_mask_shape, check_whole
+from d2l_attention.attention.checks import check_attention_inputs, check_whole
 from d2l_attention.attention.layers import DotProductAttention
+from d2l_attention.attention.masks import Masking, zero_hidden_rows
 
 
 class SinkAttention(DotProductAttention):
@@ -48,8 +49,9 @@ class SinkAttention(DotProductAttention):
             raise ValueError(
                 f"queries must have shape (B, {len(self.sinks)}, Q, D), got {tuple(queries.shape)}"
             )
+        masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
+        queries, keys, values = zero_hidden_rows(queries, keys, values, **masking)
         if mask is not None:
-            check_mask_shape(mask, (*queries.shape[:-1], keys.shape[-2]))
             mask = mask.expand(*mask.shape[:-1], keys.shape[-2])
             mask = torch.cat((mask.any(dim=-1, keepdim=True), mask), dim=-1)
         if bias is not None:
@@ -67,7 +69,7 @@ class SinkAttention(DotProductAttention):
             queries,
             keys,
             F.pad(values, (0, 0, 1, 0)),
-            None if valid_lens is None else valid_lens + (valid_lens > 0),
+            None if valid_lens is None else valid_lens.long() + (valid_lens > 0),
             mask=mask,
             is_causal=is_causal,
             offset=offset + 1,

@@ -5,6 +5,7 @@ It ends by itself when its caller has gone, and after some idle minutes.
 
 import builtins
 import faulthandler
+import io
 import linecache
 import os
 import pickle
@@ -95,10 +96,10 @@ class Speaker:
             self._replies.flush()
 
 
-class Passed:
+class Passed(io.TextIOBase):
     """What stands for ``sys.stdout``: passes text on while the work runs."""
 
-    encoding, closed = "utf-8", False
+    encoding = "utf-8"
 
     def __init__(self, speaker: Speaker):
         self._speaker = speaker
@@ -106,14 +107,6 @@ class Passed:
     def write(self, text: str) -> int:
         self._speaker.say("printed", text)
         return len(text)
-
-    def flush(self) -> None: ...
-
-    def isatty(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
 
 
 def traces() -> tuple:

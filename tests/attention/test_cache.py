@@ -295,6 +295,26 @@ class TestCrossAttention:
             layer(X, None, None, cache=cache)
 
 
+def test_no_tokens_at_first():
+    layer, X = MultiHeadAttention(HIDDEN, H, 0.0), torch.randn(B, 4, HIDDEN)
+    layer(X, X, X)
+    cache = KeyValueCache()
+    nothing = X[:, :0]
+    assert layer(nothing, nothing, nothing, is_causal=True, cache=cache).shape == (B, 0, HIDDEN)
+    assert_close(layer(X, X, X, is_causal=True, cache=cache), layer(X, X, X, is_causal=True))
+    with pytest.raises(ValueError, match="the cache is empty"):
+        KeyValueCache().pairs()
+
+
+def test_the_rows_are_its_own(gradients):
+    keys, values = torch.randn(2, B, H, N, D)
+    kept, cache = keys.clone(), KeyValueCache()
+    cache.append(keys, values)
+    if not torch.is_grad_enabled():  # with gradients nobody may change them
+        keys.zero_()
+    assert torch.equal(cache.keys, kept)
+
+
 def test_a_call_that_fails_leaves_the_cache_as_it_was():
     layer, X, cache = MultiHeadAttention(HIDDEN, H, 0.0), torch.randn(B, 4, HIDDEN), KeyValueCache()
     layer(X, X, X, cache=cache)

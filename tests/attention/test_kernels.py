@@ -72,3 +72,5 @@ def test_errors():
         nadaraya_watson(x[None], x, x, gaussian)
     with pytest.raises(ValueError, match=r"x_val must have one axis, got shape \(1, 3\)"):
         nadaraya_watson(x, x, x[None], gaussian)
+    with pytest.raises(TypeError, match="y_train must be a tensor of floats, got torch.int64"):
+        nadaraya_watson(x, torch.arange(3), x, gaussian)

@@ -3,7 +3,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from d2l_attention import attention_mask, causal_mask, combine_masks, length_mask
+from d2l_attention import (
+    attention_mask,
+    causal_mask,
+    combine_masks,
+    length_mask,
+    masked_softmax,
+    scaled_dot_score,
+)
 from d2l_attention.variants.masks import (
     bigbird_blocks,
     bigbird_mask,
@@ -64,6 +71,14 @@ def test_everything_together_is_what_each_says():
                 expected[b, :, q, k] = bool(mask[q, k]) and k <= q and k < lens[b]
     assert torch.equal(together.expand(B, H, Q, K), expected)
     assert attention_mask((B, H, Q, K)) is None
+
+
+@pytest.mark.parametrize("lens", [None, torch.tensor([1])])
+def test_scores_are_floats(lens):
+    with pytest.raises(TypeError, match="X must be a tensor of floats, got torch.int64"):
+        masked_softmax(torch.tensor([[[1, 2]]]), lens)
+    with pytest.raises(TypeError, match="keys must be a tensor of floats, got torch.int64"):
+        scaled_dot_score(torch.ones(1, 2), torch.tensor([[1, 2]]))
 
 
 @pytest.mark.parametrize("mask", [torch.ones(5, 7), torch.ones(5, 7, dtype=torch.uint8), [[True]]])

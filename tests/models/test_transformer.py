@@ -232,7 +232,10 @@ class TestEncoderAndDecoder:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         before = copy.deepcopy(model.state_dict())
         source, target = batch()
-        sequence_loss(model(source, target, LENS), target, torch.tensor([5, 3, 1])).backward()
+        logits, lens = model(source, target, LENS), torch.tensor([5, 3, 1])
+        with pytest.raises(ValueError, match=r"expected a tensor of shape \(3,\), got \(3, 1\)"):
+            sequence_loss(logits, target, lens[:, None])
+        sequence_loss(logits, target, lens).backward()
         optimizer.step()
         for name, value in model.state_dict().items():
             assert not torch.equal(value, before[name]), name

@@ -168,6 +168,13 @@ def test_weights_of_a_search_belong_to_its_tokens(positions):
             assert_close(found.weights[b, :length], weights[b, :length])
 
 
+def test_a_search_for_nobody_and_a_target_without_tokens():
+    model, (source, target) = restless_model(False, None), batch()
+    for search in (greedy_decode, beam_search):
+        assert search(model, source[:0], LENS[:0], bos=BOS, eos=N - 1, max_len=3).lens.shape == (0,)
+    assert model(source, target[:, :0], LENS).shape == (B, 0, N)
+
+
 class TestKnownMistakes:
     """What goes wrong in the book's decoder, written out on its layers, and not in ours."""
 

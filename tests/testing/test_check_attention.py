@@ -273,8 +273,9 @@ def test_in_half_precision():
 
 
 def test_where_nobody_asks_for_gradients():
-    with torch.no_grad():
-        assert check_attention(written(PLAIN)).ok
+    for quiet in (torch.no_grad(), torch.inference_mode()):
+        with quiet:
+            assert check_attention(written(PLAIN)).ok
 
 
 def test_a_mask_that_must_be_given():

@@ -55,6 +55,12 @@ def test_no_error_rate_where_there_is_nothing_to_compare(case):
     assert "alignment" not in str(result)
 
 
+def test_pairs_without_an_alignment_do_not_count_in_its_error_rate():
+    model, unknown = model_named("bahdanau"), [Pair(p.source, p.targets) for p in PAIRS[:5]]
+    mixed = evaluate(model, [*unknown, *PAIRS], SRC, TGT)
+    assert mixed.alignment_error_rate == evaluate(model, PAIRS, SRC, TGT).alignment_error_rate
+
+
 def test_of_nothing():
     with pytest.raises(ValueError, match="pairs must not be empty"):
         evaluate(model_named("seq2seq"), [], SRC, TGT)

@@ -82,6 +82,13 @@ def test_errors():
             BigBirdAttention(**(right | {name: -1}), dropout=0.0, seed=0)
 
 
+def test_no_query_behind_a_cache():
+    layer = MultiHeadAttention(6, 2, 0.0, attention=BigBirdAttention(2, 1, 1, 0, 0.0, seed=0))
+    X, cache = torch.randn(1, 7, 6), KeyValueCache()
+    layer(X, X, X, is_causal=True, cache=cache)
+    assert layer(X[:, :0], X[:, :0], X[:, :0], is_causal=True, cache=cache).shape == (1, 0, 6)
+
+
 def test_random_links_have_no_cache():
     layer = MultiHeadAttention(6, 2, 0.0, attention=BigBirdAttention(2, 1, 0, 1, 0.0, seed=0))
     X, cache = torch.randn(1, 17, 6), KeyValueCache()

@@ -194,6 +194,7 @@ def test_dropout_copies_pickles_and_one_graph():
     compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
     assert_close(compiled(X, X, X, is_causal=True), expected)
     assert layer(X[:0], X[:0], X[:0]).shape == (0, N, HIDDEN)
+    assert layer(X[:, :0], X, X).shape == (len(X), 0, HIDDEN)
 
 
 @pytest.mark.parametrize("num_kv_heads", [0, 4, 12, -1, 2.0])

@@ -94,7 +94,28 @@ def test_padding_that_is_not_a_number():
     assert_close(made(*given, mask=mask), clean)
 
 
+def test_a_query_that_two_masks_leave_nothing_may_hold_anything():
+    given, made = inputs(), layer()
+    options = dict(mask=torch.arange(K) > 0, is_causal=True)  # padding on the left
+    clean = made(*given, **options).detach()
+    with torch.no_grad():
+        given[0][:, :, 0] = torch.nan
+    output = made(*given, **options)
+    assert torch.equal(output, clean) and not output[:, :, 0].any()
+    for gradient in torch.autograd.grad(output.sum(), given):
+        assert torch.isfinite(gradient).all()
+
+
+def test_lengths_of_any_whole_numbers():
+    given = [torch.randn(1, H, 255, D) for _ in range(3)]
+    made, lens = SinkAttention(H, 0.0), torch.tensor([255])
+    assert torch.equal(made(*given, lens.to(torch.uint8)), made(*given, lens))
+
+
 def test_errors():
+    given = inputs()
+    with pytest.raises(ValueError, match="number of keys, 7, got values from 8 to 8"):
+        layer()(*given, torch.tensor([8, 8]))
     with pytest.raises(ValueError, match=r"must have shape \(B, 3, Q, D\), got \(2, 4, 5, 11\)"):
         SinkAttention(3, 0.0)(*(torch.ones(2, 4, 5, 11) for _ in range(3)))
     with pytest.raises(ValueError, match="num_heads must be a whole number"):
