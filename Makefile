@@ -10,7 +10,7 @@ LECTURE =
 DIR = $(if $(LECTURE),lecture,work)
 # More arguments for JupyterLab, such as --no-browser.
 LAB_ARGS =
-# Which chapter: NB=03. `make notebooks` takes FORCE=1, too: all, not only what is out of date.
+# Which chapter: NB=03. `make notebooks` and `make slides` take FORCE=1, too: also what is up to date.
 NB =
 FORCE =
 # What `make bench` measures: empty, a short table; 1, the long one.
@@ -42,7 +42,7 @@ test: .venv/.test-stamp ## all that CI checks: lint, unit tests, every notebook 
 lint: .venv/.test-stamp ## ruff, for mistakes and for format, and the core's types
 	@$(COURSE) lint
 
-notebooks: .venv/.lab-stamp ## bring notebooks/ up to notebooks/src/ (NB=03: this one, FORCE=1: all)
+notebooks: .venv/.lab-stamp ## bring notebooks/ up to notebooks/src/ (NB=03: this one, FORCE=1: also what is up to date)
 	@$(COURSE) notebooks $(if $(FORCE),--force) $(NB)
 
 slides: .venv/.test-stamp ## one file a chapter for the lecture room, no network needed: build/slides (NB=03: this one)
@@ -67,7 +67,7 @@ constraints: ## pin every package anew, from a throw-away environment
 	sed 's/+.*//' .venv-pins/all > constraints.txt
 	@echo "constraints.txt pins $$(grep -c . constraints.txt) packages. Run make test before you keep it."
 
-clean: ## remove .venv and all else that is made; work/ stays
+clean: ## remove .venv and all else that is made; work/ and lecture/ stay
 	@rm -rf .venv .venv-pins build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find d2l_attention notebooks tests \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 

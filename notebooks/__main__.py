@@ -82,9 +82,9 @@ def parser() -> argparse.ArgumentParser:
         help="your copies, copies with the lecturer's notes, or the originals (default: work)",
     )
     changed = add(changes)
-    changed.add_argument("number", metavar="NN", help="the chapter, as in 03")
+    changed.add_argument("number", metavar="NN", type=two_digits, help="the chapter, as in 03")
     changed.add_argument("--merge", action="store_true", help="put your work into it")
-    numbers = {"nargs": "*", "metavar": "NN", "help": "these chapters, as in 03"}
+    numbers = dict(nargs="*", metavar="NN", type=two_digits, help="these chapters, as in 03")
     add(test).add_argument("numbers", **numbers)
     add(lint)
     for command in (slides, notebooks):
@@ -93,11 +93,23 @@ def parser() -> argparse.ArgumentParser:
         added.add_argument("--force", action="store_true", help="also what is up to date")
         if command is slides:
             added.add_argument(
-                "--lecture", metavar="PLAN", help="one deck from several chapters: a plan's file"
+                "--lecture",
+                metavar="PLAN",
+                type=from_here,
+                help="one deck from several chapters: a plan's file",
             )
     add(site)
     add(bench).add_argument("--full", action="store_true", help="all, a quarter of an hour")
     return whole
+
+
+def two_digits(number: str) -> str:
+    return number.zfill(2)
+
+
+def from_here(plan: str) -> str:
+    """A file is one of the folder that the command is called in, not of the course's."""
+    return str(Path(plan).resolve()) if Path(plan).suffix else plan
 
 
 # ---- The commands: the first line of each docstring is what the list says of it --------------
@@ -114,7 +126,7 @@ def lab(folder: str, for_jupyterlab: list[str]) -> None:
         run("notebooks.publish.student_copies")
     elif folder == "lecture":
         run("notebooks.publish.lecture_copies")
-    say("JupyterLab opens in your browser. Leave this window open; Ctrl-C in it ends the session.")
+    say("JupyterLab opens in your browser. Leave this window open; Ctrl-C twice ends the session.")
     command = ["--log-level=ERROR"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")  # in a container everybody is root
@@ -130,6 +142,7 @@ def lab(folder: str, for_jupyterlab: list[str]) -> None:
 def changes(number: str, merge: bool) -> None:
     """Say what is new in a chapter that you have changed, or put your work into it."""
     need(STUDENT)
+    chapter(number)
     run("notebooks.publish.changes", number, *["--merge"] * merge)
 
 
@@ -314,12 +327,14 @@ def only_this_environment() -> None:
 
 
 def need(*installed: str) -> None:
-    """End with a sentence and the pip command where a package is missing."""
+    """End with a sentence and the pip command where a package is missing, or this Python is old."""
+    if sys.version_info < (3, 11):  # noqa: UP036
+        sys.exit(f"The course needs Python 3.11 or newer, and {sys.executable} is older.")
     for what in installed:
         missing = [name for name in MODULES[what] if importlib.util.find_spec(name) is None]
         if missing:
             sys.exit(
-                f"This Python has no {' and no '.join(missing)}. In the course's folder, this "
+                f"This Python lacks {', '.join(missing)}. In the course's folder, this "
                 f"installs what is missing:\n  {this_python()} -m pip install {what}"
             )
 

@@ -252,7 +252,12 @@ def test_a_command_that_a_signal_ended_is_told_as_a_shell_tells_it(tmp_path, mon
     [
         (["notebooks"], [("notebooks.publish.build", ())]),
         (["notebooks", "03", "--force"], [("notebooks.publish.build", ("--force", "03"))]),
-        (["slides", "03", "04"], [("notebooks.publish.slides", ("03", "04"))]),
+        (["slides", "03", "4"], [("notebooks.publish.slides", ("03", "04"))]),
+        (["changes", "6"], [("notebooks.publish.changes", ("06",))]),
+        (
+            ["slides", "--lecture", "ninety_minutes"],
+            [("notebooks.publish.slides", ("--lecture", "ninety_minutes"))],
+        ),
         (["bench"], [("tests.benchmarks", ())]),
         (
             ["bench", "--full"],
@@ -262,6 +267,18 @@ def test_a_command_that_a_signal_ended_is_told_as_a_shell_tells_it(tmp_path, mon
 )
 def test_arguments_arrive(call, arguments, runs):
     assert [run[:2] for run in call(*arguments)] == runs
+
+
+def test_a_plan_is_one_of_the_folder_that_the_command_is_called_in(call, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    ((_, (_, plan), _),) = call("slides", "--lecture", "mine.toml")
+    assert Path(plan) == (tmp_path / "mine.toml").resolve() and Path.cwd() == ROOT
+
+
+def test_a_chapter_that_is_not_there(call):
+    for command in ("changes", "test"):
+        with pytest.raises(AssertionError, match="There is no chapter 99: give its number"):
+            call(command, "99")
 
 
 def test_the_site_comes_after_its_slides_into_an_empty_folder(call, monkeypatch):
@@ -285,9 +302,12 @@ def test_a_missing_package_is_a_sentence_with_the_command(call, monkeypatch, mod
         return None if name == module else find_spec(name)
 
     monkeypatch.setattr("importlib.util.find_spec", find)
-    with pytest.raises(AssertionError, match=f"^This Python has no {module}. ") as said:
+    with pytest.raises(AssertionError, match=f"^This Python lacks {module}. ") as said:
         call(command)
     assert f"-m pip install {what}" in str(said.value)
+    monkeypatch.setattr(sys, "version_info", (3, 10, 13))
+    with pytest.raises(AssertionError, match="^The course needs Python 3.11 or newer, and .*older"):
+        call(command)
 
 
 # ---- In a folder whose name has spaces and letters beyond ASCII ------------------------------

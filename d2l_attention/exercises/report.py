@@ -193,8 +193,13 @@ def first_sentence(message: str) -> str:
 # ---- As text, as a table, as a page -----------------------------------------------------------
 
 
+def _students(report: Report) -> str:
+    number = len(report.students)
+    return f"{number} student{'s' * (number != 1)}"
+
+
 def as_text(report: Report) -> str:
-    lines = [f"{report.assignment}: {len(report.students)} students"]
+    lines = [f"{report.assignment}: {_students(report)}"]
     lines.append(f"{'':8}" + "".join(f"{state:>10}" for state in STATES))
     for exercise_id, exercise in report.exercises.items():
         counts = report.states(exercise_id)
@@ -248,7 +253,7 @@ def as_page(report: Report) -> str:
     name = html.escape(report.assignment)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{name}</title><style>{STYLE}</style></head>
-<body><h1>{name}</h1><p>{len(report.students)} students</p><p class="key">{key}</p>
+<body><h1>{name}</h1><p>{_students(report)}</p><p class="key">{key}</p>
 <h2>Exercises</h2><table>{rows}</table>
 <h2>Students</h2>
 <table><tr><th>student</th><th>points</th>{heads}<th>version</th><th>remarks</th></tr>{students}

@@ -79,17 +79,16 @@ def write(notebook: NotebookNode, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("numbers", nargs="*", metavar="NN", help="run these chapters")
-    parser.add_argument("--force", action="store_true", help="run all chapters")
+    parser.add_argument("numbers", nargs="*", metavar="NN", help="these chapters")
+    parser.add_argument("--force", action="store_true", help="also what is up to date")
     arguments = parser.parse_args()
-    force = bool(arguments.force or arguments.numbers)
     failed, current = [], 0
     for text in chosen(arguments.numbers):
         path, notebook = notebook_of(text), students_page(text)
-        if not force and is_current(notebook, path):
+        if not arguments.force and is_current(notebook, path):
             current += 1
             continue
-        if not force and keep_outputs(notebook, path):
+        if not arguments.force and keep_outputs(notebook, path):
             write(notebook, path)
             print(f"{text.stem}: the same code, so the outputs stay", flush=True)
             continue
