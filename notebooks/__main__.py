@@ -3,6 +3,8 @@
 It installs nothing. Where there is make, the Makefile builds .venv first and then comes here.
 """
 
+from __future__ import annotations  # an old Python reads on, to the sentence that it is old
+
 import argparse
 import importlib.util
 import os

@@ -49,6 +49,8 @@ def nadaraya_watson(
     A query with no key in reach gets weights 0 and prediction 0, where D2L divides 0 by 0.
     In float32 even a Gaussian has an end: beyond about 14 widths its weights are 0.
 
+    Errors: ``TypeError`` unless ``y_train`` holds floats, ``ValueError`` unless the shapes fit.
+
     Source: Nadaraya (1964), Watson (1964); D2L equation 11.2.2.
     """
     for name, tensor in (("x_train", x_train), ("y_train", y_train), ("x_val", x_val)):

@@ -45,6 +45,23 @@ def length_mask(valid_lens: Tensor, num_keys: int) -> Tensor:
     return positions < lens[..., None]
 
 
+def real_tokens(valid_lens: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Which tokens of ``shape`` are no padding, with one length a sequence.
+
+    Shape: valid_lens (B,), ``shape`` (B, *, n) -> bool (B, 1, ..., n).
+
+    Errors: as ``length_mask``, and ``ValueError`` unless there is one length a sequence.
+    """
+    *leading, num_tokens = shape
+    real = length_mask(valid_lens, num_tokens)
+    if list(valid_lens.shape) != leading[:1]:
+        raise ValueError(
+            f"valid_lens must have shape {tuple(leading[:1])}, one length a sequence, "
+            f"got {tuple(valid_lens.shape)}"
+        )
+    return real.reshape(*leading[:1], *[1] * (len(leading) - 1), num_tokens)
+
+
 def causal_mask(
     num_queries: int,
     num_keys: int | None = None,

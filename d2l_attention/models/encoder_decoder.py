@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_attention.attention.checks import check_shape
-from d2l_attention.attention.masks import length_mask
+from d2l_attention.attention.masks import real_tokens
 
 
 class EncoderDecoder(nn.Module):
@@ -48,14 +47,15 @@ def sequence_loss(logits: Tensor, labels: Tensor, valid_lens: Tensor) -> Tensor:
     Shape: logits (B, T, N), labels (B, T), valid_lens (B,) -> a number. No real token: 0.
 
     The mean is over tokens, not over sentences: a long sentence weighs more than a short one.
+
+    Errors: ``ValueError`` unless the shapes fit, ``TypeError`` unless the lengths are integers.
     """
     if logits.shape[:2] != labels.shape:
         raise ValueError(
             f"labels must have shape {tuple(logits.shape[:2])} as the logits, "
             f"got {tuple(labels.shape)}"
         )
-    check_shape(valid_lens, labels.shape[:1])
-    real = length_mask(valid_lens, labels.shape[1])[:, 0]  # (B, T)
+    real = real_tokens(valid_lens, labels.shape)  # (B, T)
     # Padding is left out rather than multiplied by 0: a loss of NaN times 0 is NaN.
     total = F.cross_entropy(logits[real], labels[real], reduction="sum")
     return total / real.sum().clamp(min=1)

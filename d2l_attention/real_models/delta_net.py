@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from d2l_attention.attention.checks import check_floats
-from d2l_attention.attention.masks import length_mask, zero_rows
+from d2l_attention.attention.masks import real_tokens, zero_rows
 from d2l_attention.variants.delta_rule import delta_rule
 from d2l_attention.variants.grouped import repeat_heads
 
@@ -44,7 +44,7 @@ class ConvolvedDeltaNet(nn.Module):
     def forward(self, X: Tensor, valid_lens: Tensor | None = None) -> Tensor:
         check_floats("X", X)
         if valid_lens is not None:
-            X = zero_rows(X, length_mask(valid_lens, X.shape[-2])[:, 0])
+            X = zero_rows(X, real_tokens(valid_lens, X.shape[:2]))
         queries, keys, values = self.look_back(X)  # (B, G, n, d) twice, (B, H, n, v)
         queries, keys = (lengthen_to_one(Y) for Y in (queries, keys))
         queries, keys = (repeat_heads(Y, self.num_heads) for Y in (queries, keys))
@@ -53,7 +53,8 @@ class ConvolvedDeltaNet(nn.Module):
         queries = queries / queries.shape[-1] ** 0.5
         output, _ = delta_rule(queries, keys, values, beta, decay, valid_lens)  # (B, H, n, v)
         gate = self.W_gate(X).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-        output = self.norm(output.to(self.norm.weight)) * F.silu(gate)  # not in mixed precision
+        # The norm in the precision of its weights, mixed precision or not.
+        output = self.norm(output.to(self.norm.weight)) * F.silu(gate)
         return self.W_o(output.transpose(1, 2).flatten(2))
 
     def look_back(self, X: Tensor) -> list[Tensor]:

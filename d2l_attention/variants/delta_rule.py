@@ -12,10 +12,10 @@ from d2l_attention.attention.checks import (
     check_attention_inputs,
     check_floats,
     check_heads,
-    check_lens_shape,
     check_shape,
 )
-from d2l_attention.attention.masks import length_mask, zero_rows
+from d2l_attention.attention.masks import real_tokens, zero_rows
+from d2l_attention.variants.linear import no_autocast
 
 CHUNK = 32  # tokens: few enough for a triangular system, many enough for matrix products
 
@@ -85,26 +85,24 @@ def delta_rule(
             f"got queries {tuple(queries.shape)} and keys {tuple(keys.shape)}"
         )
     if valid_lens is not None:
-        real = length_mask(valid_lens, keys.shape[-2])  # (B, 1, n)
-        check_lens_shape(valid_lens, (*keys.shape[:-2], 1, keys.shape[-2]))
-        real = real.reshape(len(real), *[1] * (keys.ndim - 3), -1)  # (B, 1, ..., n)
+        real = real_tokens(valid_lens, keys.shape[:-1])  # (B, 1, ..., n)
         queries, keys, values = (zero_rows(X, real) for X in (queries, keys, values))
         beta, decay = beta.masked_fill(~real, 0.0), decay.masked_fill(~real, 1.0)
     # At least float32, mixed precision or not: a state adds up many small numbers.
     dtype = values.dtype
     wide = torch.promote_types(dtype, torch.float32)
     queries, keys, values, beta, decay = (X.to(wide) for X in (queries, keys, values, beta, decay))
-    if state is None:
-        state = keys.new_zeros(*keys.shape[:-2], keys.shape[-1], values.shape[-1])
+    fresh = *keys.shape[:-2], keys.shape[-1], values.shape[-1]
+    state = keys.new_zeros(fresh) if state is None else state.to(wide)
     outputs = []
-    with torch.autocast(keys.device.type, enabled=False):
+    with no_autocast(keys.device):
         for start in range(0, keys.shape[-2], CHUNK):
             tokens = slice(start, start + CHUNK)
             output, state = _chunk(
                 *(X[..., tokens, :] for X in (queries, keys, values)),
                 beta[..., tokens],
                 decay[..., tokens],
-                state.to(wide),
+                state,
             )
             outputs.append(output)
     return torch.cat(outputs or [values], dim=-2).to(dtype), state
@@ -166,7 +164,7 @@ class GatedDeltaNet(nn.Module):
     ) -> Tensor | tuple[Tensor, Tensor]:
         check_floats("X", X)
         if valid_lens is not None:
-            X = zero_rows(X, length_mask(valid_lens, X.shape[-2])[:, 0])
+            X = zero_rows(X, real_tokens(valid_lens, X.shape[:2]))
         queries, keys, values, gate = (
             self.split_heads(W(X)) for W in (self.W_q, self.W_k, self.W_v, self.W_gate)
         )  # (B, H, n, D / H)
@@ -174,7 +172,8 @@ class GatedDeltaNet(nn.Module):
         beta = self.W_beta(X).sigmoid().mT  # (B, H, n)
         decay = (-F.softplus(self.W_decay(X))).exp().mT
         output, state = delta_rule(queries, keys, values, beta, decay, valid_lens, state=state)
-        output = self.norm(output.to(self.norm.weight)) * F.silu(gate)  # not in mixed precision
+        # The norm in the precision of its weights, mixed precision or not.
+        output = self.norm(output.to(self.norm.weight)) * F.silu(gate)
         output = self.W_o(output.transpose(1, 2).flatten(2))  # (B, n, D)
         return (output, state) if need_state else output
 

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_attention.attention.checks import check_floats, check_lens_shape, check_whole
-from d2l_attention.attention.masks import length_mask, zero_rows
+from d2l_attention.attention.checks import check_floats, check_whole
+from d2l_attention.attention.masks import real_tokens, zero_rows
 
 SHORT = 3  # taps of the short convolution
 BANDS = 8  # sines and cosines that tell the filter's network where it stands
@@ -119,9 +119,7 @@ class HyenaOperator(nn.Module):
         if X.numel() == 0:
             return X.clone()
         if valid_lens is not None:
-            visible = length_mask(valid_lens, length)
-            check_lens_shape(valid_lens, (len(X), 1, length))
-            X = zero_rows(X, visible[:, 0])
+            X = zero_rows(X, real_tokens(valid_lens, X.shape[:2]))
         # Zeros before the first token: then no tap reaches a later one.
         projected = F.pad(self.W_in(X).transpose(1, 2), (SHORT - 1, 0))
         Z, *gates = self.short(projected).transpose(1, 2).chunk(self.order + 1, dim=-1)

@@ -85,8 +85,10 @@ class MultiHeadLatentAttention(nn.Module):
         (B, n, _), offset = X.shape, 0 if cache is None else len(cache)
         mask = with_head_axis(mask, (B, self.num_heads, n, offset + n))
         masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        any_head = {**masking, "mask": in_any_head(mask)}
-        seeing, seen = taking_part((B, n, offset + n), **any_head)
+        pairs = (B, n, offset + n)
+        seeing, seen = taking_part(
+            pairs, valid_lens, mask=in_any_head(mask), is_causal=is_causal, offset=offset
+        )
         # Hide: padding may hold NaN. A cache keeps all rows: later queries may see what these
         # may not.
         read = zero_rows(X, seen) if cache is None else X

@@ -1,6 +1,7 @@
 """Attention whose cost grows with n, not with n^2: a kernel in place of the exponential."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -125,13 +126,19 @@ def features(
     return feature_map(queries), zero_rows(feature_map(keys), visible), values
 
 
+def no_autocast(device: torch.device) -> AbstractContextManager:
+    """What runs here keeps its precision; not every device has another to change to."""
+    known = torch.amp.is_autocast_available(device.type)
+    return torch.autocast(device.type, enabled=False) if known else nullcontext()
+
+
 def attend_linearly(
     queries: Tensor, keys: Tensor, values: Tensor, need_weights: bool, **masking: Any
 ) -> tuple[Tensor, Tensor | None]:
     """The output, and weights where asked for. ``queries`` and ``keys`` are features already."""
     dtype, values = values.dtype, values.to(queries.dtype)
     # Mixed precision would form these sums in half precision, too.
-    with torch.autocast(queries.device.type, enabled=False):
+    with no_autocast(queries.device):
         if need_weights or needs_matrix(keys.shape[-2], **masking):
             weights = kernel_weights(queries, keys, **masking, dtype=values.dtype)
             return (weights @ values).to(dtype), weights.to(dtype) if need_weights else None

@@ -108,6 +108,11 @@ class Passed(io.TextIOBase):
         self._speaker.say("printed", text)
         return len(text)
 
+    def writable(self) -> bool:
+        return True
+
+    def close(self) -> None: ...  # the next work prints, too
+
 
 def traces() -> tuple:
     """What work may leave behind: threads, processes, another folder, another environment."""

@@ -233,7 +233,7 @@ class TestEncoderAndDecoder:
         before = copy.deepcopy(model.state_dict())
         source, target = batch()
         logits, lens = model(source, target, LENS), torch.tensor([5, 3, 1])
-        with pytest.raises(ValueError, match=r"expected a tensor of shape \(3,\), got \(3, 1\)"):
+        with pytest.raises(ValueError, match=r"valid_lens must have shape \(3,\), .*got \(3, 1\)"):
             sequence_loss(logits, target, lens[:, None])
         sequence_loss(logits, target, lens).backward()
         optimizer.step()

@@ -165,8 +165,17 @@ def test_errors(change, words):
 
 @pytest.mark.parametrize("lens", [torch.ones(B, 9).long(), torch.tensor([4])], ids=["query", "one"])
 def test_lengths_are_one_a_sequence(lens):
-    with pytest.raises(ValueError, match="valid_lens .* does not fit"):
+    with pytest.raises(ValueError, match=r"valid_lens must have shape \(2,\), one length a seq"):
         delta_rule(*inputs(9), lens)
+    with pytest.raises(ValueError, match=r"valid_lens must have shape \(2,\), one length a seq"):
+        GatedDeltaNet(12, 3)(torch.randn(B, 9, 12), lens)
+
+
+def test_no_sequences_and_a_device_without_mixed_precision():
+    nobody = delta_rule(*(X[:0] for X in inputs(9)), torch.zeros(0, dtype=torch.long))[0]
+    assert nobody.shape == (0, H, 9, V)
+    with torch.device("meta"):
+        assert GatedDeltaNet(12, 3)(torch.randn(B, 9, 12)).shape == (B, 9, 12)
 
 
 class TestGatedDeltaNet:
