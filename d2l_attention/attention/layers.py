@@ -62,7 +62,7 @@ class AttentionLayer(nn.Module):
 class DotProductAttention(AttentionLayer):
     """Scaled dot-product attention (D2L 11.3.3).
 
-    PyTorch's kernel has no second derivative; with ``need_weights`` there is one.
+    Whoever needs a second derivative asks for the weights: see ``dot_product_attention``.
 
     Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V), valid_lens (B,) or (B, Q)
     -> (*, Q, V); with ``need_weights`` a pair, the second weights (*, Q, K).

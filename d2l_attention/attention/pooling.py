@@ -70,7 +70,8 @@ def dot_product_attention(
     Lengths (B, Q) and masks are (Q, K) matrices themselves; on the CPU dropout makes PyTorch
     build one as well (of one head at a time, where it is large), and so do more than four axes.
     In self-attention a padded token is a query, too: where it may hold NaN, give it the length 0
-    by lengths (B, Q). PyTorch's kernel has no second derivative, ``need_weights`` has one.
+    by lengths (B, Q). Ask for the weights where you need a second derivative: PyTorch's kernel has
+    none, unless it drops out on the CPU.
 
     ``bias`` holds floats that are added to the scores, (Q, K) or with more axes before: a
     matrix itself, and one for each sequence where lengths or masks differ. It must be finite;

@@ -83,11 +83,11 @@ class MultiHeadLatentAttention(nn.Module):
             raise ValueError(f"X must have shape (B, n, size), got {tuple(X.shape)}")
         # Check, before a cache grows.
         (B, n, _), offset = X.shape, 0 if cache is None else len(cache)
-        mask = with_head_axis(mask, (B, self.num_heads, n, offset + n))
+        K = offset + n
+        mask = with_head_axis(mask, (B, self.num_heads, n, K))
         masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        pairs = (B, n, offset + n)
         seeing, seen = taking_part(
-            pairs, valid_lens, mask=in_any_head(mask), is_causal=is_causal, offset=offset
+            (B, n, K), valid_lens, mask=in_any_head(mask), is_causal=is_causal, offset=offset
         )
         # Hide: padding may hold NaN. A cache keeps all rows: later queries may see what these
         # may not.

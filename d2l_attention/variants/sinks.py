@@ -50,7 +50,7 @@ class SinkAttention(DotProductAttention):
                 f"queries must have shape (B, {len(self.sinks)}, Q, D), got {tuple(queries.shape)}"
             )
         masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        # Here, because with the sink beside them all queries see something.
+        # Hide already here: a query that two masks together leave nothing will see the sink.
         queries, keys, values = zero_hidden_rows(queries, keys, values, **masking)
         if mask is not None:
             mask = mask.expand(*mask.shape[:-1], keys.shape[-2])

@@ -99,6 +99,12 @@ def test_the_table_has_a_row_for_each_student(course):
     ]
 
 
+def test_a_class_of_one(course):
+    report = read(course, NAME)
+    alone = dataclasses.replace(report, students=report.students[:1])
+    assert as_text(alone).startswith(f"{NAME}: 1 student\n") and ">1 student<" in as_page(alone)
+
+
 def test_the_page_loads_nothing_and_shows_names_as_text(course):
     (course / "autograded" / "anna").rename(course / "autograded" / "<b>anna")
     page = as_page(read(course, NAME))
