@@ -194,7 +194,7 @@ without = trained("seq2seq")
 # %% slideshow={"slide_type": "-"} tags=["build"]
 def plain_translate(encoder, decoder, tokens, lens, bos, max_len):  # tokens (B, K), lens (B,)
     carried = decoder.init_state(encoder(tokens, lens), lens)  # what a step hands to the next
-    word = torch.full((len(tokens), 1), bos)  # (B, 1): what the decoder reads
+    word = torch.full_like(tokens[:, :1], bos)  # (B, 1): what the decoder reads
     written = []
     for _ in range(max_len):
         logits, carried = decoder(word, carried)  # (B, 1, N), for N French words
