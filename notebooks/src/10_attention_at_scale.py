@@ -1564,12 +1564,10 @@ assert weight == 10e9 and took["mask"] > took["is_causal"] and peak > floats
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Measured on an H100
 #
-# *5 minutes.* A roof is an upper bound, so how near does a real layer come to it? The table is
-# stored from a run of `python -m tests.benchmarks.gpu` on one NVIDIA H100 with 80 GB, PyTorch
-# 2.11.0 (CUDA 13.0), on 27 November 2026. There a product of two matrices of 8,192 by 8,192 numbers
-# of 2 bytes reached 786 trillion operations a second, 79% of the data sheet's 989. The other rows
-# are for the course's `MultiHeadAttention`, 1,024 wide, with 16 heads, on one sequence. They count
-# the four projections as well, and with a causal mask only the pairs that are seen.
+# *5 minutes.* A roof is an upper bound, so how near does a real layer come to it? On an H100 a
+# product of two matrices of 8,192 by 8,192 numbers, 2 bytes each, reached 786 trillion operations a
+# second, 79% of the data sheet's 989. The course's `MultiHeadAttention` is compared with it here,
+# 1,024 wide, with 16 heads, on one sequence (stored, PyTorch 2.11.0, 27 November 2026):
 #
 # | tokens | 1,024 | 2,048 | 4,096 | 8,192 | 16,384 | 32,768 | 65,536 |
 # |---|---|---|---|---|---|---|---|
@@ -1581,6 +1579,11 @@ assert weight == 10e9 and took["mask"] > took["is_causal"] and peak > floats
 #
 # **Question.** A layer with 4,096 tokens has eight times the operations of one with 1,024, and
 # takes 0.34 ms where that takes 0.26. What fills the 0.26 ms?
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# `python -m tests.benchmarks.gpu` makes this table; it was made with 2-byte numbers (bfloat16) and
+# CUDA 13.0 on one NVIDIA H100 80GB HBM3. The operations of the four projections count as well, and
+# with a causal mask only the pairs that are seen.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
 # Measures three lengths here, if there is a GPU
@@ -1621,22 +1624,24 @@ else:
         work = 8 * n * 1024**2 + 4 * n**2 * 1024
         print(f"{n:6,} tokens: forward {took:.2f} ms, {work / took / speed:.0%} of the product's")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # At the product's speed, the 12.9 billion operations of 1,024 tokens take 0.016 ms, and carrying
 # their numbers takes 0.010 ms. So for most of the 0.26 ms the GPU has nothing to do. It waits for
 # the CPU, where Python and PyTorch start one kernel after another, some two dozen forward and
 # backward, and each start takes longer than the work. A layer with hardly any work shows this: for
-# two sentences of ten tokens, 100 wide, forward and backward took 1.6 ms on the GPU, no less than
-# the 1.2 ms for 1,024 tokens, and 0.24 ms on one thread of a CPU.
-#
+# two sentences of ten tokens, 100 wide, written by hand and with lengths, forward and backward took
+# 1.6 ms on the GPU, no less than the 1.2 ms for 1,024 tokens. One thread of a CPU needed 0.24 ms.
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# For the same reason this course's models gain nothing from such a GPU: 300 training steps of its
+# Transformer took 9 s on the H100 and 10 s on the CPU beside it.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # With 16,384 tokens the work is 96 times as much. The product's speed would need 1.6 ms for it,
 # long enough to start the next kernel while one is still at work. Why is it 2.5 ms all the same?
 # The attention's exponentials, at most 3.9 trillion per second, add 1.1 ms if they do not overlap
 # with the products, which makes 2.7 in all. The measured time is near that. (We did not measure the
 # two apart.)
-#
-# For the same reason this course's models gain nothing from such a GPU: 300 training steps of its
-# Transformer took 9 s on the H100 and 10 s on the CPU beside it.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the shares of the stored table, and the numbers below it
