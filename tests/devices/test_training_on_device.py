@@ -74,10 +74,10 @@ def test_the_model_comes_home(device, home, end):
         seen.append(devices(model))
         if end == "interrupted":
             raise KeyboardInterrupt
+        if end == "no number":
+            torch.nn.init.constant_(model.decoder.dense.bias, torch.nan)
 
     options = {"steps": 2, "batch_size": 4, "accelerator": on(device), "on_step": look}
-    if end == "no number":
-        options |= {"lr": 1e30, "steps": 9}
     expected = {"interrupted": KeyboardInterrupt, "no number": FloatingPointError}.get(end)
     with pytest.raises(expected) if expected else contextlib.nullcontext():
         train(model, PAIRS, *WORDS, **options)
