@@ -1638,7 +1638,7 @@ else:
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # With 16,384 tokens the work is 96 times as much. The product's speed would need 1.6 ms for it,
-# long enough to start the next kernel while one is still at work. Why is it 2.5 ms all the same?
+# long enough to start the next kernel while one is still at work. Why did it take 2.5 ms instead?
 # The attention's exponentials, at most 3.9 trillion per second, add 1.1 ms if they do not overlap
 # with the products, which makes 2.7 in all. The measured time is near that. (We did not measure the
 # two apart.)
