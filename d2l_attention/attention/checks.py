@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 
@@ -63,41 +62,8 @@ def check_floats(name: str, given: Any) -> None:
         raise TypeError(f"{name} must be a tensor of floats, got {actual}")
 
 
-def check_attention_inputs(
-    queries: Any,
-    keys: Any,
-    values: Any,
-    bias: Tensor | None = None,
-    *,
-    same_size: bool = False,
-) -> None:
-    """Raise unless queries (*, Q, D), keys (*, K, D') and values (*, K, V) fit together.
-
-    ``bias``, if there is one, must fit the scores (*, Q, K); ``same_size`` asks for D = D'.
-    """
-    for name, given in (("queries", queries), ("keys", keys), ("values", values)):
-        check_floats(name, given)
-    shapes = queries.shape, keys.shape, values.shape
-    wrong = None
-    if min(map(len, shapes)) < 2:
-        wrong = "queries, keys and values must have at least two axes"
-    elif not shapes[0][:-2] == shapes[1][:-2] == shapes[2][:-2]:
-        wrong = "queries, keys and values must share their leading axes"
-    elif shapes[1][-2] != shapes[2][-2]:
-        wrong = "keys and values must come in pairs (same axis -2)"
-    if wrong is not None:
-        named = zip(("queries", "keys", "values"), shapes, strict=True)
-        actual = ", ".join(f"{name} {tuple(shape)}" for name, shape in named)
-        raise ValueError(f"{wrong}, got {actual}")
-    if same_size:
-        check_same_size(queries, keys)
-    check_bias(bias, (*queries.shape[:-1], keys.shape[-2]))
-
-
-def check_bias(bias: Tensor | None, scores_shape: tuple[int, ...]) -> None:
-    """Raise unless ``bias``, if there is one, can be added to scores of this shape."""
-    if bias is None:
-        return
+def check_bias(bias: Tensor, scores_shape: tuple[int, ...]) -> None:
+    """Raise unless ``bias`` can be added to scores of this shape."""
     check_floats("bias", bias)
     sizes = zip(reversed(bias.shape), reversed(scores_shape), strict=False)
     if not 2 <= bias.ndim <= len(scores_shape) or any(
@@ -115,63 +81,4 @@ def check_pooling(scores: Tensor, values: Tensor) -> None:
         raise ValueError(
             "scores (*, Q, K) and values (*, K, V) must hold one row for each key, "
             f"got scores {tuple(scores.shape)} and values {tuple(values.shape)}"
-        )
-
-
-def check_valid_lens(valid_lens: Tensor, num_keys: int) -> tuple[int, int]:
-    """Raise unless ``valid_lens``, (B,) or (B, Q), holds integers from 0 to ``num_keys``.
-
-    Returns the smallest and the largest, as far as they can be known.
-    """
-    if not isinstance(valid_lens, Tensor):
-        raise TypeError(f"valid_lens must be a tensor of integers, got {type(valid_lens).__name__}")
-    if valid_lens.is_floating_point() or valid_lens.is_complex() or valid_lens.dtype == torch.bool:
-        raise TypeError(f"valid_lens must be a tensor of integers, got {valid_lens.dtype}")
-    if valid_lens.ndim not in (1, 2):
-        raise ValueError(
-            f"valid_lens must have shape (B,) or (B, Q), got {tuple(valid_lens.shape)}"
-        )
-    # A compiled or traced graph cannot branch on the numbers in a tensor.
-    in_graph = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    if valid_lens.numel() == 0 or in_graph:
-        return 0, num_keys
-    lowest, highest = (int(bound) for bound in valid_lens.aminmax())
-    if lowest < 0 or highest > num_keys:
-        raise ValueError(
-            f"valid_lens must lie between 0 and the number of keys, {num_keys}, "
-            f"got values from {lowest} to {highest}"
-        )
-    return lowest, highest
-
-
-def check_bool(mask: Tensor) -> None:
-    """Raise unless the mask is boolean: 0/1 floats and additive masks are too easy to mix up."""
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        actual = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(
-            f"mask must be a boolean tensor (True = may attend), got {actual}; "
-            "write `mask.bool()` for ones and zeros, `scores_mask == 0` for an additive mask"
-        )
-
-
-def check_lens_shape(valid_lens: Tensor, scores_shape: tuple[int, ...]) -> None:
-    """Raise unless the lengths are one a sequence of the scores, or one a query."""
-    *leading, num_queries, _ = scores_shape
-    fits = bool(leading) and valid_lens.shape[0] == leading[0]
-    if not fits or valid_lens.ndim == 2 and valid_lens.shape[1] not in (1, num_queries):
-        raise ValueError(
-            f"valid_lens {tuple(valid_lens.shape)} does not fit scores of shape {scores_shape}: "
-            "expected (B,) or (B, Q)"
-        )
-
-
-def check_mask_shape(mask: Tensor, scores_shape: tuple[int, ...]) -> None:
-    """Raise unless the boolean mask broadcasts, without ambiguity, to the scores' shape."""
-    check_bool(mask)
-    sizes = zip(reversed(mask.shape), reversed(scores_shape), strict=False)
-    one_meaning = mask.ndim in (1, 2, len(scores_shape))
-    if not one_meaning or any(size not in (1, expected) for size, expected in sizes):
-        raise ValueError(
-            f"mask of shape {tuple(mask.shape)} does not fit scores of shape {scores_shape}: "
-            f"expected (Q, K) or {len(scores_shape)} axes, each of the scores' size or 1"
         )

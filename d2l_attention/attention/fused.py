@@ -4,29 +4,28 @@ What is here only calls ``F.scaled_dot_product_attention`` so that it stays on i
 """
 
 import math
-from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from d2l_attention.attention.checks import check_valid_lens
-from d2l_attention.attention.masks import attention_mask, zero_rows
+from d2l_attention.attention.masks import Visible, clear, is_free_to_read
 
 MANY_WEIGHTS = 2**23  # 32 MiB of float32: where dropout, which needs them, goes head by head
+# Pairs of a sequence from which on two calls without a mask (B, 1, Q, K) take the place of one with
+# it. On the CPU they are faster. On a GPU, which is not asked where the lengths lie, both calls
+# work on all queries: they only spare memory.
+MANY_PAIRS_CPU, MANY_PAIRS_GPU = 2**15, 2**28
 
 
 def fused_attention(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
-    valid_lens: Tensor | None = None,
-    *,
-    mask: Tensor | None = None,
-    is_causal: bool = False,
-    offset: int = 0,
+    visible: Visible,
     bias: Tensor | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
@@ -34,42 +33,43 @@ def fused_attention(
 
     Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V) -> (*, Q, V).
     """
-    lens_by_query = valid_lens is not None and valid_lens.ndim == 2
-    if is_causal and offset == 0 and mask is None and bias is None and not lens_by_query:
-        return _causal(queries, keys, values, valid_lens, dropout)
-    scores_shape = (*queries.shape[:-1], keys.shape[-2])
-    device = queries.device
-    visible = attention_mask(scores_shape, valid_lens, mask, is_causal, device, offset=offset)
+    mask, is_causal = visible.mask, visible.is_causal
+    if is_causal and (mask is not None or bias is not None):
+        many = MANY_PAIRS_CPU if queries.device.type == "cpu" else MANY_PAIRS_GPU
+        shape = (queries.shape[-2], keys.shape[-2])
+        if mask is not None and bias is None and shape[0] * shape[1] >= many:
+            return _past_without_padding(queries, keys, values, visible, dropout)
+        mask, is_causal = visible.whole(shape, queries.device), False
     if bias is None:
-        return _call_kernel(queries, keys, values, visible, False, dropout)
+        return _call_kernel(queries, keys, values, mask, is_causal, dropout)
     bias = bias.to(queries.dtype)
-    if visible is None:
-        return _call_kernel(queries, keys, values, bias, False, dropout)
-    # To the kernel a hidden key is a bias of -inf. A row of nothing else would be NaN: where
-    # all is hidden the bias stays as it is, and the output becomes zero.
-    seeing = visible.any(dim=-1)
-    bias = bias.masked_fill(~visible & seeing[..., None], -math.inf)
-    return zero_rows(_call_kernel(queries, keys, values, bias, False, dropout), seeing)
+    if mask is not None:
+        # To the kernel a hidden key is a bias of -inf. A row of nothing else would be NaN: where
+        # all is hidden the bias stays as it is, and the output becomes zero.
+        hidden = ~mask if visible.blind is None else ~mask & ~visible.blind
+        bias = bias.masked_fill(hidden, -math.inf)
+    return clear(_call_kernel(queries, keys, values, bias, False, dropout), visible.blind)
 
 
-def _causal(
-    queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None, dropout: float
+def _past_without_padding(
+    queries: Tensor, keys: Tensor, values: Tensor, visible: Visible, dropout: float
 ) -> Tensor:
-    """The past of each query, without its padding and without a (Q, K) mask."""
-    if valid_lens is None:
-        return _call_kernel(queries, keys, values, None, True, dropout)
-    # Before its sequence ends a query sees no padding anyway, so the causal kernel is right;
-    # from there on all that it may see is past, so the padding mask is right. Which of the two
-    # depends on the sequence only between the shortest and the longest of them.
-    bounds = check_valid_lens(valid_lens, keys.shape[-2])
-    shortest, longest = (min(bound, queries.shape[-2]) for bound in bounds)
-    between = longest - shortest
+    """The past of each query, without its padding and without a (Q, K) mask.
+
+    Query i below its sequence's length: the causal mask suffices, since padding is its future. From
+    there on the mask of lengths does, since all that is left is its past. Sequences disagree only
+    between the shortest and the longest length.
+    """
+    lens, num_queries = visible.lens, queries.shape[-2]
+    assert lens is not None and visible.mask is not None
+    shortest, longest = 0, num_queries
+    if is_free_to_read(lens):
+        shortest, longest = (min(int(bound), num_queries) for bound in lens.aminmax())
     causal = _call_kernel(queries[..., :longest, :], keys, values, None, True, dropout)
-    one_row = (*queries.shape[:-2], 1, keys.shape[-2])
-    padding = attention_mask(one_row, valid_lens)  # (B, ..., 1, K)
-    padded = _call_kernel(queries[..., shortest:, :], keys, values, padding, False, dropout)
-    inside = torch.arange(shortest, longest, device=valid_lens.device) < valid_lens[:, None]
-    inside = inside.reshape(len(valid_lens), *[1] * (queries.ndim - 3), between, 1)
+    padded = _call_kernel(queries[..., shortest:, :], keys, values, visible.mask, False, dropout)
+    lens = lens.reshape(-1, *[1] * (queries.ndim - 1))  # (B, 1, ..., 1)
+    inside = torch.arange(shortest, longest, device=lens.device)[:, None] < lens
+    between = longest - shortest
     either = torch.where(inside, causal[..., shortest:, :], padded[..., :between, :])
     return torch.cat((causal[..., :shortest, :], either, padded[..., between:, :]), dim=-2)
 
@@ -89,33 +89,31 @@ def _call_kernel(
     keys. Extra axes of size 1 and columns of zeros change no result. Keys and values may have
     fewer heads than the queries (grouped-query attention): the kernel serves a group with one.
     """
-    key_size, value_size, leading = keys.shape[-1], values.shape[-1], queries.shape[:-2]
-    if 0 in leading or queries.shape[-2] == 0 or keys.shape[-2] == 0:
+    *leading, num_queries, key_size = queries.shape
+    num_keys, value_size = values.shape[-2:]
+    if 0 in leading or num_queries == 0 or num_keys == 0:
         return _nothing_to_attend_to(queries, keys, values)
     if value_size < key_size:
         values = F.pad(values, (0, key_size - value_size))
     elif value_size > key_size:
         queries, keys = (F.pad(X, (0, value_size - key_size)) for X in (queries, keys))
-    queries, keys, values = (_with_four_axes(X) for X in (queries, keys, values))
+    if len(leading) < 2:
+        queries, keys, values = (X[(None,) * (2 - len(leading))] for X in (queries, keys, values))
     # As many axes as the queries: then axis 1 is the heads' in both.
     mask = None if mask is None else mask[(None,) * (queries.ndim - mask.ndim)]
     if mask is not None and mask.device.type != "cpu":
         # A GPU's kernel wants the columns of a mask side by side, one for each key.
-        mask = mask.expand(*mask.shape[:-1], keys.shape[-2])
+        mask = mask.expand(*mask.shape[:-1], num_keys)
         mask = mask if mask.stride(-1) == 1 else mask.contiguous()
-    attend = partial(
-        F.scaled_dot_product_attention,
-        dropout_p=dropout,
-        is_causal=is_causal,
-        scale=1 / math.sqrt(key_size),
-        enable_gqa=bool(queries.shape[1] != keys.shape[1]),
+    options: dict[str, Any] = dict(
+        dropout_p=dropout, is_causal=is_causal, scale=1 / math.sqrt(key_size)
     )
-    # For dropout on the CPU PyTorch builds all weights.
-    large = queries.shape[:-1].numel() * keys.shape[-2] > MANY_WEIGHTS
-    if dropout > 0 and large and queries.device.type == "cpu" and not torch.compiler.is_compiling():
-        output = _one_head_at_a_time(attend, queries, keys, values, mask)
+    if queries.shape[1] != keys.shape[1]:
+        options["enable_gqa"] = True
+    if dropout > 0 and _is_too_much(queries, num_keys):
+        output = _one_head_at_a_time(queries, keys, values, mask, options)
     else:
-        output = attend(queries, keys, values, attn_mask=mask)
+        output = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, **options)
     # Each of these would cost a step of the backward pass: only where there is something to undo.
     if value_size < key_size:
         output = output[..., :value_size]
@@ -133,19 +131,21 @@ def _nothing_to_attend_to(queries: Tensor, keys: Tensor, values: Tensor) -> Tens
     return queries @ keys.mT @ values
 
 
+def _is_too_much(queries: Tensor, num_keys: int) -> bool:
+    """Whether the weights, which PyTorch builds for dropout on the CPU, are too many at once."""
+    large = queries.shape[:-1].numel() * num_keys > MANY_WEIGHTS
+    return large and queries.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
 def _one_head_at_a_time(
-    attend: Callable[..., Tensor],
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    mask: Tensor | None,
+    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, options: dict[str, Any]
 ) -> Tensor:
     """The kernel on each head in turn, so that the weights of only one head exist.
 
     The backward pass computes them again instead of keeping them, with the same random numbers
     (Chen et al., 2016, 'Training Deep Nets with Sublinear Memory Cost').
     """
-    outputs = []
+    outputs, attend = [], partial(F.scaled_dot_product_attention, **options)
     num_heads, num_kv_heads = queries.shape[1], keys.shape[1]
     for head in range(num_heads):
         pair = head * num_kv_heads // num_heads
@@ -153,7 +153,3 @@ def _one_head_at_a_time(
         own_mask = mask if mask is None or mask.shape[1] == 1 else mask[:, [head]]
         outputs.append(checkpoint(attend, *inputs, own_mask, use_reentrant=False))
     return torch.cat(outputs, dim=1)
-
-
-def _with_four_axes(X: Tensor) -> Tensor:
-    return X if X.ndim >= 4 else X[(None,) * (4 - X.ndim)]

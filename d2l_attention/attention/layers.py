@@ -1,35 +1,81 @@
 """Attention layers with D2L's names, signatures and parameters.
 
-Letters as in ``pooling.py``. Each layer's ``forward`` takes D2L's ``valid_lens`` and,
-keyword-only, ``mask`` (bool, True = may attend), ``is_causal`` and ``need_weights``. A
-``bias`` of floats is added to the scores; ``offset`` keys stand before the first query.
+Letters as in ``pooling.py``. A layer has a door, ``forward``, which checks its inputs, works out
+who sees whom and clears what takes no part; and behind it a formula, ``attend``, which relies on
+that. Who has done this already, as the heads of a larger layer, hands ``visible`` in and passes the
+door without being checked again.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
 
-from d2l_attention.attention.checks import check_attention_inputs, check_dropout
+from d2l_attention.attention.checks import check_bias, check_dropout
 from d2l_attention.attention.fused import fused_attention
-from d2l_attention.attention.masks import Masking, masked_softmax, zero_hidden_rows
+from d2l_attention.attention.masks import Visible, check_attention_inputs
 from d2l_attention.attention.scores import add_bias, additive_score, scaled_dot_score
 
 
 class AttentionLayer(nn.Module):
-    """What attention layers share: dropout, and weights that are computed when they are read.
+    """What attention layers share: the door, dropout, and weights that are computed when read.
 
-    A layer's ``forward`` calls ``_remember`` with the inputs of its ``score``. The layer holds
-    them, the masks and the bias until the next pass; an input, mask or bias that is changed in
-    place meanwhile changes the weights that are read.
+    Each ``forward`` takes D2L's ``valid_lens`` and, keyword-only, ``mask`` (bool, True = may
+    attend), ``is_causal`` and ``need_weights``. A ``bias`` of floats is added to the scores;
+    ``offset`` keys stand before the first query.
+
+    ``attend`` calls ``_remember`` with the inputs of the layer's ``score``. The layer holds them,
+    the mask and the bias until the next pass; an input, mask or bias that is changed in place
+    meanwhile changes the weights that are read.
     """
 
     score: Callable[..., Tensor]
-    _last: tuple[tuple[Tensor, ...], Tensor | None, dict[str, Any]] | None = None
+    same_size = True  # a dot product needs queries and keys of one size
+    _last: tuple[tuple[Tensor, ...], Visible, Tensor | None] | None = None
 
     def __init__(self, dropout: float):
         super().__init__()
         self.dropout = nn.Dropout(check_dropout(dropout))
+
+    def forward(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        valid_lens: Tensor | None = None,
+        *,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        offset: int = 0,
+        bias: Tensor | None = None,
+        need_weights: bool = False,
+        visible: Visible | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        if visible is None:
+            shape = self._scores_shape(queries, keys, values)
+            if bias is not None:
+                check_bias(bias, shape)
+            visible = Visible.of(shape, valid_lens, mask, is_causal, offset, queries.device)
+            queries, keys, values = visible.clear(queries, keys, values)
+        output, weights = self.attend(queries, keys, values, visible, bias, need_weights)
+        return output if weights is None else (output, weights)
+
+    def _scores_shape(self, queries: Tensor, keys: Tensor, values: Tensor) -> tuple[int, ...]:
+        """(*, Q, K), or an error."""
+        return check_attention_inputs(queries, keys, values, same_size=self.same_size)
+
+    def attend(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        visible: Visible,
+        bias: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The formula: output (*, Q, V), and weights (*, Q, K) where they are asked for."""
+        raise NotImplementedError
 
     @property
     def attention_weights(self) -> Tensor:
@@ -39,22 +85,20 @@ class AttentionLayer(nn.Module):
 
         Errors: ``RuntimeError`` before the first forward pass.
         """
-        inputs, bias, masking = self._remembered()
-        return masked_softmax(add_bias(self.score(*inputs), bias), **masking)
+        inputs, visible, bias = self._remembered()
+        return visible.softmax(add_bias(self.score(*inputs), bias))
 
-    def _remember(self, *inputs: Tensor, bias: Tensor | None, **masking: Any) -> None:
+    def _remember(self, *inputs: Tensor, visible: Visible, bias: Tensor | None) -> None:
         """Keep what ``attention_weights`` is computed from."""
         bias = None if bias is None else bias.detach()
-        if masking["valid_lens"] is not None:  # whoever decodes may count on in the same tensor
-            masking["valid_lens"] = masking["valid_lens"].clone()
-        self._last = tuple(X.detach() for X in inputs), bias, masking
+        self._last = tuple([X.detach() for X in inputs]), visible, bias
 
-    def _remembered(self) -> tuple[tuple[Tensor, ...], Tensor | None, dict[str, Any]]:
+    def _remembered(self) -> tuple[tuple[Tensor, ...], Visible, Tensor | None]:
         if self._last is None:
             raise RuntimeError("no attention weights yet: call the layer first")
         return self._last
 
-    def __getstate__(self) -> dict:
+    def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles hold the layer, not the last batch it saw."""
         return {name: value for name, value in super().__getstate__().items() if name != "_last"}
 
@@ -70,28 +114,21 @@ class DotProductAttention(AttentionLayer):
 
     score = staticmethod(scaled_dot_score)
 
-    def forward(
+    def attend(
         self,
         queries: Tensor,
         keys: Tensor,
         values: Tensor,
-        valid_lens: Tensor | None = None,
-        *,
-        mask: Tensor | None = None,
-        is_causal: bool = False,
-        offset: int = 0,
+        visible: Visible,
         bias: Tensor | None = None,
         need_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        check_attention_inputs(queries, keys, values, bias, same_size=True)
-        masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        queries, keys, values = zero_hidden_rows(queries, keys, values, **masking)
-        self._remember(queries, keys, bias=bias, **masking)  # for attention_weights, read later
+    ) -> tuple[Tensor, Tensor | None]:
+        self._remember(queries, keys, visible=visible, bias=bias)  # for attention_weights
         if not need_weights:  # PyTorch's kernel does the three lines below in one, without weights
             dropout = self.dropout.p if self.training else 0.0  # a function does not know eval()
-            return fused_attention(queries, keys, values, **masking, bias=bias, dropout=dropout)
-        scores = add_bias(scaled_dot_score(queries, keys), bias)  # (*, Q, K)
-        weights = masked_softmax(scores, **masking)  # (*, Q, K)
+            return fused_attention(queries, keys, values, visible, bias, dropout), None
+        scores = queries / math.sqrt(queries.shape[-1]) @ keys.mT  # (*, Q, K)
+        weights = visible.softmax(scores if bias is None else scores + bias.to(scores.dtype))
         return self.dropout(weights) @ values, weights  # (*, Q, V)
 
 
@@ -105,6 +142,7 @@ class AdditiveAttention(AttentionLayer):
     """
 
     score = staticmethod(additive_score)
+    same_size = False
 
     def __init__(self, num_hiddens: int, dropout: float):
         super().__init__(dropout)
@@ -112,27 +150,19 @@ class AdditiveAttention(AttentionLayer):
         self.W_q: nn.Linear = nn.LazyLinear(num_hiddens, bias=False)
         self.w_v = nn.Linear(num_hiddens, 1, bias=False)
 
-    def forward(
+    def attend(
         self,
         queries: Tensor,
         keys: Tensor,
         values: Tensor,
-        valid_lens: Tensor | None = None,
-        *,
-        mask: Tensor | None = None,
-        is_causal: bool = False,
-        offset: int = 0,
+        visible: Visible,
         bias: Tensor | None = None,
         need_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        check_attention_inputs(queries, keys, values, bias)
-        masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        queries, keys, values = zero_hidden_rows(queries, keys, values, **masking)
+    ) -> tuple[Tensor, Tensor | None]:
         queries, keys = self.W_q(queries), self.W_k(keys)  # (*, Q, h) and (*, K, h)
         w_v = self.w_v.weight[0]  # (h,), where h is num_hiddens
         # An optimizer changes w_v in place: the weights of this pass need a copy of it.
-        self._remember(queries, keys, w_v.to(queries.dtype, copy=True), bias=bias, **masking)
+        self._remember(queries, keys, w_v.to(queries.dtype, copy=True), visible=visible, bias=bias)
         scores = add_bias(additive_score(queries, keys, w_v), bias)  # (*, Q, K)
-        weights = masked_softmax(scores, **masking)  # (*, Q, K)
-        output = self.dropout(weights) @ values  # (*, Q, V)
-        return (output, weights) if need_weights else output
+        weights = visible.softmax(scores)  # (*, Q, K)
+        return self.dropout(weights) @ values, weights if need_weights else None  # (*, Q, V)

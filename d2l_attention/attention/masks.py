@@ -2,32 +2,23 @@
 
 The same convention as ``torch.nn.functional.scaled_dot_product_attention``. A mask
 broadcasts to the scores, (*, Q, K): letters as in ``pooling.py``.
+
+Here is also the door of every attention: ``check_attention_inputs`` and ``Visible.of`` check what
+came in and work out who sees whom, once. What is below the door relies on it.
 """
 
-from typing import TypedDict, Unpack
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from d2l_attention.attention.checks import (
-    check_bool,
-    check_floats,
-    check_lens_shape,
-    check_mask_shape,
-    check_valid_lens,
-)
+from d2l_attention.attention.checks import check_floats, check_same_size
+
+Shape = tuple[int, ...]
+INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 
 
-class Masking(TypedDict):
-    """The four arguments that hide keys from queries, as layers hand them down together.
-
-    What each means: see ``attention_mask``.
-    """
-
-    valid_lens: Tensor | None
-    mask: Tensor | None
-    is_causal: bool
-    offset: int
+# ---- Masks ---------------------------------------------------------------------------------
 
 
 def length_mask(valid_lens: Tensor, num_keys: int) -> Tensor:
@@ -37,15 +28,15 @@ def length_mask(valid_lens: Tensor, num_keys: int) -> Tensor:
     (B, Q) -> (B, Q, K), one length a query.
 
     Errors: ``TypeError`` unless the lengths are integers, ``ValueError`` where one is
-    negative or beyond ``num_keys``.
+    negative or beyond ``num_keys``. On an accelerator the numbers are not read: there a negative
+    length hides all keys, and a large one none.
     """
     check_valid_lens(valid_lens, num_keys)
-    positions = torch.arange(num_keys, device=valid_lens.device)
     lens = valid_lens if valid_lens.ndim == 2 else valid_lens[:, None]
-    return positions < lens[..., None]
+    return torch.arange(num_keys, device=lens.device) < lens[..., None]
 
 
-def real_tokens(valid_lens: Tensor, shape: tuple[int, ...]) -> Tensor:
+def real_tokens(valid_lens: Tensor, shape: Shape) -> Tensor:
     """Which tokens of ``shape`` are no padding, with one length a sequence.
 
     Shape: valid_lens (B,), ``shape`` (B, *, n) -> bool (B, 1, ..., n).
@@ -77,11 +68,10 @@ def causal_mask(
 
     Shape: (Q, K).
     """
-    if offset < 0:
-        raise ValueError(f"offset must be 0 or more, got {offset}")
+    check_offset(offset)
     num_keys = offset + num_queries if num_keys is None else num_keys
-    queries = torch.arange(num_queries, device=device)[:, None]
-    return torch.arange(num_keys, device=device) <= queries + offset
+    queries = torch.arange(offset, offset + num_queries, device=device)
+    return torch.arange(num_keys, device=device) <= queries[:, None]
 
 
 def combine_masks(*masks: Tensor | None) -> Tensor | None:
@@ -91,17 +81,16 @@ def combine_masks(*masks: Tensor | None) -> Tensor | None:
 
     Errors: ``TypeError`` for a mask that is not boolean.
     """
-    given = [mask for mask in masks if mask is not None]
-    for mask in given:
-        check_bool(mask)
     combined = None
-    for mask in given:
-        combined = mask if combined is None else combined & mask
+    for mask in masks:
+        if mask is not None:
+            check_bool(mask)
+            combined = mask if combined is None else combined & mask
     return combined
 
 
 def attention_mask(
-    scores_shape: tuple[int, ...],
+    scores_shape: Shape,
     valid_lens: Tensor | None = None,
     mask: Tensor | None = None,
     is_causal: bool = False,
@@ -116,112 +105,11 @@ def attention_mask(
 
     Shape: at least two axes, broadcastable to ``scores_shape``; or ``None``: all visible.
     """
-    if len(scores_shape) < 2:
-        raise ValueError(f"scores must have shape (*, Q, K), got {tuple(scores_shape)}")
-    *leading, num_queries, num_keys = scores_shape
-    if mask is not None:
-        check_mask_shape(mask, tuple(scores_shape))
-        mask = mask[None] if mask.ndim == 1 else mask
-    lengths = None
-    if valid_lens is not None:
-        lengths = length_mask(valid_lens, num_keys)
-        check_lens_shape(valid_lens, tuple(scores_shape))
-        lengths = lengths.reshape(lengths.shape[0], *[1] * (len(leading) - 1), *lengths.shape[1:])
-    causal = None
-    if is_causal and num_keys > offset + 1:  # else the first query sees all there is already
-        causal = causal_mask(num_queries, num_keys, offset=offset, device=device)
-    return combine_masks(mask, lengths, causal)
-
-
-def taking_part(
-    scores_shape: tuple[int, ...],
-    valid_lens: Tensor | None = None,
-    *,
-    mask: Tensor | None = None,
-    is_causal: bool = False,
-    offset: int = 0,
-) -> tuple[Tensor | None, Tensor | None]:
-    """Which queries see any key, and which keys are seen by any query: ``(seeing, seen)``.
-
-    Shape: bool, broadcastable to (*, Q) and to (*, K); ``None`` is 'all of them'. The other rows
-    take no part: see ``zero_rows``.
-
-    Lengths (B,) and ``is_causal`` say it without a (Q, K) matrix. Errors: as ``attention_mask``.
-    """
-    *leading, num_queries, num_keys = scores_shape
-    if offset < 0:
-        raise ValueError(f"offset must be 0 or more, got {offset}")
-    shortest = num_keys
-    if valid_lens is not None:
-        shortest, _ = check_valid_lens(valid_lens, num_keys)
-        check_lens_shape(valid_lens, tuple(scores_shape))
-    if mask is not None:
-        check_mask_shape(mask, tuple(scores_shape))
-    if num_keys == 0:  # there is nothing to see
-        return torch.zeros(1, dtype=torch.bool), None
-    if mask is not None or (valid_lens is not None and valid_lens.ndim == 2):
-        given = valid_lens if mask is None else mask
-        device = None if given is None else given.device
-        whole = attention_mask(scores_shape, valid_lens, mask, is_causal, device, offset=offset)
-        assert whole is not None  # one of the two was given
-        return whole.any(dim=-1), whole.any(dim=-2)
-    seeing = seen = None
-    reach = num_queries + offset if is_causal else num_keys  # keys that the last query may see
-    if valid_lens is not None:
-        lens = valid_lens.reshape(-1, *[1] * len(leading))  # (B, 1, ..., 1)
-        # Key 0 is in nobody's future: a query sees something unless its length is 0.
-        seeing = lens > 0 if shortest == 0 else None
-        if shortest < num_keys:
-            seen = torch.arange(num_keys, device=lens.device) < lens
-    if reach < num_keys:
-        device = None if valid_lens is None else valid_lens.device
-        seen = combine_masks(seen, torch.arange(num_keys, device=device) < reach)
-    return seeing, seen
-
-
-def with_head_axis(mask: Tensor | None, scores_shape: tuple[int, ...]) -> Tensor | None:
-    """(B, Q, K) -> (B, 1, Q, K): one mask a sequence, for each of its heads; or an error."""
-    if mask is None:
-        return None
-    check_bool(mask)
-    mask = mask[:, None] if mask.ndim == 3 else mask
-    check_mask_shape(mask, scores_shape)
-    return mask
-
-
-def in_any_head(mask: Tensor | None) -> Tensor | None:
-    """(B, H, Q, K) -> (B, Q, K): a token takes part if it does in one head."""
-    return mask.any(dim=1) if mask is not None and mask.ndim == 4 else mask
-
-
-def zero_rows(rows: Tensor, kept: Tensor | None) -> Tensor:
-    """Zeros in the rows that take no part. Weight 0 is not enough: 0 times NaN is NaN.
-
-    Shape: rows (*, n, D), kept bool, broadcastable to (*, n) -> (*, n, D).
-    """
-    if kept is None:
-        return rows
-    return rows.masked_fill(~kept.unsqueeze(-1).to(rows.device), 0.0)
-
-
-def zero_pairs(keys: Tensor, values: Tensor, seen: Tensor | None) -> tuple[Tensor, Tensor]:
-    """``zero_rows`` of both. In self-attention they are one tensor: then once is enough."""
-    shown = zero_rows(keys, seen)
-    return shown, shown if values is keys else zero_rows(values, seen)
-
-
-def zero_hidden_rows(
-    queries: Tensor, keys: Tensor, values: Tensor, **masking: Unpack[Masking]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Zeros in queries that see nothing, and in keys and values that no query sees.
-
-    What stands there, NaN included, then reaches neither outputs nor gradients.
-
-    Shape: queries (*, Q, D), keys (*, K, D'), values (*, K, V) -> the same.
-    """
-    scores_shape = (*queries.shape[:-1], keys.shape[-2])
-    seeing, seen = taking_part(scores_shape, **masking)
-    return zero_rows(queries, seeing), *zero_pairs(keys, values, seen)
+    visible = Visible.of(scores_shape, valid_lens, mask, is_causal, offset, device)
+    whole = visible.whole(scores_shape, device)
+    if whole is None and valid_lens is not None:  # no length hides anything
+        whole = valid_lens.new_ones((1,) * len(scores_shape), dtype=torch.bool)
+    return whole
 
 
 def masked_softmax(
@@ -245,10 +133,251 @@ def masked_softmax(
     Source: D2L 11.3.2.1.
     """
     check_floats("X", X)
-    visible = attention_mask(X.shape, valid_lens, mask, is_causal, X.device, offset=offset)
-    if visible is None:
-        return X.softmax(dim=-1)
-    # The lowest finite number rather than -inf: a row with nothing visible stays finite
-    # until the second fill clears it, and so do its gradients.
-    scores = X.masked_fill(~visible, torch.finfo(X.dtype).min)
-    return scores.softmax(dim=-1).masked_fill(~visible, 0.0)
+    return Visible.of(X.shape, valid_lens, mask, is_causal, offset, X.device).softmax(X)
+
+
+# ---- The door ------------------------------------------------------------------------------
+
+
+class Visible(NamedTuple):
+    """Who sees whom in one call, as PyTorch's kernel takes it, and which rows take no part.
+
+    Query i sees key j where ``mask`` says so and, if ``is_causal``, j <= i. ``lens`` is there where
+    ``mask`` holds lengths and nothing else. Weight 0 does not silence a row, since 0 times NaN is
+    NaN: ``clear`` writes zeros to ``blind`` queries, which see nothing, and to ``unseen`` keys,
+    which no query sees.
+
+    Shape: mask (*, 1 or Q, K), lens (B,), blind (*, 1 or Q, 1), unseen (*, K, 1), each with as
+    many axes as the scores, (*, Q, K), or broadcastable; ``None`` hides nothing.
+    """
+
+    mask: Tensor | None = None
+    is_causal: bool = False
+    lens: Tensor | None = None
+    blind: Tensor | None = None
+    unseen: Tensor | None = None
+    offset: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        scores_shape: Shape,
+        valid_lens: Tensor | None = None,
+        mask: Tensor | None = None,
+        is_causal: bool = False,
+        offset: int = 0,
+        device: torch.device | str | None = None,
+    ) -> "Visible":
+        """What D2L's lengths, a mask, and causality behind ``offset`` keys say together.
+
+        Errors: ``TypeError`` or ``ValueError`` for lengths, a mask or an offset that do not fit.
+        """
+        if len(scores_shape) < 2:
+            raise ValueError(f"scores must have shape (*, Q, K), got {tuple(scores_shape)}")
+        check_offset(offset)
+        num_queries, num_keys = scores_shape[-2:]
+        shortest = num_keys if valid_lens is None else check_lens(valid_lens, scores_shape)
+        if mask is not None:
+            check_mask(mask, scores_shape)
+        is_causal = is_causal and num_keys > offset + 1  # else the first query sees all keys
+        if mask is None and not is_causal and shortest == num_keys > 0:
+            return cls(offset=offset)
+        if mask is None and (valid_lens is None or valid_lens.ndim == 1) and not offset * is_causal:
+            by_length = cls._by_length(scores_shape, valid_lens, shortest, is_causal, device)
+            return by_length._replace(offset=offset)
+        if valid_lens is not None:
+            lens = valid_lens if valid_lens.ndim == 2 else valid_lens[:, None]
+            lens = lens.reshape(len(lens), *[1] * (len(scores_shape) - 3), lens.shape[1], 1)
+            real = torch.arange(num_keys, device=lens.device) < lens
+            mask = real if mask is None else mask & real
+        if is_causal:
+            past = causal_mask(num_queries, num_keys, offset=offset, device=device)
+            mask = past if mask is None else mask & past
+        assert mask is not None  # one of the three was given
+        return cls.by_mask(mask[(None,) * (len(scores_shape) - mask.ndim)], offset)
+
+    @classmethod
+    def _by_length(
+        cls,
+        scores_shape: Shape,
+        valid_lens: Tensor | None,
+        shortest: int,
+        is_causal: bool,
+        device: torch.device | str | None,
+    ) -> "Visible":
+        """What lengths (B,) and causality say, without a (Q, K) matrix."""
+        num_queries, num_keys = scores_shape[-2:]
+        keys = torch.arange(num_keys, device=device)
+        real = blind = unseen = None
+        if valid_lens is not None:
+            lens = valid_lens.reshape(-1, *[1] * (len(scores_shape) - 1))
+            real = keys < lens
+            unseen = ~real.mT
+            # Key 0 is in nobody's future, and no length but 0 hides it.
+            blind = lens < 1 if shortest < 1 else None
+        elif num_keys == 0:
+            blind = torch.ones((1,) * len(scores_shape), dtype=torch.bool, device=device)
+        if is_causal and num_keys > num_queries:
+            later = keys[:, None] >= num_queries
+            unseen = later if unseen is None else unseen | later
+        return cls(real, is_causal, valid_lens, blind, unseen)
+
+    @classmethod
+    def by_mask(cls, mask: Tensor, offset: int = 0) -> "Visible":
+        """What a mask (*, Q, K) lets through, and nothing else."""
+        blind, unseen = ~mask.any(dim=-1, keepdim=True), ~mask.any(dim=-2, keepdim=True).mT
+        return cls(mask, False, None, blind, unseen, offset)
+
+    @property
+    def by_query(self) -> bool:
+        """Whether keys are hidden from one query and not from the next, but by the future."""
+        return self.mask is not None and self.lens is None
+
+    def whole(self, scores_shape: Shape, device: Any = None) -> Tensor | None:
+        """One mask that says all, broadcastable to (*, Q, K); ``None`` hides nothing."""
+        if not self.is_causal:
+            return self.mask
+        past = causal_mask(*scores_shape[-2:], device=device)
+        return past if self.mask is None else self.mask & past
+
+    def clear(self, queries: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Zeros in the rows that take no part: what stands there, NaN included, is not read."""
+        return clear(queries, self.blind), *self.clear_pairs(keys, values)
+
+    def clear_pairs(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """The same for keys and values. In self-attention they are one tensor: then once."""
+        shown = clear(keys, self.unseen)
+        return shown, shown if values is keys else clear(values, self.unseen)
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        """Weights (*, Q, K), exactly 0 where a key is hidden, and in the row of a blind query."""
+        mask = self.whole(scores.shape, scores.device)
+        if mask is None:
+            return scores.softmax(dim=-1)
+        # The lowest finite number rather than -inf: a row with nothing visible stays finite
+        # until the second fill clears it, and so do its gradients.
+        lowest = torch.finfo(scores.dtype).min
+        return scores.masked_fill(~mask, lowest).softmax(dim=-1).masked_fill(~mask, 0.0)
+
+
+def clear(X: Tensor, rows: Tensor | None) -> Tensor:
+    """Zeros in these rows of X, (*, n, D); rows bool, broadcastable to (*, n, 1).
+
+    Where they have more heads than X: the rows that take part in no head.
+    """
+    if rows is None:
+        return X
+    if rows.ndim > X.ndim:
+        rows = rows[:, 0] if rows.shape[1] == 1 else rows.all(dim=1)
+    elif rows.ndim == 4 and rows.shape[1] > X.shape[1]:
+        rows = rows.all(dim=1, keepdim=True)
+    return X.masked_fill(rows, 0.0)
+
+
+def zero_rows(X: Tensor, kept: Tensor | None) -> Tensor:
+    """Zeros in all other rows of X, (*, n, D); kept bool, broadcastable to (*, n)."""
+    return X if kept is None else clear(X, ~kept.unsqueeze(-1).to(X.device))
+
+
+# ---- Checks --------------------------------------------------------------------------------
+
+
+def check_attention_inputs(
+    queries: Any, keys: Any, values: Any, *, same_size: bool = False
+) -> Shape:
+    """The shape of the scores, (*, Q, K), of queries (*, Q, D), keys (*, K, D'), values (*, K, V).
+
+    Errors: ``TypeError`` unless all are floats, ``ValueError`` where they do not fit together;
+    ``same_size`` asks for D = D'.
+    """
+    for name, given in (("queries", queries), ("keys", keys), ("values", values)):
+        if not isinstance(given, Tensor) or not given.is_floating_point():
+            check_floats(name, given)
+    shapes = queries.shape, keys.shape, values.shape
+    two_axes = queries.ndim >= 2 and keys.ndim >= 2 and values.ndim >= 2
+    if not two_axes or not shapes[0][:-2] == shapes[1][:-2] == shapes[2][:-2]:
+        what = "share their leading axes" if two_axes else "have at least two axes"
+        raise ValueError(f"queries, keys and values must {what}, got {_by_name(shapes)}")
+    if shapes[1][-2] != shapes[2][-2]:
+        what = "come in pairs (same axis -2)"
+        raise ValueError(f"keys and values must {what}, got {_by_name(shapes)}")
+    if same_size and shapes[0][-1] != shapes[1][-1]:
+        check_same_size(queries, keys)
+    return (*shapes[0][:-1], shapes[1][-2])
+
+
+def _by_name(shapes: tuple[Shape, Shape, Shape]) -> str:
+    named = zip(("queries", "keys", "values"), map(tuple, shapes), strict=True)
+    return ", ".join(f"{name} {shape}" for name, shape in named)
+
+
+def check_valid_lens(valid_lens: Any, num_keys: int) -> int:
+    """Raise unless ``valid_lens``, (B,) or (B, Q), holds integers from 0 to ``num_keys``.
+
+    Returns the smallest, or -1 where the numbers are not read: on an accelerator, which would have
+    to be waited for, and in a graph that is compiled or traced.
+    """
+    if not isinstance(valid_lens, Tensor) or valid_lens.dtype not in INTEGERS:
+        actual = valid_lens.dtype if isinstance(valid_lens, Tensor) else type(valid_lens).__name__
+        raise TypeError(f"valid_lens must be a tensor of integers, got {actual}")
+    if valid_lens.ndim not in (1, 2):
+        raise ValueError(
+            f"valid_lens must have shape (B,) or (B, Q), got {tuple(valid_lens.shape)}"
+        )
+    if not is_free_to_read(valid_lens) or 0 in valid_lens.shape:
+        return -1
+    numbers = valid_lens.flatten().tolist()
+    lowest, highest = min(numbers), max(numbers)
+    if lowest < 0 or highest > num_keys:
+        raise ValueError(
+            f"valid_lens must lie between 0 and the number of keys, {num_keys}, "
+            f"got values from {lowest} to {highest}"
+        )
+    return lowest
+
+
+def check_lens(valid_lens: Any, scores_shape: Shape) -> int:
+    """``check_valid_lens``, for lengths that are one a sequence of the scores, or one a query."""
+    *leading, num_queries, num_keys = scores_shape
+    shortest = check_valid_lens(valid_lens, num_keys)
+    fits = bool(leading) and valid_lens.shape[0] == leading[0]
+    if not fits or valid_lens.ndim == 2 and valid_lens.shape[1] not in (1, num_queries):
+        raise ValueError(
+            f"valid_lens {tuple(valid_lens.shape)} does not fit scores of shape "
+            f"{tuple(scores_shape)}: expected (B,) or (B, Q)"
+        )
+    return shortest
+
+
+def is_free_to_read(X: Tensor) -> bool:
+    """Whether looking at the numbers in X waits for nobody and may decide what happens next."""
+    return X.is_cpu and not torch.compiler.is_compiling() and not torch.jit.is_tracing()
+
+
+def check_offset(offset: int) -> None:
+    """Raise unless the number of keys before the first query is 0 or more."""
+    if offset < 0:
+        raise ValueError(f"offset must be 0 or more, got {offset}")
+
+
+def check_bool(mask: Any) -> None:
+    """Raise unless the mask is boolean: 0/1 floats and additive masks are too easy to mix up."""
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        actual = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise TypeError(
+            f"mask must be a boolean tensor (True = may attend), got {actual}; "
+            "write `mask.bool()` for ones and zeros, `scores_mask == 0` for an additive mask"
+        )
+
+
+def check_mask(mask: Any, scores_shape: Shape) -> None:
+    """Raise unless the boolean mask broadcasts, without ambiguity, to the scores' shape."""
+    check_bool(mask)
+    sizes = zip(reversed(mask.shape), reversed(scores_shape), strict=False)
+    one_meaning = mask.ndim in (1, 2, len(scores_shape))
+    if not one_meaning or any([size not in (1, expected) for size, expected in sizes]):
+        raise ValueError(
+            f"mask of shape {tuple(mask.shape)} does not fit scores of shape "
+            f"{tuple(scores_shape)}: "
+            f"expected (Q, K) or {len(scores_shape)} axes, each of the scores' size or 1"
+        )

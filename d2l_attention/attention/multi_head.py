@@ -3,21 +3,9 @@
 from torch import Tensor, nn
 
 from d2l_attention.attention.cache import KeyValueCache, check_cached_source
-from d2l_attention.attention.checks import (
-    check_attention_inputs,
-    check_bias,
-    check_dropout,
-    check_heads,
-)
+from d2l_attention.attention.checks import check_bias, check_dropout, check_heads
 from d2l_attention.attention.layers import AttentionLayer, DotProductAttention
-from d2l_attention.attention.masks import (
-    Masking,
-    in_any_head,
-    taking_part,
-    with_head_axis,
-    zero_pairs,
-    zero_rows,
-)
+from d2l_attention.attention.masks import Visible, check_attention_inputs, check_bool, clear
 from d2l_attention.attention.positional import Positions
 
 
@@ -91,49 +79,49 @@ class MultiHeadAttention(nn.Module):
         need_weights: bool = False,
         cache: KeyValueCache | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        # Check, before a cache grows.
-        B, Q, K, offset = self._check(queries, keys, values, is_causal, cache)
-        mask = with_head_axis(mask, (B, self.num_heads, Q, K))
-        bias = self.positions.bias(Q, K, offset=offset)  # (H, Q, K), or None
-        check_bias(bias, (B, self.num_heads, Q, K))
-        # Hide: padding may hold NaN, and 0 times NaN is NaN.
-        seeing, seen = taking_part(
-            (B, Q, K), valid_lens, mask=in_any_head(mask), is_causal=is_causal, offset=offset
-        )
-        queries = zero_rows(queries, seeing)  # (B, Q, any size)
-        # A cache keeps all rows: later queries may see what these may not. The attention inside
-        # hides what these may not see. (The type checker wants the other two.)
-        if cache is None and keys is not None and values is not None:
-            keys, values = zero_pairs(keys, values, seen)  # (B, K, any size)
-        # Project, split, position.
-        queries = self.split_heads(self.W_q(queries))  # (B, H, Q, D / H)
-        queries = self.positions.transform(queries, offset=offset)
-        keys, values = self._project_keys_values(keys, values, cache, offset)  # (B, H, K, D / H)
-        # Attend, merge, project.
-        masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        result = self.attention(
-            queries, keys, values, **masking, bias=bias, need_weights=need_weights
-        )
+        offset = 0 if cache is None else len(cache)
+        shape = self._check(queries, keys, values, is_causal, cache)  # (B, H, Q, K)
+        if mask is not None:
+            check_bool(mask)
+            mask = mask[:, None] if mask.ndim == 3 else mask  # one for each of its heads
+        visible = Visible.of(shape, valid_lens, mask, is_causal, offset, queries.device)
+        queries = self.split_heads(self.W_q(clear(queries, visible.blind)))  # (B, H, Q, D / H)
+        bias = None
+        if type(self.positions) is not Positions:
+            queries = self.positions.transform(queries, offset=offset)
+            bias = self._bias(shape, offset)  # (H, Q, K), or None
+        if cache is None:
+            assert keys is not None and values is not None  # a layer without a cache needs them
+            keys, values = self._pairs(*visible.clear_pairs(keys, values))  # (B, H, K, D / H)
+        else:  # it keeps all rows: a later query may read what these may not
+            keys, values = visible.clear_pairs(*self._continued(keys, values, cache))
+        options = {"visible": visible, "bias": bias, "need_weights": need_weights}
+        result = self.attention(queries, keys, values, **options)
         output, weights = result if need_weights else (result, None)  # (B, H, Q, D / H)
         output = self.W_o(self.merge_heads(output))  # (B, Q, D)
         return output if weights is None else (output, weights)
 
-    def _project_keys_values(
-        self,
-        keys: Tensor | None,
-        values: Tensor | None,
-        cache: KeyValueCache | None,
-        offset: int,
-    ) -> tuple[Tensor, Tensor]:
-        """Project, split, position the keys, and put both behind what the cache holds.
-
-        Shape: (B, new, any size) each -> (B, H, K, D / H) each.
-        """
-        if cache is not None and keys is None:  # cross-attention: the source is there already
-            return cache.pairs()
+    def _pairs(self, keys: Tensor, values: Tensor, offset: int = 0) -> tuple[Tensor, Tensor]:
+        """Project, split, position. Shape: (B, n, any size) each -> (B, H, n, D / H) each."""
         keys, values = self.split_heads(self.W_k(keys)), self.split_heads(self.W_v(values))
-        keys = self.positions.transform(keys, offset=offset)
-        return (keys, values) if cache is None else cache.append(keys, values)
+        if type(self.positions) is not Positions:
+            keys = self.positions.transform(keys, offset=offset)
+        return keys, values
+
+    def _continued(
+        self, keys: Tensor | None, values: Tensor | None, cache: KeyValueCache
+    ) -> tuple[Tensor, Tensor]:
+        """All that the cache holds, the new tokens with it. Shape: (B, H, K, D / H) each."""
+        if keys is None or values is None:  # cross-attention: the source is there already
+            return cache.pairs()
+        return cache.append(*self._pairs(keys, values, len(cache)))
+
+    def _bias(self, shape: tuple[int, ...], offset: int) -> Tensor | None:
+        """What positions add to the scores (B, H, Q, K): (H, Q, K), or nothing."""
+        bias = self.positions.bias(*shape[2:], offset=offset)
+        if bias is not None:
+            check_bias(bias, shape)
+        return bias
 
     def _check(
         self,
@@ -143,7 +131,11 @@ class MultiHeadAttention(nn.Module):
         is_causal: bool,
         cache: KeyValueCache | None,
     ) -> tuple[int, int, int, int]:
-        """B, Q, K and ``offset``, the number of tokens that the cache holds; or an error."""
+        """The shape of the scores, (B, H, Q, K), where K counts the tokens of the cache as well.
+
+        An error comes before a cache grows.
+        """
+        num_keys = 0 if cache is None else len(cache)
         if keys is None and cache is not None:
             check_cached_source(queries, values, cache)
             if is_causal or type(self.positions) is not Positions:
@@ -152,11 +144,10 @@ class MultiHeadAttention(nn.Module):
                     "have no meaning: they compare places in one sequence"
                 )
         else:
-            check_attention_inputs(queries, keys, values)  # None is an error there
+            num_keys += check_attention_inputs(queries, keys, values)[-1]  # None is an error there
         if queries.ndim != 3:
             raise ValueError(f"queries must have shape (B, Q, size), got {tuple(queries.shape)}")
-        offset = 0 if cache is None else len(cache)
-        return *queries.shape[:2], offset + (0 if keys is None else keys.shape[1]), offset
+        return queries.shape[0], self.num_heads, queries.shape[1], num_keys
 
     def split_heads(self, X: Tensor) -> Tensor:
         """(B, n, D) -> (B, H, n, D / H): first cut the last axis, then move the heads forward.

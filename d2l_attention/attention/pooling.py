@@ -8,15 +8,9 @@ leading axes.
 import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.attention.checks import check_attention_inputs, check_dropout, check_pooling
+from d2l_attention.attention.checks import check_bias, check_dropout, check_pooling
 from d2l_attention.attention.fused import fused_attention
-from d2l_attention.attention.masks import (
-    Masking,
-    masked_softmax,
-    taking_part,
-    zero_hidden_rows,
-    zero_rows,
-)
+from d2l_attention.attention.masks import Visible, check_attention_inputs, clear
 from d2l_attention.attention.scores import add_bias, scaled_dot_score
 
 
@@ -40,11 +34,10 @@ def attention_pooling(
     Source: D2L equation 11.1.1.
     """
     check_pooling(scores, values)
-    masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-    _, seen = taking_part(scores.shape, **masking)
-    weights = masked_softmax(scores, **masking)  # (*, Q, K)
-    output = F.dropout(weights, check_dropout(dropout)) @ zero_rows(values, seen)  # (*, Q, V)
-    return output, weights
+    visible = Visible.of(scores.shape, valid_lens, mask, is_causal, offset, scores.device)
+    weights = visible.softmax(scores)  # (*, Q, K)
+    values = clear(values, visible.unseen)
+    return F.dropout(weights, check_dropout(dropout)) @ values, weights  # (*, Q, V)
 
 
 def dot_product_attention(
@@ -79,11 +72,14 @@ def dot_product_attention(
 
     Source: Vaswani et al. (2017), equation 1; Dao et al. (2022) for the fused kernel.
     """
-    check_attention_inputs(queries, keys, values, bias, same_size=True)
+    shape = check_attention_inputs(queries, keys, values, same_size=True)
     check_dropout(dropout)
-    masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-    queries, keys, values = zero_hidden_rows(queries, keys, values, **masking)
+    if bias is not None:
+        check_bias(bias, shape)
+    visible = Visible.of(shape, valid_lens, mask, is_causal, offset, queries.device)
+    queries, keys, values = visible.clear(queries, keys, values)
     if not need_weights:
-        return fused_attention(queries, keys, values, **masking, bias=bias, dropout=dropout)
+        return fused_attention(queries, keys, values, visible, bias, dropout)
     scores = add_bias(scaled_dot_score(queries, keys), bias)  # (*, Q, K)
-    return attention_pooling(scores, values, **masking, dropout=dropout)
+    weights = visible.softmax(scores)  # (*, Q, K)
+    return F.dropout(weights, dropout) @ values, weights  # (*, Q, V)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from d2l_attention.attention.layers import AdditiveAttention
-from d2l_attention.attention.masks import length_mask, masked_softmax, zero_rows
+from d2l_attention.attention.masks import Visible, length_mask, zero_rows
 from d2l_attention.attention.scores import additive_score
 
 
@@ -191,7 +191,7 @@ class Seq2SeqAttentionDecoder(nn.Module):
         """One look at the source: context (B, H) and its weights (B, 1, S)."""
         query = self.attention.W_q(hidden)[:, None]
         scores = additive_score(query, keys, self.attention.w_v.weight[0])
-        weights = masked_softmax(scores, mask=mask)
+        weights = Visible(mask).softmax(scores)
         return (self.attention.dropout(weights) @ values)[:, 0], weights
 
     def rnn_step(self, gates: Tensor, layers: list[Tensor]) -> Tensor:

@@ -7,10 +7,9 @@ H heads, N target vocabulary.
 import math
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from d2l_attention.attention.masks import length_mask, taking_part, zero_rows
+from d2l_attention.attention.masks import Visible, is_free_to_read, length_mask, zero_rows
 from d2l_attention.attention.positional import PositionalEncoding, Positions
 from d2l_attention.models.transformer_blocks import (
     BlockCache,
@@ -88,10 +87,10 @@ class TransformerEncoder(_Layers):
     def forward(self, X: Tensor, valid_lens: Tensor | None = None) -> Tensor:
         scores_shape = (*X.shape, X.shape[-1])
         X = self.embed(X)
-        _, visible = taking_part(scores_shape, valid_lens)
-        if visible is not None:
+        padding = Visible.of(scores_shape, valid_lens, device=X.device).unseen
+        if padding is not None:
             # Padding is no key, but it is a query: NaN there would reach the gradients.
-            X = X.masked_fill(~(visible[..., None] | X.isfinite()), 0.0)
+            X = X.masked_fill(padding & ~X.isfinite(), 0.0)
         for block in self.blks:
             X = block(X, valid_lens)
         return self.ln(X)
@@ -140,7 +139,7 @@ class TransformerDecoder(_Layers):
             # Padding is projected with the rest: 0 times NaN would reach the gradients.
             enc_outputs = zero_rows(enc_outputs, real)
             # Nothing is padded, as with one sentence: then no step needs a mask.
-            if not torch.compiler.is_compiling() and real.all():
+            if is_free_to_read(real) and real.all():
                 enc_valid_lens = None
         return [enc_outputs, enc_valid_lens, [None] * len(self.blks)]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
-from d2l_attention.attention.masks import combine_masks
+from d2l_attention.attention.masks import Visible, combine_masks
 from d2l_attention.variants.grouped import GroupedDotProductAttention, repeat_heads
 from d2l_attention.variants.masks import sliding_window_mask
 from d2l_attention.variants.sinks import SinkAttention
@@ -16,9 +16,9 @@ class GroupedSinkAttention(SinkAttention):
     Shape: queries (B, H, Q, D), keys (B, G, K, D), values (B, G, K, V) -> (B, H, Q, V).
     """
 
-    def forward(self, queries: Tensor, keys: Tensor, values: Tensor, *masks: Any, **options: Any):
+    def attend(self, queries: Tensor, keys: Tensor, values: Tensor, *masks: Any, **options: Any):
         keys, values = (repeat_heads(X, queries.shape[1]) for X in (keys, values))
-        return super().forward(queries, keys, values, *masks, **options)
+        return super().attend(queries, keys, values, *masks, **options)
 
 
 class _Windowed:
@@ -26,30 +26,15 @@ class _Windowed:
 
     window: int
 
-    def forward(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        valid_lens: Tensor | None = None,
-        *,
-        mask: Tensor | None = None,
-        offset: int = 0,
-        **options: Any,
-    ):
-        sizes = queries.shape[-2], keys.shape[-2]
+    def attend(
+        self, queries: Tensor, keys: Tensor, values: Tensor, visible: Visible, *more: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        sizes, device = (queries.shape[-2], keys.shape[-2]), queries.device
         near = sliding_window_mask(
-            *sizes, window=self.window - 1, offset=offset, device=queries.device
+            *sizes, window=self.window - 1, offset=visible.offset, device=device
         )
-        return super().forward(
-            queries,
-            keys,
-            values,
-            valid_lens,
-            mask=combine_masks(mask, near),
-            offset=offset,
-            **options,
-        )
+        near = combine_masks(visible.whole(sizes, device), near)
+        return super().attend(queries, keys, values, Visible.by_mask(near, visible.offset), *more)
 
 
 class WindowedGroups(_Windowed, GroupedDotProductAttention):

@@ -11,13 +11,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from d2l_attention.attention.checks import (
-    check_attention_inputs,
-    check_floats,
-    check_same_size,
-    check_whole,
-)
-from d2l_attention.attention.masks import causal_mask
+from d2l_attention.attention.checks import check_floats, check_same_size, check_whole
+from d2l_attention.attention.masks import causal_mask, check_attention_inputs
 from d2l_attention.attention.scores import scaled_dot_score
 
 

@@ -50,19 +50,19 @@ class BigBirdAttention(PatternAttention):
         whole = bigbird_mask(num_keys, block_size=self.block_size, **self.links)
         return whole[num_keys - num_queries :]
 
-    def sparse(self, queries, keys, values, valid_lens, is_causal, dropout):
+    def sparse(self, queries, keys, values, visible, dropout):
         num_blocks = -(-queries.shape[-2] // self.block_size)
         others = block_attention(
             queries,
             keys,
             values,
-            real_keys(keys, valid_lens),
+            real_keys(keys, visible),
             bigbird_blocks(num_blocks, **self.links),
             self.block_size,
-            is_causal=is_causal,
+            is_causal=visible.is_causal,
             dropout=dropout,
         )
         num_global = self.links["num_global"] * self.block_size
         first = queries[..., :num_global, :]  # these see all there is
-        top = fused_attention(first, keys, values, valid_lens, is_causal=is_causal, dropout=dropout)
+        top = fused_attention(first, keys, values, visible, dropout=dropout)
         return torch.cat((top, others[..., num_global:, :]), dim=-2)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from d2l_attention.attention.fused import fused_attention
-from d2l_attention.attention.masks import zero_rows
+from d2l_attention.attention.masks import Visible, zero_rows
 
 
 def block_attention(
@@ -56,7 +56,7 @@ def block_attention(
         for X in (queries, gather(split(keys)), gather(split(values)))
     )
     mask = mask.expand(batch, -1, -1, -1).flatten(end_dim=1)[:, None]
-    output = fused_attention(queries, keys, values, mask=mask, dropout=dropout)
+    output = fused_attention(queries, keys, values, Visible(mask=mask), dropout=dropout)
     output = output.unflatten(0, (batch, num_blocks)).transpose(1, 2)
     output = output.reshape(*leading, num_blocks * block_size, output.shape[-1])
     return output[..., :num_queries, :]

@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.attention.checks import check_attention_inputs, check_whole
+from d2l_attention.attention.checks import check_whole
 from d2l_attention.attention.layers import DotProductAttention
-from d2l_attention.attention.masks import attention_mask, combine_masks
+from d2l_attention.attention.masks import Visible, check_attention_inputs, zero_rows
 from d2l_attention.attention.scores import dot_score
 
 
@@ -33,40 +33,41 @@ def chosen_blocks_mask(
 
     Source: Lu et al. (2025), MoBA: Mixture of Block Attention, section 2.2.
     """
-    check_attention_inputs(queries, keys, keys, same_size=True)
+    shape = check_attention_inputs(queries, keys, keys, same_size=True)
     check_whole("block_size", block_size)
     check_whole("num_chosen", num_chosen, 0)
+    visible = Visible.of(shape, valid_lens, mask, is_causal, offset, queries.device)
+    return _chosen(queries, keys, visible, block_size, num_chosen)
+
+
+def _chosen(
+    queries: Tensor, keys: Tensor, visible: Visible, block_size: int, num_chosen: int
+) -> Tensor:
+    """Score the blocks by their means, and take the best: bool (*, Q, K)."""
     num_queries, num_keys = queries.shape[-2], keys.shape[-2]
     shape = (*queries.shape[:-1], num_keys)
-    visible = attention_mask(shape, valid_lens, mask, is_causal, queries.device, offset=offset)
-    if visible is None:
-        visible = torch.ones(num_queries, num_keys, dtype=torch.bool, device=queries.device)
+    mask = visible.whole((num_queries, num_keys), queries.device)
+    if mask is None:
+        mask = torch.ones(num_queries, num_keys, dtype=torch.bool, device=queries.device)
+    mask = mask.expand(shape)
     num_blocks = -(-num_keys // block_size)
     padding = num_blocks * block_size - num_keys
     # What no query sees is in no mean. A block that reaches into the future is the query's own.
-    seen = visible.expand(shape).any(dim=-2)  # (*, K)
-    blocks = F.pad(keys.detach().masked_fill(~seen[..., None], 0.0), (0, 0, 0, padding))
+    seen = mask.any(dim=-2)  # (*, K)
+    blocks = F.pad(zero_rows(keys.detach(), seen), (0, 0, 0, padding))
     blocks = blocks.unflatten(-2, (num_blocks, block_size))
     counts = F.pad(seen, (0, padding)).unflatten(-1, (num_blocks, block_size)).sum(-1)
     means = blocks.sum(dim=-2) / counts.clamp_min(1)[..., None]  # (*, blocks, D)
-    queries = queries.detach().masked_fill(~visible.expand(shape).any(-1, keepdim=True), 0.0)
-    scores = dot_score(queries, means)  # (*, Q, blocks)
-    # A block of which the future is hidden would tell its mean: only whole blocks are candidates.
-    position = torch.arange(offset, offset + num_queries, device=queries.device)
-    own = position[:, None] // block_size  # (Q, 1)
+    scores = dot_score(zero_rows(queries.detach(), mask.any(dim=-1)), means)  # (*, Q, blocks)
+    # The query's own block is always read. Blocks of the future hold no key that it sees.
+    position = torch.arange(visible.offset, visible.offset + num_queries, device=queries.device)
     block = torch.arange(num_blocks, device=queries.device)
-    whole = block < own if is_causal else block != own
-    candidates = whole & (
-        F.pad(visible.expand(shape), (0, padding))
-        .unflatten(-1, (num_blocks, block_size))
-        .any(dim=-1)
-    )
-    scores = scores.masked_fill(~candidates, -torch.inf)
-    best = scores.topk(min(num_chosen, num_blocks), dim=-1).indices
-    chosen = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, best, True) & candidates
-    chosen = chosen | (block == own)
-    tokens = chosen.repeat_interleave(block_size, dim=-1)[..., :num_keys]
-    return combine_masks(tokens, visible)
+    own = block == position[:, None] // block_size  # (Q, blocks)
+    candidates = ~own & F.pad(mask, (0, padding)).unflatten(-1, (num_blocks, block_size)).any(-1)
+    best = scores.masked_fill(~candidates, -torch.inf).topk(min(num_chosen, num_blocks), dim=-1)
+    chosen = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, best.indices, True)
+    tokens = (chosen & candidates | own).repeat_interleave(block_size, dim=-1)[..., :num_keys]
+    return tokens & mask
 
 
 class ChosenBlocksAttention(DotProductAttention):
@@ -88,29 +89,16 @@ class ChosenBlocksAttention(DotProductAttention):
         check_whole("num_chosen", num_chosen, 0)
         self.block_size, self.num_chosen = block_size, num_chosen
 
-    def forward(
+    def attend(
         self,
         queries: Tensor,
         keys: Tensor,
         values: Tensor,
-        valid_lens: Tensor | None = None,
-        *,
-        mask: Tensor | None = None,
-        is_causal: bool = False,
-        offset: int = 0,
+        visible: Visible,
         bias: Tensor | None = None,
         need_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        chosen = chosen_blocks_mask(
-            queries,
-            keys,
-            valid_lens,
-            block_size=self.block_size,
-            num_chosen=self.num_chosen,
-            mask=mask,
-            is_causal=is_causal,
-            offset=offset,
-        )
-        return super().forward(
-            queries, keys, values, mask=chosen, bias=bias, need_weights=need_weights
-        )
+    ) -> tuple[Tensor, Tensor | None]:
+        chosen = _chosen(queries, keys, visible, self.block_size, self.num_chosen)
+        inside = Visible.by_mask(chosen)
+        inputs = inside.clear(queries, keys, values)
+        return super().attend(*inputs, inside, bias, need_weights)

@@ -8,13 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_attention.attention.checks import (
-    check_attention_inputs,
-    check_floats,
-    check_heads,
-    check_shape,
-)
-from d2l_attention.attention.masks import real_tokens, zero_rows
+from d2l_attention.attention.checks import check_floats, check_heads, check_shape
+from d2l_attention.attention.masks import check_attention_inputs, real_tokens, zero_rows
 from d2l_attention.variants.linear import no_autocast
 
 CHUNK = 32  # tokens: few enough for a triangular system, many enough for matrix products

@@ -40,12 +40,12 @@ class GlobalLocalAttention(PatternAttention):
         is_global = torch.arange(num_keys) < self.num_global
         return local | global_tokens_mask(is_global)[offset:]
 
-    def sparse(self, queries, keys, values, valid_lens, is_causal, dropout):
+    def sparse(self, queries, keys, values, visible, dropout):
         window, num_global, num_tokens = self.window, self.num_global, queries.shape[-2]
         block_size = window_block(window, num_tokens)
         num_blocks = -(-num_tokens // block_size)
         # Every block of queries is given its neighbours, and the blocks of the global tokens.
-        beside = neighbour_blocks(num_blocks, -(-window // block_size), is_causal)
+        beside = neighbour_blocks(num_blocks, -(-window // block_size), visible.is_causal)
         first = torch.arange(min(-(-num_global // block_size), num_blocks), device="cpu")
         beside = beside.masked_fill(beside < len(first), -1)  # no block twice
         table = torch.cat((first.expand(num_blocks, -1), beside), dim=1)
@@ -53,13 +53,13 @@ class GlobalLocalAttention(PatternAttention):
             queries,
             keys,
             values,
-            real_keys(keys, valid_lens),
+            real_keys(keys, visible),
             table,
             block_size,
             lambda i, j: near(i, j, window) | (j < num_global),
-            is_causal=is_causal,
+            is_causal=visible.is_causal,
             dropout=dropout,
         )
         first = queries[..., :num_global, :]  # these see all there is
-        top = fused_attention(first, keys, values, valid_lens, is_causal=is_causal, dropout=dropout)
+        top = fused_attention(first, keys, values, visible, dropout=dropout)
         return torch.cat((top, local[..., num_global:, :]), dim=-2)

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from d2l_attention.attention.checks import check_divides
 from d2l_attention.attention.fused import fused_attention
 from d2l_attention.attention.layers import DotProductAttention
-from d2l_attention.attention.masks import Masking, zero_hidden_rows
+from d2l_attention.attention.masks import Visible
 from d2l_attention.attention.multi_head import MultiHeadAttention
 from d2l_attention.attention.positional import Positions
 from d2l_attention.attention.scores import scaled_dot_score
@@ -57,8 +57,6 @@ def repeat_heads(keys: Tensor, num_heads: int) -> Tensor:
 class GroupedDotProductAttention(DotProductAttention):
     """Scaled dot-product attention of H heads of queries to fewer heads of keys and values.
 
-    It works inside ``GroupedQueryAttention``, which has checked the shapes.
-
     Shape: queries (B, H, Q, D), keys (B, num_kv_heads, K, D), values (B, num_kv_heads, K, V)
     -> (B, H, Q, V); weights (B, H, Q, K).
     """
@@ -67,37 +65,32 @@ class GroupedDotProductAttention(DotProductAttention):
     def score(queries: Tensor, keys: Tensor) -> Tensor:
         return scaled_dot_score(queries, repeat_heads(keys, queries.shape[1]))
 
-    def forward(
+    def _scores_shape(self, queries: Tensor, keys: Tensor, values: Tensor) -> tuple[int, ...]:
+        keys, values = (repeat_heads(X, queries.shape[1]) for X in (keys, values))
+        return super()._scores_shape(queries, keys, values)
+
+    def attend(
         self,
         queries: Tensor,
         keys: Tensor,
         values: Tensor,
-        valid_lens: Tensor | None = None,
-        *,
-        mask: Tensor | None = None,
-        is_causal: bool = False,
-        offset: int = 0,
+        visible: Visible,
         bias: Tensor | None = None,
         need_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        (num_heads, num_queries), (num_kv_heads, num_keys) = queries.shape[1:3], keys.shape[1:3]
-        if need_weights or bias is not None or mask is not None:
+    ) -> tuple[Tensor, Tensor | None]:
+        (num_heads, num_queries), num_kv_heads = queries.shape[1:3], keys.shape[1]
+        if need_weights or bias is not None or visible.by_query:
             # There is a (Q, K) matrix anyway: beside it a copy of the keys for each head is small.
             keys, values = (repeat_heads(X, num_heads) for X in (keys, values))
-            return super().forward(
-                queries, keys, values, **masking, bias=bias, need_weights=need_weights
-            )
-        queries, keys, values = zero_hidden_rows(queries, keys, values, **masking)
-        self._remember(queries, keys, bias=None, **masking)
-        dropout = self.dropout.p if self.training else 0.0
-        lens_by_query = valid_lens is not None and valid_lens.ndim == 2
-        if lens_by_query or (is_causal and num_keys > offset + 1):
+            return super().attend(queries, keys, values, visible, bias, need_weights)
+        if visible.is_causal or num_kv_heads == 0:
             # PyTorch's kernel takes fewer heads of keys as they are: nothing is copied.
-            return fused_attention(queries, keys, values, **masking, dropout=dropout)
+            return super().attend(queries, keys, values, visible)
         # All queries see the same keys, as in decoding: then a group is one head with more
         # queries, and each key is read once for the whole group.
+        self._remember(queries, keys, visible=visible, bias=bias)
         group_size = num_heads // num_kv_heads
         stacked = queries.unflatten(1, (num_kv_heads, -1)).flatten(2, 3)  # (B, G, H / G * Q, D)
-        output = fused_attention(stacked, keys, values, valid_lens, dropout=dropout)
-        return output.unflatten(2, (group_size, num_queries)).flatten(1, 2)  # (B, H, Q, V)
+        dropout = self.dropout.p if self.training else 0.0
+        output = fused_attention(stacked, keys, values, visible, dropout=dropout)
+        return output.unflatten(2, (group_size, num_queries)).flatten(1, 2), None  # (B, H, Q, V)

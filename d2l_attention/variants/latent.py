@@ -4,14 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from d2l_attention.attention.cache import KeyValueCache
-from d2l_attention.attention.checks import check_attention_inputs, check_whole
-from d2l_attention.attention.masks import (
-    Masking,
-    in_any_head,
-    taking_part,
-    with_head_axis,
-    zero_rows,
-)
+from d2l_attention.attention.checks import check_whole
+from d2l_attention.attention.masks import Visible, check_attention_inputs, check_bool, clear
 from d2l_attention.attention.positional import RotaryEncoding
 from d2l_attention.variants.grouped import GroupedDotProductAttention
 
@@ -83,16 +77,14 @@ class MultiHeadLatentAttention(nn.Module):
             raise ValueError(f"X must have shape (B, n, size), got {tuple(X.shape)}")
         # Check, before a cache grows.
         (B, n, _), offset = X.shape, 0 if cache is None else len(cache)
-        K = offset + n
-        mask = with_head_axis(mask, (B, self.num_heads, n, K))
-        masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        seeing, seen = taking_part(
-            (B, n, K), valid_lens, mask=in_any_head(mask), is_causal=is_causal, offset=offset
-        )
-        # Hide: padding may hold NaN. A cache keeps all rows: later queries may see what these
-        # may not.
-        read = zero_rows(X, seen) if cache is None else X
-        X = zero_rows(X, seeing)
+        if mask is not None:
+            check_bool(mask)
+            mask = mask[:, None] if mask.ndim == 3 else mask  # one for each of its heads
+        shape = (B, self.num_heads, n, offset + n)
+        visible = Visible.of(shape, valid_lens, mask, is_causal, offset, X.device)
+        # A cache keeps all rows: later queries may see what these may not.
+        read = clear(X, visible.unseen) if cache is None else X
+        X = clear(X, visible.blind)
         content, turned = (
             self.W_q(X)
             .unflatten(-1, (self.num_heads, -1))
@@ -103,7 +95,7 @@ class MultiHeadLatentAttention(nn.Module):
         latents = self.W_down(read)[:, None]  # (B, 1, n, latent_size)
         turned_keys = self.rotary.transform(self.W_kr(read)[:, None], offset=offset)
         if cache is not None:
-            turned_keys, latents = cache.append(turned_keys, latents)
+            turned_keys, latents = visible.clear_pairs(*cache.append(turned_keys, latents))
         W_uk = self.W_uk.weight.unflatten(0, (self.num_heads, -1))  # (H, head_size, latent_size)
         W_uv = self.W_uv.weight.unflatten(0, (self.num_heads, -1))
         if absorbed:
@@ -117,7 +109,8 @@ class MultiHeadLatentAttention(nn.Module):
             turned_keys = turned_keys.expand(-1, self.num_heads, -1, -1)  # shared by the heads
             keys = with_positions(latents @ W_uk.mT, turned_keys)
             values = latents @ W_uv.mT  # (B, H, K, head_size)
-        result = self.attention(queries, keys, values, **masking, need_weights=need_weights)
+        options = {"visible": visible, "need_weights": need_weights}
+        result = self.attention(queries, keys, values, **options)
         output, weights = result if need_weights else (result, None)
         if absorbed:
             output = output @ W_uv.mT  # (B, H, n, latent_size) -> (B, H, n, head_size)

@@ -2,15 +2,13 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.attention.checks import check_attention_inputs
 from d2l_attention.attention.layers import AttentionLayer
-from d2l_attention.attention.masks import attention_mask, taking_part, zero_hidden_rows, zero_rows
+from d2l_attention.attention.masks import Visible, check_attention_inputs, clear
 from d2l_attention.attention.scores import dot_score
 
 CHUNK = 64  # tokens: about the size of a head, then neither half of the work outgrows the other
@@ -54,12 +52,13 @@ def linear_attention(
 
     Source: Katharopoulos et al. (2020), section 3.2.
     """
-    check_attention_inputs(queries, keys, values, same_size=True)
+    shape = check_attention_inputs(queries, keys, values, same_size=True)
     check_feature_map(feature_map)
-    masking = dict(valid_lens=valid_lens, mask=None, is_causal=is_causal, offset=0)
-    queries, keys, values = features(queries, keys, values, feature_map, **masking)
-    output, weights = attend_linearly(queries, keys, values, need_weights, **masking)
-    return (output, weights) if need_weights else output
+    visible = Visible.of(shape, valid_lens, None, is_causal, 0, queries.device)
+    queries, keys, values = visible.clear(queries, keys, values)
+    queries, keys = features(queries, keys, visible, feature_map)
+    output, weights = attend_linearly(queries, keys, values, visible, need_weights)
+    return output if weights is None else (output, weights)
 
 
 class LinearAttention(AttentionLayer):
@@ -81,49 +80,40 @@ class LinearAttention(AttentionLayer):
         check_feature_map(feature_map)
         self.feature_map = feature_map
 
-    def forward(
+    def attend(
         self,
         queries: Tensor,
         keys: Tensor,
         values: Tensor,
-        valid_lens: Tensor | None = None,
-        *,
-        mask: Tensor | None = None,
-        is_causal: bool = False,
-        offset: int = 0,
+        visible: Visible,
         bias: Tensor | None = None,
         need_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        check_attention_inputs(queries, keys, values, same_size=True)
+    ) -> tuple[Tensor, Tensor | None]:
         if bias is not None:
             raise ValueError("linear attention has no scores to add a bias to: leave bias out")
-        masking = dict(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        queries, keys, values = features(queries, keys, values, self.feature_map, **masking)
-        self._remember(queries, keys, bias=None, **masking, dtype=values.dtype)
-        output, weights = attend_linearly(queries, keys, values, need_weights, **masking)
-        return (output, weights) if need_weights else output
+        queries, keys = features(queries, keys, visible, self.feature_map)
+        self._remember(queries, keys, values[..., :0, :], visible=visible, bias=None)
+        return attend_linearly(queries, keys, values, visible, need_weights)
 
     @property
     def attention_weights(self) -> Tensor:
         """Weights of the last forward pass, without gradient. (*, Q, K)."""
-        (queries, keys), _, masking = self._remembered()
-        return kernel_weights(queries, keys, **masking)
+        (queries, keys, no_values), visible, _ = self._remembered()
+        return kernel_weights(queries, keys, visible).to(no_values.dtype)
 
 
 def features(
-    queries: Tensor, keys: Tensor, values: Tensor, feature_map: FeatureMap, **masking: Any
-) -> tuple[Tensor, Tensor, Tensor]:
-    """f(q) and f(k), with zeros in hidden rows before f and after it: f(0) need not be 0.
+    queries: Tensor, keys: Tensor, visible: Visible, feature_map: FeatureMap
+) -> tuple[Tensor, Tensor]:
+    """f(q) and f(k), of keys that are cleared already, with zeros once more: f(0) need not be 0.
 
     Half precision becomes single: a sum over thousands of keys leaves its range.
 
-    Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V) -> the same, but for f's own size.
+    Shape: queries (*, Q, D), keys (*, K, D) -> the same, but for f's own size.
     """
-    queries, keys, values = zero_hidden_rows(queries, keys, values, **masking)
     if queries.dtype in (torch.float16, torch.bfloat16):
         queries, keys = queries.float(), keys.float()
-    _, visible = taking_part((*queries.shape[:-1], keys.shape[-2]), **masking)
-    return feature_map(queries), zero_rows(feature_map(keys), visible), values
+    return feature_map(queries), clear(feature_map(keys), visible.unseen)
 
 
 def no_autocast(device: torch.device) -> AbstractContextManager:
@@ -133,32 +123,22 @@ def no_autocast(device: torch.device) -> AbstractContextManager:
 
 
 def attend_linearly(
-    queries: Tensor, keys: Tensor, values: Tensor, need_weights: bool, **masking: Any
+    queries: Tensor, keys: Tensor, values: Tensor, visible: Visible, need_weights: bool
 ) -> tuple[Tensor, Tensor | None]:
     """The output, and weights where asked for. ``queries`` and ``keys`` are features already."""
     dtype, values = values.dtype, values.to(queries.dtype)
     # Mixed precision would form these sums in half precision, too.
     with no_autocast(queries.device):
-        if need_weights or needs_matrix(keys.shape[-2], **masking):
-            weights = kernel_weights(queries, keys, **masking, dtype=values.dtype)
+        if need_weights or visible.by_query:
+            weights = kernel_weights(queries, keys, visible)
             return (weights @ values).to(dtype), weights.to(dtype) if need_weights else None
         # A column of ones is summed like the values: it gives the sum of the weights.
         values = F.pad(values, (0, 1), value=1.0)
-        if masking["is_causal"] and masking["offset"] == 0:
+        if visible.is_causal:
             sums = causal_sums(queries, keys, values)
         else:
             sums = queries @ summary(keys, values)
         return divide(sums[..., :-1], sums[..., -1:]).to(dtype), None
-
-
-def needs_matrix(
-    num_keys: int, valid_lens: Tensor | None, mask: Tensor | None, is_causal: bool, offset: int
-) -> bool:
-    """Whether keys are hidden from one query and not from the next, other than by the future."""
-    lens_by_query = valid_lens is not None and valid_lens.ndim == 2
-    # A single token behind a cache sees all there is; several see a different part each.
-    several = is_causal and offset > 0 and num_keys > offset + 1
-    return mask is not None or lens_by_query or several
 
 
 def summary(keys: Tensor, values: Tensor) -> Tensor:
@@ -221,12 +201,12 @@ def linear_attention_step(
     return divide(sums[..., :-1], sums[..., -1:]).to(dtype), state
 
 
-def kernel_weights(queries: Tensor, keys: Tensor, *, dtype: torch.dtype, **masking: Any) -> Tensor:
+def kernel_weights(queries: Tensor, keys: Tensor, visible: Visible) -> Tensor:
     """The weights one by one, f(q) . f(k) over their sum. Shape: (*, Q, K)."""
     products = dot_score(queries, keys)
-    mask = attention_mask(products.shape, device=products.device, **masking)
+    mask = visible.whole(products.shape, products.device)
     products = products if mask is None else products.masked_fill(~mask, 0.0)
-    return divide(products, products.sum(dim=-1, keepdim=True)).to(dtype)
+    return divide(products, products.sum(dim=-1, keepdim=True))
 
 
 def divide(sums: Tensor, total: Tensor) -> Tensor:

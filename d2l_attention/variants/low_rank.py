@@ -5,10 +5,14 @@ import math
 import torch
 from torch import Tensor, nn
 
-from d2l_attention.attention.checks import check_attention_inputs
 from d2l_attention.attention.layers import DotProductAttention
-from d2l_attention.attention.masks import zero_hidden_rows
+from d2l_attention.attention.masks import Visible, check_attention_inputs
 from d2l_attention.attention.multi_head import MultiHeadAttention
+
+MIXED = (
+    "Linformer mixes all keys before the queries see them: one key cannot be hidden "
+    "from one query alone, so there is no is_causal, no mask and no valid_lens (B, Q)"
+)
 
 
 class LowRankDotProductAttention(DotProductAttention):
@@ -24,19 +28,27 @@ class LowRankDotProductAttention(DotProductAttention):
         self.E = nn.Parameter(torch.randn(rank, max_len) / math.sqrt(max_len))
         self.F = nn.Parameter(torch.randn(rank, max_len) / math.sqrt(max_len))
 
-    def forward(
-        self, queries, keys, values, valid_lens=None, *, bias=None, need_weights=False, **masking
-    ):
-        check_projectable(valid_lens, keys.shape[-2], self.E.shape[1], **masking)
+    def attend(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        visible: Visible,
+        bias: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        if visible.is_causal or visible.by_query:
+            raise ValueError(MIXED)
         if bias is not None:
             raise ValueError("Linformer has no score for each key to add a bias to: leave it out")
         # A projection with a bias has written into the rows of the padding.
-        queries, keys, values = zero_hidden_rows(queries, keys, values, valid_lens=valid_lens)
+        keys, values = visible.clear_pairs(keys, values)
         n = keys.shape[-2]
         keys, values = self.E[:, :n] @ keys, self.F[:, :n] @ values  # (B, H, rank, D)
         # A query that saw any key sees all mixtures; one that saw none sees none.
-        mask = None if valid_lens is None else (valid_lens > 0).reshape(-1, 1, 1, 1)
-        return super().forward(queries, keys, values, mask=mask, need_weights=need_weights)
+        mask = None if visible.blind is None else ~visible.blind
+        mixtures = Visible(mask=mask, blind=visible.blind)
+        return super().attend(queries, keys, values, mixtures, need_weights=need_weights)
 
 
 class LinformerAttention(MultiHeadAttention):
@@ -94,9 +106,6 @@ def check_projectable(
     """Raise where a key is hidden from one query and not from another, or there are too many."""
     lens_by_query = isinstance(valid_lens, Tensor) and valid_lens.ndim == 2
     if is_causal or mask is not None or lens_by_query:
-        raise ValueError(
-            "Linformer mixes all keys before the queries see them: one key cannot be hidden "
-            "from one query alone, so there is no is_causal, no mask and no valid_lens (B, Q)"
-        )
+        raise ValueError(MIXED)
     if num_keys > max_len:
         raise ValueError(f"keys must be at most max_len={max_len}, got {num_keys}")

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from d2l_attention.attention.checks import check_bool, check_whole
+from d2l_attention.attention.checks import check_whole
+from d2l_attention.attention.masks import check_bool
 
 
 def sliding_window_mask(

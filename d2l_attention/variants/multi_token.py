@@ -1,14 +1,12 @@
 """Scores that depend on their neighbours: convolutions over queries, keys and heads."""
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from d2l_attention.attention.checks import check_divides, check_heads, check_whole
 from d2l_attention.attention.layers import AttentionLayer
-from d2l_attention.attention.masks import attention_mask, masked_softmax, zero_hidden_rows
+from d2l_attention.attention.masks import Visible
 from d2l_attention.attention.multi_head import MultiHeadAttention
 from d2l_attention.attention.scores import scaled_dot_score
 
@@ -32,25 +30,28 @@ class MultiTokenDotProductAttention(AttentionLayer):
         self.kernel = nn.Parameter(kernel)
         self.mix = nn.Parameter(torch.eye(mix_heads).repeat(num_heads // mix_heads, 1, 1))
 
-    def forward(
-        self, queries, keys, values, valid_lens=None, *, bias=None, need_weights=False, **masking
-    ):
+    def attend(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        visible: Visible,
+        bias: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
         if bias is not None:
             raise ValueError("multi-token attention takes no bias: leave positions out")
-        masking["valid_lens"] = valid_lens
-        queries, keys, values = zero_hidden_rows(queries, keys, values, **masking)
         # An optimizer changes the two in place: the weights of this pass need copies.
         copies = (X.to(queries.dtype, copy=True) for X in (self.kernel, self.mix))
-        self._remember(queries, keys, *copies, bias=None, **masking)
-        weights = multi_token_weights(queries, keys, self.kernel, self.mix, **masking)
-        output = self.dropout(weights) @ values
-        return (output, weights) if need_weights else output
+        self._remember(queries, keys, *copies, visible=visible, bias=None)
+        weights = multi_token_weights(queries, keys, self.kernel, self.mix, visible)
+        return self.dropout(weights) @ values, weights if need_weights else None
 
     @property
     def attention_weights(self) -> Tensor:
         """Weights of the last forward pass, mixed, without gradient. (B, H, Q, K)."""
-        inputs, _, masking = self._remembered()
-        return multi_token_weights(*inputs, **masking)
+        inputs, visible, _ = self._remembered()
+        return multi_token_weights(*inputs, visible)
 
 
 class MultiTokenAttention(MultiHeadAttention):
@@ -116,7 +117,7 @@ class MultiTokenAttention(MultiHeadAttention):
 
 
 def multi_token_weights(
-    queries: Tensor, keys: Tensor, kernel: Tensor, mix: Tensor, **masking: Any
+    queries: Tensor, keys: Tensor, kernel: Tensor, mix: Tensor, visible: Visible
 ) -> Tensor:
     """Score, convolve, softmax, mix.
 
@@ -124,9 +125,9 @@ def multi_token_weights(
     mix_heads, mix_heads) -> (B, H, Q, K).
     """
     scores = scaled_dot_score(queries, keys)
-    mask = attention_mask(scores.shape, device=scores.device, **masking)
+    mask = visible.whole(scores.shape, scores.device)
     scores = scores if mask is None else scores.masked_fill(~mask, 0.0)
-    weights = masked_softmax(key_query_convolution(scores, kernel), mask=mask)
+    weights = visible.softmax(key_query_convolution(scores, kernel))
     weights = mix_over_heads(weights, mix)
     # Another head of the group may have seen what is hidden from this one.
     return weights if mask is None else weights.masked_fill(~mask, 0.0)

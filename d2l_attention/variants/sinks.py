@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_attention.attention.checks import check_attention_inputs, check_whole
+from d2l_attention.attention.checks import check_whole
 from d2l_attention.attention.layers import DotProductAttention
-from d2l_attention.attention.masks import Masking, zero_hidden_rows
+from d2l_attention.attention.masks import Visible
 
 
 class SinkAttention(DotProductAttention):
@@ -31,53 +31,40 @@ class SinkAttention(DotProductAttention):
         check_whole("num_heads", num_heads)
         self.sinks = nn.Parameter(torch.zeros(num_heads))
 
-    def forward(
+    def attend(
         self,
         queries: Tensor,
         keys: Tensor,
         values: Tensor,
-        valid_lens: Tensor | None = None,
-        *,
-        mask: Tensor | None = None,
-        is_causal: bool = False,
-        offset: int = 0,
+        visible: Visible,
         bias: Tensor | None = None,
         need_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        check_attention_inputs(queries, keys, values, bias, same_size=True)
+    ) -> tuple[Tensor, Tensor | None]:
         if queries.ndim != 4 or queries.shape[1] != len(self.sinks):
             raise ValueError(
                 f"queries must have shape (B, {len(self.sinks)}, Q, D), got {tuple(queries.shape)}"
             )
-        masking = Masking(valid_lens=valid_lens, mask=mask, is_causal=is_causal, offset=offset)
-        # Hide already here: a query that two masks together leave nothing will see the sink.
-        queries, keys, values = zero_hidden_rows(queries, keys, values, **masking)
-        if mask is not None:
-            mask = mask.expand(*mask.shape[:-1], keys.shape[-2])
+        num_queries, num_keys, size = queries.shape[2], keys.shape[2], queries.shape[3]
+        mask = visible.whole((num_queries, num_keys), queries.device)
+        if mask is not None:  # the sink is seen by all who see anything
+            mask = mask.expand(*mask.shape[:-1], num_keys)
             mask = torch.cat((mask.any(dim=-1, keepdim=True), mask), dim=-1)
+        elif visible.blind is not None:  # there are no keys
+            mask = ~visible.blind
         if bias is not None:
-            bias = F.pad(bias.expand(*bias.shape[:-1], keys.shape[-2]), (1, 0))
-        # The sink is a key before all others, with value 0, seen by all who see anything. One more
-        # column makes its product with every query s; the factor keeps the others what they were,
-        # though the scores are now divided by the root of D + 1.
-        size = queries.shape[-1]
+            bias = F.pad(bias.expand(*bias.shape[:-1], num_keys), (1, 0))
+        # The sink is a key before all others, with value 0. Every query ends in 1 and the sink's
+        # key is (0, ..., 0, s sqrt(D + 1)), so that their score is s; the factor undoes the larger
+        # root for the real keys.
         scale = ((size + 1) / size) ** 0.5
         queries = F.pad(queries * scale, (0, 1), value=1.0)
-        keys = F.pad(keys, (0, 1, 1, 0))
         sink = F.pad((self.sinks * (size + 1) ** 0.5)[:, None, None], (size, 0))  # (H, 1, D + 1)
-        keys = torch.cat((sink.to(keys).expand(len(keys), -1, -1, -1), keys[:, :, 1:]), dim=2)
-        result = super().forward(
-            queries,
-            keys,
-            F.pad(values, (0, 0, 1, 0)),
-            None if valid_lens is None else valid_lens.long() + (valid_lens > 0),
-            mask=mask,
-            is_causal=is_causal,
-            offset=offset + 1,
-            bias=bias,
-            need_weights=need_weights,
-        )
-        return (result[0], result[1][..., 1:]) if need_weights else result
+        sink = sink.to(keys).expand(len(keys), -1, -1, -1)
+        keys = torch.cat((sink, F.pad(keys, (0, 1))), dim=2)
+        values = F.pad(values, (0, 0, 1, 0))
+        beside = Visible(mask=mask, blind=visible.blind)
+        output, weights = super().attend(queries, keys, values, beside, bias, need_weights)
+        return output, None if weights is None else weights[..., 1:]
 
     @property
     def attention_weights(self) -> Tensor:

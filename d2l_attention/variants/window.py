@@ -39,9 +39,10 @@ class SlidingWindowAttention(PatternAttention):
             offset=num_keys - num_queries,
         )
 
-    def sparse(self, queries, keys, values, valid_lens, is_causal, dropout):
+    def sparse(self, queries, keys, values, visible, dropout):
         *leading, num_tokens, _ = queries.shape
-        real = real_keys(keys, valid_lens)
+        is_causal = visible.is_causal
+        real = real_keys(keys, visible)
         if self.dilation == 1:
             return attend_in_window(queries, keys, values, real, self.window, is_causal, dropout)
         # Every dilation-th token makes a sequence of its own, and there the window has no gaps.

@@ -13,7 +13,7 @@ from d2l_attention import (
     MultiHeadAttention,
     dot_product_attention,
 )
-from d2l_attention.attention.masks import attention_mask, taking_part, zero_rows
+from d2l_attention.attention.masks import Visible, attention_mask, clear, zero_rows
 
 B, H, K = 2, 3, 7
 HIDDEN = 32
@@ -40,21 +40,34 @@ def test_the_same_as_the_whole_mask(lens, num_queries, is_causal, offset, seed, 
     whole = attention_mask(shape, lens, mask, is_causal, offset=offset)
     whole = torch.ones(shape, dtype=torch.bool) if whole is None else whole.expand(shape)
 
-    parts = taking_part(shape, lens, mask=mask, is_causal=is_causal, offset=offset)
-    everything = torch.tensor(True)
-    active, visible = (everything if part is None else part for part in parts)
-    assert torch.equal(active.expand(B, H, num_queries), whole.any(dim=-1))
-    assert torch.equal(visible.expand(B, H, K), whole.any(dim=-2))
+    visible = Visible.of(shape, lens, mask, is_causal, offset)
+    nobody = torch.tensor(False)
+    blind, unseen = (nobody if rows is None else rows for rows in (visible.blind, visible.unseen))
+    assert torch.equal(blind.expand(*shape[:3], 1)[..., 0], ~whole.any(dim=-1))
+    assert torch.equal(unseen.expand(B, H, K, 1)[..., 0], ~whole.any(dim=-2))
 
 
 def test_lengths_and_causality_build_no_matrix():
-    active, visible = taking_part((2, 3, 500, 700), torch.tensor([5, 400]), is_causal=True)
-    assert active is None and visible.numel() == 2 * 700
+    visible = Visible.of((2, 3, 500, 700), torch.tensor([5, 400]), None, True)
+    assert visible.blind is None and visible.unseen.numel() == visible.mask.numel() == 2 * 700
 
 
-@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"is_causal": True, "offset": 2}])
+@pytest.mark.parametrize("options", [(False, 0), (False, 2)])
 def test_full_length_leaves_nothing_to_hide(options):
-    assert taking_part((B, H, K, K), torch.tensor([K, K]), **options) == (None, None)
+    visible = Visible.of((B, H, K, K), torch.tensor([K, K]), None, *options)
+    assert visible == Visible(offset=options[1])
+
+
+def test_rows_that_take_part_in_no_head_are_cleared():
+    """Heads may see different keys: before they are split, a row that one of them reads stays."""
+    mask = torch.tensor([[[[True, False, False]], [[False, True, False]]]])  # (1, 2, 1, 3)
+    visible = Visible.of((1, 2, 1, 3), mask=mask)
+    rows = torch.ones(1, 3, 1)
+    assert clear(rows, visible.unseen).flatten().tolist() == [1, 1, 0]
+    heads = clear(rows[:, None].expand(1, 2, 3, 1), visible.unseen)
+    assert heads.flatten().tolist() == [1, 0, 0, 0, 1, 0]
+    one_head = clear(rows[:, None], visible.unseen)  # as in grouped-query attention
+    assert one_head.flatten().tolist() == [1, 1, 0]
 
 
 def test_rows_by_hand():

@@ -26,8 +26,10 @@ def test_a_causal_mask(device, monkeypatch):
 
 
 def test_a_mask_of_lengths(device, monkeypatch):
-    whole = masks.length_mask
-    monkeypatch.setattr(masks, "length_mask", lambda lens, n: whole(lens.cpu(), n))
+    whole = masks.Visible._by_length
+    monkeypatch.setattr(
+        masks.Visible, "_by_length", lambda *given: whole(*given[:-1], None)
+    )  # the last one is the device
     with refused():
         same_on(
             device,

@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from d2l_attention.attention.checks import check_attention_inputs, check_same_size
-from d2l_attention.attention.masks import causal_mask
+from d2l_attention.attention.checks import check_same_size
+from d2l_attention.attention.masks import causal_mask, check_attention_inputs
 from d2l_attention.attention.scores import scaled_dot_score
 from d2l_attention.scale.online_softmax import merge_partial, partial_attention
 

@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from d2l_attention.attention.layers import AttentionLayer
-from d2l_attention.attention.masks import attention_mask
 from d2l_attention.attention.scores import additive_score, scaled_dot_score
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder
 
@@ -61,8 +60,8 @@ def look_of(module: nn.Module, given: Mapping[str, Any], output: Any) -> Look | 
 def _course_layer(layer: AttentionLayer, given: Mapping[str, Any], output: Any) -> Look | None:
     weights = layer.attention_weights
     output = output[0] if isinstance(output, tuple) else output
-    inputs, bias, masking = layer._remembered()
-    visible = attention_mask(weights.shape, **masking, device=weights.device)
+    inputs, seen, bias = layer._remembered()
+    visible = seen.whole(weights.shape, weights.device)
     inputs = (inputs[0], _each_head(inputs[1], weights), *inputs[2:])
     parts = {"queries": inputs[0], "keys": inputs[1]}
     if bias is not None:
