@@ -10,7 +10,8 @@ the backward pass reads it once more. Two ideas avoid that.
 so exponentials are needed for Q + K tokens and not for Q * K pairs: a pair costs a product, a
 sum and a division. The score is sum(w) - 2 w . r, and the derivative of the tanh is 4 (r - r^2).
 Where a is too large for a float and b too small, ab is no number at all: the identity is for
-inputs up to ``LARGEST``, and beyond it r = (1 - tanh(q + k)) / 2 is taken from the tanh.
+inputs up to ``LARGEST``, and beyond it, and on a GPU, which would have to be waited for to know,
+r = (1 - tanh(q + k)) / 2 is taken from the tanh.
 
 **Chunks that stay in the cache.** A few queries at a time meet all keys, in one block of memory
 that is used again and again. The backward pass computes r anew instead of keeping it, the way
@@ -23,11 +24,15 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from d2l_attention.attention.masks import is_free_to_read
+
 # 2q and 2k then stay within 40, and exp(40) * exp(40) is within a float32.
 LARGEST = 20.0
-# Numbers in a chunk: a megabyte of float32, which the second cache of a core holds. On a GPU
-# every chunk costs the start of a few kernels, so there they are larger.
-CHUNK_CPU, CHUNK_GPU = 2**18, 2**24
+# Numbers in a chunk: a megabyte of float32, which the second cache of a core holds. On a GPU, whose
+# cache holds more, every chunk costs the start of a few kernels, and only what fills a gigabyte is
+# cut up.
+CHUNK_CPU, CHUNK_GPU = 2**18, 2**23
+WHOLE_GPU = 2**28
 
 
 def worth_chunking(queries: Tensor, keys: Tensor, w_v: Tensor) -> bool:
@@ -43,7 +48,8 @@ def worth_chunking(queries: Tensor, keys: Tensor, w_v: Tensor) -> bool:
     if queries.shape[-2] == 1 or keys.shape[-2] == 1:
         return False
     same = queries.dtype == keys.dtype == w_v.dtype and w_v.dtype in (torch.float32, torch.float64)
-    return same and queries.numel() * keys.shape[-2] > _chunk_size(queries)
+    largest = CHUNK_CPU if queries.is_cpu else WHOLE_GPU
+    return same and queries.numel() * keys.shape[-2] > largest
 
 
 def additive_score_in_chunks(queries: Tensor, keys: Tensor, w_v: Tensor) -> Tensor:
@@ -85,10 +91,9 @@ class _AdditiveScore(torch.autograd.Function):
         parts = _cut(gradient, keys), _cut(by_query, keys), _cut_keys(by_key, queries)
         for r, g, query_part, key_part in zip(_chunks(queries, keys), *parts, strict=True):
             by_weight.addmv_(r.flatten(0, 2).T, g.reshape(-1), alpha=-2)
-            r.addcmul_(r, r, value=-1)  # r - r^2
-            query_part.copy_((g[..., None, :] @ r)[..., 0, :])
-            for row in range(r.shape[1]):
-                key_part.addcmul_(g[:, row, :, None], r[:, row])
+            r.addcmul_(r, r, value=-1).mul_(g[..., None])  # (r - r^2) g
+            query_part.copy_(r.sum(dim=2))
+            key_part.add_(r.sum(dim=1))
         return 4 * w_v * by_query, 4 * w_v * by_key, by_weight + gradient.sum()
 
 
@@ -97,7 +102,7 @@ def _chunks(queries: Tensor, keys: Tensor) -> Iterator[Tensor]:
 
     Each is overwritten by the next.
     """
-    in_range = queries.abs().max() <= LARGEST and keys.abs().max() <= LARGEST
+    in_range = is_free_to_read(queries) and all(X.abs().max() <= LARGEST for X in (queries, keys))
     a, b = ((2 * queries).exp(), (2 * keys).exp()) if in_range else (queries, keys)
     one, memory = queries.new_ones(()), None
     for left, right in zip(_cut(a, keys), _cut_keys(b, queries), strict=True):
@@ -134,4 +139,4 @@ def _chunk_shape(num_queries: int, keys: Tensor) -> tuple[int, int]:
 
 def _chunk_size(X: Tensor) -> int:
     """How many numbers a chunk holds on the device of ``X``."""
-    return CHUNK_CPU if X.device.type == "cpu" else CHUNK_GPU
+    return CHUNK_CPU if X.is_cpu else CHUNK_GPU

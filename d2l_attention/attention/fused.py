@@ -5,7 +5,6 @@ What is here only calls ``F.scaled_dot_product_attention`` so that it stays on i
 
 import math
 from functools import partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -51,9 +50,7 @@ def fused_attention(
     return clear(_call_kernel(queries, keys, values, bias, False, dropout), visible.blind)
 
 
-def _past_without_padding(
-    queries: Tensor, keys: Tensor, values: Tensor, visible: Visible, dropout: float
-) -> Tensor:
+def _past_without_padding(queries, keys, values, visible, dropout):
     """The past of each query, without its padding and without a (Q, K) mask.
 
     Query i below its sequence's length: the causal mask suffices, since padding is its future. From
@@ -61,7 +58,6 @@ def _past_without_padding(
     between the shortest and the longest length.
     """
     lens, num_queries = visible.lens, queries.shape[-2]
-    assert lens is not None and visible.mask is not None
     shortest, longest = 0, num_queries
     if is_free_to_read(lens):
         shortest, longest = (min(int(bound), num_queries) for bound in lens.aminmax())
@@ -74,14 +70,7 @@ def _past_without_padding(
     return torch.cat((causal[..., :shortest, :], either, padded[..., between:, :]), dim=-2)
 
 
-def _call_kernel(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    mask: Tensor | None,
-    is_causal: bool,
-    dropout: float,
-) -> Tensor:
+def _call_kernel(queries, keys, values, mask, is_causal, dropout):
     """PyTorch's function, called so that it stays on its path of linear memory.
 
     ``mask`` is boolean, or floats that are added to the scores. On the CPU the kernel leaves
@@ -105,9 +94,7 @@ def _call_kernel(
         # A GPU's kernel wants the columns of a mask side by side, one for each key.
         mask = mask.expand(*mask.shape[:-1], num_keys)
         mask = mask if mask.stride(-1) == 1 else mask.contiguous()
-    options: dict[str, Any] = dict(
-        dropout_p=dropout, is_causal=is_causal, scale=1 / math.sqrt(key_size)
-    )
+    options = dict(dropout_p=dropout, is_causal=is_causal, scale=1 / math.sqrt(key_size))
     if queries.shape[1] != keys.shape[1]:
         options["enable_gqa"] = True
     if dropout > 0 and _is_too_much(queries, num_keys):
@@ -120,7 +107,7 @@ def _call_kernel(
     return output if len(leading) == 2 else output.reshape(*leading, *output.shape[-2:])
 
 
-def _nothing_to_attend_to(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+def _nothing_to_attend_to(queries, keys, values):
     """Zeros, or no rows at all: there is no pair of a query and a key.
 
     PyTorch's kernel is not asked: on some processors it then ends Python.
@@ -137,9 +124,7 @@ def _is_too_much(queries: Tensor, num_keys: int) -> bool:
     return large and queries.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
-def _one_head_at_a_time(
-    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, options: dict[str, Any]
-) -> Tensor:
+def _one_head_at_a_time(queries, keys, values, mask, options):
     """The kernel on each head in turn, so that the weights of only one head exist.
 
     The backward pass computes them again instead of keeping them, with the same random numbers

@@ -114,15 +114,7 @@ class DotProductAttention(AttentionLayer):
 
     score = staticmethod(scaled_dot_score)
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        visible: Visible,
-        bias: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    def attend(self, queries, keys, values, visible, bias=None, need_weights=False):
         self._remember(queries, keys, visible=visible, bias=bias)  # for attention_weights
         if not need_weights:  # PyTorch's kernel does the three lines below in one, without weights
             dropout = self.dropout.p if self.training else 0.0  # a function does not know eval()
@@ -150,15 +142,7 @@ class AdditiveAttention(AttentionLayer):
         self.W_q: nn.Linear = nn.LazyLinear(num_hiddens, bias=False)
         self.w_v = nn.Linear(num_hiddens, 1, bias=False)
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        visible: Visible,
-        bias: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    def attend(self, queries, keys, values, visible, bias=None, need_weights=False):
         queries, keys = self.W_q(queries), self.W_k(keys)  # (*, Q, h) and (*, K, h)
         w_v = self.w_v.weight[0]  # (h,), where h is num_hiddens
         # An optimizer changes w_v in place: the weights of this pass need a copy of it.

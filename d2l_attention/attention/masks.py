@@ -18,9 +18,6 @@ Shape = tuple[int, ...]
 INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 
 
-# ---- Masks ---------------------------------------------------------------------------------
-
-
 def length_mask(valid_lens: Tensor, num_keys: int) -> Tensor:
     """Hide the padding: key ``j`` is visible where ``j < valid_lens``.
 
@@ -136,9 +133,6 @@ def masked_softmax(
     return Visible.of(X.shape, valid_lens, mask, is_causal, offset, X.device).softmax(X)
 
 
-# ---- The door ------------------------------------------------------------------------------
-
-
 class Visible(NamedTuple):
     """Who sees whom in one call, as PyTorch's kernel takes it, and which rows take no part.
 
@@ -159,15 +153,7 @@ class Visible(NamedTuple):
     offset: int = 0
 
     @classmethod
-    def of(
-        cls,
-        scores_shape: Shape,
-        valid_lens: Tensor | None = None,
-        mask: Tensor | None = None,
-        is_causal: bool = False,
-        offset: int = 0,
-        device: torch.device | str | None = None,
-    ) -> "Visible":
+    def of(cls, scores_shape, valid_lens=None, mask=None, is_causal=False, offset=0, device=None):
         """What D2L's lengths, a mask, and causality behind ``offset`` keys say together.
 
         Errors: ``TypeError`` or ``ValueError`` for lengths, a mask or an offset that do not fit.
@@ -193,18 +179,10 @@ class Visible(NamedTuple):
         if is_causal:
             past = causal_mask(num_queries, num_keys, offset=offset, device=device)
             mask = past if mask is None else mask & past
-        assert mask is not None  # one of the three was given
         return cls.by_mask(mask[(None,) * (len(scores_shape) - mask.ndim)], offset)
 
     @classmethod
-    def _by_length(
-        cls,
-        scores_shape: Shape,
-        valid_lens: Tensor | None,
-        shortest: int,
-        is_causal: bool,
-        device: torch.device | str | None,
-    ) -> "Visible":
+    def _by_length(cls, scores_shape, valid_lens, shortest, is_causal, device):
         """What lengths (B,) and causality say, without a (Q, K) matrix."""
         num_queries, num_keys = scores_shape[-2:]
         keys = torch.arange(num_keys, device=device)
@@ -279,12 +257,7 @@ def zero_rows(X: Tensor, kept: Tensor | None) -> Tensor:
     return X if kept is None else clear(X, ~kept.unsqueeze(-1).to(X.device))
 
 
-# ---- Checks --------------------------------------------------------------------------------
-
-
-def check_attention_inputs(
-    queries: Any, keys: Any, values: Any, *, same_size: bool = False
-) -> Shape:
+def check_attention_inputs(queries: Any, keys: Any, values: Any, *, same_size=False) -> Shape:
     """The shape of the scores, (*, Q, K), of queries (*, Q, D), keys (*, K, D'), values (*, K, V).
 
     Errors: ``TypeError`` unless all are floats, ``ValueError`` where they do not fit together;

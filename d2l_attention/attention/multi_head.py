@@ -89,7 +89,9 @@ class MultiHeadAttention(nn.Module):
         bias = None
         if type(self.positions) is not Positions:
             queries = self.positions.transform(queries, offset=offset)
-            bias = self._bias(shape, offset)  # (H, Q, K), or None
+            bias = self.positions.bias(*shape[2:], offset=offset)  # (H, Q, K), or None
+            if bias is not None:
+                check_bias(bias, shape)
         if cache is None:
             assert keys is not None and values is not None  # a layer without a cache needs them
             keys, values = self._pairs(*visible.clear_pairs(keys, values))  # (B, H, K, D / H)
@@ -108,29 +110,13 @@ class MultiHeadAttention(nn.Module):
             keys = self.positions.transform(keys, offset=offset)
         return keys, values
 
-    def _continued(
-        self, keys: Tensor | None, values: Tensor | None, cache: KeyValueCache
-    ) -> tuple[Tensor, Tensor]:
+    def _continued(self, keys, values, cache):
         """All that the cache holds, the new tokens with it. Shape: (B, H, K, D / H) each."""
-        if keys is None or values is None:  # cross-attention: the source is there already
+        if keys is None:  # cross-attention: the source is there already
             return cache.pairs()
         return cache.append(*self._pairs(keys, values, len(cache)))
 
-    def _bias(self, shape: tuple[int, ...], offset: int) -> Tensor | None:
-        """What positions add to the scores (B, H, Q, K): (H, Q, K), or nothing."""
-        bias = self.positions.bias(*shape[2:], offset=offset)
-        if bias is not None:
-            check_bias(bias, shape)
-        return bias
-
-    def _check(
-        self,
-        queries: Tensor,
-        keys: Tensor | None,
-        values: Tensor | None,
-        is_causal: bool,
-        cache: KeyValueCache | None,
-    ) -> tuple[int, int, int, int]:
+    def _check(self, queries, keys, values, is_causal, cache):
         """The shape of the scores, (B, H, Q, K), where K counts the tokens of the cache as well.
 
         An error comes before a cache grows.

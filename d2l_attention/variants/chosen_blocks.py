@@ -89,15 +89,7 @@ class ChosenBlocksAttention(DotProductAttention):
         check_whole("num_chosen", num_chosen, 0)
         self.block_size, self.num_chosen = block_size, num_chosen
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        visible: Visible,
-        bias: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    def attend(self, queries, keys, values, visible, bias=None, need_weights=False):
         chosen = _chosen(queries, keys, visible, self.block_size, self.num_chosen)
         inside = Visible.by_mask(chosen)
         inputs = inside.clear(queries, keys, values)

@@ -5,7 +5,6 @@ from torch import Tensor, nn
 from d2l_attention.attention.checks import check_divides
 from d2l_attention.attention.fused import fused_attention
 from d2l_attention.attention.layers import DotProductAttention
-from d2l_attention.attention.masks import Visible
 from d2l_attention.attention.multi_head import MultiHeadAttention
 from d2l_attention.attention.positional import Positions
 from d2l_attention.attention.scores import scaled_dot_score
@@ -69,15 +68,7 @@ class GroupedDotProductAttention(DotProductAttention):
         keys, values = (repeat_heads(X, queries.shape[1]) for X in (keys, values))
         return super()._scores_shape(queries, keys, values)
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        visible: Visible,
-        bias: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    def attend(self, queries, keys, values, visible, bias=None, need_weights=False):
         (num_heads, num_queries), num_kv_heads = queries.shape[1:3], keys.shape[1]
         if need_weights or bias is not None or visible.by_query:
             # There is a (Q, K) matrix anyway: beside it a copy of the keys for each head is small.

@@ -80,15 +80,7 @@ class LinearAttention(AttentionLayer):
         check_feature_map(feature_map)
         self.feature_map = feature_map
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        visible: Visible,
-        bias: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    def attend(self, queries, keys, values, visible, bias=None, need_weights=False):
         if bias is not None:
             raise ValueError("linear attention has no scores to add a bias to: leave bias out")
         queries, keys = features(queries, keys, visible, self.feature_map)

@@ -28,15 +28,7 @@ class LowRankDotProductAttention(DotProductAttention):
         self.E = nn.Parameter(torch.randn(rank, max_len) / math.sqrt(max_len))
         self.F = nn.Parameter(torch.randn(rank, max_len) / math.sqrt(max_len))
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        visible: Visible,
-        bias: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    def attend(self, queries, keys, values, visible, bias=None, need_weights=False):
         if visible.is_causal or visible.by_query:
             raise ValueError(MIXED)
         if bias is not None:

@@ -30,15 +30,7 @@ class MultiTokenDotProductAttention(AttentionLayer):
         self.kernel = nn.Parameter(kernel)
         self.mix = nn.Parameter(torch.eye(mix_heads).repeat(num_heads // mix_heads, 1, 1))
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        visible: Visible,
-        bias: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    def attend(self, queries, keys, values, visible, bias=None, need_weights=False):
         if bias is not None:
             raise ValueError("multi-token attention takes no bias: leave positions out")
         # An optimizer changes the two in place: the weights of this pass need copies.

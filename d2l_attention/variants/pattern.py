@@ -33,15 +33,7 @@ class PatternAttention(DotProductAttention):
         """The output, without a (Q, K) matrix on the way."""
         raise NotImplementedError
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        visible: Visible,
-        bias: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    def attend(self, queries, keys, values, visible, bias=None, need_weights=False):
         check_one_sequence(queries.shape[-2], keys.shape[-2], visible.offset)
         if need_weights or bias is not None or visible.by_query or visible.offset:
             inside = self._inside_pattern(visible, queries, keys)

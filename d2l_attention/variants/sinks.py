@@ -31,15 +31,7 @@ class SinkAttention(DotProductAttention):
         check_whole("num_heads", num_heads)
         self.sinks = nn.Parameter(torch.zeros(num_heads))
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        visible: Visible,
-        bias: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    def attend(self, queries, keys, values, visible, bias=None, need_weights=False):
         if queries.ndim != 4 or queries.shape[1] != len(self.sinks):
             raise ValueError(
                 f"queries must have shape (B, {len(self.sinks)}, Q, D), got {tuple(queries.shape)}"

@@ -105,6 +105,7 @@ def test_linformer(device, mode):
 
 def test_additive_attention_in_chunks(device, monkeypatch):
     monkeypatch.setattr(additive, "CHUNK_GPU", 100)
+    monkeypatch.setattr(additive, "WHOLE_GPU", 100)
     monkeypatch.setattr(additive, "CHUNK_CPU", 100)
     inputs = torch.randn(B, Q, D), torch.randn(B, K, D), torch.randn(B, K, D)
     same_on(device, attend, ATTENTION["additive"](), *inputs, MODES["lengths"](Q))
