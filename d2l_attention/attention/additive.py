@@ -28,11 +28,11 @@ from d2l_attention.attention.masks import is_free_to_read
 
 # 2q and 2k then stay within 40, and exp(40) * exp(40) is within a float32.
 LARGEST = 20.0
-# Numbers in a chunk: a megabyte of float32, which the second cache of a core holds. On a GPU, whose
-# cache holds more, every chunk costs the start of a few kernels, and only what fills a gigabyte is
-# cut up.
-CHUNK_CPU, CHUNK_GPU = 2**18, 2**23
-WHOLE_GPU = 2**28
+# Numbers in a chunk: a megabyte of float32, which the second cache of a core holds. On a GPU every
+# chunk costs the start of a few kernels, and the plain formula is faster while it fits: forward and
+# backward it holds three times its numbers at once.
+CHUNK_CPU, CHUNK_GPU = 2**18, 2**25
+WHOLE_GPU = 2**28  # numbers; on a CUDA card as many as fill a third of its memory so
 
 
 def worth_chunking(queries: Tensor, keys: Tensor, w_v: Tensor) -> bool:
@@ -48,8 +48,7 @@ def worth_chunking(queries: Tensor, keys: Tensor, w_v: Tensor) -> bool:
     if queries.shape[-2] == 1 or keys.shape[-2] == 1:
         return False
     same = queries.dtype == keys.dtype == w_v.dtype and w_v.dtype in (torch.float32, torch.float64)
-    largest = CHUNK_CPU if queries.is_cpu else WHOLE_GPU
-    return same and queries.numel() * keys.shape[-2] > largest
+    return same and queries.numel() * keys.shape[-2] > _whole(queries)
 
 
 def additive_score_in_chunks(queries: Tensor, keys: Tensor, w_v: Tensor) -> Tensor:
@@ -135,6 +134,14 @@ def _chunk_shape(num_queries: int, keys: Tensor) -> tuple[int, int]:
     """How many sequences, and how many queries of each, fit into a chunk."""
     rows = max(1, _chunk_size(keys) // (keys.shape[1] * keys.shape[2]))
     return max(1, rows // num_queries), min(rows, num_queries)
+
+
+def _whole(X: Tensor) -> int:
+    """Up to how many numbers the plain formula is taken on the device of ``X``."""
+    if not X.is_cuda:
+        return CHUNK_CPU if X.is_cpu else WHOLE_GPU
+    memory = torch.cuda.get_device_properties(X.device).total_memory
+    return max(WHOLE_GPU, memory // (9 * X.element_size()))
 
 
 def _chunk_size(X: Tensor) -> int:

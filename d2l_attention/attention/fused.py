@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from d2l_attention.attention.masks import Visible, clear, is_free_to_read
+from d2l_attention.attention.masks import clear, is_free_to_read
 
 MANY_WEIGHTS = 2**23  # 32 MiB of float32: where dropout, which needs them, goes head by head
 # Pairs of a sequence from which on two calls without a mask (B, 1, Q, K) take the place of one with
@@ -20,32 +20,25 @@ MANY_WEIGHTS = 2**23  # 32 MiB of float32: where dropout, which needs them, goes
 MANY_PAIRS_CPU, MANY_PAIRS_GPU = 2**15, 2**28
 
 
-def fused_attention(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    visible: Visible,
-    bias: Tensor | None = None,
-    dropout: float = 0.0,
-) -> Tensor:
+def fused_attention(queries, keys, values, visible, bias=None, dropout=0.0):
     """Scaled dot-product attention of rows whose hidden ones are zeros already.
 
     Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V) -> (*, Q, V).
     """
-    mask, is_causal = visible.mask, visible.is_causal
-    if is_causal and (mask is not None or bias is not None):
-        many = MANY_PAIRS_CPU if queries.device.type == "cpu" else MANY_PAIRS_GPU
+    hidden, is_causal = visible.hidden, visible.is_causal
+    if is_causal and (hidden is not None or bias is not None):
+        many = MANY_PAIRS_CPU if queries.is_cpu else MANY_PAIRS_GPU
         shape = (queries.shape[-2], keys.shape[-2])
-        if mask is not None and bias is None and shape[0] * shape[1] >= many:
+        if hidden is not None and bias is None and shape[0] * shape[1] >= many:
             return _past_without_padding(queries, keys, values, visible, dropout)
-        mask, is_causal = visible.whole(shape, queries.device), False
+        hidden, is_causal = visible.all_hidden(shape, queries.device), False
     if bias is None:
-        return _call_kernel(queries, keys, values, mask, is_causal, dropout)
+        return _call_kernel(queries, keys, values, hidden, is_causal, dropout)
     bias = bias.to(queries.dtype)
-    if mask is not None:
+    if hidden is not None:
         # To the kernel a hidden key is a bias of -inf. A row of nothing else would be NaN: where
         # all is hidden the bias stays as it is, and the output becomes zero.
-        hidden = ~mask if visible.blind is None else ~mask & ~visible.blind
+        hidden = hidden if visible.blind is None else hidden & ~visible.blind
         bias = bias.masked_fill(hidden, -math.inf)
     return clear(_call_kernel(queries, keys, values, bias, False, dropout), visible.blind)
 
@@ -62,7 +55,8 @@ def _past_without_padding(queries, keys, values, visible, dropout):
     if is_free_to_read(lens):
         shortest, longest = (min(int(bound), num_queries) for bound in lens.aminmax())
     causal = _call_kernel(queries[..., :longest, :], keys, values, None, True, dropout)
-    padded = _call_kernel(queries[..., shortest:, :], keys, values, visible.mask, False, dropout)
+    later = queries[..., shortest:, :]
+    padded = _call_kernel(later, keys, values, visible.hidden, False, dropout)
     lens = lens.reshape(-1, *[1] * (queries.ndim - 1))  # (B, 1, ..., 1)
     inside = torch.arange(shortest, longest, device=lens.device)[:, None] < lens
     between = longest - shortest
@@ -70,10 +64,10 @@ def _past_without_padding(queries, keys, values, visible, dropout):
     return torch.cat((causal[..., :shortest, :], either, padded[..., between:, :]), dim=-2)
 
 
-def _call_kernel(queries, keys, values, mask, is_causal, dropout):
+def _call_kernel(queries, keys, values, hidden, is_causal, dropout):
     """PyTorch's function, called so that it stays on its path of linear memory.
 
-    ``mask`` is boolean, or floats that are added to the scores. On the CPU the kernel leaves
+    ``hidden`` is boolean, or floats that are added to the scores. On the CPU the kernel leaves
     that path for inputs or masks without four axes and for values of another size than the
     keys. Extra axes of size 1 and columns of zeros change no result. Keys and values may have
     fewer heads than the queries (grouped-query attention): the kernel serves a group with one.
@@ -89,9 +83,12 @@ def _call_kernel(queries, keys, values, mask, is_causal, dropout):
     if len(leading) < 2:
         queries, keys, values = (X[(None,) * (2 - len(leading))] for X in (queries, keys, values))
     # As many axes as the queries: then axis 1 is the heads' in both.
-    mask = None if mask is None else mask[(None,) * (queries.ndim - mask.ndim)]
-    if mask is not None and mask.device.type != "cpu":
-        # A GPU's kernel wants the columns of a mask side by side, one for each key.
+    mask = None if hidden is None else hidden[(None,) * (queries.ndim - hidden.ndim)]
+    if mask is not None and mask.dtype == torch.bool:
+        # On a GPU at once what its kernel would make of a boolean mask in three steps.
+        mask = ~mask if mask.is_cpu else torch.where(mask, -math.inf, 0.0).to(queries.dtype)
+    if mask is not None and not mask.is_cpu:
+        # There the columns of a mask must lie side by side, one for each key.
         mask = mask.expand(*mask.shape[:-1], num_keys)
         mask = mask if mask.stride(-1) == 1 else mask.contiguous()
     options = dict(dropout_p=dropout, is_causal=is_causal, scale=1 / math.sqrt(key_size))

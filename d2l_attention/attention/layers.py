@@ -65,16 +65,8 @@ class AttentionLayer(nn.Module):
         """(*, Q, K), or an error."""
         return check_attention_inputs(queries, keys, values, same_size=self.same_size)
 
-    def attend(
-        self,
-        queries: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        visible: Visible,
-        bias: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
-        """The formula: output (*, Q, V), and weights (*, Q, K) where they are asked for."""
+    def attend(self, queries, keys, values, visible, bias=None, need_weights=False):
+        """The formula: output (*, Q, V), and weights (*, Q, K) or, not asked for, ``None``."""
         raise NotImplementedError
 
     @property

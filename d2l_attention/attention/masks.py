@@ -134,18 +134,18 @@ def masked_softmax(
 
 
 class Visible(NamedTuple):
-    """Who sees whom in one call, as PyTorch's kernel takes it, and which rows take no part.
+    """Who sees whom in one call, and which rows take no part.
 
-    Query i sees key j where ``mask`` says so and, if ``is_causal``, j <= i. ``lens`` is there where
-    ``mask`` holds lengths and nothing else. Weight 0 does not silence a row, since 0 times NaN is
-    NaN: ``clear`` writes zeros to ``blind`` queries, which see nothing, and to ``unseen`` keys,
-    which no query sees.
+    Query i sees key j unless the pair is ``hidden`` or, if ``is_causal``, j > i. ``lens`` is there
+    where ``hidden`` holds lengths and nothing else. Weight 0 does not silence a row, since 0 times
+    NaN is NaN: ``clear`` writes zeros to ``blind`` queries, which see nothing, and to ``unseen``
+    keys, which no query sees.
 
-    Shape: mask (*, 1 or Q, K), lens (B,), blind (*, 1 or Q, 1), unseen (*, K, 1), each with as
-    many axes as the scores, (*, Q, K), or broadcastable; ``None`` hides nothing.
+    Shape: hidden bool (*, 1 or Q, K), the opposite of a mask, lens (B,), blind (*, 1 or Q, 1),
+    unseen (*, K, 1), each with as many axes as the scores, (*, Q, K); ``None`` hides nothing.
     """
 
-    mask: Tensor | None = None
+    hidden: Tensor | None = None
     is_causal: bool = False
     lens: Tensor | None = None
     blind: Tensor | None = None
@@ -186,11 +186,11 @@ class Visible(NamedTuple):
         """What lengths (B,) and causality say, without a (Q, K) matrix."""
         num_queries, num_keys = scores_shape[-2:]
         keys = torch.arange(num_keys, device=device)
-        real = blind = unseen = None
+        padding = blind = unseen = None
         if valid_lens is not None:
             lens = valid_lens.reshape(-1, *[1] * (len(scores_shape) - 1))
-            real = keys < lens
-            unseen = ~real.mT
+            padding = keys >= lens
+            unseen = padding.mT
             # Key 0 is in nobody's future, and no length but 0 hides it.
             blind = lens < 1 if shortest < 1 else None
         elif num_keys == 0:
@@ -198,25 +198,33 @@ class Visible(NamedTuple):
         if is_causal and num_keys > num_queries:
             later = keys[:, None] >= num_queries
             unseen = later if unseen is None else unseen | later
-        return cls(real, is_causal, valid_lens, blind, unseen)
+        return cls(padding, is_causal, valid_lens, blind, unseen)
 
     @classmethod
     def by_mask(cls, mask: Tensor, offset: int = 0) -> "Visible":
         """What a mask (*, Q, K) lets through, and nothing else."""
-        blind, unseen = ~mask.any(dim=-1, keepdim=True), ~mask.any(dim=-2, keepdim=True).mT
-        return cls(mask, False, None, blind, unseen, offset)
+        hidden = ~mask
+        blind, unseen = hidden.all(dim=-1, keepdim=True), hidden.all(dim=-2, keepdim=True).mT
+        return cls(hidden, False, None, blind, unseen, offset)
 
     @property
     def by_query(self) -> bool:
         """Whether keys are hidden from one query and not from the next, but by the future."""
-        return self.mask is not None and self.lens is None
+        return self.hidden is not None and self.lens is None
+
+    def all_hidden(self, scores_shape: Shape, device: Any = None) -> Tensor | None:
+        """``hidden``, and the future with it: broadcastable to (*, Q, K), or ``None``."""
+        if not self.is_causal:
+            return self.hidden
+        num_queries, num_keys = scores_shape[-2:]
+        keys = torch.arange(num_keys, device=device)
+        future = keys > torch.arange(num_queries, device=device)[:, None]
+        return future if self.hidden is None else self.hidden | future
 
     def whole(self, scores_shape: Shape, device: Any = None) -> Tensor | None:
         """One mask that says all, broadcastable to (*, Q, K); ``None`` hides nothing."""
-        if not self.is_causal:
-            return self.mask
-        past = causal_mask(*scores_shape[-2:], device=device)
-        return past if self.mask is None else self.mask & past
+        hidden = self.all_hidden(scores_shape, device)
+        return None if hidden is None else ~hidden
 
     def clear(self, queries: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Zeros in the rows that take no part: what stands there, NaN included, is not read."""
@@ -229,13 +237,13 @@ class Visible(NamedTuple):
 
     def softmax(self, scores: Tensor) -> Tensor:
         """Weights (*, Q, K), exactly 0 where a key is hidden, and in the row of a blind query."""
-        mask = self.whole(scores.shape, scores.device)
-        if mask is None:
+        hidden = self.all_hidden(scores.shape, scores.device)
+        if hidden is None:
             return scores.softmax(dim=-1)
         # The lowest finite number rather than -inf: a row with nothing visible stays finite
         # until the second fill clears it, and so do its gradients.
         lowest = torch.finfo(scores.dtype).min
-        return scores.masked_fill(~mask, lowest).softmax(dim=-1).masked_fill(~mask, 0.0)
+        return scores.masked_fill(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)
 
 
 def clear(X: Tensor, rows: Tensor | None) -> Tensor:

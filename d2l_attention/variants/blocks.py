@@ -56,7 +56,7 @@ def block_attention(
         for X in (queries, gather(split(keys)), gather(split(values)))
     )
     mask = mask.expand(batch, -1, -1, -1).flatten(end_dim=1)[:, None]
-    output = fused_attention(queries, keys, values, Visible(mask=mask), dropout=dropout)
+    output = fused_attention(queries, keys, values, Visible(hidden=~mask), dropout=dropout)
     output = output.unflatten(0, (batch, num_blocks)).transpose(1, 2)
     output = output.reshape(*leading, num_blocks * block_size, output.shape[-1])
     return output[..., :num_queries, :]

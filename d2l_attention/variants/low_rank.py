@@ -38,8 +38,7 @@ class LowRankDotProductAttention(DotProductAttention):
         n = keys.shape[-2]
         keys, values = self.E[:, :n] @ keys, self.F[:, :n] @ values  # (B, H, rank, D)
         # A query that saw any key sees all mixtures; one that saw none sees none.
-        mask = None if visible.blind is None else ~visible.blind
-        mixtures = Visible(mask=mask, blind=visible.blind)
+        mixtures = Visible(hidden=visible.blind, blind=visible.blind)
         return super().attend(queries, keys, values, mixtures, need_weights=need_weights)
 
 

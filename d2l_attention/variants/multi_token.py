@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from d2l_attention.attention.checks import check_divides, check_heads, check_whole
 from d2l_attention.attention.layers import AttentionLayer
-from d2l_attention.attention.masks import Visible
+from d2l_attention.attention.masks import masked_softmax
 from d2l_attention.attention.multi_head import MultiHeadAttention
 from d2l_attention.attention.scores import scaled_dot_score
 
@@ -36,14 +36,16 @@ class MultiTokenDotProductAttention(AttentionLayer):
         # An optimizer changes the two in place: the weights of this pass need copies.
         copies = (X.to(queries.dtype, copy=True) for X in (self.kernel, self.mix))
         self._remember(queries, keys, *copies, visible=visible, bias=None)
-        weights = multi_token_weights(queries, keys, self.kernel, self.mix, visible)
+        mask = visible.whole((queries.shape[2], keys.shape[2]), queries.device)
+        weights = multi_token_weights(queries, keys, self.kernel, self.mix, mask)
         return self.dropout(weights) @ values, weights if need_weights else None
 
     @property
     def attention_weights(self) -> Tensor:
         """Weights of the last forward pass, mixed, without gradient. (B, H, Q, K)."""
-        inputs, visible, _ = self._remembered()
-        return multi_token_weights(*inputs, visible)
+        (queries, keys, *learned), visible, _ = self._remembered()
+        mask = visible.whole((queries.shape[2], keys.shape[2]), queries.device)
+        return multi_token_weights(queries, keys, *learned, mask)
 
 
 class MultiTokenAttention(MultiHeadAttention):
@@ -109,17 +111,16 @@ class MultiTokenAttention(MultiHeadAttention):
 
 
 def multi_token_weights(
-    queries: Tensor, keys: Tensor, kernel: Tensor, mix: Tensor, visible: Visible
+    queries: Tensor, keys: Tensor, kernel: Tensor, mix: Tensor, mask: Tensor | None = None
 ) -> Tensor:
     """Score, convolve, softmax, mix.
 
     Shape: queries (B, H, Q, D), keys (B, H, K, D), kernel (H, query_size, key_size), mix (groups,
-    mix_heads, mix_heads) -> (B, H, Q, K).
+    mix_heads, mix_heads), mask bool, True = may attend -> (B, H, Q, K).
     """
     scores = scaled_dot_score(queries, keys)
-    mask = visible.whole(scores.shape, scores.device)
     scores = scores if mask is None else scores.masked_fill(~mask, 0.0)
-    weights = visible.softmax(key_query_convolution(scores, kernel))
+    weights = masked_softmax(key_query_convolution(scores, kernel), mask=mask)
     weights = mix_over_heads(weights, mix)
     # Another head of the group may have seen what is hidden from this one.
     return weights if mask is None else weights.masked_fill(~mask, 0.0)

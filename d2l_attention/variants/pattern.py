@@ -69,6 +69,6 @@ def check_one_sequence(num_queries: int, num_keys: int, offset: int) -> None:
 
 def real_keys(keys: Tensor, visible: Visible) -> Tensor:
     """Which keys are no padding. Shape: keys (*, K, D), lengths (B,) -> bool (B or 1, K)."""
-    if visible.mask is None:
+    if visible.hidden is None:
         return keys.new_ones(1, keys.shape[-2], dtype=bool)
-    return visible.mask.reshape(len(keys), keys.shape[-2])
+    return ~visible.hidden.reshape(len(keys), keys.shape[-2])

@@ -37,12 +37,13 @@ class SinkAttention(DotProductAttention):
                 f"queries must have shape (B, {len(self.sinks)}, Q, D), got {tuple(queries.shape)}"
             )
         num_queries, num_keys, size = queries.shape[2], keys.shape[2], queries.shape[3]
-        mask = visible.whole((num_queries, num_keys), queries.device)
-        if mask is not None:  # the sink is seen by all who see anything
-            mask = mask.expand(*mask.shape[:-1], num_keys)
-            mask = torch.cat((mask.any(dim=-1, keepdim=True), mask), dim=-1)
+        # All who see anything see the sink.
+        hidden = visible.all_hidden((num_queries, num_keys), queries.device)
+        if hidden is not None:
+            hidden = hidden.expand(*hidden.shape[:-1], num_keys)
+            hidden = torch.cat((hidden.all(dim=-1, keepdim=True), hidden), dim=-1)
         elif visible.blind is not None:  # there are no keys
-            mask = ~visible.blind
+            hidden = visible.blind
         if bias is not None:
             bias = F.pad(bias.expand(*bias.shape[:-1], num_keys), (1, 0))
         # The sink is a key before all others, with value 0. Every query ends in 1 and the sink's
@@ -54,7 +55,7 @@ class SinkAttention(DotProductAttention):
         sink = sink.to(keys).expand(len(keys), -1, -1, -1)
         keys = torch.cat((sink, F.pad(keys, (0, 1))), dim=2)
         values = F.pad(values, (0, 0, 1, 0))
-        beside = Visible(mask=mask, blind=visible.blind)
+        beside = Visible(hidden=hidden, blind=visible.blind)
         output, weights = super().attend(queries, keys, values, beside, bias, need_weights)
         return output, None if weights is None else weights[..., 1:]
 

@@ -35,6 +35,7 @@ from d2l_attention import (
     dot_score,
     gaussian_score,
     scaled_dot_score,
+    show_source,
 )
 from d2l_attention.views import explore, schematic
 from d2l_attention.views.plots import set_style
@@ -1077,6 +1078,17 @@ for label, matrix in (("dot product", torch.eye(2)), ("with M", M)):
 big = torch.full((1, 256), 17.0, dtype=torch.float16)
 print("first the product ", (dot_score(big, big) / 16).item())
 print("first the division", scaled_dot_score(big, big).item())
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### The package's formula
+#
+# *1 minute.* The package's layer checks its inputs first, so that what follows is the formula and
+# nothing else. Its last three lines are those of your class: scores, weights, average. Where nobody
+# asks for the weights, PyTorch's kernel does the three in one (chapter 10). `visible` is what
+# lengths and masks say together, and its softmax is that of chapter 4.
+
+# %% slideshow={"slide_type": "skip"}
+show_source(DotProductAttention.attend)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Three properties of the additive score

@@ -6,7 +6,7 @@
 # - write multi-head attention, and test it against a slow version that you trust;
 # - take a trained head away, and say from that what it is needed for.
 #
-# Core path: 60 minutes. Going further: 50. Exercises: 69. Builds on chapters 3 and 4. *Dive into
+# Core path: 60 minutes. Going further: 55. Exercises: 69. Builds on chapters 3 and 4. *Dive into
 # Deep Learning* (D2L) treats the subject in section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1203,12 +1203,13 @@ print("mean", tuple(mean.shape), "  of each head", tuple(their_weights.shape))
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The package's forward
 #
-# *1 minute.* This is the code that runs when you call the package's layer. `taking_part` finds the
-# queries that see any key and the keys that any query sees; all other rows become zeros (with a
-# cache, only those of the queries). The last lines are those of your class.
+# *1 minute.* This is the code that runs when you call the package's layer. `Visible.of` stands at
+# its door: it checks lengths, mask and causality, and works out once who sees whom. Some rows then
+# take no part, namely queries that see nothing and keys that no query sees. They become zeros,
+# because weight 0 alone does not silence a NaN. What remains are the steps of your class: project
+# and split, attend, merge and project. Positions are for chapter 7, the cache for chapter 8.
 
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Shows the source of MultiHeadAttention.forward
+# %% slideshow={"slide_type": "skip"}
 show_source(MultiHeadAttention.forward)
 
 # %% [markdown] slideshow={"slide_type": "skip"}

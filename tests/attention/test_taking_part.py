@@ -49,7 +49,7 @@ def test_the_same_as_the_whole_mask(lens, num_queries, is_causal, offset, seed, 
 
 def test_lengths_and_causality_build_no_matrix():
     visible = Visible.of((2, 3, 500, 700), torch.tensor([5, 400]), None, True)
-    assert visible.blind is None and visible.unseen.numel() == visible.mask.numel() == 2 * 700
+    assert visible.blind is None and visible.unseen.numel() == visible.hidden.numel() == 2 * 700
 
 
 @pytest.mark.parametrize("options", [(False, 0), (False, 2)])

@@ -5,7 +5,6 @@ import torch
 from builds import built
 
 from d2l_attention import causal_mask, dot_product_attention
-from d2l_attention.attention.masks import Visible
 from d2l_attention.variants import (
     HyenaOperator,
     LearnedQueries,
@@ -111,5 +110,5 @@ def test_multi_token_weights_equal_the_packages(causal, rows):
     kernel = torch.randn(3, rows, 5)
     mask = causal_mask(N) if causal else torch.ones(N, N, dtype=torch.bool)
     found = page["plain_multi_token_weights"](q @ k.mT / D**0.5, kernel, mask)
-    expected = multi_token_weights(q[None], k[None], kernel, torch.ones(3, 1, 1), Visible(mask))
+    expected = multi_token_weights(q[None], k[None], kernel, torch.ones(3, 1, 1), mask=mask)
     torch.testing.assert_close(found, expected[0])
