@@ -26,7 +26,8 @@ def elu_plus_one(X: Tensor) -> Tensor:
     Source: Katharopoulos et al. (2020), section 3.2.1.
     """
     # As a sum of two halves: elu itself is rounded to -1 where exp(x) is still a number.
-    return X.relu() + X.clamp(max=0).exp()
+    # Not clamp(max=0): its slope at 0 is 1 or 0, by the version of PyTorch, and 1 is right.
+    return X.relu() + X.masked_fill(X > 0, 0.0).exp()
 
 
 def linear_attention(
