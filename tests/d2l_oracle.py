@@ -9,8 +9,6 @@ import os
 import sys
 from types import ModuleType
 
-import pytest
-
 UNUSED = [
     *["torchvision", "torchvision.transforms", "PIL", "PIL.Image", "pandas", "requests"],
     *["scipy", "scipy.spatial", "gym", "matplotlib_inline", "matplotlib_inline.backend_inline"],
@@ -32,6 +30,8 @@ class StandIn(ModuleType):
 def load_d2l():
     """``d2l.torch``; skips the test where it is not installed, except in CI."""
     if importlib.util.find_spec("d2l") is None:
+        import pytest  # a benchmark on a bare machine has none, and asks first whether d2l is there
+
         message = "d2l is not installed: pip install --no-deps d2l==1.0.3"
         (pytest.fail if os.environ.get("CI") else pytest.skip)(message)
     before = {name: sys.modules.get(name) for name in UNUSED}

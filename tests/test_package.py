@@ -10,6 +10,7 @@ from d2l_attention import __version__, masked_softmax, show_source, try_gpu
 
 
 def test_try_gpu_takes_what_is_there(monkeypatch):
+    monkeypatch.delenv("D2L_ATTENTION_DEVICE", raising=False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert [try_gpu(i) for i in (0, 1)] == [torch.device("cuda:0"), torch.device("cuda:1")]
@@ -29,6 +30,18 @@ def test_try_gpu_takes_a_name(monkeypatch):
     for unknown in ("gpu", "cuda:x", "meta"):
         with pytest.raises(ValueError, match=f"cpu, cuda:0 or mps, got {unknown}"):
             try_gpu(unknown)
+
+
+def test_the_environment_names_the_device(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setenv("D2L_ATTENTION_DEVICE", "cpu")
+    assert [try_gpu(), try_gpu(1)] == [torch.device("cpu")] * 2
+    assert try_gpu("cuda:1") == torch.device("cuda:1")  # who names one gets it
+    monkeypatch.setenv("D2L_ATTENTION_DEVICE", "cuda:2")
+    with pytest.raises(ValueError, match="no device cuda:2 here"):
+        try_gpu()
+    monkeypatch.setenv("D2L_ATTENTION_DEVICE", "")
+    assert try_gpu() == torch.device("cuda:0")
 
 
 def test_show_source_is_the_code_that_runs():

@@ -90,6 +90,8 @@ def _call_kernel(
     fewer heads than the queries (grouped-query attention): the kernel serves a group with one.
     """
     key_size, value_size, leading = keys.shape[-1], values.shape[-1], queries.shape[:-2]
+    if 0 in leading or queries.shape[-2] == 0 or keys.shape[-2] == 0:
+        return _nothing_to_attend_to(queries, keys, values)
     if value_size < key_size:
         values = F.pad(values, (0, key_size - value_size))
     elif value_size > key_size:
@@ -97,6 +99,10 @@ def _call_kernel(
     queries, keys, values = (_with_four_axes(X) for X in (queries, keys, values))
     # As many axes as the queries: then axis 1 is the heads' in both.
     mask = None if mask is None else mask[(None,) * (queries.ndim - mask.ndim)]
+    if mask is not None and mask.device.type != "cpu":
+        # A GPU's kernel wants the columns of a mask side by side, one for each key.
+        mask = mask.expand(*mask.shape[:-1], keys.shape[-2])
+        mask = mask if mask.stride(-1) == 1 else mask.contiguous()
     attend = partial(
         F.scaled_dot_product_attention,
         dropout_p=dropout,
@@ -114,6 +120,17 @@ def _call_kernel(
     if value_size < key_size:
         output = output[..., :value_size]
     return output if len(leading) == 2 else output.reshape(*leading, *output.shape[-2:])
+
+
+def _nothing_to_attend_to(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """Zeros, or no rows at all: there is no pair of a query and a key.
+
+    PyTorch's kernel is not asked: on some processors it then ends Python.
+    """
+    if queries.ndim == 4 and queries.shape[1] != keys.shape[1]:  # grouped-query attention
+        group_size = queries.shape[1] // keys.shape[1]
+        keys, values = (X.repeat_interleave(group_size, dim=1) for X in (keys, values))
+    return queries @ keys.mT @ values
 
 
 def _one_head_at_a_time(

@@ -5,15 +5,12 @@ import sys
 from pathlib import Path
 
 import torch
-from accelerate import Accelerator
-from accelerate.utils import patch_environment
 from tqdm.auto import tqdm
 
 from d2l_attention.data import Vocab, load
 from d2l_attention.training.checkpoints import History, load_weights
-from d2l_attention.training.devices import try_gpu
 from d2l_attention.training.evaluation import evaluate
-from d2l_attention.training.loop import default_accelerator, train
+from d2l_attention.training.loop import default_accelerator, on_device, train
 from d2l_attention.training.presets import LEARNING_RATES, MODELS
 
 
@@ -52,6 +49,7 @@ def run(options: argparse.Namespace) -> None:
     tgt_vocab = Vocab((target for pair in corpus.train for target in pair.targets), min_freq=2)
     torch.manual_seed(options.seed)
     model = MODELS[options.model](len(src_vocab), len(tgt_vocab), options.num_hiddens)
+    model.to(accelerator.device)  # it stays there, for the test splits
     accelerator.print(
         f"{corpus.origin}: {len(corpus.train):,} source sentences, vocabularies of "
         f"{len(src_vocab):,} and {len(tgt_vocab):,} tokens\n{options.model} on "
@@ -90,13 +88,6 @@ def run(options: argparse.Namespace) -> None:
         for name, pairs in {"test": corpus.test, "compositional": corpus.compositional}.items():
             if pairs:
                 print(f"{name:14s}{evaluate(model, pairs, src_vocab, tgt_vocab)}")
-
-
-def on_device(name: str) -> Accelerator:
-    """Accelerate on the device of this name; it asks the environment, not its caller."""
-    device = try_gpu(name)
-    with patch_environment(ACCELERATE_TORCH_DEVICE=str(device)):
-        return Accelerator(cpu=device.type == "cpu")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,13 @@
 """Where to compute, and what is drawn there."""
 
-from contextlib import AbstractContextManager
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
+from torch import nn
+
+FROM_ENVIRONMENT = "D2L_ATTENTION_DEVICE"
 
 
 def named_device(name: str) -> torch.device:
@@ -21,6 +26,7 @@ def try_gpu(i: int | str = 0) -> torch.device:
     """The ``i``-th CUDA device, else Apple's MPS, else the CPU (D2L's ``try_gpu``).
 
     A name gives this device and no other: "cpu", "cuda", "cuda:1", "mps", whatever PyTorch knows.
+    Where no name is given, that of the environment variable ``D2L_ATTENTION_DEVICE`` counts.
 
     Errors: ``ValueError`` for a number below 0, and for a device that is not on this machine.
     """
@@ -28,11 +34,22 @@ def try_gpu(i: int | str = 0) -> torch.device:
         return named_device(i)
     if i < 0:
         raise ValueError(f"i counts devices from 0, got {i}")
+    if os.environ.get(FROM_ENVIRONMENT):
+        return named_device(os.environ[FROM_ENVIRONMENT])
     if torch.cuda.device_count() > i:
         return torch.device(f"cuda:{i}")
     if torch.backends.mps.is_available():
         return torch.device("mps")
     return torch.device("cpu")
+
+
+@contextmanager
+def returning(model: nn.Module, home: torch.device) -> Iterator[None]:
+    """Move the model to ``home`` after the block, also where the block ends with an error."""
+    try:
+        yield
+    finally:
+        model.to(home)
 
 
 def seed_generators(device: torch.device, seed: int) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 from accelerate import Accelerator
+from accelerate.utils import patch_environment
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
@@ -26,7 +27,13 @@ from d2l_attention.training.checkpoints import (
     save_checkpoint,
     state_of,
 )
-from d2l_attention.training.devices import own_randomness, seed_generators, try_gpu
+from d2l_attention.training.devices import (
+    FROM_ENVIRONMENT,
+    own_randomness,
+    returning,
+    seed_generators,
+    try_gpu,
+)
 from d2l_attention.training.evaluation import has_weights
 from d2l_attention.training.sharing import batches, share
 
@@ -53,6 +60,9 @@ def train(
 ) -> History:
     """Train with teacher forcing until ``steps`` steps are done; leaves the model in eval mode.
 
+    Training runs on whatever device there is, ``accelerator.device``. Afterwards the model is where
+    it was before, so that a model made on the CPU takes the CPU's tensors again.
+
     The learning rate falls in a straight line from ``lr`` to 0: large steps find the way, small
     ones arrive. ``guidance`` is the weight of ``guidance_loss`` beside the loss. Every
     ``check_every`` steps, and at the end, the loss on ``valid`` is taken and ``folder`` gets
@@ -77,6 +87,7 @@ def train(
     if last is None and resume:
         raise ValueError("resume needs the folder of the run that is to go on, got None")
     accelerator = accelerator or default_accelerator()
+    home = next(model.parameters()).device
     model.to(accelerator.device)  # not every device lets an optimizer keep what is moved later
     order = torch.Generator()
     loader = data_loader(pairs, src_vocab, tgt_vocab, batch_size, generator=order, by_length=True)
@@ -113,6 +124,7 @@ def train(
         tgt_vocab.save(last.with_name("target.json"))
 
     with (
+        returning(model, home),
         StopRequest() as stop,
         own_randomness(accelerator.device),
         progress_bar(history.step, steps, progress, accelerator) as bar,
@@ -256,9 +268,18 @@ def validation_loss(
 
 
 def default_accelerator() -> Accelerator:
-    """Whatever device there is. Without a GPU Accelerate has to be told that it is the CPU: two
-    processes would not find each other."""
+    """Whatever device there is, and of several GPUs the one that is this process's. Without a GPU
+    Accelerate has to be told that it is the CPU: two processes would not find each other."""
+    if name := os.environ.get(FROM_ENVIRONMENT):
+        return on_device(name)
     return Accelerator(cpu=try_gpu().type == "cpu")
+
+
+def on_device(name: str) -> Accelerator:
+    """Accelerate on the device of this name; it asks the environment, not its caller."""
+    device = try_gpu(name)
+    with patch_environment(ACCELERATE_TORCH_DEVICE=str(device)):
+        return Accelerator(cpu=device.type == "cpu")
 
 
 def progress_bar(done: int, steps: int, progress: bool | None, accelerator: Accelerator) -> tqdm:

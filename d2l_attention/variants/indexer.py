@@ -39,7 +39,8 @@ class Indexer(nn.Module):
 def best_keys(scores: Tensor, visible: Tensor | None, num_chosen: int) -> Tensor:
     """The ``num_chosen`` visible keys of each query with the best scores, as a mask.
 
-    A query that sees fewer keys gets all of them. Of equal scores any may be taken.
+    A query that sees fewer keys gets all of them. Of equal scores, which a ReLU often makes, the
+    earlier key is taken, on every device.
 
     Shape: scores (*, Q, K), visible bool, broadcastable to it, or ``None`` for all -> bool
     (*, Q, K).
@@ -49,7 +50,7 @@ def best_keys(scores: Tensor, visible: Tensor | None, num_chosen: int) -> Tensor
         visible = torch.ones_like(scores, dtype=torch.bool)
     visible = visible.expand(scores.shape)
     scores = scores.detach().masked_fill(~visible, -torch.inf)
-    best = scores.topk(min(num_chosen, scores.shape[-1]), dim=-1).indices
+    best = scores.argsort(dim=-1, descending=True, stable=True)[..., :num_chosen]
     return torch.zeros_like(visible).scatter(-1, best, True) & visible
 
 

@@ -462,7 +462,8 @@ names = {
     "cuda": "an NVIDIA graphics card",
     "mps": "an Apple graphics processor",
 }
-print(f"PyTorch {torch.__version__}, device '{try_gpu()}': {names[try_gpu().type]}")
+found = names.get(try_gpu().type, "the device that D2L_ATTENTION_DEVICE names")
+print(f"PyTorch {torch.__version__}, device '{try_gpu()}': {found}")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary

@@ -1,4 +1,7 @@
-"""Attention layers and functions against d2l 1.0.3 and against PyTorch written by hand."""
+"""Attention layers and functions against d2l 1.0.3 and against PyTorch written by hand.
+
+Layers by hand share their weights with ours: ``ByHand`` of other_implementations.py.
+"""
 
 from collections.abc import Iterator
 
@@ -12,17 +15,23 @@ from d2l_attention import (
     MultiHeadAttention,
     dot_product_attention,
 )
+from tests.benchmarks.other_implementations import ByHand
 from tests.benchmarks.timing import Row, faster, share
 from tests.d2l_oracle import load_d2l
 
+PLAIN, LENGTHS, LENGTHS_AND_CAUSAL = "", "lengths, ", "lengths and causal, "  # what hides keys
+
 
 def rows(full: bool) -> Iterator[Row]:
-    yield multi_head(2, 10, 100, 5, goal=1.1, padded=True)
-    yield multi_head(32, 128, 256, 8, goal=1.5, padded=True)
+    for hides in (PLAIN, LENGTHS, LENGTHS_AND_CAUSAL):
+        yield multi_head(2, 10, 100, 5, goal=1.1, hides=hides)
+    yield multi_head(32, 128, 256, 8, goal=1.5, hides=LENGTHS)
     yield against_torch(32, 128, 256, 8)
-    yield by_hand(32, 128, 256, 8, goal=1 / 0.96)
-    yield by_hand(1, 4096, 512, 8, goal=1 / 0.96)
-    yield by_hand(2, 10, 100, 5, goal=1.25)  # microseconds: checks and zeroed rows show
+    for hides in (PLAIN, LENGTHS, LENGTHS_AND_CAUSAL):
+        yield by_hand(32, 128, 256, 8, goal=1 / 0.96, hides=hides)
+        # Microseconds: checks and zeroed rows show.
+        yield by_hand(2, 10, 100, 5, goal=1.25, hides=hides)
+    yield by_hand(1, 4096, 512, 8, goal=1 / 0.96, hides=PLAIN)
     for n, goal in ((128, 1.05), (1024, 1.05)):
         yield against_fused(n, goal)
     yield weights_asked(128)
@@ -30,7 +39,11 @@ def rows(full: bool) -> Iterator[Row]:
     yield additive(False, goal=6)
     yield additive(True, goal=4)
     if full:
-        yield multi_head(1, 4096, 512, 8, goal=2.4, padded=False)
+        yield multi_head(1, 4096, 512, 8, goal=2.4, hides=PLAIN)
+        for hides in (PLAIN, LENGTHS, LENGTHS_AND_CAUSAL):
+            yield by_hand(8, 1024, 512, 8, goal=1 / 0.96, hides=hides)
+        for hides in (LENGTHS, LENGTHS_AND_CAUSAL):  # plain is in the short table
+            yield by_hand(1, 4096, 512, 8, goal=1 / 0.96, hides=hides)
         yield causal_core(False, goal=6)
         yield causal_core(True, goal=5)
         yield against_fused(4096, 1.05)
@@ -44,53 +57,47 @@ def learn(module, *inputs, **options) -> None:
     module(*inputs, **options).sum().backward()
 
 
-def multi_head(batch: int, n: int, size: int, heads: int, goal: float, padded: bool) -> Row:
+def hidden(batch: int, n: int, hides: str) -> tuple[torch.Tensor | None, bool]:
+    """The lengths, None where there are none, and ``is_causal``."""
+    lens = None if hides == PLAIN else torch.randint(n // 2, n + 1, (batch,))
+    return lens, hides == LENGTHS_AND_CAUSAL
+
+
+def multi_head(batch: int, n: int, size: int, heads: int, goal: float, hides: str) -> Row:
     book, layer = (
         load_d2l().MultiHeadAttention(size, heads, 0.0),
         MultiHeadAttention(size, heads, 0.0),
     )
     X = torch.randn(batch, n, size, requires_grad=True)
-    lens = torch.randint(n // 2, n + 1, (batch,)) if padded else None
-    book(X, X, X, lens), layer(X, X, X, lens)
+    lens, is_causal = hidden(batch, n, hides)
+    options = {"valid_lens": lens, "is_causal": is_causal}
+    # The book's layer takes a length for each query.
+    past = torch.minimum(torch.arange(1, n + 1), lens[:, None]) if is_causal else lens
+    book(X, X, X, past), layer(X, X, X, **options)
     book.load_state_dict(layer.state_dict(), strict=True)
-    torch.testing.assert_close(book(X, X, X, lens), layer(X, X, X, lens), atol=1e-4, rtol=1e-4)
-
-    def step(module):
-        learn(module, X, X, X, valid_lens=lens)
-
-    name = f"multi-head, {'lengths, ' if padded else ''}{(batch, n, size, heads)}, with backward"
-    return faster(f"{name} / d2l", lambda: step(book), lambda: step(layer), goal)
-
-
-class ByHand(nn.Module):
-    """The same layer as one writes it in ten lines: no masks, no checks, no weights to read."""
-
-    def __init__(self, size: int, num_heads: int):
-        super().__init__()
-        self.num_heads = num_heads
-        self.W_q, self.W_k, self.W_v, self.W_o = (
-            nn.Linear(size, size, bias=False) for _ in range(4)
-        )
-
-    def split(self, X):  # (B, n, D) -> (B, H, n, D / H)
-        return X.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-
-    def forward(self, queries, keys, values):
-        q, k, v = self.W_q(queries), self.W_k(keys), self.W_v(values)
-        output = F.scaled_dot_product_attention(self.split(q), self.split(k), self.split(v))
-        return self.W_o(output.transpose(1, 2).flatten(2))
+    expected = book(X, X, X, past)
+    torch.testing.assert_close(expected, layer(X, X, X, **options), atol=1e-4, rtol=1e-4)
+    return faster(
+        f"multi-head, {hides}{(batch, n, size, heads)}, with backward / d2l",
+        lambda: learn(book, X, X, X, valid_lens=past),
+        lambda: learn(layer, X, X, X, **options),
+        goal,
+    )
 
 
-def by_hand(batch: int, n: int, size: int, num_heads: int, goal: float) -> Row:
+def by_hand(batch: int, n: int, size: int, num_heads: int, goal: float, hides: str) -> Row:
     hand, layer = ByHand(size, num_heads), MultiHeadAttention(size, num_heads, 0.0)
     X = torch.randn(batch, n, size, requires_grad=True)
+    lens, is_causal = hidden(batch, n, hides)
+    options = {"valid_lens": lens, "is_causal": is_causal}
     layer(X, X, X)
     hand.load_state_dict(layer.state_dict(), strict=True)
-    torch.testing.assert_close(hand(X, X, X), layer(X, X, X), atol=1e-4, rtol=1e-4)
+    expected = hand(X, X, X, **options)
+    torch.testing.assert_close(expected, layer(X, X, X, **options), atol=1e-4, rtol=1e-4)
     return share(
-        f"multi-head, {(batch, n, size, num_heads)}, with backward / fused by hand",
-        lambda: learn(layer, X, X, X),
-        lambda: learn(hand, X, X, X),
+        f"multi-head, {hides}{(batch, n, size, num_heads)}, with backward / by hand",
+        lambda: learn(layer, X, X, X, **options),
+        lambda: learn(hand, X, X, X, **options),
         goal,
     )
 

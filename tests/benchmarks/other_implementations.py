@@ -4,6 +4,8 @@
     python -m tests.benchmarks.other_implementations FOLDER             # prints the table
 
 The packages go into FOLDER, without what they depend on, and never into the environment.
+
+The layers by hand, against which the benchmarks time the course's, are here as well.
 """
 
 import argparse
@@ -18,8 +20,6 @@ import torch.nn.functional as F
 from torch import nn
 
 import d2l_attention as ours
-from d2l_attention.testing import PROPERTIES, check_attention
-from tests.d2l_oracle import load_d2l
 
 PACKAGES = [
     *["x-transformers==2.31.10", "einops==0.8.2", "einx==0.4.3", "loguru", "frozendict"],
@@ -74,6 +74,53 @@ def x_transformers() -> nn.Module:
     return Adapter(Attend(), call)
 
 
+class ByHand(nn.Module):
+    """Multi-head attention as one writes it in a dozen lines: no checks, no weights to read.
+
+    Lengths and the causal mask become one boolean mask, (B, 1, 1 or Q, K). Without lengths the
+    kernel is told ``is_causal``, which needs no mask.
+    """
+
+    def __init__(self, size: int, num_heads: int):
+        super().__init__()
+        self.num_heads = num_heads
+        self.W_q, self.W_k, self.W_v, self.W_o = (
+            nn.Linear(size, size, bias=False) for _ in range(4)
+        )
+
+    def split(self, X):  # (B, n, D) -> (B, H, n, D / H)
+        return X.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def forward(self, queries, keys, values, valid_lens=None, *, is_causal=False):
+        mask = None
+        if valid_lens is not None:
+            positions = torch.arange(keys.shape[1], device=keys.device)
+            mask = (positions < valid_lens[:, None])[:, None, None]  # (B, 1, 1, K)
+            if is_causal:
+                mask = mask & (positions <= positions[:, None])  # (B, 1, Q, K)
+        q, k, v = self.W_q(queries), self.W_k(keys), self.W_v(values)
+        output = F.scaled_dot_product_attention(
+            *(self.split(X) for X in (q, k, v)),
+            attn_mask=mask,
+            is_causal=is_causal and mask is None,
+        )
+        return self.W_o(output.transpose(1, 2).flatten(2))
+
+
+class AdditiveByHand(nn.Module):
+    """Additive attention by its formula, which writes a tensor (B, Q, K, h)."""
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.W_q, self.W_k = (nn.Linear(size, size, bias=False) for _ in range(2))
+        self.w_v = nn.Linear(size, 1, bias=False)
+
+    def forward(self, queries, keys, values):
+        pairs = self.W_q(queries)[:, :, None] + self.W_k(keys)[:, None]  # (B, Q, K, h)
+        scores = self.w_v(pairs.tanh())[..., 0]  # (B, Q, K)
+        return scores.softmax(dim=-1) @ values
+
+
 class Adapter(nn.Module):
     """A layer with the arguments queries, keys, values and mask (B, Q, K), True = may attend."""
 
@@ -92,6 +139,8 @@ def version(package: str) -> str:
 
 
 def implementations() -> dict[str, Callable]:
+    from tests.d2l_oracle import load_d2l  # pytest with it, which the layers by hand do without
+
     d2l = load_d2l()
     return {
         "this course, `MultiHeadAttention`": ours.MultiHeadAttention(SIZE, HEADS, 0.0),
@@ -111,6 +160,8 @@ def implementations() -> dict[str, Callable]:
 
 
 def main() -> None:
+    from d2l_attention.testing import PROPERTIES, check_attention
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder")
     parser.add_argument("--install", action="store_true")

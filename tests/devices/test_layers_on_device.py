@@ -62,6 +62,41 @@ def test_attention(device, name, mode):
     same_on(device, attend, layer, *inputs, MODES[mode](n))
 
 
+# Masks for scores (B, Q, K) that a kernel may not take as they are.
+BROADCAST = {
+    "one for all": lambda M: M[:1, :1, :1],
+    "for each sequence": lambda M: M[:, :1, :1],
+    "for each query": lambda M: M[:, :, :1],
+    "for each query of all sequences": lambda M: M[0, :, :1],
+    "for each key": lambda M: M[:, :1],
+    "for each key of all queries": lambda M: M[0, 0],
+    "expanded over keys": lambda M: M[:, :, :1].expand(B, Q, K),
+    "expanded over queries": lambda M: M[:, :1].expand(B, Q, K),
+    "transposed": lambda M: M.transpose(1, 2).contiguous().transpose(1, 2),
+    "every other column": lambda M: M.repeat_interleave(2, dim=2)[:, :, ::2],
+    "part of a larger one": lambda M: torch.cat((M, M), dim=2)[:, :, 1 : K + 1],
+}
+
+
+@pytest.mark.parametrize("form", BROADCAST)
+@pytest.mark.parametrize("name", ["dot product", "heads", "heads, sinks", "grouped"])
+def test_masks_that_broadcast(device, name, form):
+    def run(layer, queries, keys, values, mask):
+        return attend(layer, queries, keys, values, {"mask": BROADCAST[form](mask)})
+
+    inputs = torch.randn(B, Q, D), torch.randn(B, K, D), torch.randn(B, K, D)
+    mask = torch.arange(B * Q * K).reshape(B, Q, K) % 3 > 0
+    same_on(device, run, ATTENTION[name](), *inputs, mask)
+
+
+@pytest.mark.parametrize("sizes", [(0, Q, K), (B, 0, K), (B, Q, 0)], ids=["B", "Q", "K"])
+@pytest.mark.parametrize("name", ["dot product", "additive", "heads", "grouped", "heads, sinks"])
+def test_nothing_to_attend_to(device, name, sizes):
+    num_sequences, num_queries, num_keys = sizes
+    inputs = [torch.randn(num_sequences, n, D) for n in (num_queries, num_keys, num_keys)]
+    same_on(device, attend, ATTENTION[name](), *inputs, {})
+
+
 @pytest.mark.parametrize("mode", ["plain", "lengths", "weights, lengths"])
 def test_linformer(device, mode):
     inputs = torch.randn(B, Q, D), torch.randn(B, K, D), torch.randn(B, K, D)

@@ -1,5 +1,6 @@
 """Training on the device: the CPU's losses, a run that stops and goes on, the command line."""
 
+import contextlib
 import dataclasses
 import sys
 
@@ -7,8 +8,9 @@ import pytest
 import torch
 from accelerate.state import AcceleratorState, GradientState
 
+from d2l_attention import try_gpu
 from d2l_attention.data import Vocab, grammar, load
-from d2l_attention.training import MODELS, __main__, load_checkpoint, train
+from d2l_attention.training import MODELS, __main__, load_checkpoint, loop, train
 from d2l_attention.training.evaluation import evaluate
 
 PAIRS = grammar.corpus(11)
@@ -50,11 +52,43 @@ def trained(name, device, **options):
 def test_the_losses_are_those_of_the_cpu(device, name, guidance):
     here, expected = trained(name, "cpu", guidance=guidance)
     there, history = trained(name, device, guidance=guidance)
-    assert {parameter.device.type for parameter in there.parameters()} == {device.type}
     assert history.losses == pytest.approx(expected.losses, rel=1e-3)
     assert history.valid == [pytest.approx(pair, rel=1e-3) for pair in expected.valid]
     found, wanted = (evaluate(model, PAIRS[:3], *WORDS) for model in (there, here))
     assert str(found) == str(wanted)
+
+
+def devices(model):
+    return {parameter.device.type for parameter in model.parameters()}
+
+
+@pytest.mark.parametrize("end", ["done", "interrupted", "no number"])
+@pytest.mark.parametrize("home", ["cpu", "there"])
+def test_the_model_comes_home(device, home, end):
+    """A notebook goes on with the CPU's tensors, on whatever device the model was trained."""
+    model, seen = model_named("bahdanau"), []
+    if home == "there":
+        model.to(device)
+
+    def look(history):
+        seen.append(devices(model))
+        if end == "interrupted":
+            raise KeyboardInterrupt
+
+    options = {"steps": 2, "batch_size": 4, "accelerator": on(device), "on_step": look}
+    if end == "no number":
+        options |= {"lr": 1e30, "steps": 9}
+    expected = {"interrupted": KeyboardInterrupt, "no number": FloatingPointError}.get(end)
+    with pytest.raises(expected) if expected else contextlib.nullcontext():
+        train(model, PAIRS, *WORDS, **options)
+    assert seen[0] == {device.type}
+    assert devices(model) == {"cpu" if home == "cpu" else device.type}
+
+
+def test_a_device_by_its_name(device):
+    """``D2L_ATTENTION_DEVICE``, set for all tests here, is where chapters train."""
+    forget()
+    assert try_gpu().type == loop.default_accelerator().device.type == device.type
 
 
 @pytest.mark.parametrize("moves", [False, True], ids=["stays there", "begins on the CPU"])

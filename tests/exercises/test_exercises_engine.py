@@ -11,6 +11,7 @@ import d2l_attention.exercises as engine
 from d2l_attention.exercises import check
 from d2l_attention.exercises.authoring import Mistake
 from d2l_attention.exercises.engine.attempt import Attempt, unchanged
+from d2l_attention.exercises.engine.examine import examine
 
 
 @pytest.fixture(autouse=True)
@@ -298,3 +299,22 @@ def test_a_default_device_of_the_notebook_does_not_reach_the_check(tell):
     finally:
         # Not what ``get_default_device`` said: to set even the usual one changes how torch works.
         torch.set_default_device(None)
+
+
+@pytest.mark.parametrize("form", [lambda X: X, lambda X: (X, 2 * X)], ids=["one", "two"])
+def test_a_result_on_a_gpu_is_brought_home(monkeypatch, form):
+    """What is checked is the same function; its result says that it lives elsewhere."""
+    home = torch.Tensor.cpu
+
+    class Away(torch.Tensor):
+        device = torch.device("cuda:1")
+
+        def cpu(self):
+            return home(self.as_subclass(torch.Tensor))
+
+    exercise = an_exercise(solution=lambda scores: form(softmax(scores)))
+    right = examine(exercise, lambda scores: form(softmax(scores).as_subclass(Away)))
+    assert right.state == "solved"
+    assert "Your result on cuda:1 was compared on the CPU." in right.message
+    wrong = examine(exercise, lambda scores: form(scores.as_subclass(Away)))
+    assert wrong.state == "not yet" and "cuda" not in wrong.message

@@ -33,6 +33,9 @@ def test_best_keys_by_hand():
         [False, False, True]
     ]
     assert best_keys(scores, None, 2)[0].tolist() == [True, False, True]
+    ties = torch.tensor([[0.0, 2, 2, 0, 2, 0, 2, 0]])
+    assert best_keys(ties, None, 3).tolist() == [[False, True, True, False, True] + [False] * 3]
+    assert best_keys(ties, None, 6)[0, :4].all() and best_keys(ties, None, 6).sum() == 6
     nobody = torch.zeros(3, 3, dtype=torch.bool)
     assert not best_keys(scores, nobody, 2).any()
 

@@ -44,6 +44,7 @@ class Attempt:
         self.shown: Sequence[Any] | None = None  # the case that the finding tells of
         self.mistake: str | None = None  # its short name, where the finding has one
         self.share = 0.0  # how much of the exercise is right all the same
+        self.away: torch.device | None = None  # where a result was, if not on the CPU
         self._run = exercise.run if exercise else None
         self._first: tuple[tuple, dict, Any] | None = None
 
@@ -52,7 +53,7 @@ class Attempt:
         # A function that draws random numbers draws the same ones in every call, so what
         # still differs between two calls is memory.
         torch.default_generator.manual_seed(SEED)
-        output = self._guarded(lambda: self.answer(*given, **given_named), inputs)
+        output = self._guarded(lambda: self._home(self.answer(*given, **given_named)), inputs)
         if output is ...:
             raise NotAttempted
         self._watch((inputs, named), (given, given_named))
@@ -64,7 +65,7 @@ class Attempt:
         """What comes out for a case: ``run(function, *inputs)``, or the function's result."""
         if self._run is None:
             return self(*inputs)
-        return self._guarded(lambda: self._run(self, *inputs), inputs)
+        return self._guarded(lambda: self._home(self._run(self, *inputs)), inputs)
 
     def error(self, *inputs: Any) -> BaseException | None:
         """The error that ends the student's code on these inputs, if one does."""
@@ -109,6 +110,13 @@ class Attempt:
         except BaseException as error:  # SystemExit as well
             raise Raised(error, self._explained(error, inputs)) from error
 
+    def _home(self, value: Any) -> Any:
+        """A result with its tensors on the CPU, where the inputs are: on a GPU it is as right."""
+        if isinstance(value, Tensor) and value.device.type not in ("cpu", "meta"):
+            self.away = value.device
+            return value.cpu()
+        return each(self._home, value)
+
     def _watch(self, inputs: tuple[tuple, dict], given: tuple[tuple, dict]) -> None:
         """Note what a call has changed: ``inputs`` as they were, and what was ``given``."""
         if self.changed is not None:
@@ -151,12 +159,15 @@ def explained(error: BaseException, line: str | None) -> str:
 
 def copied(value: Any) -> Any:
     """A copy that can be changed without changing ``value``; gradients still flow through."""
-    if isinstance(value, Tensor):
-        return value.clone()
+    return value.clone() if isinstance(value, Tensor) else each(copied, value)
+
+
+def each(function: Callable[[Any], Any], value: Any) -> Any:
+    """The function's results for the entries of a list, tuple or dict; anything else as it is."""
     if type(value) in (list, tuple):
-        return type(value)(copied(entry) for entry in value)
+        return type(value)(map(function, value))
     if type(value) is dict:
-        return {key: copied(entry) for key, entry in value.items()}
+        return {key: function(entry) for key, entry in value.items()}
     return value
 
 

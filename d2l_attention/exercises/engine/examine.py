@@ -85,7 +85,8 @@ def judged(exercise: Exercise, answer: Any, clock: Clock) -> Verdict:
             "that it is right, the check is at fault: please report it.",
         )
     if found is None:
-        return Verdict("solved", f"Solved. {exercise.explanation}", share=1.0)
+        home = f" Your result on {attempt.away} was compared on the CPU." if attempt.away else ""
+        return Verdict("solved", f"Solved.{home} {exercise.explanation}", share=1.0)
     cases = enumerate(replayable(exercise))
     number = next((i for i, inputs in cases if inputs is attempt.shown), None)
     return Verdict("not yet", f"Not yet. {found}", number, attempt.mistake, attempt.share)

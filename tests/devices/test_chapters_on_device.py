@@ -1,0 +1,106 @@
+"""Every chapter's cells, from first to last, where ``try_gpu()`` gives the device under test.
+
+Training ends after a few steps and an ``assert`` says nothing: nbval checks what a chapter claims,
+and a model that has hardly learned proves no claim. What is left is what a device can break.
+"""
+
+import ast
+import importlib
+import inspect
+from functools import wraps
+
+import matplotlib
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from accelerate.state import AcceleratorState, GradientState
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.display import display
+
+from d2l_attention import try_gpu
+from notebooks.publish.course import NOTEBOOKS, texts
+from notebooks.publish.text import read_text
+
+FEW = 2  # steps of training
+# The package's loops that chapters call, each with an argument ``steps``.
+LOOPS = {
+    "d2l_attention.training.loop": "train",
+    "d2l_attention.training.spelling": "train",
+    "d2l_attention.training.lookups": "train",
+    "d2l_attention.training.indexed": "train_indexers",
+    "d2l_attention.real_models.repeats": "train",
+}
+CURVE = 10  # a chapter draws the means of some losses: each is written so many times
+
+
+class Shorter(ast.NodeTransformer):
+    """Loops around a backward pass end after a few rounds, and claims are computed, not made."""
+
+    def visit_For(self, loop: ast.For) -> ast.For:
+        self.generic_visit(loop)
+        inner = [node for node in ast.walk(loop) if isinstance(node, ast.For) and trains(node)]
+        if inner == [loop]:
+            few = ast.parse(f"__import__('itertools').islice(0, {FEW * CURVE})", mode="eval").body
+            few.args[0] = loop.iter
+            loop.iter = few
+        return ast.fix_missing_locations(loop)
+
+    def visit_Assert(self, claim: ast.Assert) -> ast.Expr:
+        return ast.copy_location(ast.Expr(claim.test), claim)
+
+
+def trains(loop: ast.For) -> bool:
+    """Whether there is a gradient in it: ``loss.backward()``, ``torch.autograd.grad(...)``."""
+    calls = [node.func for node in ast.walk(loop) if isinstance(node, ast.Call)]
+    names = {called.attr for called in calls if isinstance(called, ast.Attribute)}
+    return not names.isdisjoint({"backward", "grad"})
+
+
+@pytest.fixture(autouse=True)
+def short_training(monkeypatch):
+    for module, name in LOOPS.items():
+        module = importlib.import_module(module)
+        monkeypatch.setattr(module, name, few_steps(getattr(module, name)))
+
+
+def few_steps(train):
+    @wraps(train)
+    def short(*args, **kwargs):
+        bound = inspect.signature(train).bind(*args, **kwargs)
+        bound.arguments["steps"] = FEW
+        result = train(*bound.args, **bound.kwargs)
+        for losses in (result, getattr(result, "losses", None)):
+            if isinstance(losses, list) and isinstance(losses[0], float):
+                losses *= CURVE
+        return result
+
+    return short
+
+
+@pytest.fixture
+def shell():
+    """IPython in this process, as a kernel has it, but for what only a browser shows."""
+    matplotlib.use("agg")
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance(colors="nocolor")
+    shell.ast_transformers.append(Shorter())
+    shell.user_ns["display"] = display
+    yield shell
+    plt.close("all")
+    InteractiveShell.clear_instance()
+    AcceleratorState._reset_state(reset_partial_state=True)  # it keeps its first device
+    GradientState._reset_state()
+
+
+@pytest.mark.filterwarnings("default")  # as in a kernel
+@pytest.mark.parametrize("text", texts(), ids=lambda text: text.stem)
+def test_every_cell_runs(device, text, shell, monkeypatch, tmp_path):
+    monkeypatch.chdir(NOTEBOOKS)
+    monkeypatch.setenv("D2L_ATTENTION_PROGRESS", str(tmp_path / "progress.json"))
+    assert try_gpu().type == device.type
+    torch.manual_seed(0)
+    for number, cell in enumerate(read_text(text).cells):
+        if cell.cell_type == "code":
+            done = shell.run_cell(cell.source, store_history=True)
+            error = done.error_before_exec or done.error_in_exec
+            assert error is None, f"cell {number}: {error!r}\n{cell.source}"
