@@ -43,11 +43,11 @@ def a_kernel_of_a_gpu(monkeypatch):
     """PyTorch's attention refuses what it refuses on some machine, also where this one bears it."""
     attend = F.scaled_dot_product_attention
 
-    def strict(queries, keys, values, attn_mask=None, **options):
+    def strict(queries, keys, values, attn_mask=None, *more, **options):
         assert queries.numel() > 0 and keys.numel() > 0, "on some processors it ends Python"
         if attn_mask is not None and queries.device.type != "cpu":
             width, stride = attn_mask.shape[-1], attn_mask.stride(-1)
             assert width == keys.shape[-2] and stride == 1, "last dimension must be contiguous"
-        return attend(queries, keys, values, attn_mask, **options)
+        return attend(queries, keys, values, attn_mask, *more, **options)
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", strict)
