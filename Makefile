@@ -4,6 +4,8 @@
 # The Python that .venv is built with; empty: the first of PYTHONS that is 3.11 or newer.
 PYTHON ?=
 PYTHONS = python3.14 python3.13 python3.12 python3.11 python3 python
+# Another version of torch, as in `make test TORCH=2.14.1`: it gets an environment of its own.
+TORCH ?=
 # Not empty: `make lab` opens the chapters with the notes for the lecturer.
 LECTURE =
 # What `make lab` opens: work (your copies), lecture (with notes) or notebooks (the originals).
@@ -16,12 +18,14 @@ FORCE =
 # What `make bench` measures: empty, a short table; 1, the long one.
 FULL =
 
-PY := .venv/bin/python
+# The version that constraints.txt pins, and lives in .venv.
+PINNED := $(shell sed -n 's/^torch==//p' constraints.txt)
+OTHER := $(filter-out $(PINNED),$(TORCH))
+VENV := .venv$(addprefix -torch-,$(OTHER))
+PY := $(VENV)/bin/python
 COURSE := $(PY) -m notebooks
 PIP := $(PY) -m pip --disable-pip-version-check --no-input
-LOG := .venv/install.log
-# The version that `make constraints` pins; the versions of all other packages follow.
-TORCH := torch==2.13.0
+LOG := $(VENV)/install.log
 # The book's own package, which tests compare with. Its requirements are years old: not installed.
 D2L := d2l==1.0.3
 
@@ -33,42 +37,42 @@ unexport JUPYTER_PATH PYTHONHOME PYTHONPATH
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-lab: .venv/.lab-stamp ## open the course, your own copies in work/ (LECTURE=1: with the lecturer's notes)
+lab: $(VENV)/.lab-stamp ## open the course, your own copies in work/ (LECTURE=1: with the lecturer's notes)
 	@$(COURSE) lab --open $(DIR) $(LAB_ARGS)
 
-test: .venv/.test-stamp ## all that CI checks: lint, unit tests, every notebook cell, the browser (NB=03: this chapter)
+test: $(VENV)/.test-stamp ## all that CI checks: lint, unit tests, every notebook cell, the browser (NB=03: this chapter)
 	@$(COURSE) test $(NB)
 
-lint: .venv/.test-stamp ## ruff, for mistakes and for format, and the core's types
+lint: $(VENV)/.test-stamp ## ruff, for mistakes and for format, and the core's types
 	@$(COURSE) lint
 
-notebooks: .venv/.lab-stamp ## bring notebooks/ up to notebooks/src/ (NB=03: this one, FORCE=1: also what is up to date)
+notebooks: $(VENV)/.lab-stamp ## bring notebooks/ up to notebooks/src/ (NB=03: this one, FORCE=1: also what is up to date)
 	@$(COURSE) notebooks $(if $(FORCE),--force) $(NB)
 
-slides: .venv/.test-stamp ## one file a chapter for the lecture room, no network needed: build/slides (NB=03: this one)
+slides: $(VENV)/.test-stamp ## one file a chapter for the lecture room, no network needed: build/slides (NB=03: this one)
 	@$(COURSE) slides $(if $(FORCE),--force) $(NB)
 
-site: .venv/.test-stamp ## the whole course as pages to read, for any web server or none: build/site/index.html
+site: $(VENV)/.test-stamp ## the whole course as pages to read, for any web server or none: build/site/index.html
 	@$(COURSE) site
 
-bench: .venv/.test-stamp ## speed against d2l and PyTorch: two minutes (FULL=1: all, a quarter of an hour)
+bench: $(VENV)/.test-stamp ## speed against d2l and PyTorch: two minutes (FULL=1: all, a quarter of an hour)
 	@$(COURSE) bench $(if $(FULL),--full)
 
 # Pinned on the oldest Python: what installs there installs on newer ones.
 constraints: PYTHONS = python3.11
-constraints: ## pin every package anew, from a throw-away environment
+constraints: ## pin every package anew, from a throw-away environment (TORCH=2.14.1: with this torch)
 	@$(find-python); \
 	trap 'rm -rf .venv-pins' EXIT; \
 	"$$python" -m venv --clear .venv-pins; \
 	pip=".venv-pins/bin/python -m pip --disable-pip-version-check"; \
-	$$pip install --quiet "$(TORCH)" ".[dev]"; \
+	$$pip install --quiet "torch==$(or $(TORCH),$(PINNED))" ".[dev]"; \
 	$$pip install --quiet --no-deps "$(D2L)"; \
 	$$pip list --format=freeze --exclude pip --exclude d2l-attention > .venv-pins/all; \
 	sed 's/+.*//' .venv-pins/all > constraints.txt
 	@echo "constraints.txt pins $$(grep -c . constraints.txt) packages. Run make test before you keep it."
 
 clean: ## remove .venv and all else that is made; work/ and lecture/ stay
-	@rm -rf .venv .venv-pins build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .venv-pins .venv-torch-* build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find d2l_attention notebooks tests \( -name __pycache__ -o -name .ipynb_checkpoints \) -prune -exec rm -rf {} +
 
 # ---- The set-up: .venv, then what is installed in it ---------------------------------------
@@ -104,22 +108,24 @@ exit 1
 endef
 
 # .venv holds absolute paths: in a folder that was moved, or without its Python, it is built anew.
-ifneq ($(shell test -x $(PY) && cat .venv/.made 2>/dev/null),$(shell pwd -P))
-.PHONY: .venv/.made
+ifneq ($(shell test -x $(PY) && cat $(VENV)/.made 2>/dev/null),$(shell pwd -P))
+.PHONY: $(VENV)/.made
 endif
 
-.venv/.made:
+$(VENV)/.made:
 	@$(find-python); \
-	echo "Building .venv with $$("$$python" --version)."; \
-	"$$python" -m venv --clear .venv; \
+	echo "Building $(VENV) with $$("$$python" --version)."; \
+	"$$python" -m venv --clear $(VENV); \
 	pwd -P > $@
 
-.venv/.lab-stamp: EXTRA = notebooks
-.venv/.test-stamp: EXTRA = dev
+$(VENV)/.lab-stamp: EXTRA = notebooks
+$(VENV)/.test-stamp: EXTRA = dev
 
+# Another torch may need another setuptools than the pinned one; all else stays as it is pinned.
 # The stamp comes last, so an installation that was interrupted is done again.
-.venv/.lab-stamp .venv/.test-stamp: pyproject.toml constraints.txt .venv/.made
-	@echo "Installing the course into .venv: minutes the first time, torch is large (see $(LOG))."
-	@$(PIP) install -c constraints.txt -e ".[$(EXTRA)]" > $(LOG) 2>&1 || { $(explain); }
+$(VENV)/.lab-stamp $(VENV)/.test-stamp: pyproject.toml constraints.txt $(VENV)/.made
+	@echo "Installing the course into $(VENV): minutes the first time, torch is large (see $(LOG))."
+	@sed -E '$(if $(OTHER),s/^torch==.*/torch==$(OTHER)/; /^setuptools==/d)' constraints.txt > $(VENV)/pins.txt
+	@$(PIP) install -c $(VENV)/pins.txt -e ".[$(EXTRA)]" > $(LOG) 2>&1 || { $(explain); }
 	@test $(EXTRA) != dev || $(PIP) install --no-deps "$(D2L)" >> $(LOG) 2>&1 || { $(explain); }
-	@touch .venv/.lab-stamp $@
+	@touch $(VENV)/.lab-stamp $@

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 import d2l_attention
 
@@ -90,6 +91,27 @@ def test_no_file_points_outside_the_project():
     for path in [*files, *ROOT.glob("*")]:
         if path.is_file():
             assert b"shared" + b"/" not in path.read_bytes(), path
+
+
+def versions_that_ci_tries():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8"))
+    matrix = workflow["jobs"]["test"]["strategy"]["matrix"]
+    (pinned,) = matrix["torch"]
+    oldest, newest = matrix["include"]
+    return matrix["python"], [oldest["torch"], pinned, newest["torch"]]
+
+
+def test_the_oldest_torch_is_the_same_everywhere_and_ci_tries_it():
+    (torch,) = map(Requirement, PROJECT["dependencies"])
+    pythons, (oldest, pinned, newest) = versions_that_ci_tries()
+    assert str(torch.specifier) == f">={oldest.removesuffix('.0')}"
+    assert f"torch=={pinned}" in CONSTRAINTS
+    assert Version(oldest) < Version(pinned) < Version(newest)
+    assert PROJECT["requires-python"] == f">={pythons[0]}"
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert f"the course needs {torch.specifier}".replace(">=", "") in text  # a Mac with Intel
+    assert f"PyTorch {oldest}, the oldest that is allowed" in text
+    assert f"{pinned}, which is installed" in text and f"{newest}, the newest" in text
 
 
 def test_ci_runs_the_command_of_the_readme():
@@ -213,6 +235,27 @@ def test_a_moved_folder_gets_a_new_environment(ready):
     assert plan.index("venv --clear") < plan.index("-m pip") < plan.index("notebooks lab")
 
 
+def test_another_torch_has_an_environment_of_its_own(tmp_path, ready):
+    """It gets all other pins but that of setuptools, of which torch 2.11 needs an older one.
+
+    This Python installs nothing: it copies itself where a venv goes.
+    """
+    venv = 'test "$2" != venv || { mkdir -p "$4/bin" && cp "$0" "$4/bin/python"; }'
+    run = make(ready, "test", "TORCH=1.2.3", PYTHON=script(tmp_path / "python", venv))
+    assert run.returncode == 0, run.stdout + run.stderr
+    pins = (ready / ".venv-torch-1.2.3" / "pins.txt").read_text("utf-8").splitlines()
+    expected = [re.sub("^torch==.*", "torch==1.2.3", line) for line in CONSTRAINTS]
+    assert pins == [line for line in expected if not line.startswith("setuptools==")]
+    plan = make(ready, "--dry-run", "test", "TORCH=1.2.3").stdout
+    assert plan.split() == [".venv-torch-1.2.3/bin/python", "-m", "notebooks", "test"]
+    make(ready, "clean")
+    assert sorted(path.name for path in ready.iterdir()) == [
+        "Makefile",
+        "constraints.txt",
+        "pyproject.toml",
+    ]
+
+
 @pytest.mark.parametrize(
     ("asked", "runs"),
     [
@@ -220,6 +263,7 @@ def test_a_moved_folder_gets_a_new_environment(ready):
         ("lab LECTURE=1", "lab --open lecture"),
         ("lab DIR=notebooks", "lab --open notebooks"),
         ("test", "test"),
+        ("test TORCH=2.13.0", "test"),  # the pinned one
         ("lint", "lint"),
         ("notebooks", "notebooks"),
         ("notebooks NB=03", "notebooks 03"),

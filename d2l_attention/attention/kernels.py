@@ -33,7 +33,8 @@ def epanechikov(x: Tensor) -> Tensor:
     Name and formula are D2L's. Epanechnikov's own kernel (1969) is the parabola
     max(1 - x^2, 0); this triangle is a close relative.
     """
-    return (1 - x.abs()).clamp(min=0)
+    # Not clamp(min=0): its slope at the triangle's ends is another one by the version of PyTorch.
+    return (1 - x.abs()).relu()
 
 
 def nadaraya_watson(

@@ -163,7 +163,8 @@ class GatedDeltaNet(nn.Module):
         queries, keys, values, gate = (
             self.split_heads(W(X)) for W in (self.W_q, self.W_k, self.W_v, self.W_gate)
         )  # (B, H, n, D / H)
-        queries, keys = (F.normalize(F.silu(Y), dim=-1) for Y in (queries, keys))
+        # A token of zeros is divided by eps: the default, 1e-12, would be 0 in half precision.
+        queries, keys = (F.normalize(F.silu(Y), dim=-1, eps=1e-4) for Y in (queries, keys))
         beta = self.W_beta(X).sigmoid().mT  # (B, H, n)
         decay = (-F.softplus(self.W_decay(X))).exp().mT
         output, state = delta_rule(queries, keys, values, beta, decay, valid_lens, state=state)

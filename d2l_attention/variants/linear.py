@@ -24,7 +24,8 @@ def elu_plus_one(X: Tensor) -> Tensor:
     Source: Katharopoulos et al. (2020), section 3.2.1.
     """
     # As a sum of two halves: elu itself is rounded to -1 where exp(x) is still a number.
-    return X.relu() + X.clamp(max=0).exp()
+    # Not clamp(max=0): its slope at 0 is 1 or 0, by the version of PyTorch, and 1 is right.
+    return X.relu() + X.masked_fill(X > 0, 0.0).exp()
 
 
 def linear_attention(
@@ -110,7 +111,8 @@ def features(
 
 def no_autocast(device: torch.device) -> AbstractContextManager:
     """What runs here keeps its precision; not every device has another to change to."""
-    known = torch.amp.is_autocast_available(device.type)
+    # The compiler of torch 2.11 cannot look into the question, and its devices all have autocast.
+    known = torch.compiler.is_compiling() or torch.amp.is_autocast_available(device.type)
     return torch.autocast(device.type, enabled=False) if known else nullcontext()
 
 

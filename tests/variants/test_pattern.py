@@ -263,6 +263,7 @@ def test_dropout_in_training_alone(form):
         function(*inputs, dropout=1.0)
 
 
+@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace the builtin .*Generator")
 def test_copies_pickles_and_compiled(form):
     _, make, _ = form
     layer, inputs, lens = make(), qkv(), torch.tensor([11, N])

@@ -52,6 +52,7 @@ AS_MANY = (
     lambda x_train, x_val: len(x_val) == len(x_train),
     "You give as many queries as keys: rows may look like columns.",
 )
+WHOLE_NUMBERS = "Your inputs are whole numbers, of dtype int64: write `1.0` for `1`."
 
 write_pooling_test = Exercise(
     id="2.6",
@@ -74,7 +75,8 @@ write_pooling_test = Exercise(
     ],
     errors={
         "'tuple' object": "An implementation returns two results: prediction and weights.",
-        "same dtype": "Your inputs are whole numbers, of dtype int64: write `1.0` for `1`.",
+        "same dtype": WHOLE_NUMBERS,
+        "found Long": WHOLE_NUMBERS,  # torch 2.11
         "ambiguous": "`==` between tensors gives a tensor, and `assert` wants one yes or no.",
     },
     steps=[

@@ -31,6 +31,7 @@ class Refuses(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
+os.environ.setdefault("USERNAME", "somebody")  # Windows sets it; torch 2.11 asks who this is
 for module, names in ABSENT.items():
     for name in names:
         if hasattr(module, name):
