@@ -28,9 +28,8 @@ from d2l_attention.attention.masks import is_free_to_read
 
 # 2q and 2k then stay within 40, and exp(40) * exp(40) is within a float32.
 LARGEST = 20.0
-# Numbers in a chunk: a megabyte of float32, which the second cache of a core holds. On a GPU every
-# chunk costs the start of a few kernels, and the plain formula is faster while it fits: forward and
-# backward it holds three times its numbers at once.
+# Numbers in a chunk: a megabyte of float32, which the second cache of a core holds. On a GPU the
+# plain formula is faster while it fits: with its backward pass it holds three times its numbers.
 CHUNK_CPU, CHUNK_GPU = 2**18, 2**25
 WHOLE_GPU = 2**28  # numbers; on a CUDA card as many as fill a third of its memory so
 

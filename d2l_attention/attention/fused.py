@@ -1,6 +1,7 @@
-"""PyTorch's fused kernel: softmax(q . k / sqrt(D)) v without a (Q, K) matrix in memory.
+"""PyTorch's fused kernel: softmax(q . k / sqrt(D)) v without a (Q, K) matrix of floats in memory.
 
-What is here only calls ``F.scaled_dot_product_attention`` so that it stays on its fast path.
+What is here only calls ``F.scaled_dot_product_attention`` so that it stays on its fast path. Where
+lengths and the past hide keys of a short text, a boolean mask (B, 1, Q, K) is built.
 """
 
 import math
@@ -8,15 +9,13 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from d2l_attention.attention.masks import clear, is_free_to_read
 
 MANY_WEIGHTS = 2**23  # 32 MiB of float32: where dropout, which needs them, goes head by head
-# Pairs of a sequence from which on two calls without a mask (B, 1, Q, K) take the place of one with
-# it. On the CPU they are faster. On a GPU, which is not asked where the lengths lie, both calls
-# work on all queries: they only spare memory.
+# From so many pairs, Q times K, on two calls without a mask (B, 1, Q, K) are faster than one with
+# it. On a GPU, which is not asked where the lengths lie, they only spare memory.
 MANY_PAIRS_CPU, MANY_PAIRS_GPU = 2**15, 2**28
 
 
@@ -31,7 +30,7 @@ def fused_attention(queries, keys, values, visible, bias=None, dropout=0.0):
         shape = (queries.shape[-2], keys.shape[-2])
         if hidden is not None and bias is None and shape[0] * shape[1] >= many:
             return _past_without_padding(queries, keys, values, visible, dropout)
-        hidden, is_causal = visible.all_hidden(shape, queries.device), False
+        hidden, is_causal = visible.all_hidden(shape, queries.device), False  # the future as well
     if bias is None:
         return _call_kernel(queries, keys, values, hidden, is_causal, dropout)
     bias = bias.to(queries.dtype)
@@ -64,13 +63,13 @@ def _past_without_padding(queries, keys, values, visible, dropout):
     return torch.cat((causal[..., :shortest, :], either, padded[..., between:, :]), dim=-2)
 
 
-def _call_kernel(queries, keys, values, hidden, is_causal, dropout):
+def _call_kernel(queries, keys, values, hidden_or_bias, is_causal, dropout):
     """PyTorch's function, called so that it stays on its path of linear memory.
 
-    ``hidden`` is boolean, or floats that are added to the scores. On the CPU the kernel leaves
-    that path for inputs or masks without four axes and for values of another size than the
-    keys. Extra axes of size 1 and columns of zeros change no result. Keys and values may have
-    fewer heads than the queries (grouped-query attention): the kernel serves a group with one.
+    ``hidden_or_bias`` is boolean, True = hidden, or floats that are added to the scores. On the CPU
+    the kernel leaves that path for inputs or masks without four axes and for values of another
+    size than the keys. Extra axes of size 1 and columns of zeros change no result. Keys and values
+    may have fewer heads than the queries (grouped-query attention): it serves a group with one.
     """
     *leading, num_queries, key_size = queries.shape
     num_keys, value_size = values.shape[-2:]
@@ -82,19 +81,14 @@ def _call_kernel(queries, keys, values, hidden, is_causal, dropout):
         queries, keys = (F.pad(X, (0, value_size - key_size)) for X in (queries, keys))
     if len(leading) < 2:
         queries, keys, values = (X[(None,) * (2 - len(leading))] for X in (queries, keys, values))
-    # As many axes as the queries: then axis 1 is the heads' in both.
-    mask = None if hidden is None else hidden[(None,) * (queries.ndim - hidden.ndim)]
-    if mask is not None and mask.dtype == torch.bool:
-        # On a GPU at once what its kernel would make of a boolean mask in three steps.
-        mask = ~mask if mask.is_cpu else torch.where(mask, -math.inf, 0.0).to(queries.dtype)
-    if mask is not None and not mask.is_cpu:
-        # There the columns of a mask must lie side by side, one for each key.
-        mask = mask.expand(*mask.shape[:-1], num_keys)
-        mask = mask if mask.stride(-1) == 1 else mask.contiguous()
+    mask = hidden_or_bias
+    if mask is not None:  # as many axes as the queries: then axis 1 is the heads' in both
+        mask = mask[(None,) * (queries.ndim - mask.ndim)]
+        mask = _mask_on_cpu(mask) if mask.is_cpu else _mask_on_gpu(mask, num_keys, queries.dtype)
     options = dict(dropout_p=dropout, is_causal=is_causal, scale=1 / math.sqrt(key_size))
     if queries.shape[1] != keys.shape[1]:
         options["enable_gqa"] = True
-    if dropout > 0 and _is_too_much(queries, num_keys):
+    if dropout > 0 and queries.is_cpu and queries.shape[:-1].numel() * num_keys > MANY_WEIGHTS:
         output = _one_head_at_a_time(queries, keys, values, mask, options)
     else:
         output = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, **options)
@@ -104,21 +98,27 @@ def _call_kernel(queries, keys, values, hidden, is_causal, dropout):
     return output if len(leading) == 2 else output.reshape(*leading, *output.shape[-2:])
 
 
-def _nothing_to_attend_to(queries, keys, values):
-    """Zeros, or no rows at all: there is no pair of a query and a key.
+def _mask_on_cpu(mask):
+    return ~mask if mask.dtype == torch.bool else mask  # to PyTorch True = may attend
 
-    PyTorch's kernel is not asked: on some processors it then ends Python.
+
+def _mask_on_gpu(mask, num_keys, dtype):
+    """Floats: what the kernel would make of a boolean mask in three steps, here in one.
+
+    The columns must lie side by side, one for each key.
     """
+    if mask.dtype == torch.bool:
+        mask = torch.where(mask, -math.inf, 0.0).to(dtype)
+    mask = mask.expand(*mask.shape[:-1], num_keys)
+    return mask if mask.stride(-1) == 1 else mask.contiguous()
+
+
+def _nothing_to_attend_to(queries, keys, values):
+    """Zeros, or no rows: without a pair PyTorch's kernel ends Python on some processors."""
     if queries.ndim == 4 and queries.shape[1] != keys.shape[1]:  # grouped-query attention
         group_size = queries.shape[1] // keys.shape[1]
         keys, values = (X.repeat_interleave(group_size, dim=1) for X in (keys, values))
     return queries @ keys.mT @ values
-
-
-def _is_too_much(queries: Tensor, num_keys: int) -> bool:
-    """Whether the weights, which PyTorch builds for dropout on the CPU, are too many at once."""
-    large = queries.shape[:-1].numel() * num_keys > MANY_WEIGHTS
-    return large and queries.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def _one_head_at_a_time(queries, keys, values, mask, options):

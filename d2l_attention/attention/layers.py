@@ -2,8 +2,8 @@
 
 Letters as in ``pooling.py``. A layer has a door, ``forward``, which checks its inputs, works out
 who sees whom and clears what takes no part; and behind it a formula, ``attend``, which relies on
-that. Who has done this already, as the heads of a larger layer, hands ``visible`` in and passes the
-door without being checked again.
+that. A larger layer that has a door of its own hands ``visible`` in, which then says alone who sees
+whom: nothing is checked twice.
 """
 
 import math

@@ -141,8 +141,8 @@ class Visible(NamedTuple):
     NaN is NaN: ``clear`` writes zeros to ``blind`` queries, which see nothing, and to ``unseen``
     keys, which no query sees.
 
-    Shape: hidden bool (*, 1 or Q, K), the opposite of a mask, lens (B,), blind (*, 1 or Q, 1),
-    unseen (*, K, 1), each with as many axes as the scores, (*, Q, K); ``None`` hides nothing.
+    Shape: hidden bool (*, 1 or Q, K), the opposite of a mask, blind (*, 1 or Q, 1) and unseen
+    (*, K, 1), broadcastable to the scores (*, Q, K); lens (B,); ``None`` hides nothing.
     """
 
     hidden: Tensor | None = None
@@ -168,7 +168,8 @@ class Visible(NamedTuple):
         is_causal = is_causal and num_keys > offset + 1  # else the first query sees all keys
         if mask is None and not is_causal and shortest == num_keys > 0:
             return cls(offset=offset)
-        if mask is None and (valid_lens is None or valid_lens.ndim == 1) and not offset * is_causal:
+        only_lengths = mask is None and (valid_lens is None or valid_lens.ndim == 1)
+        if only_lengths and not (is_causal and offset > 0):  # the kernel's past begins at key 0
             by_length = cls._by_length(scores_shape, valid_lens, shortest, is_causal, device)
             return by_length._replace(offset=offset)
         if valid_lens is not None:
@@ -186,26 +187,26 @@ class Visible(NamedTuple):
         """What lengths (B,) and causality say, without a (Q, K) matrix."""
         num_queries, num_keys = scores_shape[-2:]
         keys = torch.arange(num_keys, device=device)
-        padding = blind = unseen = None
+        hidden = blind = unseen = None
         if valid_lens is not None:
             lens = valid_lens.reshape(-1, *[1] * (len(scores_shape) - 1))
-            padding = keys >= lens
-            unseen = padding.mT
-            # Key 0 is in nobody's future, and no length but 0 hides it.
+            hidden = keys >= lens
+            unseen = hidden.mT  # the same flags as a column, one for each key's row
+            # Key 0 is in nobody's future: no query is blind unless its length is 0.
             blind = lens < 1 if shortest < 1 else None
         elif num_keys == 0:
             blind = torch.ones((1,) * len(scores_shape), dtype=torch.bool, device=device)
-        if is_causal and num_keys > num_queries:
+        if is_causal and num_keys > num_queries:  # else the last query sees all keys
             later = keys[:, None] >= num_queries
             unseen = later if unseen is None else unseen | later
-        return cls(padding, is_causal, valid_lens, blind, unseen)
+        return cls(hidden, is_causal, lens=valid_lens, blind=blind, unseen=unseen)
 
     @classmethod
     def by_mask(cls, mask: Tensor, offset: int = 0) -> "Visible":
         """What a mask (*, Q, K) lets through, and nothing else."""
         hidden = ~mask
         blind, unseen = hidden.all(dim=-1, keepdim=True), hidden.all(dim=-2, keepdim=True).mT
-        return cls(hidden, False, None, blind, unseen, offset)
+        return cls(hidden, blind=blind, unseen=unseen, offset=offset)
 
     @property
     def by_query(self) -> bool:
@@ -227,7 +228,7 @@ class Visible(NamedTuple):
         return None if hidden is None else ~hidden
 
     def clear(self, queries: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Zeros in the rows that take no part: what stands there, NaN included, is not read."""
+        """Zeros in the rows that take no part; a padded token stays, as a query, what it is."""
         return clear(queries, self.blind), *self.clear_pairs(keys, values)
 
     def clear_pairs(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -253,7 +254,7 @@ def clear(X: Tensor, rows: Tensor | None) -> Tensor:
     """
     if rows is None:
         return X
-    if rows.ndim > X.ndim:
+    if rows.ndim > X.ndim:  # (B, 1 or H, n, 1), and X is not split into heads yet
         rows = rows[:, 0] if rows.shape[1] == 1 else rows.all(dim=1)
     elif rows.ndim == 4 and rows.shape[1] > X.shape[1]:
         rows = rows.all(dim=1, keepdim=True)
@@ -331,7 +332,7 @@ def check_lens(valid_lens: Any, scores_shape: Shape) -> int:
 
 
 def is_free_to_read(X: Tensor) -> bool:
-    """Whether looking at the numbers in X waits for nobody and may decide what happens next."""
+    """Whether the numbers in X may decide what runs: on the CPU, outside of a compiled graph."""
     return X.is_cpu and not torch.compiler.is_compiling() and not torch.jit.is_tracing()
 
 

@@ -130,7 +130,7 @@ class MultiHeadAttention(nn.Module):
                     "have no meaning: they compare places in one sequence"
                 )
         else:
-            num_keys += check_attention_inputs(queries, keys, values)[-1]  # None is an error there
+            num_keys += check_attention_inputs(queries, keys, values)[-1]  # refuses None
         if queries.ndim != 3:
             raise ValueError(f"queries must have shape (B, Q, size), got {tuple(queries.shape)}")
         return queries.shape[0], self.num_heads, queries.shape[1], num_keys

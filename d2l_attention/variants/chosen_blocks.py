@@ -58,7 +58,7 @@ def _chosen(
     blocks = blocks.unflatten(-2, (num_blocks, block_size))
     counts = F.pad(seen, (0, padding)).unflatten(-1, (num_blocks, block_size)).sum(-1)
     means = blocks.sum(dim=-2) / counts.clamp_min(1)[..., None]  # (*, blocks, D)
-    scores = dot_score(zero_rows(queries.detach(), mask.any(dim=-1)), means)  # (*, Q, blocks)
+    scores = dot_score(queries.detach(), means)  # (*, Q, blocks)
     # The query's own block is always read. Blocks of the future hold no key that it sees.
     position = torch.arange(visible.offset, visible.offset + num_queries, device=queries.device)
     block = torch.arange(num_blocks, device=queries.device)

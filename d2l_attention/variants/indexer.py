@@ -49,7 +49,7 @@ def best_keys(scores: Tensor, visible: Tensor | None, num_chosen: int) -> Tensor
     if visible is None:
         visible = torch.ones_like(scores, dtype=torch.bool)
     visible = visible.expand(scores.shape)
-    scores = scores.detach().masked_fill(~visible, -torch.inf)
+    scores = scores.masked_fill(~visible, -torch.inf)
     best = scores.argsort(dim=-1, descending=True, stable=True)[..., :num_chosen]
     return torch.zeros_like(visible).scatter(-1, best, True) & visible
 
@@ -116,8 +116,7 @@ class IndexedAttention(nn.Module):
         shape = (*X.shape[:2], X.shape[1])
         visible = attention_mask(shape, valid_lens, mask, is_causal, X.device)
         if chosen is None:
-            # Hidden tokens may hold NaN: a score with them is never read.
-            chosen = best_keys(self.indexer(X).nan_to_num(), visible, self.num_chosen)
+            chosen = best_keys(self.indexer(X), visible, self.num_chosen)
         elif visible is not None:
             chosen = chosen & visible
         result = self.attention(X, X, X, mask=chosen, need_weights=need_weights)

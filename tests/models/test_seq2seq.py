@@ -269,3 +269,21 @@ def test_errors():
             search(model, source, LENS, bos=BOS, eos=EOS, max_len=0)
     with pytest.raises(ValueError, match="beam_size must be 1 or more, got 0"):
         beam_search(model, source, LENS, bos=BOS, eos=EOS, max_len=3, beam_size=0)
+
+
+def test_the_decoder_does_not_look_into_the_padding_of_the_encoder():
+    """Whatever the encoder says of padding, NaN included, reaches no logit and no gradient."""
+    model, (_, target) = model_of(), batch()
+    states, hidden = torch.randn(S, B, H), torch.randn(2, B, H)
+    results = []
+    for filling in (0.0, math.nan):
+        outputs = states.clone()
+        for b, length in enumerate(LENS):
+            outputs[length:, b] = filling
+        model.zero_grad()
+        logits, _ = model.decoder(target, model.decoder.init_state((outputs, hidden), LENS))
+        logits.sum().backward()
+        gradients = [parameter.grad for parameter in model.decoder.parameters()]
+        results.append([logits.detach(), *gradients])
+    assert all(X.isfinite().all() for X in results[1])
+    assert_close(*results)

@@ -365,3 +365,14 @@ def test_errors():
         model.encoder(torch.zeros(1, 1001, dtype=torch.long))
     with pytest.raises(RuntimeError, match="no attention weights yet"):
         _ = model_of().decoder.attention_weights
+
+
+def test_embedded_tokens_are_about_as_large_as_their_positions():
+    """PyTorch's own start would make them sqrt(D) times as large, and drown the positions."""
+    torch.manual_seed(0)
+    encoder = TransformerEncoder(500, 64, 8, 4, 1, 0.0)
+    X = torch.arange(500)[None]
+    tokens = encoder.embedding(X) * math.sqrt(64)
+    assert 0.98 < tokens.std() < 1.02
+    positions = encoder.embed(X) - tokens
+    assert 0.5 < positions.norm() / tokens.norm() < 0.9  # sines and cosines: sqrt(1 / 2)
