@@ -103,12 +103,12 @@ def _mask_on_cpu(mask):
 
 
 def _mask_on_gpu(mask, num_keys, dtype):
-    """Floats: what the kernel would make of a boolean mask in three steps, here in one.
+    """Floats, which the kernel would make of a boolean mask itself, in one step more.
 
     The columns must lie side by side, one for each key.
     """
     if mask.dtype == torch.bool:
-        mask = torch.where(mask, -math.inf, 0.0).to(dtype)
+        mask = mask.new_zeros(mask.shape, dtype=dtype).masked_fill_(mask, -math.inf)
     mask = mask.expand(*mask.shape[:-1], num_keys)
     return mask if mask.stride(-1) == 1 else mask.contiguous()
 
