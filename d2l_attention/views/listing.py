@@ -31,7 +31,7 @@ class Listing:
         block: tuple[int, int] | None = None
         for node in (node for node in ast.walk(self.tree) if isinstance(node, ast.stmt)):
             first, last = header(node)
-            if first < last:
+            if first < last or comprehends(node):
                 self.first_line |= dict.fromkeys(range(first, last + 1), node.lineno)
             if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
                 if first == code.co_firstlineno:
@@ -73,6 +73,16 @@ def header(node: ast.stmt) -> tuple[int, int]:
     decorators = [each.lineno for each in getattr(node, "decorator_list", ())]
     inside = getattr(body[0], "lineno", node.lineno + 1)
     return min([node.lineno, *decorators]), max(node.lineno, inside - 1)
+
+
+def comprehends(node: ast.stmt) -> bool:
+    """Whether a comprehension makes Python 3.12 come to the same line again and again."""
+    body = getattr(node, "body", None)
+    if body and body[0].lineno == node.lineno:
+        return False  # a loop in one line is watched turn by turn
+    parts = (part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr))
+    inlined = ast.ListComp, ast.SetComp, ast.DictComp
+    return any(isinstance(each, inlined) for part in parts for each in ast.walk(part))
 
 
 def codes_of(thing: Any) -> Iterator[CodeType]:

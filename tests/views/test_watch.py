@@ -358,6 +358,17 @@ def test_comprehensions_are_one_step_and_generators_not_entered():
     assert view.result == ([0, 0.5, 1], 8)
 
 
+def test_a_comprehension_in_the_head_of_a_loop():
+    def add_up(n):
+        total = 0
+        for i in [2 * i for i in range(n)]:
+            total += i
+        return total
+
+    turns = [["i"], [], ["i"], ["total"], ["i"], ["total"], []]
+    assert changes(watch(add_up, 3))[2:-1] == turns
+
+
 def test_other_threads_are_left_alone():
     traces = []
 
