@@ -102,6 +102,8 @@ def attention_mask(
 
     Shape: at least two axes, broadcastable to ``scores_shape``; or ``None``: all visible.
     """
+    if device is None:
+        device = next((X.device for X in (valid_lens, mask) if isinstance(X, Tensor)), None)
     visible = Visible.of(scores_shape, valid_lens, mask, is_causal, offset, device)
     whole = visible.whole(scores_shape, device)
     if whole is None and valid_lens is not None:  # no length hides anything
@@ -165,7 +167,7 @@ class Visible(NamedTuple):
         shortest = num_keys if valid_lens is None else check_lens(valid_lens, scores_shape)
         if mask is not None:
             check_mask(mask, scores_shape)
-        is_causal = is_causal and num_keys > offset + 1  # else the first query sees all keys
+        is_causal = is_causal and bool(num_keys > offset + 1)  # else the first query sees all keys
         if mask is None and not is_causal and shortest == num_keys > 0:
             return cls(offset=offset)
         only_lengths = mask is None and (valid_lens is None or valid_lens.ndim == 1)
@@ -180,7 +182,8 @@ class Visible(NamedTuple):
         if is_causal:
             past = causal_mask(num_queries, num_keys, offset=offset, device=device)
             mask = past if mask is None else mask & past
-        return cls.by_mask(mask[(None,) * (len(scores_shape) - mask.ndim)], offset)
+        mask = mask[(None,) * (len(scores_shape) - mask.ndim)]
+        return cls.by_mask(mask.expand(scores_shape) if 0 in scores_shape else mask, offset)
 
     @classmethod
     def _by_length(cls, scores_shape, valid_lens, shortest, is_causal, device):

@@ -8,7 +8,7 @@ leading axes.
 import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.attention.checks import check_bias, check_dropout, check_pooling
+from d2l_attention.attention.checks import check_bias, check_dropout, check_floats, check_pooling
 from d2l_attention.attention.fused import fused_attention
 from d2l_attention.attention.masks import Visible, check_attention_inputs, clear
 from d2l_attention.attention.scores import add_bias, scaled_dot_score
@@ -34,6 +34,7 @@ def attention_pooling(
     Source: D2L equation 11.1.1.
     """
     check_pooling(scores, values)
+    check_floats("scores", scores)
     visible = Visible.of(scores.shape, valid_lens, mask, is_causal, offset, scores.device)
     weights = visible.softmax(scores)  # (*, Q, K)
     values = clear(values, visible.unseen)

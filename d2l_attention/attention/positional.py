@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from d2l_attention.attention.checks import check_dropout, check_shape, check_whole
+from d2l_attention.attention.masks import check_offset
 
 
 class Positions(nn.Module):
@@ -128,7 +129,7 @@ class RotaryEncoding(Positions):
 
     def angles(self, num_positions: int, *, offset: int = 0) -> Tensor:
         """The angle of each position and pair. Shape: (n, head_size / 2), in float64."""
-        _check_offset(offset)
+        check_offset(offset)
         positions = torch.arange(offset, offset + num_positions, device="cpu")
         return positions[:, None] * self.speeds
 
@@ -175,7 +176,7 @@ class ALiBi(Positions):
         self.register_buffer("slopes", torch.tensor(_alibi_slopes(num_heads)), persistent=False)
 
     def bias(self, num_queries: int, num_keys: int, *, offset: int = 0) -> Tensor:
-        _check_offset(offset)
+        check_offset(offset)
         device = self.slopes.device
         queries = torch.arange(offset, offset + num_queries, device=device)[:, None]
         distance = (queries - torch.arange(num_keys, device=device)).abs()  # (Q, K)
@@ -192,9 +193,3 @@ def _alibi_slopes(num_heads: int) -> list[float]:
     slopes = [2 ** (-8 * head / lower) for head in range(1, lower + 1)]
     between = [2 ** (-4 * head / lower) for head in range(1, 2 * lower, 2)]
     return slopes + between[: num_heads - lower]
-
-
-def _check_offset(offset: int) -> None:
-    """Raise unless the first position is 0 or more."""
-    if offset < 0:
-        raise ValueError(f"offset must be 0 or more, got {offset}")

@@ -5,12 +5,12 @@ from typing import Any
 from torch import Tensor
 
 from d2l_attention.attention.masks import Visible, combine_masks
-from d2l_attention.variants.grouped import GroupedDotProductAttention, repeat_heads
+from d2l_attention.variants.grouped import GroupedDotProductAttention, InGroups, repeat_heads
 from d2l_attention.variants.masks import sliding_window_mask
 from d2l_attention.variants.sinks import SinkAttention
 
 
-class GroupedSinkAttention(SinkAttention):
+class GroupedSinkAttention(InGroups, SinkAttention):
     """``SinkAttention`` of H heads of queries to fewer heads of keys and values (gpt-oss).
 
     Shape: queries (B, H, Q, D), keys (B, G, K, D), values (B, G, K, V) -> (B, H, Q, V).
@@ -34,7 +34,9 @@ class _Windowed:
             *sizes, window=self.window - 1, offset=visible.offset, device=device
         )
         near = combine_masks(visible.whole(sizes, device), near)
-        return super().attend(queries, keys, values, Visible.by_mask(near, visible.offset), *more)
+        near = near[(None,) * (queries.ndim - near.ndim)]
+        inside = Visible.by_mask(near, visible.offset)
+        return super().attend(*inside.clear(queries, keys, values), inside, *more)
 
 
 class WindowedGroups(_Windowed, GroupedDotProductAttention):

@@ -53,7 +53,17 @@ def repeat_heads(keys: Tensor, num_heads: int) -> Tensor:
     return keys.repeat_interleave(num_heads // keys.shape[1], dim=1)
 
 
-class GroupedDotProductAttention(DotProductAttention):
+class InGroups:
+    """Before the class that attends: its queries have more heads than its keys and values."""
+
+    def _scores_shape(self, queries, keys, values):
+        if all(isinstance(X, Tensor) and X.ndim == 4 for X in (queries, keys, values)):
+            heads = -1, queries.shape[1], -1, -1  # a view: nothing is copied
+            keys, values = keys[:, :1].expand(heads), values[:, :1].expand(heads)
+        return super()._scores_shape(queries, keys, values)
+
+
+class GroupedDotProductAttention(InGroups, DotProductAttention):
     """Scaled dot-product attention of H heads of queries to fewer heads of keys and values.
 
     Shape: queries (B, H, Q, D), keys (B, num_kv_heads, K, D), values (B, num_kv_heads, K, V)
@@ -64,15 +74,12 @@ class GroupedDotProductAttention(DotProductAttention):
     def score(queries: Tensor, keys: Tensor) -> Tensor:
         return scaled_dot_score(queries, repeat_heads(keys, queries.shape[1]))
 
-    def _scores_shape(self, queries: Tensor, keys: Tensor, values: Tensor) -> tuple[int, ...]:
-        keys, values = (repeat_heads(X, queries.shape[1]) for X in (keys, values))
-        return super()._scores_shape(queries, keys, values)
-
     def attend(self, queries, keys, values, visible, bias=None, need_weights=False):
         (num_heads, num_queries), num_kv_heads = queries.shape[1:3], keys.shape[1]
         if need_weights or bias is not None or visible.by_query:
             # There is a (Q, K) matrix anyway: beside it a copy of the keys for each head is small.
             keys, values = (repeat_heads(X, num_heads) for X in (keys, values))
+            keys, values = visible.clear_pairs(keys, values)  # heads of a group may see other keys
             return super().attend(queries, keys, values, visible, bias, need_weights)
         if visible.is_causal or num_kv_heads == 0:
             # PyTorch's kernel takes fewer heads of keys as they are: nothing is copied.

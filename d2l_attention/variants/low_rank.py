@@ -35,7 +35,9 @@ class LowRankDotProductAttention(DotProductAttention):
             raise ValueError("Linformer has no score for each key to add a bias to: leave it out")
         # A projection with a bias has written into the rows of the padding.
         keys, values = visible.clear_pairs(keys, values)
-        n = keys.shape[-2]
+        n, max_len = keys.shape[-2], self.E.shape[1]
+        if n > max_len:
+            raise ValueError(f"keys must be at most max_len={max_len}, got {n}")
         keys, values = self.E[:, :n] @ keys, self.F[:, :n] @ values  # (B, H, rank, D)
         # A query that saw any key sees all mixtures; one that saw none sees none.
         mixtures = Visible(hidden=visible.blind, blind=visible.blind)

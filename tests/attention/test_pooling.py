@@ -403,3 +403,8 @@ def test_no_matrix_of_all_pairs_is_kept_for_the_way_back(leading, value_size, is
     ):
         dot_product_attention(*inputs, lens, is_causal=is_causal)
     assert max(sizes) <= math.prod(leading) * n * V  # no factor n * n
+
+
+def test_scores_that_are_no_floats_are_named():
+    with pytest.raises(TypeError, match="scores must be a tensor of floats, got torch.int64"):
+        attention_pooling(torch.ones(2, 3, dtype=torch.int64), torch.randn(3, 2))

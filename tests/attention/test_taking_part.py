@@ -117,3 +117,26 @@ def test_weights_of_hidden_keys_are_zero(name):
     torch.testing.assert_close(layer.attention_weights, weights.detach())
     assert (weights[..., 3:] == 0).all() and (weights[1, ..., 2:] == 0).all()
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:-1]))
+
+
+@pytest.mark.parametrize("name", ["dot", "heads"])
+def test_a_traced_causal_layer(name):
+    """While a layer is traced its sizes are tensors, which are no truth for PyTorch's kernel."""
+    layer, X = layers()[name], torch.randn(B, K, HIDDEN)
+    layer(X, X, X)
+    layer.requires_grad_(False)  # a traced function holds constants
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # see above
+        traced = torch.jit.trace(lambda X: layer(X, X, X, is_causal=True), X, check_trace=False)
+    X = torch.randn(B, K, HIDDEN)
+    torch.testing.assert_close(traced(X), layer(X, X, X, is_causal=True))
+
+
+def test_queries_without_keys_take_no_part():
+    """Also where a mask says that each of them sees what there is: (Q, 1), and K is 0."""
+    layer = layers()["heads"]
+    layer(*[torch.zeros(1, 1, HIDDEN)] * 3)
+    queries, keys = torch.full((1, 2, HIDDEN), torch.nan), torch.randn(1, 0, HIDDEN)
+    output = layer(queries, keys, keys, mask=torch.ones(2, 1, dtype=torch.bool))
+    output.sum().backward()
+    assert not output.any() and not layer.W_q.weight.grad.any()

@@ -58,7 +58,7 @@ FUNCTIONS = {
         lambda: (rows(Q, D), rows(K, D), torch.randn(D)),
     ),
     "attention_mask": (
-        lambda lens, mask: d2l_attention.attention_mask((B, Q, K), lens, mask, True, lens.device),
+        lambda lens, mask: d2l_attention.attention_mask((B, Q, K), lens, mask, True),
         lambda: (LENGTHS, MASK),
     ),
     "attention_pooling": (
