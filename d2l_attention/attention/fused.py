@@ -84,7 +84,7 @@ def _call_kernel(queries, keys, values, hidden_or_bias, is_causal, dropout):
     mask = hidden_or_bias
     if mask is not None:  # as many axes as the queries: then axis 1 is the heads' in both
         mask = mask[(None,) * (queries.ndim - mask.ndim)]
-        mask = _mask_on_cpu(mask) if mask.is_cpu else _mask_on_gpu(mask, num_keys, queries.dtype)
+        mask = _mask_for_kernel(mask, num_keys, queries.dtype)
     options = dict(dropout_p=dropout, is_causal=is_causal, scale=1 / math.sqrt(key_size))
     if queries.shape[1] != keys.shape[1]:
         options["enable_gqa"] = True
@@ -98,15 +98,13 @@ def _call_kernel(queries, keys, values, hidden_or_bias, is_causal, dropout):
     return output if len(leading) == 2 else output.reshape(*leading, *output.shape[-2:])
 
 
-def _mask_on_cpu(mask):
-    return ~mask if mask.dtype == torch.bool else mask  # to PyTorch True = may attend
+def _mask_for_kernel(mask, num_keys, dtype):
+    """Boolean, True = may attend; on a GPU floats, as the kernel would make of it in more steps.
 
-
-def _mask_on_gpu(mask, num_keys, dtype):
-    """Floats, which the kernel would make of a boolean mask itself, in one step more.
-
-    The columns must lie side by side, one for each key.
+    There the columns must lie side by side, one for each key.
     """
+    if mask.is_cpu:
+        return ~mask if mask.dtype == torch.bool else mask
     if mask.dtype == torch.bool:
         mask = mask.new_zeros(mask.shape, dtype=dtype).masked_fill_(mask, -math.inf)
     mask = mask.expand(*mask.shape[:-1], num_keys)

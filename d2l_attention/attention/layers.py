@@ -25,9 +25,8 @@ class AttentionLayer(nn.Module):
     attend), ``is_causal`` and ``need_weights``. A ``bias`` of floats is added to the scores;
     ``offset`` keys stand before the first query.
 
-    ``attend`` calls ``_remember`` with the inputs of the layer's ``score``. The layer holds them,
-    the mask and the bias until the next pass; an input, mask or bias that is changed in place
-    meanwhile changes the weights that are read.
+    ``attend`` calls ``_remember`` with the inputs of the layer's ``score``. The layer holds them
+    and the bias until the next pass: who changes one in place changes the weights that are read.
     """
 
     score: Callable[..., Tensor]

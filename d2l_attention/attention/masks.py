@@ -3,8 +3,7 @@
 The same convention as ``torch.nn.functional.scaled_dot_product_attention``. A mask
 broadcasts to the scores, (*, Q, K): letters as in ``pooling.py``.
 
-Here is also the door of every attention: ``check_attention_inputs`` and ``Visible.of`` check what
-came in and work out who sees whom, once. What is below the door relies on it.
+Here is also the door of every attention: inputs are checked and who sees whom is worked out, once.
 """
 
 from typing import Any, NamedTuple
@@ -169,11 +168,10 @@ class Visible(NamedTuple):
             check_mask(mask, scores_shape)
         is_causal = is_causal and bool(num_keys > offset + 1)  # else the first query sees all keys
         if mask is None and not is_causal and shortest == num_keys > 0:
-            return cls(offset=offset)
+            return Visible(offset=offset)
         only_lengths = mask is None and (valid_lens is None or valid_lens.ndim == 1)
         if only_lengths and not (is_causal and offset > 0):  # the kernel's past begins at key 0
-            by_length = cls._by_length(scores_shape, valid_lens, shortest, is_causal, device)
-            return by_length._replace(offset=offset)
+            return cls._by_length(scores_shape, valid_lens, shortest, is_causal, offset, device)
         if valid_lens is not None:
             lens = valid_lens if valid_lens.ndim == 2 else valid_lens[:, None]
             lens = lens.reshape(len(lens), *[1] * (len(scores_shape) - 3), lens.shape[1], 1)
@@ -186,7 +184,7 @@ class Visible(NamedTuple):
         return cls.by_mask(mask.expand(scores_shape) if 0 in scores_shape else mask, offset)
 
     @classmethod
-    def _by_length(cls, scores_shape, valid_lens, shortest, is_causal, device):
+    def _by_length(cls, scores_shape, valid_lens, shortest, is_causal, offset, device):
         """What lengths (B,) and causality say, without a (Q, K) matrix."""
         num_queries, num_keys = scores_shape[-2:]
         keys = torch.arange(num_keys, device=device)
@@ -202,14 +200,14 @@ class Visible(NamedTuple):
         if is_causal and num_keys > num_queries:  # else the last query sees all keys
             later = keys[:, None] >= num_queries
             unseen = later if unseen is None else unseen | later
-        return cls(hidden, is_causal, lens=valid_lens, blind=blind, unseen=unseen)
+        return Visible(hidden, is_causal, valid_lens, blind, unseen, offset)
 
     @classmethod
     def by_mask(cls, mask: Tensor, offset: int = 0) -> "Visible":
         """What a mask (*, Q, K) lets through, and nothing else."""
         hidden = ~mask
         blind, unseen = hidden.all(dim=-1, keepdim=True), hidden.all(dim=-2, keepdim=True).mT
-        return cls(hidden, blind=blind, unseen=unseen, offset=offset)
+        return Visible(hidden, blind=blind, unseen=unseen, offset=offset)
 
     @property
     def by_query(self) -> bool:
@@ -299,8 +297,7 @@ def _by_name(shapes: tuple[Shape, Shape, Shape]) -> str:
 def check_valid_lens(valid_lens: Any, num_keys: int) -> int:
     """Raise unless ``valid_lens``, (B,) or (B, Q), holds integers from 0 to ``num_keys``.
 
-    Returns the smallest, or -1 where the numbers are not read: on an accelerator, which would have
-    to be waited for, and in a graph that is compiled or traced.
+    Returns the smallest, or -1 where the numbers are not read: see ``is_free_to_read``.
     """
     if not isinstance(valid_lens, Tensor) or valid_lens.dtype not in INTEGERS:
         actual = valid_lens.dtype if isinstance(valid_lens, Tensor) else type(valid_lens).__name__
@@ -335,7 +332,7 @@ def check_lens(valid_lens: Any, scores_shape: Shape) -> int:
 
 
 def is_free_to_read(X: Tensor) -> bool:
-    """Whether the numbers in X may decide what runs: on the CPU, outside of a compiled graph."""
+    """Whether its numbers may decide what runs: on the CPU, and in no compiled or traced graph."""
     return X.is_cpu and not torch.compiler.is_compiling() and not torch.jit.is_tracing()
 
 

@@ -80,7 +80,7 @@ class MultiHeadAttention(nn.Module):
         cache: KeyValueCache | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         offset = 0 if cache is None else len(cache)
-        shape = self._check(queries, keys, values, is_causal, cache)  # (B, H, Q, K)
+        shape = self._check(queries, keys, values, is_causal, cache, offset)  # (B, H, Q, K)
         if mask is not None:
             check_bool(mask)
             mask = mask[:, None] if mask.ndim == 3 else mask  # one for each of its heads
@@ -116,13 +116,13 @@ class MultiHeadAttention(nn.Module):
             return cache.pairs()
         return cache.append(*self._pairs(keys, values, len(cache)))
 
-    def _check(self, queries, keys, values, is_causal, cache):
+    def _check(self, queries, keys, values, is_causal, cache, offset):
         """The shape of the scores, (B, H, Q, K), where K counts the tokens of the cache as well.
 
         An error comes before a cache grows.
         """
-        num_keys = 0 if cache is None else len(cache)
         if keys is None and cache is not None:
+            num_keys = offset
             check_cached_source(queries, values, cache)
             if is_causal or type(self.positions) is not Positions:
                 raise ValueError(
@@ -130,7 +130,7 @@ class MultiHeadAttention(nn.Module):
                     "have no meaning: they compare places in one sequence"
                 )
         else:
-            num_keys += check_attention_inputs(queries, keys, values)[-1]  # refuses None
+            num_keys = offset + check_attention_inputs(queries, keys, values)[-1]  # refuses None
         if queries.ndim != 3:
             raise ValueError(f"queries must have shape (B, Q, size), got {tuple(queries.shape)}")
         return queries.shape[0], self.num_heads, queries.shape[1], num_keys

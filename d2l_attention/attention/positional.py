@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from d2l_attention.attention.checks import check_dropout, check_shape, check_whole
 from d2l_attention.attention.masks import check_offset
+from d2l_attention.attention.speeds import rotary_speeds
 
 
 class Positions(nn.Module):
@@ -143,18 +144,6 @@ class RotaryEncoding(Positions):
         first, second = X[..., 0::2], X[..., 1::2]
         turned = first * cos - second * sin, first * sin + second * cos
         return torch.stack(turned, dim=-1).flatten(start_dim=-2)
-
-
-def rotary_speeds(head_size: int, base: float = 10000) -> Tensor:
-    """The angle by which each pair turns from one position to the next: base^(-2j / head_size).
-
-    Shape: (head_size / 2,), in float64 on the CPU: in float32 the angle at position 100,000 is
-    off by 0.005, and not every device has float64.
-
-    Source: Su et al. (2021), section 3.2.2; Xiong et al. (2023), section 2.1, for a larger base.
-    """
-    columns = torch.arange(0, head_size, 2, dtype=torch.float64, device="cpu")
-    return base ** (-columns / head_size)
 
 
 class ALiBi(Positions):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from d2l_attention.attention.layers import AdditiveAttention
-from d2l_attention.attention.masks import Visible, clear, length_mask
+from d2l_attention.attention.masks import Visible, length_mask, zero_rows
 from d2l_attention.attention.scores import additive_score
 
 
@@ -157,16 +157,16 @@ class Seq2SeqAttentionDecoder(nn.Module):
         self._weights: Tensor | None = None
 
     def init_state(self, enc_outputs: tuple[Tensor, Tensor], enc_valid_lens: Tensor | None = None):
-        """[encoder states (B, S, H), hidden state (L, B, H), lengths, projected keys, padding]."""
+        """[encoder states (B, S, H), hidden state (L, B, H), lengths, projected keys, mask]."""
         outputs, hidden_state = enc_outputs
-        values, padding = outputs.transpose(0, 1), None
+        values, mask = outputs.transpose(0, 1), None
         if enc_valid_lens is not None:
-            padding = ~length_mask(enc_valid_lens, values.shape[1])  # (B, 1, S)
-            values = clear(values, padding.mT)
-        return [values, hidden_state, enc_valid_lens, self.attention.W_k(values), padding]
+            mask = length_mask(enc_valid_lens, values.shape[1])  # (B, 1, S)
+            values = zero_rows(values, mask[:, 0])
+        return [values, hidden_state, enc_valid_lens, self.attention.W_k(values), mask]
 
     def forward(self, X: Tensor, state: list, *, need_weights: bool = False):
-        values, hidden_state, enc_valid_lens, keys, padding = state
+        values, hidden_state, enc_valid_lens, keys, mask = state
         num_hiddens = values.shape[-1]
         # The first layer's input is (context, token): its weights for the token part serve
         # all steps in one product; the context part has to wait for each step.
@@ -176,22 +176,22 @@ class Seq2SeqAttentionDecoder(nn.Module):
         layers = list(hidden_state)
         outputs, looks = [], []
         for token_gates in gates.unbind(dim=1):
-            context, weight = self.attend(layers[-1], keys, values, padding)
+            context, weight = self.attend(layers[-1], keys, values, mask)
             outputs.append(self.rnn_step(token_gates + F.linear(context, W_context), layers))
             looks.append(weight)
         weights = torch.cat(looks, dim=1)  # (B, T, S)
         self._weights = weights.detach()
         logits = self.dense(torch.stack(outputs, dim=1))
-        state = [values, torch.stack(layers), enc_valid_lens, keys, padding]
+        state = [values, torch.stack(layers), enc_valid_lens, keys, mask]
         return (logits, state, weights) if need_weights else (logits, state)
 
     def attend(
-        self, hidden: Tensor, keys: Tensor, values: Tensor, padding: Tensor | None
+        self, hidden: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """One look at the source: context (B, H) and its weights (B, 1, S)."""
         query = self.attention.W_q(hidden)[:, None]
         scores = additive_score(query, keys, self.attention.w_v.weight[0])
-        weights = Visible(padding).softmax(scores)
+        weights = Visible(None if mask is None else ~mask).softmax(scores)
         return (self.attention.dropout(weights) @ values)[:, 0], weights
 
     def rnn_step(self, gates: Tensor, layers: list[Tensor]) -> Tensor:
