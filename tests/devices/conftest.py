@@ -14,18 +14,19 @@ import torch
 import torch.nn.functional as F
 
 DEVICE = os.environ.get("D2L_ATTENTION_DEVICE")
-STARTER, ABOUT_THE_PRETENDED = "test_devices_apart.py", "test_pretended.py"
+STARTERS = ["test_devices_apart.py", "test_chapters_apart.py"]
+ABOUT_THE_PRETENDED = "test_pretended.py"
 
 if DEVICE is None:
     every = {path.name for path in Path(__file__).parent.glob("test_*.py")}
-    collect_ignore = sorted(every - {STARTER})
+    collect_ignore = sorted(every - {*STARTERS})
 elif DEVICE == "pretended":
     import pretended
 
     pretended.register()
-    collect_ignore = [STARTER]
+    collect_ignore = STARTERS
 else:
-    collect_ignore = [STARTER, ABOUT_THE_PRETENDED]
+    collect_ignore = [*STARTERS, ABOUT_THE_PRETENDED]
 
 
 # cuDNN rounds the products of a GRU to ten bits (TF32) unless it is told not to: its numbers then
