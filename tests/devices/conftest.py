@@ -1,6 +1,6 @@
 """The device that the tests in this folder compute on: ``D2L_ATTENTION_DEVICE`` names it.
 
-Without a name there is one test, which starts the others for each device there is, in a process
+Without a name there are two tests, which start the others for each device there is, in processes
 of their own: the pretended accelerator stays with the process that registered it.
 
 By hand: ``D2L_ATTENTION_DEVICE=pretended pytest tests/devices``, or ``cuda``, or ``mps``.
