@@ -45,6 +45,14 @@ class Shorter(ast.NodeTransformer):
             loop.iter = few
         return ast.fix_missing_locations(loop)
 
+    def visit_keyword(self, given: ast.keyword) -> ast.keyword:
+        """A clock that runs for ``seconds``, counts that are improved in ``iterations``."""
+        self.generic_visit(given)
+        if given.arg in ("seconds", "iterations"):
+            least = ast.Constant(0 if given.arg == "seconds" else 1)
+            given.value = ast.copy_location(least, given.value)
+        return given
+
     def visit_Assert(self, claim: ast.Assert) -> ast.Expr:
         return ast.copy_location(ast.Expr(claim.test), claim)
 
