@@ -22,7 +22,6 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from d2l_attention.attention.masks import is_free_to_read
 
@@ -54,7 +53,7 @@ def additive_score_in_chunks(queries: Tensor, keys: Tensor, w_v: Tensor) -> Tens
     """w_v . tanh(q + k), in memory for the scores and one chunk.
 
     The error is a few eps of the largest summand: where all inputs are tiny, digits are lost that
-    the tanh would keep. There is no second derivative: asking for one is an error.
+    the tanh would keep. A gradient that is to have a gradient takes the plain formula's memory.
 
     Shape: queries (*, Q, D), keys (*, K, D), w_v (D,) -> (*, Q, K).
     """
@@ -81,9 +80,19 @@ class _AdditiveScore(torch.autograd.Function):
         ctx.save_for_backward(*inputs)
 
     @staticmethod
-    @once_differentiable  # a second derivative is an error, not a wrong number
+    def vmap(info, in_dims, *inputs):
+        """One call after the other."""
+        each = [
+            [X if dim is None else X.select(dim, i) for X, dim in zip(inputs, in_dims, strict=True)]
+            for i in range(info.batch_size)
+        ]
+        return torch.stack([_AdditiveScore.apply(*one) for one in each]), 0
+
+    @staticmethod
     def backward(ctx, gradient):
         queries, keys, w_v = ctx.saved_tensors
+        if torch.is_grad_enabled():  # these derivatives are to have derivatives themselves
+            return _derivatives(queries, keys, w_v, gradient)
         by_query, by_key = torch.empty_like(queries), torch.zeros_like(keys)
         by_weight = torch.zeros_like(w_v)
         parts = _cut(gradient, keys), _cut(by_query, keys), _cut_keys(by_key, queries)
@@ -93,6 +102,14 @@ class _AdditiveScore(torch.autograd.Function):
             query_part.copy_(r.sum(dim=2))
             key_part.add_(r.sum(dim=1))
         return 4 * w_v * by_query, 4 * w_v * by_key, by_weight + gradient.sum()
+
+
+def _derivatives(queries, keys, w_v, gradient):
+    """What the chunks add up to, as a formula that PyTorch can differentiate once more."""
+    tanh = (queries[:, :, None] + keys[:, None]).tanh()  # (B, Q, K, D)
+    slopes = w_v * (1 - tanh**2) * gradient[..., None]
+    by_weight = (tanh * gradient[..., None]).sum(dim=(0, 1, 2))
+    return slopes.sum(dim=2), slopes.sum(dim=1), by_weight
 
 
 def _chunks(queries: Tensor, keys: Tensor) -> Iterator[Tensor]:

@@ -36,6 +36,12 @@ class KeyValueCache:
     def __init__(self) -> None:
         self._buffer: _Buffer | None = None
         self._length: int = 0
+        self._made_in = _backward_pass()
+
+    def __copy__(self) -> "KeyValueCache":
+        twin = KeyValueCache()
+        twin._buffer, twin._length = self._buffer, self._length
+        return twin
 
     def __len__(self) -> int:
         return self._length
@@ -53,8 +59,15 @@ class KeyValueCache:
 
         Shape: keys and values (B, H, new, D / H) -> (B, H, n + new, D / H) each.
 
-        Errors: ``ValueError`` where they do not continue what is there.
+        Errors: ``ValueError`` where they do not continue what is there; ``RuntimeError`` where
+        ``torch.utils.checkpoint`` runs a layer again in the backward pass: the tokens of that layer
+        would be there twice.
         """
+        if self._made_in != _backward_pass():
+            raise RuntimeError(
+                "this cache was filled before the backward pass, in which checkpoint runs a layer "
+                "again: make the cache, or a copy of it, inside the function that you checkpoint"
+            )
         _check_continuation("keys", self.keys, keys)
         _check_continuation("values", self.values, values)
         if keys.shape[:3] != values.shape[:3]:
@@ -109,6 +122,12 @@ class KeyValueCache:
             keys, values = self._buffer.keys[index], self._buffer.values[index]
             chosen._buffer, chosen._length = _Buffer(keys, values, self._length), self._length
         return chosen
+
+
+def _backward_pass() -> int:
+    """The number of the backward pass that is running, -1 outside of one."""
+    # PyTorch has no public name for it; a compiled graph has no backward pass inside.
+    return -1 if torch.compiler.is_compiling() else torch._C._current_graph_task_id()
 
 
 def _empty_like(rows: Tensor, size: int) -> Tensor:

@@ -1,7 +1,9 @@
 """Checks that fail early, with the argument's name, what was expected and what came."""
 
+import operator
 from typing import Any
 
+import torch
 from torch import Tensor
 
 
@@ -21,15 +23,27 @@ def check_dropout(dropout: float) -> float:
     return dropout
 
 
-def check_whole(name: str, number: int, lowest: int = 1) -> None:
-    """Raise unless the argument ``name`` is a whole number, ``lowest`` or more."""
-    if not isinstance(number, int) or number < lowest:
+def check_whole(name: str, number: Any, lowest: int = 1) -> int:
+    """Return the argument ``name`` if it is a whole number, ``lowest`` or more."""
+    whole = as_whole(number)
+    if whole is None or whole < lowest:
         raise ValueError(f"{name} must be a whole number from {lowest} on, got {number!r}")
+    return whole
 
 
-def check_divides(part: str, parts: int, whole: str, size: int) -> None:
+def as_whole(number: Any) -> int | None:
+    """The number if it is whole: NumPy's integers are, True and 8.0 are not."""
+    if isinstance(number, torch.SymInt):  # a size that a graph leaves open
+        return number
+    try:
+        return None if isinstance(number, bool) else operator.index(number)
+    except TypeError:
+        return None
+
+
+def check_divides(part: str, parts: Any, whole: str, size: Any) -> None:
     """Raise unless the argument ``whole``, of this size, splits into ``parts`` equal parts."""
-    if not all(isinstance(n, int) and n >= 1 for n in (parts, size)) or size % parts:
+    if any((as_whole(number) or 0) < 1 for number in (parts, size)) or size % parts:
         raise ValueError(
             f"{part} must divide {whole}, whole numbers, got {whole}={size} and {part}={parts}"
         )

@@ -9,6 +9,7 @@ from functools import partial
 
 import torch
 import torch.nn.functional as F
+from torch.compiler import is_exporting
 from torch.utils.checkpoint import checkpoint
 
 from d2l_attention.attention.masks import clear, is_free_to_read
@@ -28,7 +29,8 @@ def fused_attention(queries, keys, values, visible, bias=None, dropout=0.0):
     if is_causal and (hidden is not None or bias is not None):
         many = MANY_PAIRS_CPU if queries.is_cpu else MANY_PAIRS_GPU
         shape = (queries.shape[-2], keys.shape[-2])
-        if hidden is not None and bias is None and shape[0] * shape[1] >= many:
+        # A graph that is exported for texts of any length can hold only one of the two ways.
+        if hidden is not None and bias is None and not is_exporting() and math.prod(shape) >= many:
             return _past_without_padding(queries, keys, values, visible, dropout)
         hidden, is_causal = visible.all_hidden(shape, queries.device), False  # the future as well
     if bias is None:
@@ -81,14 +83,11 @@ def _call_kernel(queries, keys, values, hidden_or_bias, is_causal, dropout):
         queries, keys = (F.pad(X, (0, value_size - key_size)) for X in (queries, keys))
     if len(leading) < 2:
         queries, keys, values = (X[(None,) * (2 - len(leading))] for X in (queries, keys, values))
-    mask = hidden_or_bias
-    if mask is not None:  # as many axes as the queries: then axis 1 is the heads' in both
-        mask = mask[(None,) * (queries.ndim - mask.ndim)]
-        mask = _mask_for_kernel(mask, num_keys, queries.dtype)
+    mask = None if hidden_or_bias is None else _mask_for_kernel(hidden_or_bias, queries, num_keys)
     options = dict(dropout_p=dropout, is_causal=is_causal, scale=1 / math.sqrt(key_size))
     if queries.shape[1] != keys.shape[1]:
         options["enable_gqa"] = True
-    if dropout > 0 and queries.is_cpu and queries.shape[:-1].numel() * num_keys > MANY_WEIGHTS:
+    if dropout > 0 and queries.is_cpu and math.prod(queries.shape[:-1]) * num_keys > MANY_WEIGHTS:
         output = _one_head_at_a_time(queries, keys, values, mask, options)
     else:
         output = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, **options)
@@ -98,15 +97,16 @@ def _call_kernel(queries, keys, values, hidden_or_bias, is_causal, dropout):
     return output if len(leading) == 2 else output.reshape(*leading, *output.shape[-2:])
 
 
-def _mask_for_kernel(mask, num_keys, dtype):
+def _mask_for_kernel(mask, queries, num_keys):
     """Boolean, True = may attend; on a GPU floats, as the kernel would make of it in more steps.
 
     There the columns must lie side by side, one for each key.
     """
+    mask = mask[(None,) * (queries.ndim - mask.ndim)]  # then axis 1 is the heads' in both
     if mask.is_cpu:
         return ~mask if mask.dtype == torch.bool else mask
     if mask.dtype == torch.bool:
-        mask = mask.new_zeros(mask.shape, dtype=dtype).masked_fill_(mask, -math.inf)
+        mask = mask.new_zeros(mask.shape, dtype=queries.dtype).masked_fill_(mask, -math.inf)
     mask = mask.expand(*mask.shape[:-1], num_keys)
     return mask if mask.stride(-1) == 1 else mask.contiguous()
 

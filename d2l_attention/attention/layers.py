@@ -11,27 +11,63 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
+from torch.compiler import is_exporting
 
-from d2l_attention.attention.checks import check_bias, check_dropout
+from d2l_attention.attention.checks import check_bias, check_dropout, check_whole
 from d2l_attention.attention.fused import fused_attention
 from d2l_attention.attention.masks import Visible, check_attention_inputs
+from d2l_attention.attention.projections import LazyLinear, matrix_of
 from d2l_attention.attention.scores import add_bias, additive_score, scaled_dot_score
 
+Last = tuple[tuple[Tensor, ...], Visible, Tensor | None]  # inputs of the score, who sees, bias
 
-class AttentionLayer(nn.Module):
+
+class WeightsOnDemand(nn.Module):
+    """D2L's attribute ``attention_weights``, computed when it is read.
+
+    The layer holds what they are computed from, queries and keys and not a (Q, K) matrix, until
+    the next pass: who changes one in place changes the weights that are read.
+    """
+
+    _last: Last | None = None
+
+    @property
+    def attention_weights(self) -> Tensor:
+        """Weights of the last forward pass, before dropout, without gradient. (*, Q, K).
+
+        For weights with a gradient, call the layer with ``need_weights=True``. ``del
+        layer.attention_weights`` lets go of what the layer holds.
+
+        Errors: ``AttributeError`` before the first forward pass, as in the book.
+        """
+        if self._last is None:
+            raise AttributeError("attention_weights")
+        return self._weights(*self._last)
+
+    @attention_weights.deleter
+    def attention_weights(self) -> None:
+        self._last = None
+
+    def _weights(self, inputs: tuple[Tensor, ...], visible: Visible, bias: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles hold the layer, not the last batch it saw."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_last"}
+
+
+class AttentionLayer(WeightsOnDemand):
     """What attention layers share: the door, dropout, and weights that are computed when read.
 
     Each ``forward`` takes D2L's ``valid_lens`` and, keyword-only, ``mask`` (bool, True = may
     attend), ``is_causal`` and ``need_weights``. A ``bias`` of floats is added to the scores;
     ``offset`` keys stand before the first query.
 
-    ``attend`` calls ``_remember`` with the inputs of the layer's ``score``. The layer holds them
-    and the bias until the next pass: who changes one in place changes the weights that are read.
+    ``attend`` calls ``_remember`` with the inputs of the layer's ``score``.
     """
 
     score: Callable[..., Tensor]
     same_size = True  # a dot product needs queries and keys of one size
-    _last: tuple[tuple[Tensor, ...], Visible, Tensor | None] | None = None
 
     def __init__(self, dropout: float):
         super().__init__()
@@ -68,30 +104,15 @@ class AttentionLayer(nn.Module):
         """The formula: output (*, Q, V), and weights (*, Q, K) or, not asked for, ``None``."""
         raise NotImplementedError
 
-    @property
-    def attention_weights(self) -> Tensor:
-        """Weights of the last forward pass, before dropout, without gradient. (*, Q, K).
-
-        For weights with a gradient, call the layer with ``need_weights=True``.
-
-        Errors: ``RuntimeError`` before the first forward pass.
-        """
-        inputs, visible, bias = self._remembered()
-        return visible.softmax(add_bias(self.score(*inputs), bias))
-
     def _remember(self, *inputs: Tensor, visible: Visible, bias: Tensor | None) -> None:
-        """Keep what ``attention_weights`` is computed from."""
+        """Keep what ``attention_weights`` is computed from; an exported graph keeps nothing."""
+        if is_exporting():
+            return
         bias = None if bias is None else bias.detach()
         self._last = tuple([X.detach() for X in inputs]), visible, bias
 
-    def _remembered(self) -> tuple[tuple[Tensor, ...], Visible, Tensor | None]:
-        if self._last is None:
-            raise RuntimeError("no attention weights yet: call the layer first")
-        return self._last
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles hold the layer, not the last batch it saw."""
-        return {name: value for name, value in super().__getstate__().items() if name != "_last"}
+    def _weights(self, inputs, visible, bias):
+        return visible.softmax(add_bias(self.score(*inputs), bias))
 
 
 class DotProductAttention(AttentionLayer):
@@ -129,13 +150,14 @@ class AdditiveAttention(AttentionLayer):
 
     def __init__(self, num_hiddens: int, dropout: float):
         super().__init__(dropout)
-        self.W_k: nn.Linear = nn.LazyLinear(num_hiddens, bias=False)
-        self.W_q: nn.Linear = nn.LazyLinear(num_hiddens, bias=False)
+        check_whole("num_hiddens", num_hiddens)
+        self.W_k: nn.Linear = LazyLinear(num_hiddens, bias=False)
+        self.W_q: nn.Linear = LazyLinear(num_hiddens, bias=False)
         self.w_v = nn.Linear(num_hiddens, 1, bias=False)
 
     def attend(self, queries, keys, values, visible, bias=None, need_weights=False):
         queries, keys = self.W_q(queries), self.W_k(keys)  # (*, Q, h) and (*, K, h)
-        w_v = self.w_v.weight[0]  # (h,), where h is num_hiddens
+        w_v = matrix_of(self.w_v, queries)[0]  # (h,), where h is num_hiddens
         # An optimizer changes w_v in place: the weights of this pass need a copy of it.
         self._remember(queries, keys, w_v.to(queries.dtype, copy=True), visible=visible, bias=bias)
         scores = add_bias(additive_score(queries, keys, w_v), bias)  # (*, Q, K)

@@ -6,12 +6,13 @@ broadcasts to the scores, (*, Q, K): letters as in ``pooling.py``.
 Here is also the door of every attention: inputs are checked and who sees whom is worked out, once.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from d2l_attention.attention.checks import check_floats, check_same_size
+from d2l_attention.attention.checks import as_whole, check_floats, check_same_size
 
 Shape = tuple[int, ...]
 INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
@@ -161,7 +162,7 @@ class Visible(NamedTuple):
         """
         if len(scores_shape) < 2:
             raise ValueError(f"scores must have shape (*, Q, K), got {tuple(scores_shape)}")
-        check_offset(offset)
+        offset = check_offset(offset) if offset else 0
         num_queries, num_keys = scores_shape[-2:]
         shortest = num_keys if valid_lens is None else check_lens(valid_lens, scores_shape)
         if mask is not None:
@@ -242,10 +243,10 @@ class Visible(NamedTuple):
         hidden = self.all_hidden(scores.shape, scores.device)
         if hidden is None:
             return scores.softmax(dim=-1)
-        # The lowest finite number rather than -inf: a row with nothing visible stays finite
-        # until the second fill clears it, and so do its gradients.
-        lowest = torch.finfo(scores.dtype).min
-        return scores.masked_fill(hidden, lowest).softmax(dim=-1).masked_fill(hidden, 0.0)
+        scores = scores.masked_fill(hidden, -math.inf)
+        if self.blind is not None:  # a row of nothing but -inf would be NaN
+            scores = scores.masked_fill(self.blind, 0.0)
+        return scores.softmax(dim=-1).masked_fill(hidden, 0.0)
 
 
 def clear(X: Tensor, rows: Tensor | None) -> Tensor:
@@ -300,7 +301,10 @@ def check_valid_lens(valid_lens: Any, num_keys: int) -> int:
     Returns the smallest, or -1 where the numbers are not read: see ``is_free_to_read``.
     """
     if not isinstance(valid_lens, Tensor) or valid_lens.dtype not in INTEGERS:
-        actual = valid_lens.dtype if isinstance(valid_lens, Tensor) else type(valid_lens).__name__
+        if isinstance(valid_lens, Tensor):
+            actual = f"{valid_lens.dtype}; write valid_lens.long() for int64"
+        else:
+            actual = type(valid_lens).__name__
         raise TypeError(f"valid_lens must be a tensor of integers, got {actual}")
     if valid_lens.ndim not in (1, 2):
         raise ValueError(
@@ -332,14 +336,19 @@ def check_lens(valid_lens: Any, scores_shape: Shape) -> int:
 
 
 def is_free_to_read(X: Tensor) -> bool:
-    """Whether its numbers may decide what runs: on the CPU, and in no compiled or traced graph."""
-    return X.is_cpu and not torch.compiler.is_compiling() and not torch.jit.is_tracing()
+    """Whether its numbers may decide what runs: on the CPU, in no graph and under no ``vmap``."""
+    in_graph = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return X.is_cpu and not in_graph and torch.func.debug_unwrap(X) is X
 
 
-def check_offset(offset: int) -> None:
-    """Raise unless the number of keys before the first query is 0 or more."""
-    if offset < 0:
+def check_offset(offset: Any) -> int:
+    """Return the number of keys before the first query, if it is one and an int64 can go on."""
+    whole = as_whole(offset)
+    if whole is None or whole < 0:
         raise ValueError(f"offset must be 0 or more, got {offset}")
+    if whole >= 2**62:
+        raise ValueError(f"offset must be below 2**62, got {offset}")
+    return whole
 
 
 def check_bool(mask: Any) -> None:

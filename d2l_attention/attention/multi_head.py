@@ -1,15 +1,16 @@
 """Several attentions side by side, with positions and a cache of keys and values."""
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from d2l_attention.attention.cache import KeyValueCache, check_cached_source
 from d2l_attention.attention.checks import check_bias, check_dropout, check_heads
-from d2l_attention.attention.layers import AttentionLayer, DotProductAttention
+from d2l_attention.attention.layers import AttentionLayer, DotProductAttention, WeightsOnDemand
 from d2l_attention.attention.masks import Visible, check_attention_inputs, check_bool, clear
 from d2l_attention.attention.positional import Positions
+from d2l_attention.attention.projections import LazyLinear
 
 
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(WeightsOnDemand):
     """Several attentions side by side, each on its own projection (D2L 11.5).
 
     Shape: queries (B, Q, any size), keys (B, K, any size), values (B, K, any size),
@@ -57,15 +58,13 @@ class MultiHeadAttention(nn.Module):
         self.num_heads, self.head_size = num_heads, num_hiddens // num_heads
         self.attention = DotProductAttention(dropout) if attention is None else attention
         self.positions = Positions() if positions is None else positions
-        self.W_q = nn.LazyLinear(num_hiddens, bias=bias)
-        self.W_k = nn.LazyLinear(num_hiddens, bias=bias)
-        self.W_v = nn.LazyLinear(num_hiddens, bias=bias)
-        self.W_o = nn.LazyLinear(num_hiddens, bias=bias)
+        self.W_q = LazyLinear(num_hiddens, bias=bias)
+        self.W_k = LazyLinear(num_hiddens, bias=bias)
+        self.W_v = LazyLinear(num_hiddens, bias=bias)
+        self.W_o = LazyLinear(num_hiddens, bias=bias)
 
-    @property
-    def attention_weights(self) -> Tensor:
-        """Weights of the last forward pass, (B, H, Q, K): see ``AttentionLayer``."""
-        return self.attention.attention_weights
+    def _weights(self, *last):
+        return self.attention._weights(*last)  # (B, H, Q, K)
 
     def forward(
         self,
@@ -100,6 +99,7 @@ class MultiHeadAttention(nn.Module):
         options = {"visible": visible, "bias": bias, "need_weights": need_weights}
         result = self.attention(queries, keys, values, **options)
         output, weights = result if need_weights else (result, None)  # (B, H, Q, D / H)
+        self._last = self.attention._last  # another layer may use the same attention
         output = self.W_o(self.merge_heads(output))  # (B, Q, D)
         return output if weights is None else (output, weights)
 

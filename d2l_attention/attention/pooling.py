@@ -71,6 +71,11 @@ def dot_product_attention(
     matrix itself, and one for each sequence where lengths or masks differ. It must be finite;
     what hides a key is a mask.
 
+    What a query can see must be finite, and so must its scores. Where they are not, the explicit
+    formula gives NaN to the queries concerned, and PyTorch's kernel sometimes another answer: 0 to
+    a query of NaN with fewer than 16 keys, or NaN to a query from which a key of NaN is hidden,
+    while another one sees it.
+
     Source: Vaswani et al. (2017), equation 1; Dao et al. (2022) for the fused kernel.
     """
     shape = check_attention_inputs(queries, keys, values, same_size=True)

@@ -5,10 +5,13 @@ and in the scores. A ``Positions`` module has a hook for each. One object serves
 which calls it on its embeddings, and the model's self-attention layers.
 """
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
-from d2l_attention.attention.checks import check_dropout, check_shape, check_whole
+from d2l_attention.attention.checks import as_whole, check_dropout, check_shape, check_whole
+from d2l_attention.attention.computed import keep_computed
 from d2l_attention.attention.masks import check_offset
 from d2l_attention.attention.speeds import rotary_speeds
 
@@ -71,15 +74,19 @@ class PositionalEncoding(AddedPositions):
 
     def __init__(self, num_hiddens: int, dropout: float, max_len: int = 1000):
         super().__init__(dropout)
-        # In float64: in float32 the sine of position 100,000 is off in the fourth digit. On the
-        # CPU, because not every device has float64.
-        columns = torch.arange(num_hiddens, dtype=torch.float64, device="cpu")
-        wavelength = 10000 ** ((columns - columns % 2) / num_hiddens)
-        angles = torch.arange(max_len, device="cpu")[:, None] / wavelength
-        P = torch.where(columns % 2 == 0, angles.sin(), angles.cos())[None]
-        P = P.to(torch.get_default_device(), torch.get_default_dtype())
-        # A buffer follows the module to its device; computed, so checkpoints leave it out.
-        self.register_buffer("P", P, persistent=False)
+        check_whole("num_hiddens", num_hiddens)
+        check_whole("max_len", max_len)
+        keep_computed(self, P=partial(_sines, num_hiddens, max_len))
+
+
+def _sines(num_hiddens: int, max_len: int) -> Tensor:
+    """P of ``PositionalEncoding``, (1, max_len, num_hiddens)."""
+    # In float64: in float32 the sine of position 100,000 is off in the fourth digit. On the
+    # CPU, because not every device has float64.
+    columns = torch.arange(num_hiddens, dtype=torch.float64, device="cpu")
+    wavelength = 10000 ** ((columns - columns % 2) / num_hiddens)
+    angles = torch.arange(max_len, device="cpu")[:, None] / wavelength
+    return torch.where(columns % 2 == 0, angles.sin(), angles.cos())[None]
 
 
 class LearnedPositionalEncoding(AddedPositions):
@@ -96,6 +103,8 @@ class LearnedPositionalEncoding(AddedPositions):
 
     def __init__(self, num_hiddens: int, dropout: float, max_len: int = 1000):
         super().__init__(dropout)
+        check_whole("num_hiddens", num_hiddens)
+        check_whole("max_len", max_len)
         self.P = nn.Parameter(torch.randn(1, max_len, num_hiddens))
 
 
@@ -119,7 +128,7 @@ class RotaryEncoding(Positions):
 
     def __init__(self, head_size: int, base: float = 10000, *, speeds: Tensor | None = None):
         super().__init__()
-        if not isinstance(head_size, int) or head_size < 2 or head_size % 2:
+        if (as_whole(head_size) or 1) % 2 or head_size < 2:
             raise ValueError(f"head_size must be even, columns turn in pairs, got {head_size}")
         if base <= 0:
             raise ValueError(f"base must be positive, got {base}")
@@ -161,8 +170,8 @@ class ALiBi(Positions):
 
     def __init__(self, num_heads: int):
         super().__init__()
-        check_whole("num_heads", num_heads)
-        self.register_buffer("slopes", torch.tensor(_alibi_slopes(num_heads)), persistent=False)
+        num_heads = check_whole("num_heads", num_heads)
+        keep_computed(self, slopes=partial(_alibi_slopes, num_heads))
 
     def bias(self, num_queries: int, num_keys: int, *, offset: int = 0) -> Tensor:
         check_offset(offset)
@@ -172,7 +181,7 @@ class ALiBi(Positions):
         return -self.slopes[:, None, None] * distance
 
 
-def _alibi_slopes(num_heads: int) -> list[float]:
+def _alibi_slopes(num_heads: int) -> Tensor:
     """2^-1, 2^-2, ..., 2^-8 for 8 heads; for another power of two as many steps from 1 to 2^-8.
 
     Between two powers of two the authors take the slopes of the lower one, then every other
@@ -181,4 +190,4 @@ def _alibi_slopes(num_heads: int) -> list[float]:
     lower = 2 ** (num_heads.bit_length() - 1)
     slopes = [2 ** (-8 * head / lower) for head in range(1, lower + 1)]
     between = [2 ** (-4 * head / lower) for head in range(1, 2 * lower, 2)]
-    return slopes + between[: num_heads - lower]
+    return torch.tensor(slopes + between[: num_heads - lower], device="cpu")

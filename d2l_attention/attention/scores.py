@@ -67,7 +67,7 @@ def additive_score(queries: Tensor, keys: Tensor, w_v: Tensor) -> Tensor:
 
     Project the keys once and reuse them for every query. ``AdditiveAttention`` holds the
     projections. Where there are many pairs, ``additive.py`` computes the same faster and in
-    less memory; that form has no second derivative.
+    less memory; for a second derivative its memory is the plain formula's.
 
     Shape: queries (*, Q, D), keys (*, K, D), w_v (D,) -> (*, Q, K).
     Source: Bahdanau et al. (2015), appendix A.1.2; D2L equation 11.3.7.

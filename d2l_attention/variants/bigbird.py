@@ -36,8 +36,7 @@ class BigBirdAttention(PatternAttention):
         seed: int,
     ):
         super().__init__(dropout)
-        check_whole("block_size", block_size, 1)
-        self.block_size = block_size
+        self.block_size = check_whole("block_size", block_size, 1)
         self.links = dict(window=window, num_global=num_global, num_random=num_random, seed=seed)
         bigbird_blocks(1, **self.links)  # raises where a number is wrong
 
@@ -51,18 +50,20 @@ class BigBirdAttention(PatternAttention):
         return whole[num_keys - num_queries :]
 
     def sparse(self, queries, keys, values, visible, dropout):
-        num_blocks = -(-queries.shape[-2] // self.block_size)
+        num_tokens = queries.shape[-2]
+        block_size = min(self.block_size, max(num_tokens, 1))
+        num_blocks = -(-num_tokens // block_size)
         others = block_attention(
             queries,
             keys,
             values,
             real_keys(keys, visible),
             bigbird_blocks(num_blocks, **self.links),
-            self.block_size,
+            block_size,
             is_causal=visible.is_causal,
             dropout=dropout,
         )
-        num_global = self.links["num_global"] * self.block_size
+        num_global = min(self.links["num_global"] * block_size, num_tokens)
         first = queries[..., :num_global, :]  # these see all there is
         top = fused_attention(first, keys, values, visible, dropout=dropout)
         return torch.cat((top, others[..., num_global:, :]), dim=-2)

@@ -88,6 +88,7 @@ def neighbour_blocks(num_blocks: int, reach: int, is_causal: bool) -> Tensor:
 
     Shape: (blocks, reach + 1) where ``is_causal``, else (blocks, 2 * reach + 1); -1 for no block.
     """
+    reach = min(reach, num_blocks)
     block = torch.arange(num_blocks, device="cpu")[:, None]
     table = block + torch.arange(-reach, 1 if is_causal else reach + 1, device="cpu")
     return table.masked_fill((table < 0) | (table >= num_blocks), -1)

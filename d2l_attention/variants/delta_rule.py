@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from d2l_attention.attention.checks import check_floats, check_heads, check_shape
 from d2l_attention.attention.masks import check_attention_inputs, real_tokens, zero_rows
+from d2l_attention.attention.projections import LazyLinear
 from d2l_attention.variants.linear import no_autocast
 
 CHUNK = 32  # tokens: few enough for a triangular system, many enough for matrix products
@@ -142,10 +143,10 @@ class GatedDeltaNet(nn.Module):
         check_heads(num_hiddens, num_heads)
         self.num_heads = num_heads
         self.W_q, self.W_k, self.W_v, self.W_gate = (
-            nn.LazyLinear(num_hiddens, bias=False) for _ in range(4)
+            LazyLinear(num_hiddens, bias=False) for _ in range(4)
         )
-        self.W_beta = nn.LazyLinear(num_heads)
-        self.W_decay = nn.LazyLinear(num_heads)
+        self.W_beta = LazyLinear(num_heads)
+        self.W_decay = LazyLinear(num_heads)
         self.norm = nn.RMSNorm(num_hiddens // num_heads)
         self.W_o = nn.Linear(num_hiddens, num_hiddens, bias=False)
 

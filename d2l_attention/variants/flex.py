@@ -27,7 +27,7 @@ def window_rule(window: int) -> Rule:
 
     Errors: ``ValueError`` unless ``window`` is a whole number from 0 on.
     """
-    check_whole("window", window, 0)
+    window = min(check_whole("window", window, 0), 2**62)
     return lambda b, h, query, key: (query - key <= window) & (key - query <= window)
 
 

@@ -8,7 +8,7 @@ from d2l_attention.variants.blocks import (
     block_attention,
     neighbour_blocks,
 )
-from d2l_attention.variants.masks import global_tokens_mask, near, sliding_window_mask
+from d2l_attention.variants.masks import check_window, global_tokens_mask, near, sliding_window_mask
 from d2l_attention.variants.pattern import PatternAttention, real_keys
 from d2l_attention.variants.window import window_block
 
@@ -30,18 +30,18 @@ class GlobalLocalAttention(PatternAttention):
 
     def __init__(self, window: int, num_global: int, dropout: float):
         super().__init__(dropout)
-        check_whole("window", window, 0)
-        check_whole("num_global", num_global, 0)
-        self.window, self.num_global = window, num_global
+        self.window, _ = check_window(window)
+        self.num_global = check_whole("num_global", num_global, 0)
 
     def pattern(self, num_queries, num_keys):
         offset = num_keys - num_queries
         local = sliding_window_mask(num_queries, num_keys, window=self.window, offset=offset)
-        is_global = torch.arange(num_keys) < self.num_global
+        is_global = torch.arange(num_keys) < min(self.num_global, num_keys)
         return local | global_tokens_mask(is_global)[offset:]
 
     def sparse(self, queries, keys, values, visible, dropout):
-        window, num_global, num_tokens = self.window, self.num_global, queries.shape[-2]
+        num_tokens = queries.shape[-2]
+        window, num_global = min(self.window, num_tokens), min(self.num_global, num_tokens)
         block_size = window_block(window, num_tokens)
         num_blocks = -(-num_tokens // block_size)
         # Every block of queries is given its neighbours, and the blocks of the global tokens.

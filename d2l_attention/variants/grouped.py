@@ -1,12 +1,13 @@
 """Fewer heads of keys and values than of queries: a smaller cache, faster decoding."""
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from d2l_attention.attention.checks import check_divides
 from d2l_attention.attention.fused import fused_attention
 from d2l_attention.attention.layers import DotProductAttention
 from d2l_attention.attention.multi_head import MultiHeadAttention
 from d2l_attention.attention.positional import Positions
+from d2l_attention.attention.projections import LazyLinear
 from d2l_attention.attention.scores import scaled_dot_score
 
 
@@ -41,8 +42,8 @@ class GroupedQueryAttention(MultiHeadAttention):
             num_hiddens, num_heads, 0.0, bias, attention=attention, positions=positions
         )
         self.num_kv_heads = num_kv_heads
-        self.W_k = nn.LazyLinear(num_kv_heads * self.head_size, bias=bias)
-        self.W_v = nn.LazyLinear(num_kv_heads * self.head_size, bias=bias)
+        self.W_k = LazyLinear(num_kv_heads * self.head_size, bias=bias)
+        self.W_v = LazyLinear(num_kv_heads * self.head_size, bias=bias)
 
 
 def repeat_heads(keys: Tensor, num_heads: int) -> Tensor:

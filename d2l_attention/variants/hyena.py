@@ -1,12 +1,14 @@
 """Mixing tokens without attention: long convolutions and gates, as in Hyena."""
 
 import math
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from d2l_attention.attention.checks import check_floats, check_whole
+from d2l_attention.attention.computed import keep_computed
 from d2l_attention.attention.masks import real_tokens, zero_rows
 
 SHORT = 3  # taps of the short convolution
@@ -69,11 +71,11 @@ class ImplicitFilters(nn.Module):
         self.inner = nn.Linear(1 + 2 * BANDS, WIDTH)
         self.middle = nn.Linear(WIDTH, WIDTH)
         self.outer = nn.Linear(WIDTH, num_filters * num_hiddens)
-        # Down to 1% after a tenth of ``max_len`` in the first column, after all of it in the last.
-        rates = math.log(100) * torch.logspace(1, 0, num_hiddens)
-        self.register_buffer("rates", rates, persistent=False)
-        window = (-rates * torch.arange(max_len)[:, None] / max_len).exp()
-        self.register_buffer("norm", window.square().sum(dim=0).sqrt(), persistent=False)
+        keep_computed(
+            self,
+            rates=partial(_rates, num_hiddens),
+            norm=partial(_window_norm, num_hiddens, max_len),
+        )
 
     def forward(self, num_taps: int) -> Tensor:
         place = torch.arange(num_taps, device=self.rates.device)[:, None] / self.max_len
@@ -83,6 +85,17 @@ class ImplicitFilters(nn.Module):
         # A sum of terms that fade: divided by the window's norm it is about as large as one.
         window = ((-self.rates * place).exp() / self.norm).to(X.dtype)
         return (X.unflatten(1, (self.num_filters, -1)) * window[:, None]).transpose(0, 1)
+
+
+def _rates(num_hiddens: int) -> Tensor:
+    """How fast each column fades: to 1% after a tenth of ``max_len``, ..., after all of it."""
+    return math.log(100) * torch.logspace(1, 0, num_hiddens, device="cpu")
+
+
+def _window_norm(num_hiddens: int, max_len: int) -> Tensor:
+    """The root of the sum of squares of each column's window. Shape: (num_hiddens,)."""
+    place = torch.arange(max_len, device="cpu")[:, None] / max_len
+    return (-_rates(num_hiddens) * place).exp().square().sum(dim=0).sqrt()
 
 
 class HyenaOperator(nn.Module):

@@ -45,7 +45,7 @@ def best_keys(scores: Tensor, visible: Tensor | None, num_chosen: int) -> Tensor
     Shape: scores (*, Q, K), visible bool, broadcastable to it, or ``None`` for all -> bool
     (*, Q, K).
     """
-    check_whole("num_chosen", num_chosen)
+    num_chosen = min(check_whole("num_chosen", num_chosen), scores.shape[-1])
     if visible is None:
         visible = torch.ones_like(scores, dtype=torch.bool)
     visible = visible.expand(scores.shape)

@@ -5,12 +5,14 @@ from torch import Tensor, nn
 
 from d2l_attention.attention.cache import KeyValueCache
 from d2l_attention.attention.checks import check_whole
+from d2l_attention.attention.layers import WeightsOnDemand
 from d2l_attention.attention.masks import Visible, check_attention_inputs, check_bool, clear
 from d2l_attention.attention.positional import RotaryEncoding
+from d2l_attention.attention.projections import LazyLinear, matrix_of
 from d2l_attention.variants.grouped import GroupedDotProductAttention
 
 
-class MultiHeadLatentAttention(nn.Module):
+class MultiHeadLatentAttention(WeightsOnDemand):
     """Causal or full self-attention whose cache holds one ``latent_size`` vector a token.
 
     A token is squeezed to a latent c; keys and values of every head are W_uk c and W_uv c.
@@ -43,23 +45,21 @@ class MultiHeadLatentAttention(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        check_whole("num_heads", num_heads)
-        check_whole("head_size", head_size)
-        check_whole("latent_size", latent_size)
+        sizes = dict(num_hiddens=num_hiddens, num_heads=num_heads, head_size=head_size)
+        for name, size in (sizes | dict(latent_size=latent_size)).items():
+            check_whole(name, size)
         self.num_heads, self.head_size = num_heads, head_size
-        self.W_q = nn.LazyLinear(num_heads * (head_size + rotary_size), bias=False)
-        self.W_down = nn.LazyLinear(latent_size, bias=False)
-        self.W_kr = nn.LazyLinear(rotary_size, bias=False)
+        self.W_q = LazyLinear(num_heads * (head_size + rotary_size), bias=False)
+        self.W_down = LazyLinear(latent_size, bias=False)
+        self.W_kr = LazyLinear(rotary_size, bias=False)
         self.W_uk = nn.Linear(latent_size, num_heads * head_size, bias=False)
         self.W_uv = nn.Linear(latent_size, num_heads * head_size, bias=False)
         self.W_o = nn.Linear(num_heads * head_size, num_hiddens, bias=False)
         self.rotary = RotaryEncoding(rotary_size)
         self.attention = GroupedDotProductAttention(dropout)
 
-    @property
-    def attention_weights(self) -> Tensor:
-        """Weights of the last forward pass, (B, H, n, n): see ``AttentionLayer``."""
-        return self.attention.attention_weights
+    def _weights(self, *last):
+        return self.attention._weights(*last)  # (B, H, n, n)
 
     def forward(
         self,
@@ -96,9 +96,11 @@ class MultiHeadLatentAttention(nn.Module):
         turned_keys = self.rotary.transform(self.W_kr(read)[:, None], offset=offset)
         if cache is not None:
             turned_keys, latents = visible.clear_pairs(*cache.append(turned_keys, latents))
-        W_uk = self.W_uk.weight.unflatten(0, (self.num_heads, -1))  # (H, head_size, latent_size)
-        W_uv = self.W_uv.weight.unflatten(0, (self.num_heads, -1))
         if absorbed:
+            W_uk, W_uv = (
+                matrix_of(W, latents).unflatten(0, (self.num_heads, -1))
+                for W in (self.W_uk, self.W_uv)
+            )  # (H, head_size, latent_size) each
             # One head of keys for all; the scores must still be divided by the explicit size.
             queries = with_positions(content @ W_uk, turned)  # (B, H, n, latent_size + rotary_size)
             explicit_size = self.head_size + self.rotary.head_size
@@ -107,11 +109,15 @@ class MultiHeadLatentAttention(nn.Module):
         else:
             queries = with_positions(content, turned)  # (B, H, n, head_size + rotary_size)
             turned_keys = turned_keys.expand(-1, self.num_heads, -1, -1)  # shared by the heads
-            keys = with_positions(latents @ W_uk.mT, turned_keys)
-            values = latents @ W_uv.mT  # (B, H, K, head_size)
+            keys, values = (
+                W(latents[:, 0]).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+                for W in (self.W_uk, self.W_uv)
+            )  # (B, H, K, head_size) each
+            keys = with_positions(keys, turned_keys)
         options = {"visible": visible, "need_weights": need_weights}
         result = self.attention(queries, keys, values, **options)
         output, weights = result if need_weights else (result, None)
+        self._last = self.attention._last
         if absorbed:
             output = output @ W_uv.mT  # (B, H, n, latent_size) -> (B, H, n, head_size)
         output = self.W_o(output.transpose(1, 2).flatten(2))

@@ -88,10 +88,8 @@ class LinearAttention(AttentionLayer):
         self._remember(queries, keys, values[..., :0, :], visible=visible, bias=None)
         return attend_linearly(queries, keys, values, visible, need_weights)
 
-    @property
-    def attention_weights(self) -> Tensor:
-        """Weights of the last forward pass, without gradient. (*, Q, K)."""
-        (queries, keys, no_values), visible, _ = self._remembered()
+    def _weights(self, inputs, visible, bias):
+        queries, keys, no_values = inputs
         return kernel_weights(queries, keys, visible).to(no_values.dtype)
 
 

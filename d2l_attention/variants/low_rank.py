@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from d2l_attention.attention.checks import as_whole
 from d2l_attention.attention.layers import DotProductAttention
 from d2l_attention.attention.masks import Visible, check_attention_inputs
 from d2l_attention.attention.multi_head import MultiHeadAttention
@@ -70,7 +71,7 @@ class LinformerAttention(MultiHeadAttention):
     """
 
     def __init__(self, num_hiddens: int, num_heads: int, max_len: int, rank: int, dropout: float):
-        if not all(isinstance(size, int) for size in (rank, max_len)) or not 1 <= rank <= max_len:
+        if None in (as_whole(rank), as_whole(max_len)) or not 1 <= rank <= max_len:
             raise ValueError(
                 f"rank must lie in [1, max_len], got rank={rank} and max_len={max_len}"
             )

@@ -1,10 +1,12 @@
 """Who sees whom in a window, with global tokens and in BigBird, as masks: True = may attend."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from d2l_attention.attention.checks import check_whole
-from d2l_attention.attention.masks import check_bool
+from d2l_attention.attention.masks import check_bool, check_offset
 
 
 def sliding_window_mask(
@@ -28,14 +30,22 @@ def sliding_window_mask(
 
     Source: Beltagy, Peters and Cohan (2020), Longformer, section 3.1.
     """
-    check_whole("window", window, 0)
-    check_whole("dilation", dilation, 1)
-    check_whole("offset", offset, 0)
+    check_window(window, dilation)
+    offset = check_offset(offset)
     num_keys = offset + num_queries if num_keys is None else num_keys
+    # No token is further away than all tokens: an int64 holds that.
+    num_tokens = max(num_keys, offset + num_queries, 1)
+    dilation = min(dilation, num_tokens)
+    window = min(window, num_tokens)
     i = torch.arange(offset, offset + num_queries, device=device)[:, None]
     j = torch.arange(num_keys, device=device)
     # Comparisons alone: a (Q, K) matrix of distances would take eight times the memory.
     return near(i, j, window * dilation) & (j % dilation == i % dilation)
+
+
+def check_window(window: Any, dilation: Any = 1) -> tuple[int, int]:
+    """Return both if they are whole, the window 0 or more, the dilation 1 or more."""
+    return check_whole("window", window, 0), check_whole("dilation", dilation, 1)
 
 
 def near(i: Tensor, j: Tensor, reach: int) -> Tensor:
@@ -76,7 +86,7 @@ def bigbird_mask(
 
     Source: Zaheer et al. (2020), BigBird, section 2.
     """
-    check_whole("block_size", block_size, 1)
+    block_size = min(check_whole("block_size", block_size, 1), max(num_tokens, 1))
     num_blocks = -(-num_tokens // block_size)  # the last block may be shorter
     table = bigbird_blocks(
         num_blocks, window=window, num_global=num_global, num_random=num_random, seed=seed
@@ -99,8 +109,8 @@ def bigbird_blocks(
 
     Errors: ``ValueError`` for a window or number below 0.
     """
-    check_whole("window", window, 0)
-    check_whole("num_global", num_global, 0)
+    window = min(check_whole("window", window, 0), num_blocks)
+    num_global = min(check_whole("num_global", num_global, 0), num_blocks)
     check_whole("num_random", num_random, 0)
     block = torch.arange(num_blocks, device="cpu")
     beside = block[:, None] + torch.arange(-window, window + 1, device="cpu")

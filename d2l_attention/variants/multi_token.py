@@ -40,10 +40,8 @@ class MultiTokenDotProductAttention(AttentionLayer):
         weights = multi_token_weights(queries, keys, self.kernel, self.mix, mask)
         return self.dropout(weights) @ values, weights if need_weights else None
 
-    @property
-    def attention_weights(self) -> Tensor:
-        """Weights of the last forward pass, mixed, without gradient. (B, H, Q, K)."""
-        (queries, keys, *learned), visible, _ = self._remembered()
+    def _weights(self, inputs, visible, bias):
+        queries, keys, *learned = inputs
         mask = visible.whole((queries.shape[2], keys.shape[2]), queries.device)
         return multi_token_weights(queries, keys, *learned, mask)
 

@@ -4,7 +4,6 @@ from torch import Tensor
 
 from d2l_attention.attention.layers import DotProductAttention
 from d2l_attention.attention.masks import Visible, combine_masks
-from d2l_attention.attention.scores import add_bias
 
 
 class PatternAttention(DotProductAttention):
@@ -50,12 +49,8 @@ class PatternAttention(DotProductAttention):
         whole = combine_masks(visible.whole((num_queries, num_keys), queries.device), pattern)
         return Visible.by_mask(whole, visible.offset)
 
-    @property
-    def attention_weights(self) -> Tensor:
-        """Weights of the last forward pass, (*, n, n): see ``AttentionLayer``."""
-        inputs, visible, bias = self._remembered()
-        inside = self._inside_pattern(visible, *inputs)
-        return inside.softmax(add_bias(self.score(*inputs), bias))
+    def _weights(self, inputs, visible, bias):
+        return super()._weights(inputs, self._inside_pattern(visible, *inputs), bias)
 
 
 def check_one_sequence(num_queries: int, num_keys: int, offset: int) -> None:

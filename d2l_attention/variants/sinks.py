@@ -2,7 +2,7 @@
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from d2l_attention.attention.checks import check_whole
 from d2l_attention.attention.layers import DotProductAttention
@@ -59,7 +59,5 @@ class SinkAttention(DotProductAttention):
         output, weights = super().attend(queries, keys, values, beside, bias, need_weights)
         return output, None if weights is None else weights[..., 1:]
 
-    @property
-    def attention_weights(self) -> Tensor:
-        """Weights of the last forward pass, without the sink's: rows sum to less than one."""
-        return super().attention_weights[..., 1:]
+    def _weights(self, *last):
+        return super()._weights(*last)[..., 1:]  # without the sink's

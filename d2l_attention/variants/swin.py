@@ -1,10 +1,13 @@
 """Attention in the windows of a feature map, and in windows moved by half their size: Swin."""
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from d2l_attention.attention.checks import check_floats, check_whole
+from d2l_attention.attention.checks import as_whole, check_floats, check_whole
+from d2l_attention.attention.computed import keep_computed
 from d2l_attention.attention.multi_head import MultiHeadAttention
 from d2l_attention.attention.positional import Positions
 
@@ -69,15 +72,18 @@ class RelativePositionBias(Positions):
         super().__init__()
         self.table = nn.Parameter(torch.empty((2 * window_size - 1) ** 2, num_heads))
         nn.init.trunc_normal_(self.table, std=0.02)
-        pixels = torch.cartesian_prod(torch.arange(window_size), torch.arange(window_size))
-        way = (
-            pixels[:, None] - pixels + window_size - 1
-        )  # (window_size**2, window_size**2, 2), from 0 on
-        index = way[..., 0] * (2 * window_size - 1) + way[..., 1]
-        self.register_buffer("index", index, persistent=False)
+        keep_computed(self, index=partial(_ways, window_size))
 
     def bias(self, num_queries: int, num_keys: int, *, offset: int = 0) -> Tensor:
         return self.table[self.index].movedim(-1, 0)
+
+
+def _ways(window_size: int) -> Tensor:
+    """The number of the way from each pixel of a window to each, (pixels, pixels)."""
+    one_axis = torch.arange(window_size, device="cpu")
+    pixels = torch.cartesian_prod(one_axis, one_axis)
+    way = pixels[:, None] - pixels + window_size - 1  # (window_size**2, window_size**2, 2), from 0
+    return way[..., 0] * (2 * window_size - 1) + way[..., 1]
 
 
 class WindowAttention(nn.Module):
@@ -109,8 +115,8 @@ class WindowAttention(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        check_whole("window_size", window_size)
-        if not isinstance(shift, int) or not 0 <= shift < window_size:
+        window_size = check_whole("window_size", window_size)
+        if as_whole(shift) is None or not 0 <= shift < window_size:
             raise ValueError(
                 f"shift must lie in [0, window_size), got shift={shift}, window_size={window_size}"
             )

@@ -5,9 +5,8 @@ import math
 import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.attention.checks import check_whole
 from d2l_attention.variants.blocks import block_attention, neighbour_blocks
-from d2l_attention.variants.masks import near, sliding_window_mask
+from d2l_attention.variants.masks import check_window, near, sliding_window_mask
 from d2l_attention.variants.pattern import PatternAttention, real_keys
 
 
@@ -26,9 +25,7 @@ class SlidingWindowAttention(PatternAttention):
 
     def __init__(self, window: int, dropout: float, *, dilation: int = 1):
         super().__init__(dropout)
-        check_whole("window", window, 0)
-        check_whole("dilation", dilation, 1)
-        self.window, self.dilation = window, dilation
+        self.window, self.dilation = check_window(window, dilation)
 
     def pattern(self, num_queries, num_keys):
         return sliding_window_mask(
@@ -43,16 +40,17 @@ class SlidingWindowAttention(PatternAttention):
         *leading, num_tokens, _ = queries.shape
         is_causal = visible.is_causal
         real = real_keys(keys, visible)
-        if self.dilation == 1:
+        dilation = min(self.dilation, max(num_tokens, 1))  # then a token has no neighbours
+        if dilation == 1:
             return attend_in_window(queries, keys, values, real, self.window, is_causal, dropout)
         # Every dilation-th token makes a sequence of its own, and there the window has no gaps.
         real = real.expand((leading or [1])[0], -1)[..., None]
         queries, keys, values, real = (
-            interleave(X, self.dilation) for X in (queries, keys, values, real)
+            interleave(X, dilation) for X in (queries, keys, values, real)
         )
         real = real[:, 0, :, 0]
         output = attend_in_window(queries, keys, values, real, self.window, is_causal, dropout)
-        output = output.unflatten(0, (-1, self.dilation)).permute(0, 2, 3, 1, 4).flatten(2, 3)
+        output = output.unflatten(0, (-1, dilation)).permute(0, 2, 3, 1, 4).flatten(2, 3)
         return output[:, :, :num_tokens].reshape(*leading, num_tokens, output.shape[-1])
 
 
@@ -69,6 +67,7 @@ def attend_in_window(
 
     Shape: queries (*, n, D), keys (*, n, D), values (*, n, V), real (B or 1, n) -> (*, n, V).
     """
+    window = min(window, queries.shape[-2])
     block_size = window_block(window, queries.shape[-2])
     num_blocks = -(-queries.shape[-2] // block_size)
     table = neighbour_blocks(num_blocks, -(-window // block_size), is_causal)

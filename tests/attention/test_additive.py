@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from d2l_attention import AdditiveAttention
 from d2l_attention.attention import additive
@@ -108,13 +109,58 @@ def test_leading_axes_broadcast():
     )
 
 
-def test_a_second_derivative_is_an_error_and_not_a_wrong_number():
-    given = inputs(2, 3, 2, 5)
-    scores = additive_score_in_chunks(*given)
-    slopes = torch.autograd.grad(scores.square().sum(), given, create_graph=True)
-    for slope in slopes:
-        with pytest.raises(RuntimeError, match="differentiate twice a function that was marked"):
-            slope.sum().backward(retain_graph=True)
+class TestSecondDerivatives:
+    @pytest.mark.parametrize("scale", [1.0, 30.0], ids=["exponentials", "tanh"])
+    @pytest.mark.usefixtures("chunk_size")
+    def test_gradgradcheck(self, scale):
+        torch.manual_seed(3)
+        assert torch.autograd.gradgradcheck(additive_score_in_chunks, inputs(2, 3, 2, 5, scale))
+
+    def test_by_hand(self):
+        # One pair: w tanh(q + k), twice: -2 w t (1 - t^2). With t = 35 / 37 and w = 37 that is
+        # -2 * 35 * (37^2 - 35^2) / 37^2 = -10080 / 1369.
+        query, key = torch.tensor([[[2.0]]]).log(), torch.tensor([[[3.0]]]).log()
+        w_v = torch.tensor([37.0])
+
+        def call(query):
+            return additive_score_in_chunks(query, key, w_v).sum()
+
+        by_hand = torch.tensor(-10080 / 1369)
+        hessian = torch.autograd.functional.hessian(call, query)
+        assert_close(hessian.squeeze(), by_hand, rtol=1e-5, atol=0)
+        _, product = torch.autograd.functional.hvp(call, query, torch.ones_like(query))
+        assert_close(product.squeeze(), by_hand, rtol=1e-5, atol=0)
+        twice = torch.func.grad(lambda query: torch.func.grad(call)(query).sum())
+        assert_close(twice(query).squeeze(), by_hand, rtol=1e-5, atol=0)
+
+    def test_of_a_layer_with_many_pairs(self):
+        """A penalty on a gradient, which upstream of the score does not need a gradient itself."""
+        layer, X = AdditiveAttention(64, 0.0), torch.randn(1, 80, 3, requires_grad=True)
+        layer(X, X, X)
+        found = []
+        for score in (additive_score, plain):
+            queries, keys, w_v = layer.W_q(X), layer.W_k(X), layer.w_v.weight[0]
+            assert worth_chunking(queries, keys, w_v)
+            (slopes,) = torch.autograd.grad(score(queries, keys, w_v).sum(), X, create_graph=True)
+            found.append(torch.autograd.grad(slopes.square().sum(), [X, layer.w_v.weight]))
+        assert_close(found[0], found[1], rtol=1e-3, atol=1e-2)
+        assert found[1][0].abs().max() > 1
+
+
+@pytest.mark.usefixtures("chunk_size")
+def test_vmap_and_gradients_under_it():
+    given = [torch.stack((X, -X)).detach() for X in inputs()]
+    each = [additive_score_in_chunks(*one) for one in zip(*given, strict=True)]
+    assert_close(torch.vmap(additive_score_in_chunks)(*given), torch.stack(each))
+    queries, keys, w_v = given
+    together = torch.vmap(additive_score_in_chunks, in_dims=(0, None, None))
+    expected = torch.stack([plain(X, keys[0], w_v[0]) for X in queries])
+    assert_close(together(queries, keys[0], w_v[0]), expected)
+    of_one = torch.func.grad(lambda *one: additive_score_in_chunks(*one).square().sum())
+    assert_close(
+        torch.vmap(of_one)(*given),
+        torch.stack([of_one(*one) for one in zip(*given, strict=True)]),
+    )
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ class TestEveryLayer:
         assert torch.equal(layer.attention_weights, before)
 
     def test_no_pass_yet(self, layer):
-        with pytest.raises(RuntimeError, match="no attention weights yet: call the layer first"):
+        with pytest.raises(AttributeError, match="attention_weights"):
             _ = copy.deepcopy(layer).attention_weights
 
     def test_dropout_changes_outputs_but_not_the_weights_that_are_read(self, layer):

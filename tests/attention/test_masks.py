@@ -2,11 +2,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.testing import assert_close
 
 from d2l_attention import (
     attention_mask,
     causal_mask,
     combine_masks,
+    dot_product_attention,
     length_mask,
     masked_softmax,
     scaled_dot_score,
@@ -127,6 +129,39 @@ def test_other_clear_errors():
         attention_mask((Q, K), torch.tensor([1]))
 
 
+class TestTheLowestScoreThereIs:
+    """Hidden is less than any number: beside a hidden key the lowest float has all the weight."""
+
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+    def test_by_hand(self, dtype):
+        lowest = torch.finfo(dtype).min
+        scores = torch.tensor([[lowest, 0.0], [0.0, lowest], [lowest, lowest]], dtype=dtype)
+        mask = torch.tensor([[True, False], [False, True], [False, False]])
+        expected = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]], dtype=dtype)
+        assert torch.equal(masked_softmax(scores, mask=mask), expected)
+
+    @pytest.mark.parametrize("num_keys", [3, 40])
+    def test_in_every_path(self, num_keys):
+        size = torch.finfo(torch.float32).max ** 0.5
+        queries, keys = torch.full((1, 1, 1), -size), torch.full((1, num_keys, 1), size)
+        keys[:, 0] = 0  # hidden, with the score 0
+        values = torch.arange(float(num_keys))[None, :, None]
+        mask = torch.arange(num_keys)[None] > 0
+        right = torch.tensor([[[num_keys / 2]]])  # the mean of 1 to K - 1
+        assert_close(dot_product_attention(queries, keys, values, mask=mask), right)
+        explicit, _ = dot_product_attention(queries, keys, values, mask=mask, need_weights=True)
+        assert_close(explicit, right)
+
+    @pytest.mark.filterwarnings("ignore:Anomaly Detection has been enabled")
+    def test_no_nan_on_the_way_back(self):
+        scores = torch.randn(2, 3, 4, requires_grad=True)
+        mask = torch.rand(2, 3, 4) < 0.5
+        mask[0, 1] = False
+        with torch.autograd.detect_anomaly(check_nan=True):
+            masked_softmax(scores, mask=mask).square().sum().backward()
+        assert scores.grad.isfinite().all() and not scores.grad[~mask].any()
+
+
 def test_empty_batch():
     assert length_mask(torch.empty(0, dtype=torch.int64), 3).shape == (0, 1, 3)
 
@@ -206,9 +241,10 @@ def test_bigbird_lists_no_block_twice():
 
 
 def test_errors_of_patterns():
-    for name in ("window", "offset"):
-        with pytest.raises(ValueError, match=f"{name} must be a whole number from 0 on, got -1"):
-            sliding_window_mask(3, **({"window": 1} | {name: -1}))
+    with pytest.raises(ValueError, match="window must be a whole number from 0 on, got -1"):
+        sliding_window_mask(3, window=-1)
+    with pytest.raises(ValueError, match="offset must be 0 or more, got -1"):
+        sliding_window_mask(3, window=1, offset=-1)
     with pytest.raises(ValueError, match="dilation must be a whole number from 1 on, got 0"):
         sliding_window_mask(3, window=1, dilation=0)
     with pytest.raises(ValueError, match=r"window must be a whole number from 0 on, got 1\.5"):

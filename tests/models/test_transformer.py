@@ -363,7 +363,7 @@ def test_errors():
         AddNorm(2, 0.0)(torch.zeros(3, 1), torch.zeros(3, 2))
     with pytest.raises(ValueError, match="positions 0 to 1000 do not fit max_len=1000"):
         model.encoder(torch.zeros(1, 1001, dtype=torch.long))
-    with pytest.raises(RuntimeError, match="no attention weights yet"):
+    with pytest.raises(AttributeError, match="attention_weights"):
         _ = model_of().decoder.attention_weights
 
 

@@ -208,5 +208,5 @@ def test_other_errors():
         GroupedQueryAttention(25, 6, 2, 0.0)
     with pytest.raises(ValueError, match=r"dropout must lie in \[0, 1\), got 1"):
         GroupedQueryAttention(HIDDEN, H, 2, 1.0)
-    with pytest.raises(RuntimeError, match="no attention weights yet"):
+    with pytest.raises(AttributeError, match="attention_weights"):
         _ = GroupedQueryAttention(HIDDEN, H, 2, 0.0).attention_weights

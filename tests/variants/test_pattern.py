@@ -296,7 +296,7 @@ def test_errors(form):
         function(queries, keys, values, torch.ones(B))
     with pytest.raises(ValueError, match="got values from 1 to 38"):
         function(queries, keys, values, torch.tensor([1, N + 1]))
-    with pytest.raises(RuntimeError, match="no attention weights yet"):
+    with pytest.raises(AttributeError, match="attention_weights"):
         _ = make().attention_weights
     heads, X, memory = MultiHeadAttention(12, H, 0.0, attention=make()), *torch.randn(2, B, N, 12)
     with pytest.raises(ValueError, match="for self-attention, .* got 37 queries and 5 keys"):

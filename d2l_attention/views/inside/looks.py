@@ -53,14 +53,14 @@ def look_of(module: nn.Module, given: Mapping[str, Any], output: Any) -> Look | 
         if isinstance(module, nn.MultiheadAttention):
             return _pytorch_layer(module, given)
         return _weights_only(module, output)
-    except (RuntimeError, ValueError, IndexError, TypeError):
+    except (AttributeError, RuntimeError, ValueError, IndexError, TypeError):
         return None  # an attention that keeps its weights otherwise is a part like others
 
 
 def _course_layer(layer: AttentionLayer, given: Mapping[str, Any], output: Any) -> Look | None:
     weights = layer.attention_weights
     output = output[0] if isinstance(output, tuple) else output
-    inputs, seen, bias = layer._remembered()
+    inputs, seen, bias = layer._last
     visible = seen.whole(weights.shape, weights.device)
     inputs = (inputs[0], _each_head(inputs[1], weights), *inputs[2:])
     parts = {"queries": inputs[0], "keys": inputs[1]}

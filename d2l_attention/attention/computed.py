@@ -1,0 +1,30 @@
+"""Buffers whose numbers follow from a module's sizes, so that no checkpoint holds them."""
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+Makers = dict[str, Callable[[], Tensor]]
+
+
+def keep_computed(module: nn.Module, **makers: Callable[[], Tensor]) -> None:
+    """Register a buffer for each maker, a function that computes it on the CPU.
+
+    They follow the module from device to device. In a module that was built on ``meta`` and given
+    memory by ``to_empty`` they hold no numbers: they are computed anew whenever weights are loaded.
+    """
+    for name, make in makers.items():
+        numbers = make()
+        dtype = torch.get_default_dtype() if numbers.is_floating_point() else numbers.dtype
+        numbers = numbers.to(torch.get_default_device(), dtype)
+        module.register_buffer(name, numbers, persistent=False)
+    module.register_load_state_dict_pre_hook(partial(_compute_anew, makers))
+
+
+def _compute_anew(makers: Makers, module: nn.Module, *_: object) -> None:
+    for name, make in makers.items():
+        old = module.get_buffer(name)
+        device = torch.get_default_device() if old.is_meta else old.device
+        setattr(module, name, make().to(device, old.dtype))

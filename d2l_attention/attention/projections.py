@@ -1,0 +1,31 @@
+"""Linear layers that learn the size of their input from it, and the matrix in a linear layer."""
+
+import torch
+from torch import Tensor, nn
+
+
+class LazyLinear(nn.LazyLinear):
+    """``nn.LazyLinear`` that can be trained whatever its first batch came under.
+
+    What is made under ``torch.inference_mode`` never gets a gradient, and PyTorch does not say so.
+
+    Shape: X (*, any size) -> (*, out_features).
+    """
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        with torch.inference_mode(False):
+            super().initialize_parameters(input)
+
+
+def matrix_of(linear: nn.Module, X: Tensor) -> Tensor:
+    """The matrix W by which a linear layer without bias multiplies inputs like X.
+
+    A layer that is hooked, wrapped (LoRA) or quantised does something else than its ``weight``
+    says: there W is what it makes of the unit vectors.
+
+    Shape: X (*, in_features) -> (out_features, in_features).
+    """
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    if type(linear) is nn.Linear and not any(getattr(linear, name) for name in hooks):
+        return linear.weight
+    return linear(torch.eye(X.shape[-1], dtype=X.dtype, device=X.device)).mT
