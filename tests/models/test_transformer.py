@@ -353,6 +353,20 @@ def test_errors():
         model.decoder.init_state(encoded, torch.tensor([8, 1, 1]))
     with pytest.raises(ValueError, match=r"enc_outputs .* \(B, n, 12\), got \(3, 7, 11\)"):
         model.decoder.init_state(torch.zeros(B, S, 11), LENS)
+    for X, came in (
+        ([[1, 2]], "got list"),
+        (target.bool(), r"got torch.bool of shape \(3, 5\)"),
+        (target.byte(), r"got torch.uint8 of shape \(3, 5\)"),
+        (target[None], r"got torch.int64 of shape \(1, 3, 5\)"),
+    ):
+        for call in (model.encoder, lambda X: model.decoder(X, state)):
+            with pytest.raises(ValueError, match=f"X must hold token numbers, .* {came}"):
+                call(X)
+    # A length for all sentences, or one a query, is none a sentence.
+    for lens in (LENS[:1], LENS[:, None], LENS[:2], LENS[:, None].expand(B, S)):
+        shape = str(tuple(lens.shape)).replace("(", r"\(").replace(")", r"\)")
+        with pytest.raises(ValueError, match=rf"valid_lens must have shape \(3,\), .*got {shape}"):
+            model.decoder.init_state(encoded, lens)
     with pytest.raises(ValueError, match="as many rows as the state, 3, got 2"):
         model.decoder(target[:2], state)
     with pytest.raises(ValueError, match=r"X must have shape \(B, n, 12\), got \(3, 5, 11\)"):
