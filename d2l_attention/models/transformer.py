@@ -9,8 +9,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from d2l_attention.attention.checks import check_dropout
 from d2l_attention.attention.masks import Visible, is_free_to_read, real_tokens, zero_rows
-from d2l_attention.attention.positional import PositionalEncoding, Positions
+from d2l_attention.attention.positional import AddedPositions, PositionalEncoding, Positions
 from d2l_attention.models.checks import check_rows, check_tokens
 from d2l_attention.models.transformer_blocks import (
     BlockCache,
@@ -41,6 +42,9 @@ class _Layers(nn.Module):
         # sqrt(D) times as large, would drown them: 60 BLEU instead of 96 on the course's corpus.
         nn.init.normal_(self.embedding.weight, std=num_hiddens**-0.5)
         self.pos_encoding = positions or PositionalEncoding(num_hiddens, dropout)
+        # Positions that are added drop out the sum themselves, and never twice.
+        own = isinstance(self.pos_encoding, AddedPositions)
+        self.dropout = nn.Identity() if own else nn.Dropout(check_dropout(dropout))
         self.blks: Any = nn.Sequential()  # Any: what its blocks can do is not Sequential's to say
         # Post-norm blocks end on a layer norm of their own.
         self.ln = nn.LayerNorm(num_hiddens) if pre_norm else nn.Identity()
@@ -49,7 +53,8 @@ class _Layers(nn.Module):
         """Tokens (B, n), the first of them at position ``offset`` -> (B, n, D)."""
         check_tokens("X", X)
         # Times sqrt(D), as in the paper's section 3.4 and in the book.
-        return self.pos_encoding(self.embedding(X) * math.sqrt(self.num_hiddens), offset=offset)
+        embedded = self.embedding(X) * math.sqrt(self.num_hiddens)
+        return self.dropout(self.pos_encoding(embedded, offset=offset))
 
 
 class TransformerEncoder(_Layers):
@@ -58,7 +63,8 @@ class TransformerEncoder(_Layers):
     Shape: X (B, S) token numbers, valid_lens (B,) -> (B, S, D).
 
     ``pre_norm``: see ``AddNorm``. ``positions``: sinusoidal unless given; they act on the
-    embeddings and in every self-attention.
+    embeddings and in every self-attention. ``dropout`` falls on the embeddings, too, whatever the
+    positions; only ``AddedPositions`` that are given bring their own.
 
     Source: Vaswani et al. (2017), section 3.
     """
