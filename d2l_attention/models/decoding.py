@@ -2,14 +2,18 @@
 
 A model here has ``encoder(source, source_lens)`` and a ``decoder`` with
 ``init_state(encoded, source_lens)``, ``decoder(tokens, state) -> (logits, state)`` and
-``select(state, index)``, which picks sentences of the batch.
+``select(state, index)``, which picks sentences of the batch. Where the decoder has an
+``embedding``, its size is that of the target vocabulary.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from d2l_attention.models.checks import whole_number
 from d2l_attention.models.encoder_decoder import EncoderDecoder
 
 
@@ -19,8 +23,8 @@ class Decoded:
 
     ``tokens`` (B, T) without <bos>, padded with <eos> after the end; ``lens`` (B,) counts
     the tokens before <eos>; ``scores`` (B,) are log-probabilities; ``weights`` (B, T, S) are
-    the attention weights behind each token where they were asked for, ``None`` otherwise and
-    for a decoder without attention.
+    the attention weights behind each token where they were asked for, zero after the end, and
+    ``None`` otherwise and for a decoder without attention.
     """
 
     tokens: Tensor
@@ -38,7 +42,7 @@ class Decoded:
 def greedy_decode(
     model: EncoderDecoder,
     source: Tensor,
-    source_lens: Tensor,
+    source_lens: Tensor | None,
     *,
     bos: int,
     eos: int,
@@ -48,8 +52,12 @@ def greedy_decode(
     """The most likely token at each step, until every sentence has ended or is ``max_len`` long.
 
     Shape: source (B, S), source_lens (B,). ``need_weights`` collects the attention weights.
+
+    Errors: ``ValueError`` where ``bos`` or ``eos`` is no token number of the target or ``max_len``
+    no whole number from 1 on, and the encoder's for a source or lengths that do not fit.
     """
-    check_max_len(max_len)
+    bos, eos = check_ends(model.decoder, bos, eos)
+    max_len = whole_number("max_len", max_len, 1)
     state = model.decoder.init_state(model.encoder(source, source_lens), source_lens)
     batch = len(source)
     token = source.new_full((batch, 1), bos)
@@ -68,16 +76,15 @@ def greedy_decode(
         ended = ended | (token[:, 0] == eos)
         if ended.all():
             break
-    tokens = torch.cat(chosen, dim=1)
     weights = torch.cat(looks, dim=1) if looks else None
-    return Decoded(tokens, (tokens != eos).sum(dim=1), scores, weights)
+    return decoded(torch.cat(chosen, dim=1), scores, weights, eos)
 
 
 @torch.no_grad()
 def beam_search(
     model: EncoderDecoder,
     source: Tensor,
-    source_lens: Tensor,
+    source_lens: Tensor | None,
     *,
     bos: int,
     eos: int,
@@ -88,22 +95,28 @@ def beam_search(
 ) -> Decoded:
     """Keep the ``beam_size`` best beginnings of each sentence and extend them all at once.
 
-    Finished sentences compete by log-probability / length ** ``length_penalty``: without it
-    the shortest would win, because every token makes a sentence less likely. ``scores`` are
-    these normalised ones. A beam of 1 is greedy search. ``need_weights`` collects the attention
-    weights.
+    Sentences compete by log-probability / length ** ``length_penalty``: without it the shortest
+    would win, because every token makes a sentence less likely. ``scores`` are these normalised
+    ones. A finished sentence that was once in the beam competes to the end, also when longer
+    beginnings, which may still get worse, have pushed it out. A beam of 1 is greedy search.
+    ``need_weights`` collects the attention weights.
 
-    Shape: source (B, S), source_lens (B,). Source: D2L 10.8, equation 10.8.4.
+    Shape: source (B, S), source_lens (B,).
+
+    Errors: those of ``greedy_decode``; ``ValueError`` unless ``beam_size`` is a whole number from 1
+    on.
+
+    Source: D2L 10.8, equation 10.8.4.
     """
-    check_max_len(max_len)
-    if beam_size < 1:
-        raise ValueError(f"beam_size must be 1 or more, got {beam_size}")
+    bos, eos = check_ends(model.decoder, bos, eos)
+    max_len = whole_number("max_len", max_len, 1)
+    beam_size = whole_number("beam_size", beam_size, 1)
+    state = model.decoder.init_state(model.encoder(source, source_lens), source_lens)
     batch = len(source)
     # Beam b * beam_size + i is the i-th beginning of sentence b.
-    source = source.repeat_interleave(beam_size, dim=0)
-    source_lens = source_lens.repeat_interleave(beam_size, dim=0)
-    state = model.decoder.init_state(model.encoder(source, source_lens), source_lens)
-    first = torch.arange(batch, device=source.device)[:, None] * beam_size  # (B, 1)
+    sentences = torch.arange(batch, device=source.device)
+    state = model.decoder.select(state, sentences.repeat_interleave(beam_size))
+    first = sentences[:, None] * beam_size  # (B, 1)
 
     tokens = source.new_full((batch * beam_size, 1), bos)
     # All beams of a sentence begin alike, so at first only one of them counts.
@@ -111,7 +124,7 @@ def beam_search(
     scores[:, 0] = 0.0
     counts = scores.new_zeros(batch * beam_size)  # tokens so far, <eos> included
     ended = torch.zeros(batch * beam_size, dtype=torch.bool, device=source.device)
-    weights = None
+    weights = kept = None
     for _ in range(max_len):
         logits, state = model.decoder(tokens[:, -1:], state)
         log_probs = logits[:, -1].log_softmax(dim=-1)
@@ -121,7 +134,7 @@ def beam_search(
         counts = counts + ~ended
         total = scores[..., None] + log_probs.unflatten(0, (batch, beam_size))
         ranked = total / counts.view(batch, beam_size, 1) ** length_penalty
-        best = ranked.flatten(start_dim=1).topk(beam_size).indices  # (B, beam_size)
+        normalised, best = ranked.flatten(start_dim=1).topk(beam_size)  # (B, beam_size)
         scores = total.flatten(start_dim=1).gather(1, best)
 
         parent = (first + best // log_probs.shape[-1]).flatten()
@@ -133,16 +146,52 @@ def beam_search(
         tokens = torch.cat((tokens[parent], token[:, None]), dim=1)
         state, counts = model.decoder.select(state, parent), counts[parent]
         ended = ended[parent] | (token == eos)
+        finished = normalised.masked_fill(~ended.view(batch, beam_size), -torch.inf)
+        kept = better(kept, best_beams(tokens, finished, weights, eos), eos)
         if ended.all():
             break
-    normalised = scores / counts.view(batch, beam_size) ** length_penalty
-    score, best_beam = normalised.max(dim=1)
-    winner = first[:, 0] + best_beam
-    tokens = tokens[winner, 1:]
-    weights = None if weights is None else weights[winner]
-    return Decoded(tokens, (tokens != eos).sum(dim=1), score, weights)
+    return better(kept, best_beams(tokens, normalised, weights, eos), eos)
 
 
-def check_max_len(max_len: int) -> None:
-    if max_len < 1:
-        raise ValueError(f"max_len must be 1 or more, got {max_len}")
+def best_beams(tokens: Tensor, scores: Tensor, weights: Tensor | None, eos: int) -> Decoded:
+    """Of each sentence's beams the one with the highest score.
+
+    Shape: tokens (B * beams, 1 + T) with <bos>, scores (B, beams), weights (B * beams, T, S).
+    """
+    score, beam = scores.max(dim=1)
+    row = torch.arange(len(scores), device=beam.device) * scores.shape[1] + beam
+    return decoded(tokens[row, 1:], score, None if weights is None else weights[row], eos)
+
+
+def better(kept: Decoded | None, new: Decoded, eos: int) -> Decoded:
+    """Sentence by sentence the one with the higher score; ``kept``, the shorter, is padded."""
+    if kept is None:
+        return new
+    wins = ~(new.scores <= kept.scores)  # so NaN wins: nobody shall overlook it
+    more = new.tokens.shape[1] - kept.tokens.shape[1]
+    tokens = torch.where(wins[:, None], new.tokens, F.pad(kept.tokens, (0, more), value=eos))
+    weights = new.weights
+    if weights is not None and kept.weights is not None:
+        old = F.pad(kept.weights, (0, 0, 0, more))
+        weights = torch.where(wins[:, None, None], weights, old)
+    scores = torch.where(wins, new.scores, kept.scores)
+    return decoded(tokens, scores, weights, eos)
+
+
+def decoded(tokens: Tensor, scores: Tensor, weights: Tensor | None, eos: int) -> Decoded:
+    """A search's result, without the looks that a decoder took after the end of a sentence."""
+    lens = (tokens != eos).sum(dim=1)
+    if weights is not None:
+        after = torch.arange(tokens.shape[1], device=lens.device) > lens[:, None]  # (B, T)
+        weights = weights.masked_fill(after[..., None], 0.0)
+    return Decoded(tokens, lens, scores, weights)
+
+
+def check_ends(decoder: Any, bos: int, eos: int) -> tuple[int, int]:
+    """``bos`` and ``eos`` as integers, if they are numbers of the decoder's vocabulary."""
+    ends = whole_number("bos", bos, 0), whole_number("eos", eos, 0)
+    words = getattr(getattr(decoder, "embedding", None), "num_embeddings", None)
+    for name, end in zip(("bos", "eos"), ends, strict=True):
+        if words is not None and end >= words:
+            raise ValueError(f"{name} must be below the size of the vocabulary, {words}, got {end}")
+    return ends

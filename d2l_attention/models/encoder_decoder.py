@@ -9,7 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from d2l_attention.attention.checks import check_floats
 from d2l_attention.attention.masks import real_tokens
+from d2l_attention.models.checks import check_tokens
 
 
 class EncoderDecoder(nn.Module):
@@ -17,6 +19,8 @@ class EncoderDecoder(nn.Module):
 
     Shape: source (B, S), target (B, T) as it is fed in, source_lens (B,) -> logits (B, T, N);
     with ``need_weights`` also weights (B, T, S).
+
+    Errors: ``ValueError`` or ``TypeError`` for what encoder or decoder do not take.
     """
 
     encoder: Any  # modules, with the methods that ``decoding`` lists
@@ -48,8 +52,13 @@ def sequence_loss(logits: Tensor, labels: Tensor, valid_lens: Tensor) -> Tensor:
 
     The mean is over tokens, not over sentences: a long sentence weighs more than a short one.
 
-    Errors: ``ValueError`` unless the shapes fit, ``TypeError`` unless the lengths are integers.
+    Errors: ``ValueError`` unless labels are token numbers and the shapes fit, ``TypeError`` unless
+    logits are floats and lengths integers.
     """
+    check_floats("logits", logits)
+    check_tokens("labels", labels)
+    if logits.ndim != 3:
+        raise ValueError(f"logits must have shape (B, T, N), got {tuple(logits.shape)}")
     if logits.shape[:2] != labels.shape:
         raise ValueError(
             f"labels must have shape {tuple(logits.shape[:2])} as the logits, "
@@ -57,7 +66,7 @@ def sequence_loss(logits: Tensor, labels: Tensor, valid_lens: Tensor) -> Tensor:
         )
     real = real_tokens(valid_lens, labels.shape)  # (B, T)
     # Padding is left out rather than multiplied by 0: a loss of NaN times 0 is NaN.
-    total = F.cross_entropy(logits[real], labels[real], reduction="sum")
+    total = F.cross_entropy(logits[real], labels[real].long(), reduction="sum")
     return total / real.sum().clamp(min=1)
 
 

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from d2l_attention.attention.layers import AdditiveAttention
-from d2l_attention.attention.masks import Visible, length_mask, zero_rows
+from d2l_attention.attention.masks import Visible, real_tokens, zero_rows
 from d2l_attention.attention.scores import additive_score
+from d2l_attention.models.checks import check_rows, check_some_tokens
 
 
 def init_seq2seq(module: nn.Module) -> None:
@@ -43,7 +44,9 @@ class Seq2SeqEncoder(nn.Module):
     left, so that a word's state knows both its neighbours. Source: Bahdanau et al. (2015),
     section 3.2.
 
-    Errors: ``ValueError`` where ``num_hiddens`` is odd and ``bidirectional``.
+    Errors: ``ValueError`` where ``num_hiddens`` is odd and ``bidirectional``; where X holds no
+    token numbers or no token a sentence, or a length is negative, beyond S, or not one a sentence.
+    ``TypeError`` for lengths that are no integers.
     """
 
     def __init__(
@@ -69,12 +72,16 @@ class Seq2SeqEncoder(nn.Module):
         self.apply(init_seq2seq)
 
     def forward(self, X: Tensor, valid_lens: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        check_some_tokens("X", X)
         embedded = self.embedding(X.T)  # (S, B, E)
-        if valid_lens is None:
+        if valid_lens is not None:
+            real_tokens(valid_lens, X.shape)  # raises where they do not fit
+        if valid_lens is None or len(X) == 0:  # PyTorch packs no empty batch
             outputs, state = self.rnn(embedded)
             return outputs, self.join_directions(state)
-        # A sentence of length 0 still takes one step: a GRU cannot take none.
-        steps = valid_lens.clamp(min=1).cpu()
+        # A sentence of length 0 still takes one step: a GRU cannot take none. The upper bound is
+        # for an accelerator, where nobody has read the lengths.
+        steps = valid_lens.clamp(1, len(embedded)).cpu()
         packed = pack_padded_sequence(embedded, steps, enforce_sorted=False)
         outputs, state = self.rnn(packed)
         outputs = pad_packed_sequence(outputs, total_length=len(embedded))[0]
@@ -89,6 +96,9 @@ class Seq2SeqDecoder(nn.Module):
     """The decoder without attention: all it knows of the source is one vector (D2L 10.7.3).
 
     Shape: X (B, T) token indices, state from ``init_state`` -> logits (B, T, N), new state.
+
+    Errors: ``ValueError`` where X holds no token numbers, no token a sentence or another number of
+    sentences than the state, or the encoder has other sizes.
     """
 
     def __init__(
@@ -107,11 +117,13 @@ class Seq2SeqDecoder(nn.Module):
 
     def init_state(self, enc_outputs: tuple[Tensor, Tensor], enc_valid_lens: Tensor | None = None):
         """The encoder's last state, twice: as what never changes, and to start from."""
-        _, hidden_state = enc_outputs
+        _, hidden_state = check_encoded(enc_outputs, self.rnn)
         return [hidden_state[-1], hidden_state]
 
     def forward(self, X: Tensor, state: list) -> tuple[Tensor, list]:
         context, hidden_state = state
+        check_some_tokens("X", X)
+        check_rows(X, len(context))
         embedded = self.embedding(X.T)  # (T, B, E)
         context_each_step = context.expand(len(embedded), -1, -1)
         outputs, hidden_state = self.rnn(
@@ -134,6 +146,9 @@ class Seq2SeqAttentionDecoder(nn.Module):
 
     Same parameters and outputs as the book's loop over ``AdditiveAttention`` and ``nn.GRU``,
     with less work: keys are projected once a sentence, tokens once for all steps.
+
+    Errors: those of ``Seq2SeqDecoder``; ``TypeError`` or ``ValueError`` for lengths that are not
+    one integer a sentence, from 0 to S.
 
     Source: Bahdanau et al. (2015), appendix A.
     """
@@ -158,15 +173,17 @@ class Seq2SeqAttentionDecoder(nn.Module):
 
     def init_state(self, enc_outputs: tuple[Tensor, Tensor], enc_valid_lens: Tensor | None = None):
         """[encoder states (B, S, H), hidden state (L, B, H), lengths, projected keys, mask]."""
-        outputs, hidden_state = enc_outputs
+        outputs, hidden_state = check_encoded(enc_outputs, self.rnn)
         values, mask = outputs.transpose(0, 1), None
         if enc_valid_lens is not None:
-            mask = length_mask(enc_valid_lens, values.shape[1])  # (B, 1, S)
-            values = zero_rows(values, mask[:, 0])
+            real = real_tokens(enc_valid_lens, values.shape[:2])  # (B, S)
+            values, mask = zero_rows(values, real), real[:, None]  # (B, 1, S)
         return [values, hidden_state, enc_valid_lens, self.attention.W_k(values), mask]
 
     def forward(self, X: Tensor, state: list, *, need_weights: bool = False):
         values, hidden_state, enc_valid_lens, keys, mask = state
+        check_some_tokens("X", X)
+        check_rows(X, len(values))
         num_hiddens = values.shape[-1]
         # The first layer's input is (context, token): its weights for the token part serve
         # all steps in one product; the context part has to wait for each step.
@@ -224,6 +241,22 @@ class Seq2SeqAttentionDecoder(nn.Module):
     def __getstate__(self) -> dict:
         """Copies and pickles hold the decoder, not the last batch it saw."""
         return self.__dict__ | {"_weights": None}
+
+
+def check_encoded(enc_outputs: tuple[Tensor, Tensor], rnn: nn.GRU) -> tuple[Tensor, Tensor]:
+    """The encoder's outputs (S, B, H) and state (L, B, H), if the decoder's ``rnn`` fits them.
+
+    A state of fewer layers would otherwise switch the decoder's upper ones off.
+    """
+    parts = enc_outputs if isinstance(enc_outputs, tuple | list) else [enc_outputs]
+    shapes = [tuple(part.shape) for part in parts]
+    fits = len(shapes) == 2 and all(len(shape) == 3 for shape in shapes)
+    if not fits or shapes[1] != (rnn.num_layers, shapes[0][1], rnn.hidden_size):
+        raise ValueError(
+            f"enc_outputs must be outputs (S, B, {rnn.hidden_size}) and state "
+            f"({rnn.num_layers}, B, {rnn.hidden_size}), got {' and '.join(map(str, shapes))}"
+        )
+    return enc_outputs
 
 
 def gru_cell(from_input: Tensor, from_hidden: Tensor, hidden: Tensor) -> Tensor:

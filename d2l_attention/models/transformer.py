@@ -9,8 +9,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from d2l_attention.attention.masks import Visible, is_free_to_read, length_mask, zero_rows
-from d2l_attention.attention.positional import PositionalEncoding, Positions
+from d2l_attention.attention.checks import check_dropout
+from d2l_attention.attention.masks import Visible, is_free_to_read, real_tokens, zero_rows
+from d2l_attention.attention.positional import AddedPositions, PositionalEncoding, Positions
+from d2l_attention.models.checks import check_rows, check_tokens
 from d2l_attention.models.transformer_blocks import (
     BlockCache,
     TransformerDecoderBlock,
@@ -40,18 +42,19 @@ class _Layers(nn.Module):
         # sqrt(D) times as large, would drown them: 60 BLEU instead of 96 on the course's corpus.
         nn.init.normal_(self.embedding.weight, std=num_hiddens**-0.5)
         self.pos_encoding = positions or PositionalEncoding(num_hiddens, dropout)
+        # Positions that are added drop out the sum themselves, and never twice.
+        own = isinstance(self.pos_encoding, AddedPositions)
+        self.dropout = nn.Identity() if own else nn.Dropout(check_dropout(dropout))
         self.blks: Any = nn.Sequential()  # Any: what its blocks can do is not Sequential's to say
         # Post-norm blocks end on a layer norm of their own.
         self.ln = nn.LayerNorm(num_hiddens) if pre_norm else nn.Identity()
 
     def embed(self, X: Tensor, *, offset: int = 0) -> Tensor:
         """Tokens (B, n), the first of them at position ``offset`` -> (B, n, D)."""
-        if X.is_floating_point() or X.ndim != 2:
-            raise ValueError(
-                f"X must hold token numbers, (B, n), got {X.dtype} of shape {tuple(X.shape)}"
-            )
+        check_tokens("X", X)
         # Times sqrt(D), as in the paper's section 3.4 and in the book.
-        return self.pos_encoding(self.embedding(X) * math.sqrt(self.num_hiddens), offset=offset)
+        embedded = self.embedding(X) * math.sqrt(self.num_hiddens)
+        return self.dropout(self.pos_encoding(embedded, offset=offset))
 
 
 class TransformerEncoder(_Layers):
@@ -60,7 +63,8 @@ class TransformerEncoder(_Layers):
     Shape: X (B, S) token numbers, valid_lens (B,) -> (B, S, D).
 
     ``pre_norm``: see ``AddNorm``. ``positions``: sinusoidal unless given; they act on the
-    embeddings and in every self-attention.
+    embeddings and in every self-attention. ``dropout`` falls on the embeddings, too, whatever the
+    positions; only ``AddedPositions`` that are given bring their own.
 
     Source: Vaswani et al. (2017), section 3.
     """
@@ -85,8 +89,8 @@ class TransformerEncoder(_Layers):
             self.blks.add_module(f"block{i}", block)
 
     def forward(self, X: Tensor, valid_lens: Tensor | None = None) -> Tensor:
-        scores_shape = (*X.shape, X.shape[-1])
         X = self.embed(X)
+        scores_shape = (*X.shape[:2], X.shape[1])
         padding = Visible.of(scores_shape, valid_lens, device=X.device).unseen
         if padding is not None:
             # Padding is no key, but it is a query: NaN there would reach the gradients.
@@ -135,7 +139,7 @@ class TransformerDecoder(_Layers):
         """[encoder outputs (B, S, D), lengths (B,) or None, no caches for any block yet]."""
         check_vectors("enc_outputs", enc_outputs, self.num_hiddens)
         if enc_valid_lens is not None:
-            real = length_mask(enc_valid_lens, enc_outputs.shape[1])[:, 0]
+            real = real_tokens(enc_valid_lens, enc_outputs.shape[:2])  # (B, S)
             # Padding is projected with the rest: 0 times NaN would reach the gradients.
             enc_outputs = zero_rows(enc_outputs, real)
             # Nothing is padded, as with one sentence: then no step needs a mask.
@@ -145,11 +149,8 @@ class TransformerDecoder(_Layers):
 
     def forward(self, X: Tensor, state: list, *, need_weights: bool = False) -> tuple:
         so_far = state[-1][0]
-        if len(X) != len(state[0]):
-            raise ValueError(
-                f"X must have as many rows as the state, {len(state[0])}, got {len(X)}"
-            )
         X = self.embed(X, offset=0 if so_far is None else len(so_far.target))
+        check_rows(X, len(state[0]))
         *first, last = self.blks
         for block in first:
             X, state = block(X, state)

@@ -16,11 +16,12 @@ def bleu(hypotheses: Sequence[Sentence], references: Sequence[Sequence[Sentence]
     """Corpus BLEU from 0 to 100, through sacrebleu; each hypothesis has its references.
 
     ``references[i]`` are all acceptable translations of sentence i, so
-    ``references[i] == [translation]`` where there is one. Tokens are compared as they are.
+    ``references[i] == [translation]`` where there is one. Tokens are compared as they are: one
+    with a space in it, or an empty one, is one token.
 
     Errors: ``ValueError`` where a hypothesis has no references, or the numbers differ.
-    ``TypeError`` where references are sentences rather than lists of sentences: the swap of
-    arguments that gives a plausible wrong number.
+    ``TypeError`` for tokens that are no text, and where references are sentences rather than lists
+    of sentences: the swap of arguments that gives a plausible wrong number.
 
     Source: Papineni et al. (2002); Post (2018).
     """
@@ -29,6 +30,9 @@ def bleu(hypotheses: Sequence[Sentence], references: Sequence[Sequence[Sentence]
     check_pairs(hypotheses, references)
     if not hypotheses:
         raise ValueError("no hypotheses: BLEU of nothing is not defined")
+    # sacrebleu takes text and cuts it at spaces: a token may not have any.
+    hypotheses = [list(map(in_one_piece, hypothesis)) for hypothesis in hypotheses]
+    references = [[list(map(in_one_piece, one)) for one in given] for given in references]
     most = max(map(len, references))
     # sacrebleu wants one list for the first references of all, one for the second, ...
     streams = [
@@ -37,6 +41,14 @@ def bleu(hypotheses: Sequence[Sentence], references: Sequence[Sequence[Sentence]
     ]
     texts = [" ".join(hypothesis) for hypothesis in hypotheses]
     return sacrebleu.corpus_bleu(texts, streams, tokenize="none", force=True).score
+
+
+def in_one_piece(token: str) -> str:
+    """The token with a number for each space in it: text that is not cut, and no other token's.
+
+    An empty token becomes a percent sign, and a percent sign is numbered as a space is.
+    """
+    return "".join(f"%{ord(c)};" if c.isspace() or c == "%" else c for c in token) or "%"
 
 
 def exact_match(hypotheses: Sequence[Sentence], references: Sequence[Sequence[Sentence]]) -> float:
@@ -66,6 +78,8 @@ def check_pairs(hypotheses: Sequence[Sentence], references: Sequence[Sequence[Se
             raise TypeError(
                 f"references must be a list of sentences, each a list of tokens, got {given!r}"
             )
+        if not all(isinstance(word, str) for reference in given for word in reference):
+            raise TypeError(f"a reference must be a list of tokens, got {given!r}")
 
 
 def alignment_error_rate(

@@ -105,6 +105,91 @@ def test_two_directions_share_the_units_evenly():
         Seq2SeqEncoder(M, E, 7, 1, bidirectional=True)
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("lens", [None, LENS[:0]], ids=["full", "padded"])
+def test_a_batch_without_sentences(bidirectional, lens):
+    encoder = Seq2SeqEncoder(M, E, H, 2, bidirectional=bidirectional)
+    outputs, state = encoder(batch()[0][:0], lens)
+    assert outputs.shape == (S, 0, H) and state.shape == (2, 0, H)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32])
+def test_lengths_of_any_integers(dtype):
+    encoder, (source, _) = Seq2SeqEncoder(M, E, H, 2), batch()
+    for found, expected in zip(encoder(source, LENS.to(dtype)), encoder(source, LENS), strict=True):
+        assert torch.equal(found, expected)
+
+
+WRONG_LENS = {
+    "two for three": (LENS[:2], ValueError, r"valid_lens must have shape \(3,\), .* got \(2,\)"),
+    "one for all": (LENS[:1], ValueError, r"valid_lens must have shape \(3,\), .* got \(1,\)"),
+    "a column": (LENS[:, None], ValueError, r"valid_lens must .* \(3,\), .* got \(3, 1\)"),
+    "a number": (torch.tensor(7), ValueError, r"valid_lens must have shape \(B,\) .* got \(\)"),
+    "none for three": (LENS[:0], ValueError, r"valid_lens must .* \(3,\), .* got \(0,\)"),
+    "negative": (LENS - 3, ValueError, "between 0 and the number of keys, 7, .* from -1 to 4"),
+    "beyond": (LENS + 1, ValueError, "between 0 and the number of keys, 7, .* from 3 to 8"),
+    "floats": (LENS + 0.5, TypeError, "valid_lens must be a tensor of integers, got torch.float32"),
+    "bool": (LENS > 3, TypeError, "valid_lens must be a tensor of integers, got torch.bool"),
+    "a list": (LENS.tolist(), TypeError, "valid_lens must be a tensor of integers, got list"),
+}
+
+
+@pytest.mark.parametrize("lens, error, words", WRONG_LENS.values(), ids=WRONG_LENS)
+def test_lengths_are_one_integer_a_sentence(lens, error, words):
+    model, (source, target) = model_of(), batch()
+    encoded, ends = model.encoder(source), dict(bos=BOS, eos=EOS, max_len=3)
+    for call in (
+        lambda: model.encoder(source, lens),
+        lambda: model.decoder.init_state(encoded, lens),
+        lambda: model(source, target, lens),
+        lambda: greedy_decode(model, source, lens, **ends),
+        lambda: beam_search(model, source, lens, **ends),
+    ):
+        with pytest.raises(error, match=words):
+            call()
+
+
+WRONG_TOKENS = {
+    "floats": (lambda X: X.float(), r"X must hold token numbers, .* torch.float32 of .*\(3, 5\)"),
+    "bool": (lambda X: X.bool(), r"X must hold token numbers, .* torch.bool of .*\(3, 5\)"),
+    "bytes": (lambda X: X.byte(), r"X must hold token numbers, .* torch.uint8 of .*\(3, 5\)"),
+    "one sentence": (lambda X: X[0, :B], r"X must hold token numbers, .* torch.int64 of .*\(3,\)"),
+    "three axes": (lambda X: X[..., None], r"X must hold token numbers, .* of .*\(3, 5, 1\)"),
+    "a list": (lambda X: X.tolist(), "X must hold token numbers, .* got list"),
+    "no tokens": (lambda X: X[:, :0], r"X must hold a token a sentence or more, got \(3, 0\)"),
+}
+
+
+@pytest.mark.parametrize("change, words", WRONG_TOKENS.values(), ids=WRONG_TOKENS)
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_tokens_are_numbers_of_sentences(decoder, change, words):
+    model, (source, target) = model_of(decoder), batch()
+    state = model.decoder.init_state(model.encoder(source, LENS), LENS)
+    with pytest.raises(ValueError, match=words):
+        model.encoder(change(source[:, :T]))
+    with pytest.raises(ValueError, match=words):
+        model.decoder(change(target), state)
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_a_state_of_somebody_else(decoder):
+    model, (source, target) = model_of(decoder), batch()
+    state = model.decoder.init_state(model.encoder(source, LENS), LENS)
+    for rows in (target[:1], target[:2], torch.cat((target, target))):  # one would fit all
+        with pytest.raises(ValueError, match=f"as many rows as the state, 3, got {len(rows)}"):
+            model.decoder(rows, state)
+    outputs, hidden = model.encoder(source, LENS)
+    for encoded, came in (
+        ((outputs, hidden[:1]), r"\(7, 3, 6\) and \(1, 3, 6\)"),  # the decoder has two layers
+        ((outputs, hidden[..., :5]), r"\(7, 3, 6\) and \(2, 3, 5\)"),
+        ((outputs[:, :2], hidden), r"\(7, 2, 6\) and \(2, 3, 6\)"),
+        (outputs[:2], r"\(2, 3, 6\)"),  # a tensor of two matrices, which unpacks as well
+    ):
+        words = r"enc_outputs must be outputs \(S, B, 6\) and state \(2, B, 6\), got "
+        with pytest.raises(ValueError, match=f"{words}{came}$"):
+            model.decoder.init_state(encoded, LENS)
+
+
 def test_gru_cell_is_pytorchs():
     cell, x, hidden = nn.GRUCell(E, H), torch.randn(B, E), torch.randn(B, H)
     from_input = x @ cell.weight_ih.T + cell.bias_ih
@@ -256,6 +341,25 @@ def test_the_loss_by_hand_and_blind_to_padding():
     assert sequence_loss(logits, labels, torch.tensor([0, 0])) == 0
 
 
+def test_the_loss_takes_token_numbers():
+    logits, labels = torch.randn(B, T, N), torch.randint(N, (B, T))
+    lens = torch.tensor([5, 1, 3])
+    expected = sequence_loss(logits, labels, lens)
+    assert torch.equal(sequence_loss(logits, labels.int(), lens), expected)
+    for wrong, came in ((labels.float(), "torch.float32"), (labels > 2, "torch.bool")):
+        with pytest.raises(ValueError, match=f"labels must hold token numbers, .* got {came}"):
+            sequence_loss(logits, wrong, lens)
+    with pytest.raises(ValueError, match=r"logits must have shape \(B, T, N\), got \(3, 5\)"):
+        sequence_loss(logits[..., 0], labels, lens)
+    with pytest.raises(TypeError, match="logits must be a tensor of floats, got torch.int64"):
+        sequence_loss(labels, labels, lens)
+    for wrong in (lens[:2], lens[:1], lens[:, None]):
+        with pytest.raises(ValueError, match=r"valid_lens must have shape \(3,\)"):
+            sequence_loss(logits, labels, wrong)
+    with pytest.raises(TypeError, match="valid_lens must be a tensor of integers"):
+        sequence_loss(logits, labels, lens.float())
+
+
 def test_errors():
     model, (source, _) = model_of(), batch()
     with pytest.raises(ValueError, match=r"labels must have shape \(3, 5\) .* got \(3, 7\)"):
@@ -264,11 +368,6 @@ def test_errors():
         _ = model.decoder.attention_weights
     with pytest.raises(ValueError, match="between 0 and the number of keys, 7"):
         model.decoder.init_state(model.encoder(source), torch.tensor([8, 1, 1]))
-    for search in (greedy_decode, beam_search):
-        with pytest.raises(ValueError, match="max_len must be 1 or more, got 0"):
-            search(model, source, LENS, bos=BOS, eos=EOS, max_len=0)
-    with pytest.raises(ValueError, match="beam_size must be 1 or more, got 0"):
-        beam_search(model, source, LENS, bos=BOS, eos=EOS, max_len=3, beam_size=0)
 
 
 def test_the_decoder_does_not_look_into_the_padding_of_the_encoder():

@@ -13,7 +13,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from d2l_attention import (
     AddNorm,
+    ALiBi,
+    LearnedPositionalEncoding,
+    PositionalEncoding,
+    Positions,
     PositionWiseFFN,
+    RotaryEncoding,
     TransformerDecoder,
     TransformerDecoderBlock,
     TransformerEncoder,
@@ -333,6 +338,35 @@ def test_dropout_falls_on_the_sublayer_alone():
     assert_close(post(X, Y), nn.functional.layer_norm(X + dropped, (40,)))
 
 
+@pytest.mark.parametrize("stack", [TransformerEncoder, TransformerDecoder])
+class TestDropoutOfTheEmbeddings:
+    def stack_of(self, stack, positions, dropout=0.5):
+        model = stack(M, D, FFN, H, 1, dropout, positions=positions)
+        nn.init.ones_(model.embedding.weight)  # a zero is a dropped one
+        return model
+
+    @pytest.mark.parametrize("positions", [lambda: RotaryEncoding(4), lambda: ALiBi(H), Positions])
+    def test_positions_that_are_not_added_leave_it_to_the_model(self, stack, positions):
+        model, X = self.stack_of(stack, positions()), torch.zeros(50, 40, dtype=torch.long)
+        embedded, whole = model.embed(X), math.sqrt(D)
+        assert_close(embedded.unique(), torch.tensor([0.0, 2 * whole]))  # dropped, or doubled
+        assert abs((embedded == 0).float().mean() - 0.5) < 0.02
+        assert_close(model.eval().embed(X).unique(), torch.tensor([whole]))
+
+    @pytest.mark.parametrize("own, share", [(0.0, 0.0), (0.25, 0.25), (None, 0.5)])
+    @pytest.mark.parametrize("kind", [PositionalEncoding, LearnedPositionalEncoding])
+    def test_added_positions_have_their_own_and_once(self, stack, kind, own, share):
+        model = self.stack_of(stack, None if own is None else kind(D, own))
+        embedded = model.embed(torch.zeros(50, 40, dtype=torch.long))
+        assert abs((embedded == 0).float().mean() - share) < 0.02
+
+    def test_names_of_the_parameters_stay(self, stack):
+        names = set(self.stack_of(stack, None).state_dict())
+        for positions in (RotaryEncoding(4), ALiBi(H), PositionalEncoding(D, 0.0)):
+            assert set(self.stack_of(stack, positions).state_dict()) == names
+        assert not [name for name in names if "dropout" in name]
+
+
 def test_errors():
     model, (source, target) = model_of(), batch()
     encoded = model.encoder(source, LENS)
@@ -353,6 +387,20 @@ def test_errors():
         model.decoder.init_state(encoded, torch.tensor([8, 1, 1]))
     with pytest.raises(ValueError, match=r"enc_outputs .* \(B, n, 12\), got \(3, 7, 11\)"):
         model.decoder.init_state(torch.zeros(B, S, 11), LENS)
+    for X, came in (
+        ([[1, 2]], "got list"),
+        (target.bool(), r"got torch.bool of shape \(3, 5\)"),
+        (target.byte(), r"got torch.uint8 of shape \(3, 5\)"),
+        (target[None], r"got torch.int64 of shape \(1, 3, 5\)"),
+    ):
+        for call in (model.encoder, lambda X: model.decoder(X, state)):
+            with pytest.raises(ValueError, match=f"X must hold token numbers, .* {came}"):
+                call(X)
+    # A length for all sentences, or one a query, is none a sentence.
+    for lens in (LENS[:1], LENS[:, None], LENS[:2], LENS[:, None].expand(B, S)):
+        shape = str(tuple(lens.shape)).replace("(", r"\(").replace(")", r"\)")
+        with pytest.raises(ValueError, match=rf"valid_lens must have shape \(3,\), .*got {shape}"):
+            model.decoder.init_state(encoded, lens)
     with pytest.raises(ValueError, match="as many rows as the state, 3, got 2"):
         model.decoder(target[:2], state)
     with pytest.raises(ValueError, match=r"X must have shape \(B, n, 12\), got \(3, 5, 11\)"):

@@ -18,6 +18,7 @@ from d2l_attention.training.metrics import (
 )
 
 CAT = "le chat dort sur le lit".split()
+SPACES = list(filter(str.isspace, map(chr, range(0x3001))))
 
 
 class TestBleu:
@@ -44,7 +45,51 @@ class TestBleu:
         with pytest.raises(TypeError):
             bleu([[CAT]], [CAT])
 
+    def test_a_token_is_a_token_whatever_is_in_it(self):
+        # 'New York' is one word that the reference does not have: 5 of 6, 4 of 5, 3 of 4, 2 of 3
+        # words, pairs, triples and quadruples fit, and 6 tokens against 7 pay exp(1 - 7/6).
+        rest = "is a big old city".split()
+        expected = 100 * (5 / 6 * 4 / 5 * 3 / 4 * 2 / 3) ** 0.25 * math.exp(1 - 7 / 6)
+        found = bleu([["New York", *rest]], [[["New", "York", *rest]]])
+        assert found == pytest.approx(expected, rel=1e-6)
+        assert bleu([["New York", *rest]], [[["New York", *rest]]]) == pytest.approx(100)
+
+    @pytest.mark.parametrize(
+        "odd", ["", " ", "\n", "\u00a0", "a b", "0", "12", "&quot;", "%", "%32;", "-\n"]
+    )
+    def test_no_token_is_lost_or_taken_for_another(self, odd):
+        assert bleu([[odd] * 4], [[[odd] * 4]]) == pytest.approx(100)
+        # One odd token of five, the last: 4 of 5, 3 of 4, 2 of 3, 1 of 2.
+        expected = 100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** 0.25
+        found = bleu([["a", "b", "c", "d", odd]], [["a b c d e".split()]])
+        assert found == pytest.approx(expected, rel=1e-6)
+
+    @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=9), min_size=2, max_size=4))
+    def test_the_spelling_of_tokens_does_not_matter(self, sentences):
+        words = [["le", "chat", "dort", "bien"], ["", "a b", "a", "b\n"]]
+        values = []
+        for spelling in words:
+            hypotheses = [[spelling[i] for i in sentence] for sentence in sentences]
+            references = [[hypotheses[i - 1], hypotheses[i - 2]] for i in range(len(hypotheses))]
+            values.append(bleu(hypotheses, references))
+        assert values[0] == pytest.approx(values[1])
+
+    @given(st.text(" %3;2\n", max_size=6), st.text(" %3;2\n", max_size=6))
+    def test_two_tokens_are_never_one(self, one, other):
+        found = bleu([[one] * 4], [[[other] * 4]])
+        assert found == pytest.approx(100) if one == other else found < 1e-3
+
+    @pytest.mark.parametrize("character", SPACES, ids=ascii)
+    def test_no_space_of_any_alphabet_cuts(self, character):
+        words = [f"a{character}b", character, "c", "d"]
+        assert bleu([words], [[words]]) == pytest.approx(100)
+        assert bleu([words], [[["a", "b", "c", "d"]]]) < 50
+
     def test_errors(self):
+        with pytest.raises(
+            TypeError, match=r"a reference must be a list of tokens, got \[\[0, 1\]\]"
+        ):
+            bleu([["0", "1"]], [[[0, 1]]])
         with pytest.raises(ValueError, match="2 hypotheses and 1 lists of references"):
             bleu([CAT, CAT], [[CAT]])
         with pytest.raises(ValueError, match="no references for the hypothesis"):
