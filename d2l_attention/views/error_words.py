@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from d2l_attention.views.listing import Listing
+from d2l_attention.views.words import whole
 
 MOST_LETTERS = 500
 
@@ -15,7 +16,7 @@ MOST_LETTERS = 500
 def error_words(error: BaseException, traceback: Any, listing: Listing) -> str:
     """What was raised, and the shapes of the tensors in the expression that raised it."""
     try:
-        said = str(error).split("\n")[0][:MOST_LETTERS]
+        said = whole(str(error)).split("\n")[0][:MOST_LETTERS]
     except Exception:  # a student's own exception may fail to say what it is
         said = ""
     said = f"{type(error).__name__}: {said}".removesuffix(": ")

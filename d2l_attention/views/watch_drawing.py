@@ -19,6 +19,7 @@ from torch import Tensor
 
 from d2l_attention.views.picture import DPI, OUTLINE, ramp
 from d2l_attention.views.recorder import Recording, Step
+from d2l_attention.views.words import ALL_LITERAL, whole
 
 SIDE = 24  # rows and columns of a matrix that are drawn
 MOST_TEXT = 300_000  # characters of numbers in a notebook
@@ -164,7 +165,7 @@ def shape_words(shape: tuple[int, ...], letters: str = "") -> str:
 
 def draw(pages: list["Page"]) -> Figure:
     """Steps of runs as one still picture, one below the other."""
-    with matplotlib.rc_context({"text.parse_math": False, "font.size": 12}):
+    with matplotlib.rc_context(ALL_LITERAL | {"font.size": 12}):
         width, height = max(page.width for page in pages), sum(page.height for page in pages)
         figure, top = Figure(figsize=(width, height), dpi=DPI, layout="none"), 0.0
         for page in pages:
@@ -214,7 +215,7 @@ class Page:
                 band.set(facecolor="#fde0c5", edgecolor=OUTLINE, zorder=-1)
                 figure.add_artist(band)
             self.text(0.6, y, str(line), ha="right", color="#767676", **mono)
-            words = cut(text, WIDEST_LINE)
+            words = cut(text.expandtabs(4), WIDEST_LINE)  # no font has a tab
             self.text(0.75, y, words, weight="bold" if here else None, **mono)
         for i, words in enumerate(self.error, start=len(self.lines)):
             self.text(0.2, 0.75 + self.LINE * i, words, color="#b00020")
@@ -247,7 +248,7 @@ class Page:
         return x / width, y / height
 
     def text(self, x: float, y: float, words: str, **style: Any) -> None:
-        self.figure.text(*self.at(x, y), words, va="center", **style)
+        self.figure.text(*self.at(x, y), whole(words), va="center", **style)
 
 
 def heat(ax: Axes, tensor: Tensor, scale: tuple[float, float]) -> None:

@@ -13,6 +13,7 @@ from d2l_attention.views.inside.recording import Run, record
 from d2l_attention.views.inside.sending import as_text, parts_of
 from d2l_attention.views.inside.still import draw
 from d2l_attention.views.picture import add_picture, png, ramp
+from d2l_attention.views.words import whole
 
 HERE = Path(__file__).parent
 FILES = ("inside_drawing.js", "inside.js")
@@ -89,4 +90,4 @@ def look_inside(
     Errors: ``TypeError`` for what is no ``nn.Module``; ``ValueError`` for a place that is not there
     or for tokens that fit no input; what the model raises.
     """
-    return LookInside(record(model, inputs, named, tokens), title, at)
+    return LookInside(record(model, inputs, named, tokens), whole(title), at)

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
+from d2l_attention.views.words import whole
+
 Words = tuple[str, ...]
 
 
@@ -72,5 +74,5 @@ def words_of_inputs(tokens, inputs: Mapping[str, Tensor]) -> dict[str, Words]:
         shape = tuple(inputs[name].shape)
         if len(words) not in shape:
             raise ValueError(f"tokens has {len(words)} words for {name}, whose shape is {shape}")
-        found[name] = tuple(words)
+        found[name] = tuple(map(whole, words))
     return found

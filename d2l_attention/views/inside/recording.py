@@ -19,6 +19,7 @@ from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder
 from d2l_attention.views.inside.foreign import looks_of
 from d2l_attention.views.inside.labels import Labels, Words, guessed, words_of_inputs
 from d2l_attention.views.inside.looks import Look, look_of
+from d2l_attention.views.words import whole
 
 MOST_CALLS = 20_000
 SILENT = nn.Dropout, nn.Identity  # outside training they do nothing
@@ -287,7 +288,7 @@ def _without_output(tokens) -> tuple[Any, Words | None]:
     if not isinstance(tokens, Mapping) or "output" not in tokens:
         return tokens, None
     rest = {name: words for name, words in tokens.items() if name != "output"}
-    return rest, tuple(map(str, tokens["output"]))
+    return rest, tuple(whole(str(word)) for word in tokens["output"])
 
 
 def held(name: str, tensor: Tensor, words: Words | None, scored: Words | None = None) -> Held:

@@ -17,6 +17,7 @@ from d2l_attention.views.inside.recording import Held
 from d2l_attention.views.inside.sending import Part, scores_of
 from d2l_attention.views.picture import DPI, OUTLINE, draw_weights, ramp
 from d2l_attention.views.watch_drawing import cut
+from d2l_attention.views.words import ALL_LITERAL
 
 WIDTH, TEXT = 9.5, 3.6  # inches: the picture, its words
 MOST_ROWS = 12
@@ -32,7 +33,7 @@ def draw(parts: list[Part], place: Place, title: str) -> Figure:
     if place.head is not None:
         trail += f" › head {place.head + 1}"
     heading = title or trail
-    with matplotlib.rc_context({"text.parse_math": False, "font.size": 12}):
+    with matplotlib.rc_context(ALL_LITERAL | {"font.size": 12}):
         if place.cell is not None:
             return _cell(place, heading)
         if place.head is not None:
