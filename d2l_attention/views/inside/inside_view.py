@@ -86,6 +86,8 @@ def look_inside(
     the name "output" the words that the model scores, so that the view can say which it prefers.
     ``at`` is the place that is open at first, for example "decoder/block 2/cross-attention/head 1".
     ``named`` goes to the model. Large tensors are shown in part, and the view says which part.
+    Of tensors without numbers (nested, sparse, on meta, inside ``vmap``) the shape is shown. A part
+    whose exception the model caught is called so: "encoder (raised)".
 
     Errors: ``TypeError`` for what is no ``nn.Module``; ``ValueError`` for a place that is not there
     or for tokens that fit no input; what the model raises.

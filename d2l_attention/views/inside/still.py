@@ -129,9 +129,11 @@ class _Flow:
             self._text(0.5, middle, cut(name, 24), weight="bold")
         else:
             self._text(0.35, middle, f"{kind}  {cut(name, 24)}", color="#424242")
-        if held is None or not held.numbers.numel():
+        if held is None:
             return
         self._text(TEXT, top + 0.14, _shape(held), fontsize=10, color="#616161")
+        if not held.numbers.numel():
+            return
         rows = min(len(held.numbers), 8)
         numbers = held.numbers[:rows]
         words = _fitting(held)
@@ -176,7 +178,10 @@ def _shape(held: Held) -> str:
     rows, columns = held.numbers.shape
     part = [f"rows 0 to {min(rows, 8) - 1}"] if held.matrix[0] > min(rows, 8) else []
     part += [f"columns 0 to {columns - 1}"] if held.matrix[1] > columns else []
-    return f"{held.shape}{', shown: ' + ', '.join(part) if part else ''}"
+    shape = str(held.shape).replace("'", "")  # '?' is no text here
+    if not held.numbers.numel():
+        return f"{shape}, {held.dtype}: no numbers to show"
+    return f"{shape}{', shown: ' + ', '.join(part) if part else ''}"
 
 
 def _fitting(held: Held) -> tuple[tuple[str, ...], tuple[str, ...]]:
