@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from d2l_attention.views.listing import Listing
+from d2l_attention.views.values import shape_text
 from d2l_attention.views.words import whole
 
 MOST_LETTERS = 500
@@ -26,7 +27,7 @@ def error_words(error: BaseException, traceback: Any, listing: Listing) -> str:
     for node in ast.walk(listing.tree):
         if tuple(getattr(node, key, None) for key in attributes) == where:
             found = dict(operands(node, traceback.tb_frame))
-            shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in found.items())
+            shapes = ", ".join(f"{name} {shape_text(value)}" for name, value in found.items())
             return f"{said.removesuffix('.')}. Shapes: {shapes}." if shapes else said
     return said
 

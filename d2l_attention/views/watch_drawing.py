@@ -43,8 +43,10 @@ def as_numbers(value: Any) -> Tensor | None:
             return None
         if value.layout != torch.strided or value.is_nested or value.is_meta:
             return None
-        return value.cpu().to(value.dtype if value.dtype == torch.bool else torch.float64)
-    except (RuntimeError, TypeError, ValueError):  # arrays of text, tensors inside vmap
+        value = value.detach().cpu().to(value.dtype if value.dtype == torch.bool else torch.float64)
+        value.numpy()  # raises where there is no memory to read
+        return value
+    except (RuntimeError, TypeError, ValueError):  # arrays of text, fake tensors, those of vmap
         return None
 
 
@@ -59,9 +61,12 @@ def in_words(value: Any, depth: int = 3) -> str:
     if getattr(value, "is_nested", False) is True:
         return "a nested tensor"
     if isinstance(value, Tensor | np.ndarray):
-        if tuple(value.shape) or getattr(value, "is_meta", False):
+        if tuple(value.shape):
             return str(tuple(value.shape))
-        value = value.item()
+        try:
+            value = value.item()
+        except RuntimeError:  # on meta, fake, inside vmap: it has no number, or has several
+            return "()"
     if type(value) is set and not value:
         return "set()"  # {} is a dict
     if type(value) in BRACKETS and depth:
