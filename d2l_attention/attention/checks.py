@@ -3,7 +3,6 @@
 import operator
 from typing import Any
 
-import torch
 from torch import Tensor
 
 
@@ -33,8 +32,6 @@ def check_whole(name: str, number: Any, lowest: int = 1) -> int:
 
 def as_whole(number: Any) -> int | None:
     """The number if it is whole: NumPy's integers are, True and 8.0 are not."""
-    if isinstance(number, torch.SymInt):  # a size that a graph leaves open
-        return number
     try:
         return None if isinstance(number, bool) else operator.index(number)
     except TypeError:

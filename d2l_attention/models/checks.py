@@ -3,7 +3,6 @@
 Letters in the ``Shape`` lines: B batch, n tokens.
 """
 
-import operator
 from typing import Any
 
 import torch
@@ -34,17 +33,3 @@ def check_rows(X: Tensor, rows: int) -> None:
     """Raise unless X has a sentence for each of the state."""
     if len(X) != rows:
         raise ValueError(f"X must have as many rows as the state, {rows}, got {len(X)}")
-
-
-def whole_number(name: str, number: Any, lowest: int) -> int:
-    """The argument ``name`` as a Python integer; NumPy's are welcome.
-
-    Errors: ``ValueError`` unless it is a whole number, ``lowest`` or more. A bool is none.
-    """
-    try:
-        whole = lowest - 1 if isinstance(number, bool) else operator.index(number)
-    except TypeError:
-        whole = lowest - 1
-    if whole < lowest:
-        raise ValueError(f"{name} must be a whole number from {lowest} on, got {number!r}")
-    return whole

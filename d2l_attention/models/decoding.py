@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from d2l_attention.models.checks import whole_number
+from d2l_attention.attention.checks import check_whole
 from d2l_attention.models.encoder_decoder import EncoderDecoder
 
 
@@ -57,7 +57,7 @@ def greedy_decode(
     no whole number from 1 on, and the encoder's for a source or lengths that do not fit.
     """
     bos, eos = check_ends(model.decoder, bos, eos)
-    max_len = whole_number("max_len", max_len, 1)
+    max_len = check_whole("max_len", max_len, 1)
     state = model.decoder.init_state(model.encoder(source, source_lens), source_lens)
     batch = len(source)
     token = source.new_full((batch, 1), bos)
@@ -109,8 +109,8 @@ def beam_search(
     Source: D2L 10.8, equation 10.8.4.
     """
     bos, eos = check_ends(model.decoder, bos, eos)
-    max_len = whole_number("max_len", max_len, 1)
-    beam_size = whole_number("beam_size", beam_size, 1)
+    max_len = check_whole("max_len", max_len, 1)
+    beam_size = check_whole("beam_size", beam_size, 1)
     state = model.decoder.init_state(model.encoder(source, source_lens), source_lens)
     batch = len(source)
     # Beam b * beam_size + i is the i-th beginning of sentence b.
@@ -189,7 +189,7 @@ def decoded(tokens: Tensor, scores: Tensor, weights: Tensor | None, eos: int) ->
 
 def check_ends(decoder: Any, bos: int, eos: int) -> tuple[int, int]:
     """``bos`` and ``eos`` as integers, if they are numbers of the decoder's vocabulary."""
-    ends = whole_number("bos", bos, 0), whole_number("eos", eos, 0)
+    ends = check_whole("bos", bos, 0), check_whole("eos", eos, 0)
     words = getattr(getattr(decoder, "embedding", None), "num_embeddings", None)
     for name, end in zip(("bos", "eos"), ends, strict=True):
         if words is not None and end >= words:

@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from d2l_attention.attention.layers import AdditiveAttention
 from d2l_attention.attention.masks import Visible, real_tokens, zero_rows
+from d2l_attention.attention.projections import matrix_of
 from d2l_attention.attention.scores import additive_score
 from d2l_attention.models.checks import check_rows, check_some_tokens
 
@@ -185,6 +186,7 @@ class Seq2SeqAttentionDecoder(nn.Module):
         check_some_tokens("X", X)
         check_rows(X, len(values))
         num_hiddens = values.shape[-1]
+        visible = Visible() if mask is None else Visible.by_mask(mask)
         # The first layer's input is (context, token): its weights for the token part serve
         # all steps in one product; the context part has to wait for each step.
         W_ih, b_ih = self.rnn.get_parameter("weight_ih_l0"), self.rnn.get_parameter("bias_ih_l0")
@@ -193,7 +195,7 @@ class Seq2SeqAttentionDecoder(nn.Module):
         layers = list(hidden_state)
         outputs, looks = [], []
         for token_gates in gates.unbind(dim=1):
-            context, weight = self.attend(layers[-1], keys, values, mask)
+            context, weight = self.attend(layers[-1], keys, values, visible)
             outputs.append(self.rnn_step(token_gates + F.linear(context, W_context), layers))
             looks.append(weight)
         weights = torch.cat(looks, dim=1)  # (B, T, S)
@@ -203,12 +205,12 @@ class Seq2SeqAttentionDecoder(nn.Module):
         return (logits, state, weights) if need_weights else (logits, state)
 
     def attend(
-        self, hidden: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+        self, hidden: Tensor, keys: Tensor, values: Tensor, visible: Visible
     ) -> tuple[Tensor, Tensor]:
         """One look at the source: context (B, H) and its weights (B, 1, S)."""
         query = self.attention.W_q(hidden)[:, None]
-        scores = additive_score(query, keys, self.attention.w_v.weight[0])
-        weights = Visible(None if mask is None else ~mask).softmax(scores)
+        scores = additive_score(query, keys, matrix_of(self.attention.w_v, query)[0])
+        weights = visible.softmax(scores)
         return (self.attention.dropout(weights) @ values)[:, 0], weights
 
     def rnn_step(self, gates: Tensor, layers: list[Tensor]) -> Tensor:
@@ -235,7 +237,7 @@ class Seq2SeqAttentionDecoder(nn.Module):
     def attention_weights(self) -> Tensor:
         """Weights of the last forward pass, (B, T, S), before dropout, without gradient."""
         if self._weights is None:
-            raise RuntimeError("no attention weights yet: call the decoder first")
+            raise AttributeError("attention_weights")  # none yet, as in the book
         return self._weights
 
     def __getstate__(self) -> dict:

@@ -14,6 +14,7 @@ from d2l_attention.attention.cache import KeyValueCache
 from d2l_attention.attention.checks import check_dropout
 from d2l_attention.attention.multi_head import MultiHeadAttention
 from d2l_attention.attention.positional import Positions
+from d2l_attention.attention.projections import LazyLinear
 
 
 class PositionWiseFFN(nn.Module):
@@ -26,7 +27,7 @@ class PositionWiseFFN(nn.Module):
 
     def __init__(self, ffn_num_hiddens: int, ffn_num_outputs: int):
         super().__init__()
-        self.dense1 = nn.LazyLinear(ffn_num_hiddens)
+        self.dense1 = LazyLinear(ffn_num_hiddens)
         self.relu = nn.ReLU()
         self.dense2 = nn.Linear(ffn_num_hiddens, ffn_num_outputs)
 

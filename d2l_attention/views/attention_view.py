@@ -10,6 +10,7 @@ from torch import Tensor
 from traitlets import Enum, Float, Int, List, TraitError, Unicode, validate
 
 from d2l_attention.views.picture import add_picture, draw_weights, png, ramp
+from d2l_attention.views.words import whole
 
 ALL_HEADS = -1
 HERE = Path(__file__).parent
@@ -109,8 +110,8 @@ class AttentionView(anywidget.AnyWidget):
             "frame_labels": as_labels("frames", frames, _numbered("frame", num_frames)),
             "compare_shape": [],
             "compare_text": "",
-            "compare_label": compare_label,
-            "title": title or "",
+            "compare_label": whole(compare_label),
+            "title": whole(title or ""),
         }
         if compare is not None:
             compare = as_weights("compare", compare)
@@ -126,7 +127,7 @@ class AttentionView(anywidget.AnyWidget):
         self._weights, self._compare = weights, compare
         state["weights_text"] = _as_text(weights)
         state["largest"] = float(f"{weights.max().item():.4g}")
-        state["alt"] = _describe(title, shape)
+        state["alt"] = _describe(state["title"], shape)
         return state
 
     @validate("frame")
@@ -210,7 +211,7 @@ def as_labels(name: str, labels: Sequence[str] | None, default: list[str]) -> li
             raise TypeError(f"{name} must be a list of str, got {label!r} at {i}")
     if len(labels) != len(default):
         raise ValueError(f"{name} must have {len(default)} labels, got {len(labels)}")
-    return list(labels)
+    return [whole(label) for label in labels]
 
 
 def _as_text(tensor: Tensor) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from d2l_attention.views.listing import Listing
+from d2l_attention.views.values import shape_text
+from d2l_attention.views.words import whole
 
 MOST_LETTERS = 500
 
@@ -15,7 +17,7 @@ MOST_LETTERS = 500
 def error_words(error: BaseException, traceback: Any, listing: Listing) -> str:
     """What was raised, and the shapes of the tensors in the expression that raised it."""
     try:
-        said = str(error).split("\n")[0][:MOST_LETTERS]
+        said = whole(str(error)).split("\n")[0][:MOST_LETTERS]
     except Exception:  # a student's own exception may fail to say what it is
         said = ""
     said = f"{type(error).__name__}: {said}".removesuffix(": ")
@@ -25,7 +27,7 @@ def error_words(error: BaseException, traceback: Any, listing: Listing) -> str:
     for node in ast.walk(listing.tree):
         if tuple(getattr(node, key, None) for key in attributes) == where:
             found = dict(operands(node, traceback.tb_frame))
-            shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in found.items())
+            shapes = ", ".join(f"{name} {shape_text(value)}" for name, value in found.items())
             return f"{said.removesuffix('.')}. Shapes: {shapes}." if shapes else said
     return said
 

@@ -17,6 +17,7 @@ from traitlets import Int, TraitError, Unicode, validate
 
 from d2l_attention.views.attention_view import as_labels, as_weights
 from d2l_attention.views.picture import DPI, add_picture, draw_weights, png, ramp
+from d2l_attention.views.words import ALL_LITERAL, whole
 
 HERE = Path(__file__).parent
 INSIDE = HERE / "inside"
@@ -69,10 +70,11 @@ class HeadsView(anywidget.AnyWidget):
             keys = queries
         self._queries = as_labels("queries", queries, [str(i) for i in range(num_queries)])
         self._keys = as_labels("keys", keys, [str(i) for i in range(num_keys)])
+        title = whole(title or "")
         self._largest = max(layer.max().item() for layer in self._layers.values()) or 1.0
         super().__init__(
             heads_text=self._text(),
-            title=title or "",
+            title=title,
             alt=f"{title}. {self!r}" if title else repr(self),
         )
 
@@ -137,7 +139,7 @@ class HeadsView(anywidget.AnyWidget):
             for column, matrix in enumerate(layer):
                 top, left = row * (num_queries + gap), column * (num_keys + gap)
                 tiles[top : top + num_queries, left : left + num_keys] = matrix
-        with matplotlib.rc_context({"text.parse_math": False, "font.size": 12}):
+        with matplotlib.rc_context(ALL_LITERAL | {"font.size": 12}):
             side = min(1.1, 7.0 / columns, 7.0 / len(self._layers))
             size = columns * side + 1.6, len(self._layers) * side * num_queries / num_keys + 1.0
             figure = Figure(figsize=(max(size[0], 4.5), size[1]), dpi=DPI, layout="constrained")
@@ -177,7 +179,7 @@ def _by_layer(weights) -> dict[str, Tensor]:
     if not weights:
         raise ValueError("weights must have a layer, got none")
     layers = {
-        str(name): as_weights(f"weights of layer {name}", layer)[0].float()
+        whole(str(name)): as_weights(f"weights of layer {name}", layer)[0].float()
         for name, layer in weights.items()
     }
     shapes = {tuple(layer.shape[-2:]) for layer in layers.values()}

@@ -21,6 +21,7 @@ from PIL import Image, ImageChops, ImageStat
 from torch import Tensor
 
 from d2l_attention.views.plots import CMAP, heatmap
+from d2l_attention.views.words import ALL_LITERAL, set_tokens, whole
 
 DPI = 100
 SHARP = 2  # pixels for one of the display, each way: for dense screens and for projectors
@@ -76,8 +77,8 @@ def draw_weights(
     side = min(5.0, 0.55 * longest_side) if num_heads == 1 else 2.8 if two_by_two else 1.8
     width = side * num_keys / longest_side * columns + 2.8
     height = side * num_queries / longest_side * rows + 0.4 * rows + 1.6
-    # Tokens such as '$' are text, not mathematics.
-    with matplotlib.rc_context({"text.parse_math": False, "font.size": 12}):
+    # Tokens such as '$' are text, not mathematics, and the titles may be made of tokens.
+    with matplotlib.rc_context(ALL_LITERAL | {"font.size": 12}):
         figure = Figure(figsize=(max(width, 4.5), height), dpi=DPI, layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         used = list(axes.flat[:num_heads])
@@ -85,7 +86,7 @@ def draw_weights(
             ax.remove()
         for ax, matrix, panel_title in zip(used, weights, panel_titles, strict=True):
             heatmap(ax, matrix, vmin=0.0, vmax=largest, cmap=ListedColormap(ramp()))
-            ax.set(aspect="equal", title=panel_title if num_heads > 1 else "")
+            ax.set(aspect="equal", title=whole(panel_title) if num_heads > 1 else "")
         points = min(12, 72 * side / longest_side) if num_heads == 1 or two_by_two else 8
         if labelled:
             _label(used, queries, keys, columns, points)
@@ -94,7 +95,7 @@ def draw_weights(
         if compare is not None:
             for ax, matrix in zip(used, compare, strict=True):
                 _outline(ax, matrix / (compare.max() or 1.0), 2 if longest_side <= 20 else 0.8)
-        figure.suptitle(title)
+        figure.suptitle(whole(title))
         figure.supxlabel("keys")
         figure.supylabel("queries")
         figure.colorbar(used[0].images[0], ax=used, label="weight", shrink=0.8)
@@ -105,8 +106,8 @@ def _label(
     axes: list[Axes], queries: Sequence[str], keys: Sequence[str], columns: int, points: float
 ) -> None:
     """Write the tokens at the outer axes; keys that are words stand upright."""
-    axes[0].set_xticks(range(len(keys)), [_short(key) for key in keys])
-    axes[0].set_yticks(range(len(queries)), [_short(query) for query in queries])
+    set_tokens(axes[0].xaxis, [_short(key) for key in keys])
+    set_tokens(axes[0].yaxis, [_short(query) for query in queries])
     upright = len(axes) > 1 or _are_words(keys) or points < 12
     for ax in axes:
         ax.tick_params(labelsize=points)
@@ -137,7 +138,8 @@ def pixels(figure: Figure, *, math: bool = True, scale: float = SHARP) -> Image.
     figure.set_dpi(scale * DPI)
     # Some labels are made only now, so the setting that made the others must hold again. Hinting
     # is for coarse screens, and costs a tenth of the time.
-    settings = {"text.parse_math": math, "text.hinting": "no_hinting"}
+    settings = {"text.parse_math": True} if math else ALL_LITERAL
+    settings = settings | {"text.hinting": "no_hinting"}
     with warnings.catch_warnings(), matplotlib.rc_context(settings):
         # Matplotlib's font lacks some scripts; the browser, which draws the view, has them.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")

@@ -13,6 +13,8 @@ from matplotlib.patches import Rectangle
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 from torch import Tensor
 
+from d2l_attention.views.words import set_tokens
+
 CMAP = "Blues"
 
 
@@ -48,7 +50,8 @@ def heatmap(
 ) -> Axes:
     """Weights (Q, K) as a picture: a row for each query, a column for each key.
 
-    ``queries`` and ``keys`` are token labels; ``numbers`` writes each weight in its cell.
+    ``queries`` and ``keys`` are token labels, and are written as they are: a '$' begins no
+    formula. ``numbers`` writes each weight in its cell.
     Give several panels of one figure the same ``vmin`` and ``vmax``.
 
     Errors: ``ValueError`` where the weights are no matrix or the labels do not fit.
@@ -65,7 +68,7 @@ def heatmap(
             continue
         if len(labels) != weights.shape[size]:
             raise ValueError(f"got {len(labels)} labels for weights {tuple(weights.shape)}")
-        axis.set_ticks(range(len(labels)), labels)
+        set_tokens(axis, labels)
     ax.spines[:].set_visible(False)
     if numbers:
         for row, line in enumerate(weights.tolist()):

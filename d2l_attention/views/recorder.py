@@ -17,6 +17,7 @@ from d2l_attention.views.values import attributes_of, entries_of, kept, mark, nu
 
 MOST_STEPS = 500
 MOST_BYTES = 2**30  # of copies
+RAISE = opcode.opmap["RAISE_VARARGS"]
 RETURNS = {number for name, number in opcode.opmap.items() if name.startswith("RETURN")}
 
 
@@ -71,6 +72,12 @@ def record(work: Callable[[], Any], functions: Iterable[Any]) -> Recording:
     if recording.error is not None:
         recorder.close(recording.error)
     return recording
+
+
+def raises(frame: FrameType) -> bool:
+    """Whether the frame stands at ``raise error``; a ``raise`` alone hands on what was raised."""
+    operation, operands = frame.f_code.co_code[frame.f_lasti :][:2]
+    return operation == RAISE and operands > 0
 
 
 class Recorder:
@@ -153,7 +160,8 @@ class Call:
     def raised(self, frame: FrameType, kind: type, error: BaseException, traceback: Any) -> None:
         if issubclass(kind, StopIteration | GeneratorExit):
             return  # how a loop ends
-        if error is not self.recorder.told:  # else it comes from a call that has told it
+        # An error that was told comes from a call or from a `finally`, if no line raises it anew.
+        if error is not self.recorder.told or raises(frame):
             self.recorder.told = error
             self.add(frame, frame.f_lineno, error=error_words(error, traceback, self.listing))
         self.line = None

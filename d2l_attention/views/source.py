@@ -1,6 +1,7 @@
 """Show the package's own code in a notebook, instead of a second copy of it."""
 
 import inspect
+import re
 from typing import Any
 
 
@@ -14,7 +15,9 @@ class Source:
         return self.code
 
     def _repr_markdown_(self) -> str:
-        return f"```python\n{self.code}\n```"
+        fences = re.findall("`{3,}", self.code)  # a docstring may hold a fence of its own
+        fence = max(["``", *fences], key=len) + "`"
+        return f"{fence}python\n{self.code}\n{fence}"
 
 
 def show_source(thing: Any) -> Source:

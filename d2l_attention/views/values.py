@@ -33,6 +33,39 @@ def mark(value: Any, depth: int = 3) -> Any:
     return id(value)
 
 
+def shape_of(tensor: Tensor) -> tuple[int | str, ...]:
+    """A tensor's sizes; "?" for an axis that has no single one, as in nested tensors."""
+    return tuple(_size(tensor, axis) for axis in range(tensor.ndim))
+
+
+def shape_text(tensor: Tensor) -> str:
+    return str(shape_of(tensor)).replace("'", "")  # '?' is no text here
+
+
+def _size(tensor: Tensor, axis: int) -> int | str:
+    try:
+        size = tensor.size(axis)
+    except RuntimeError:
+        return "?"
+    return size if isinstance(size, int) else "?"  # a symbol, which JSON does not know
+
+
+def readable(tensor: Tensor) -> Tensor:
+    """A copy on the CPU whose numbers can be read for as long as it lives, bool or float32.
+
+    Errors: ``RuntimeError`` for what has no numbers (on meta, fake), or has them only inside of
+    ``vmap`` or ``grad``; ``TypeError`` for complex numbers, of which float32 keeps a half.
+    """
+    if tensor.is_complex():
+        raise TypeError("complex numbers are no float32")
+    tensor = tensor.detach()
+    if tensor.is_quantized:
+        tensor = tensor.dequantize()
+    copied = tensor.to("cpu", None if tensor.dtype == torch.bool else torch.float32, copy=True)
+    copied.numpy()  # raises where there is no memory to read
+    return copied
+
+
 def version(tensor: Tensor) -> int | None:
     """PyTorch's count of the changes in place; in inference mode there is none."""
     try:
@@ -71,7 +104,8 @@ def attributes_of(owner: Any) -> dict[str, Any]:
     return {
         f"self.{name}": value
         for name, value in inside.items()
-        if not name.startswith("_")
+        if name.isidentifier()
+        and not name.startswith("_")  # else it cannot be written so
         and (isinstance(value, Tensor | np.ndarray) or type(value) in (*CONTAINERS, *PLAIN))
     }
 

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from d2l_attention.views.picture import DPI, OUTLINE, ramp
 from d2l_attention.views.recorder import Recording, Step
+from d2l_attention.views.words import ALL_LITERAL, whole
 
 SIDE = 24  # rows and columns of a matrix that are drawn
 MOST_TEXT = 300_000  # characters of numbers in a notebook
@@ -42,8 +43,10 @@ def as_numbers(value: Any) -> Tensor | None:
             return None
         if value.layout != torch.strided or value.is_nested or value.is_meta:
             return None
-        return value.cpu().to(value.dtype if value.dtype == torch.bool else torch.float64)
-    except (RuntimeError, TypeError, ValueError):  # arrays of text, tensors inside vmap
+        value = value.detach().cpu().to(value.dtype if value.dtype == torch.bool else torch.float64)
+        value.numpy()  # raises where there is no memory to read
+        return value
+    except (RuntimeError, TypeError, ValueError):  # arrays of text, fake tensors, those of vmap
         return None
 
 
@@ -58,9 +61,12 @@ def in_words(value: Any, depth: int = 3) -> str:
     if getattr(value, "is_nested", False) is True:
         return "a nested tensor"
     if isinstance(value, Tensor | np.ndarray):
-        if tuple(value.shape) or getattr(value, "is_meta", False):
+        if tuple(value.shape):
             return str(tuple(value.shape))
-        value = value.item()
+        try:
+            value = value.item()
+        except RuntimeError:  # on meta, fake, inside vmap: it has no number, or has several
+            return "()"
     if type(value) is set and not value:
         return "set()"  # {} is a dict
     if type(value) in BRACKETS and depth:
@@ -164,7 +170,7 @@ def shape_words(shape: tuple[int, ...], letters: str = "") -> str:
 
 def draw(pages: list["Page"]) -> Figure:
     """Steps of runs as one still picture, one below the other."""
-    with matplotlib.rc_context({"text.parse_math": False, "font.size": 12}):
+    with matplotlib.rc_context(ALL_LITERAL | {"font.size": 12}):
         width, height = max(page.width for page in pages), sum(page.height for page in pages)
         figure, top = Figure(figsize=(width, height), dpi=DPI, layout="none"), 0.0
         for page in pages:
@@ -214,7 +220,7 @@ class Page:
                 band.set(facecolor="#fde0c5", edgecolor=OUTLINE, zorder=-1)
                 figure.add_artist(band)
             self.text(0.6, y, str(line), ha="right", color="#767676", **mono)
-            words = cut(text, WIDEST_LINE)
+            words = cut(text.expandtabs(4), WIDEST_LINE)  # no font has a tab
             self.text(0.75, y, words, weight="bold" if here else None, **mono)
         for i, words in enumerate(self.error, start=len(self.lines)):
             self.text(0.2, 0.75 + self.LINE * i, words, color="#b00020")
@@ -247,7 +253,7 @@ class Page:
         return x / width, y / height
 
     def text(self, x: float, y: float, words: str, **style: Any) -> None:
-        self.figure.text(*self.at(x, y), words, va="center", **style)
+        self.figure.text(*self.at(x, y), whole(words), va="center", **style)
 
 
 def heat(ax: Axes, tensor: Tensor, scale: tuple[float, float]) -> None:

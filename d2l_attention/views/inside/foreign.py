@@ -4,14 +4,14 @@ The library is not imported for it: a model of it has imported it already.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from torch import Tensor, nn
 
 from d2l_attention.real_models.interface import Call, TakenOver, library_attention, present
 from d2l_attention.real_models.library import is_attention
 from d2l_attention.variants.grouped import repeat_heads
-from d2l_attention.views.inside.looks import Look, cut_look, same, softmax_of
+from d2l_attention.views.inside.looks import UNREADABLE, Look, cut_look, same, softmax_of
 
 
 @contextmanager
@@ -23,7 +23,9 @@ def looks_of(model: nn.Module) -> Iterator[dict[nn.Module, Look]]:
 
     def watched(call: Call) -> tuple[Tensor, Tensor | None]:
         outputs, weights = before[call.layer](call)
-        looks[call.layer] = _look(call, outputs.transpose(1, 2), weights)
+        looks.pop(call.layer, None)  # of an earlier call
+        with suppress(*UNREADABLE):  # a look must not stop the run
+            looks[call.layer] = _look(call, outputs.transpose(1, 2), weights)
         return outputs, weights
 
     try:

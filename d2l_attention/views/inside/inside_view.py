@@ -13,6 +13,7 @@ from d2l_attention.views.inside.recording import Run, record
 from d2l_attention.views.inside.sending import as_text, parts_of
 from d2l_attention.views.inside.still import draw
 from d2l_attention.views.picture import add_picture, png, ramp
+from d2l_attention.views.words import whole
 
 HERE = Path(__file__).parent
 FILES = ("inside_drawing.js", "inside.js")
@@ -85,8 +86,10 @@ def look_inside(
     the name "output" the words that the model scores, so that the view can say which it prefers.
     ``at`` is the place that is open at first, for example "decoder/block 2/cross-attention/head 1".
     ``named`` goes to the model. Large tensors are shown in part, and the view says which part.
+    Of tensors without numbers (nested, sparse, on meta, inside ``vmap``) the shape is shown. A part
+    whose exception the model caught is called so: "encoder (raised)".
 
     Errors: ``TypeError`` for what is no ``nn.Module``; ``ValueError`` for a place that is not there
     or for tokens that fit no input; what the model raises.
     """
-    return LookInside(record(model, inputs, named, tokens), title, at)
+    return LookInside(record(model, inputs, named, tokens), whole(title), at)

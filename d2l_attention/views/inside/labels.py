@@ -1,12 +1,16 @@
 """Which words stand at which tensor: the reader names those of the inputs, the run carries them on.
 
-A tensor is known by its memory, for as long as the tensor lives that was first seen there.
+A tensor is known by its memory, for as long as the tensor lives that was first seen there; where it
+has none that can be read, by itself.
 """
 
 import weakref
 from collections.abc import Mapping, Sequence
 
 from torch import Tensor
+
+from d2l_attention.views.values import shape_of
+from d2l_attention.views.words import whole
 
 Words = tuple[str, ...]
 
@@ -18,23 +22,25 @@ class Labels:
         self._known: dict[int, tuple[weakref.ref, Words]] = {}
 
     def give(self, tensor: Tensor, words: Words) -> None:
-        place = _place(tensor)
-        if place and self.of(tensor) is None:
-            self._known[place] = weakref.ref(tensor), words
+        if self.of(tensor) is None:
+            self._known[_place(tensor)] = weakref.ref(tensor), words
 
     def of(self, tensor: Tensor) -> Words | None:
         found = self._known.get(_place(tensor))
         if found is None or found[0]() is None:  # the memory may be somebody else's by now
             return None
-        return found[1] if len(found[1]) in tensor.shape else None
+        return found[1] if len(found[1]) in shape_of(tensor) else None
 
 
 def _place(tensor: Tensor) -> int:
-    """Where the numbers are, the same for all views of them; 0 where there is no such place."""
+    """Where the numbers are, the same for all views of them; else the tensor itself, below 0."""
     try:
-        return tensor.untyped_storage().data_ptr()
+        memory = tensor.untyped_storage()
+        # A fake tensor's is on meta, too: asked for its address, it warns.
+        place = 0 if memory.device.type == "meta" else memory.data_ptr()
     except Exception:  # sparse, nested, a student's own kind: there are many
-        return 0
+        place = 0
+    return place or -id(tensor)
 
 
 def guessed(tensor: Tensor, candidates: Sequence[Words], *, ambiguous: bool) -> Words | None:
@@ -43,7 +49,7 @@ def guessed(tensor: Tensor, candidates: Sequence[Words], *, ambiguous: bool) -> 
     With ``ambiguous`` none of several: two sentences of one length meet here, and a wrong word is
     worse than none.
     """
-    fitting = list(dict.fromkeys(words for words in candidates if len(words) in tensor.shape))
+    fitting = list(dict.fromkeys(words for words in candidates if len(words) in shape_of(tensor)))
     if not fitting or (ambiguous and len(fitting) > 1):
         return None
     return fitting[0]
@@ -69,8 +75,8 @@ def words_of_inputs(tokens, inputs: Mapping[str, Tensor]) -> dict[str, Words]:
             raise TypeError(f"tokens must be a list of str, got {type(words).__name__}")
         if not all(isinstance(word, str) for word in words):
             raise TypeError(f"tokens must be a list of str, got {list(words)}")
-        shape = tuple(inputs[name].shape)
+        shape = shape_of(inputs[name])
         if len(words) not in shape:
             raise ValueError(f"tokens has {len(words)} words for {name}, whose shape is {shape}")
-        found[name] = tuple(words)
+        found[name] = tuple(map(whole, words))
     return found

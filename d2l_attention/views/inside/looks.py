@@ -16,8 +16,11 @@ from torch import Tensor, nn
 from d2l_attention.attention.layers import AttentionLayer
 from d2l_attention.attention.scores import additive_score, scaled_dot_score
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder
+from d2l_attention.views.values import readable
 
 MOST_HEADS, MOST_TOKENS, MOST_SIZE = 32, 48, 256
+# What an attention raises that keeps its weights otherwise, or that computes inside of ``vmap``.
+UNREADABLE = AttributeError, RuntimeError, ValueError, IndexError, TypeError
 
 
 @dataclass
@@ -53,7 +56,7 @@ def look_of(module: nn.Module, given: Mapping[str, Any], output: Any) -> Look | 
         if isinstance(module, nn.MultiheadAttention):
             return _pytorch_layer(module, given)
         return _weights_only(module, output)
-    except (AttributeError, RuntimeError, ValueError, IndexError, TypeError):
+    except UNREADABLE:
         return None  # an attention that keeps its weights otherwise is a part like others
 
 
@@ -171,12 +174,14 @@ def same(one: Tensor, other: Any) -> bool:
 
 
 def cut_look(weights: Tensor, kind: str, parts: dict[str, Tensor], w_v: Tensor | None) -> Look:
-    """The first sequence, as copies on the CPU, the first heads and tokens of many."""
+    """The first sequence, as copies on the CPU, the first heads and tokens of many.
+
+    Errors: as for ``readable``.
+    """
 
     def first(X: Tensor, rows: int, columns: int) -> Tensor:
         X = X[0] if X.ndim == 4 else X[:1]  # without an axis of heads there is one
-        X = X[:MOST_HEADS, :rows, :columns].detach().to("cpu", copy=True)
-        return X if X.dtype == torch.bool else X.float()
+        return readable(X[:MOST_HEADS, :rows, :columns])
 
     shape = tuple(weights.shape[-3:]) if weights.ndim == 4 else (1, *weights.shape[-2:])
     look = Look(first(weights, MOST_TOKENS, MOST_TOKENS), shape, kind)
@@ -184,7 +189,7 @@ def cut_look(weights: Tensor, kind: str, parts: dict[str, Tensor], w_v: Tensor |
         columns = MOST_TOKENS if name in ("bias", "visible") else MOST_SIZE
         setattr(look, name, first(X, MOST_TOKENS, columns))
     if w_v is not None:
-        look.w_v = w_v.detach()[:MOST_SIZE].float().cpu()
+        look.w_v = readable(w_v[:MOST_SIZE])
     if look.queries is not None:
         look.size = parts["queries"].shape[-1]
     if look.values is not None:

@@ -31,7 +31,9 @@ def name_of(module: nn.Module, path: str, above: nn.Module | None, above_path: s
     """The name of the part at ``path``, a dotted path, within the part above it."""
     if above is None:
         return type(module).__name__
-    inside = path.removeprefix(above_path).lstrip(".")
+    inside = path_within(path, above_path)
+    if not inside:  # it has called itself
+        return type(module).__name__
     *before, last = inside.split(".")
     if isinstance(above, TransformerEncoderBlock) and last == "attention":
         return "self-attention"
@@ -44,6 +46,13 @@ def name_of(module: nn.Module, path: str, above: nn.Module | None, above_path: s
     if numbered and before and numbered[1] in ("block", "layer"):
         return f"{numbered[1]} {int(numbered[2]) + 1}"  # the course counts its blocks from 0
     return IN_WORDS.get(last, last)
+
+
+def path_within(path: str, above: str) -> str:
+    """The path from the part ``above``; a path that does not lead through it stays whole."""
+    if path == above:
+        return ""
+    return path.removeprefix(f"{above}.") if above else path
 
 
 def _kind(module: nn.Module, number: int) -> str:

@@ -2,31 +2,40 @@
 
 PyTorch calls a hook before and after the ``forward`` of every module that has one. Nothing else is
 touched: hooks, modes, random states and the layers' memories are as before, also after an error.
+No hook is called behind a part that raises. Where a model catches that, the part is over all the
+same: its frame is no longer among those that are running.
 """
 
 import inspect
+import sys
+import threading
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, fields, is_dataclass
+from types import FrameType
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from d2l_attention.attention.layers import AttentionLayer
+from d2l_attention.attention.layers import WeightsOnDemand
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder
 from d2l_attention.views.inside.foreign import looks_of
 from d2l_attention.views.inside.labels import Labels, Words, guessed, words_of_inputs
 from d2l_attention.views.inside.looks import Look, look_of
+from d2l_attention.views.values import readable, shape_of
+from d2l_attention.views.words import whole
 
 MOST_CALLS = 20_000
 SILENT = nn.Dropout, nn.Identity  # outside training they do nothing
-MEMORIES = {AttentionLayer: "_last", Seq2SeqAttentionDecoder: "_weights"}
+MEMORIES = {WeightsOnDemand: "_last", Seq2SeqAttentionDecoder: "_weights"}
 SIDE = 64  # rows and columns of a tensor that are kept
 BEST = 3  # words of a row of scores
 DEPTH = 3  # of lists in lists of tensors that are looked into
 MOST_TENSORS = 6  # of one input or output, which may be a list of hundreds
+NO_NUMBERS = torch.empty(0, 0)  # made here: inside of a run it might be a fake one
 
 
 @dataclass
@@ -34,8 +43,8 @@ class Held:
     """A tensor as it was at one moment: its first matrix, cut at ``SIDE``."""
 
     name: str
-    shape: tuple[int, ...]
-    dtype: str
+    shape: tuple[int | str, ...]  # "?" where an axis has no single size
+    dtype: str  # and what kind of tensor it is, where there are no numbers
     numbers: Tensor  # (rows, columns), float32, of those of ``matrix``
     matrix: tuple[int, int]  # rows and columns that there are
     words: Words | None
@@ -55,6 +64,7 @@ class Call:
     look: Look | None = None
     heads_at: int = 0  # how many of the calls come before the heads
     words: list[Words] = field(default_factory=list)  # that came in, or that are known above
+    raised: bool = False  # it has no outputs, and the part above went on
 
 
 @dataclass
@@ -82,8 +92,17 @@ def record(model: nn.Module, inputs: tuple, named: Mapping[str, Any], tokens) ->
     recorder = _Recorder(model, words, scored)
     with _as_before(model), looks_of(model) as looks, recorder.listening(), torch.no_grad():
         recorder.looks = looks
-        result = model(*inputs, **named)
+        with _uncompiled():
+            result = model(*inputs, **named)
     return Run(recorder.first, recorder.left_out, result)
+
+
+class _Running(NamedTuple):
+    """A part that is running, in this frame of PyTorch's; no call where they are too many."""
+
+    call: Call | None
+    module: nn.Module
+    frame: FrameType
 
 
 class _Recorder:
@@ -91,7 +110,8 @@ class _Recorder:
         self.model, self.tokens, self.scored = model, tokens, scored
         self.labels = Labels()
         self.looks: dict[nn.Module, Look] = {}  # of layers that attend through another library
-        self.stack: list[Call | None] = []
+        # By threads: a part may run its own parts in several.
+        self.running: defaultdict[int, list[_Running]] = defaultdict(list)
         self.num_calls = self.left_out = 0
         self.first: Any = None
 
@@ -109,17 +129,21 @@ class _Recorder:
         finally:
             for handle in handles:
                 handle.remove()
+            self.running.clear()  # frames hold all that was named in them
 
     def _before(self, path: str):
         def hook(module: nn.Module, args: tuple, kwargs: dict) -> None:
-            above = self.stack[-1] if self.stack else None
-            too_many = self.num_calls >= MOST_CALLS or (bool(self.stack) and above is None)
+            frame = sys._getframe(1)
+            running = self._still_running(frame)
+            above = running[-1].call if running else self.first
+            nowhere = above is None and (bool(running) or module is not self.model)
             self.num_calls += 1
-            self.left_out += too_many
-            self.stack.append(None if too_many else Call(module, path, above))
-            if too_many:
+            if nowhere or self.num_calls > MOST_CALLS:
+                self.left_out += 1
+                running.append(_Running(None, module, frame))
                 return
-            call = self.stack[-1]
+            call = Call(module, path, above)
+            running.append(_Running(call, module, frame))
             tensors = _tensors(module, args, kwargs)
             if above is None:
                 self.first = call
@@ -141,8 +165,20 @@ class _Recorder:
 
         return hook
 
+    def _still_running(self, frame: FrameType) -> list[_Running]:
+        """The parts that are running in this thread, without those that have raised meanwhile."""
+        running = self.running[threading.get_ident()]
+        while running and not _is_within(frame, running[-1].frame):
+            call = running.pop().call
+            if call is not None:
+                call.raised = True
+        return running
+
     def _after(self, module: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
-        call = self.stack.pop()
+        running = self._still_running(sys._getframe(1))
+        if not running or running[-1].module is not module:
+            return  # its beginning was not seen
+        call = running.pop().call
         if call is None:
             return
         if call.above is not None and isinstance(module, SILENT):
@@ -163,6 +199,13 @@ class _Recorder:
             call.look = look_of(module, given, output)
         if call.look is not None:
             call.look.query_words, call.look.key_words = _words_of_look(call, call.look)
+
+
+def _is_within(frame: FrameType | None, outer: FrameType) -> bool:
+    """Whether ``outer`` has called ``frame``, directly or not. It is near, if it has."""
+    while frame is not None and frame is not outer:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _has_look(call: Call) -> bool:
@@ -192,6 +235,15 @@ def _words_of_look(call: Call, look: Look) -> tuple[Words | None, Words | None]:
     others = [each.words for each in fitting if each.words != queries]
     keys = next(iter([*named, *others, *(each.words for each in fitting)]), None)
     return queries, keys
+
+
+def _uncompiled():
+    """A compiled model runs as it was written meanwhile: a compiler would have to trace the hooks.
+
+    Where nothing has imported the compiler nothing is compiled, and the import takes a second.
+    """
+    loaded = "torch._dynamo" in sys.modules
+    return torch.compiler.set_stance("force_eager") if loaded else nullcontext()
 
 
 @contextmanager
@@ -268,6 +320,8 @@ def _flat(name: str, value: Any, depth: int = DEPTH) -> dict[str, Tensor]:
         return {name: value.data}
     if isinstance(value, Mapping):  # the outputs of ``transformers`` are such, too
         parts = {f"{name}.{key}": entry for key, entry in value.items()}
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = {f"{name}.{key.name}": getattr(value, key.name, None) for key in fields(value)}
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         parts = {f"{name}.{key}": getattr(value, key) for key in value._fields}
     elif isinstance(value, list | tuple):
@@ -287,12 +341,12 @@ def _without_output(tokens) -> tuple[Any, Words | None]:
     if not isinstance(tokens, Mapping) or "output" not in tokens:
         return tokens, None
     rest = {name: words for name, words in tokens.items() if name != "output"}
-    return rest, tuple(map(str, tokens["output"]))
+    return rest, tuple(whole(str(word)) for word in tokens["output"])
 
 
 def held(name: str, tensor: Tensor, words: Words | None, scored: Words | None = None) -> Held:
     """A copy of the first matrix. An axis of length 1 is no axis of a matrix, where others are."""
-    shape, dtype = tuple(tensor.shape), str(tensor.dtype).removeprefix("torch.")
+    shape, dtype = shape_of(tensor), str(tensor.dtype).removeprefix("torch.")
     try:
         matrix = tensor.detach()
         while matrix.ndim > 2:
@@ -304,7 +358,7 @@ def held(name: str, tensor: Tensor, words: Words | None, scored: Words | None = 
             if matrix.ndim == 0
             else matrix
         )
-        numbers = matrix[:SIDE, :SIDE].to("cpu", torch.float32, copy=True)
+        numbers = readable(matrix[:SIDE, :SIDE]).float()
         sizes = tuple(matrix.shape)
         best = None
         if scored is not None and sizes[1] == len(scored) > 1 and tensor.is_floating_point():
@@ -314,5 +368,17 @@ def held(name: str, tensor: Tensor, words: Words | None, scored: Words | None = 
                 for row in zip(index.tolist(), shares.tolist(), strict=True)
             ]
     except Exception:  # sparse, nested, complex, meta, a student's own kind: there are many
-        numbers, sizes, best = torch.empty(0, 0), (0, 0), None
+        numbers, sizes, best = NO_NUMBERS, (0, 0), None
+        dtype = ", ".join([dtype, *_odd_kind(tensor)])
     return Held(name, shape, dtype, numbers, sizes, words, best)
+
+
+def _odd_kind(tensor: Tensor) -> list[str]:
+    """What kind of tensor this is, whose numbers cannot be read."""
+    if tensor.is_nested:
+        return ["nested"]
+    if tensor.layout != torch.strided:
+        return [str(tensor.layout).removeprefix("torch.").removesuffix("_coo").strip("_")]
+    if tensor.is_meta:
+        return ["meta"]
+    return [] if type(tensor) is Tensor else [type(tensor).__name__]

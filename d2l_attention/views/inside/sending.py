@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from d2l_attention.views.inside.known import CHAPTERS, Known, known, source_of
 from d2l_attention.views.inside.looks import Look
-from d2l_attention.views.inside.names import all_different, name_of
+from d2l_attention.views.inside.names import all_different, name_of, path_within
 from d2l_attention.views.inside.recording import SILENT, Call, Held, Run
 
 MOST_TEXT = 270_000  # characters of a view in a notebook
@@ -60,7 +60,11 @@ def parts_of(run: Run) -> list[Part]:
     while waiting:
         call, name = waiting.popleft()
         names = [name_of(each.module, each.path, call.module, call.path) for each in call.calls]
-        inner = list(zip(call.calls, all_different(names), strict=True))
+        names = [
+            f"{each}{' (raised)' if inner.raised else ''}"
+            for inner, each in zip(call.calls, all_different(names), strict=True)
+        ]
+        inner = list(zip(call.calls, names, strict=True))
         kept = inner[: max(0, MOST_PARTS - number)]
         waiting.extend(kept)
         below = list(range(number, number + len(kept)))
@@ -127,7 +131,9 @@ class _Text:
         return sent
 
     def _held(self, held: Held, described: Known | None = None) -> list:
-        numbers = held.numbers[: self.cut.rows, : self.cut.columns]
+        numbers = held.numbers
+        if numbers.numel():  # else, in a mode of fake tensors, it could not even be cut
+            numbers = numbers[: self.cut.rows, : self.cut.columns]
         value = {
             "shape": held.shape,
             "kind": held.dtype,
@@ -189,7 +195,7 @@ def _never_called(module: nn.Module, call: Call) -> list[str]:
         paths.append(f"{call.path}.attention" if call.path else "attention")
     begun = set()
     for path in paths:  # each part, and those that it stands in
-        names = path.removeprefix(call.path).lstrip(".").split(".")
+        names = path_within(path, call.path).split(".")
         begun.add(names[0])
     silent = [
         name
@@ -214,5 +220,7 @@ def _json(value) -> str:
 
 
 def _bytes(tensor: Tensor) -> str:
+    if not tensor.numel():
+        return ""
     numbers = tensor.to(torch.float32).contiguous().numpy().astype("<f4")
     return b64encode(numbers.tobytes()).decode("ascii")

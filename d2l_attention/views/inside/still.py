@@ -17,6 +17,7 @@ from d2l_attention.views.inside.recording import Held
 from d2l_attention.views.inside.sending import Part, scores_of
 from d2l_attention.views.picture import DPI, OUTLINE, draw_weights, ramp
 from d2l_attention.views.watch_drawing import cut
+from d2l_attention.views.words import ALL_LITERAL
 
 WIDTH, TEXT = 9.5, 3.6  # inches: the picture, its words
 MOST_ROWS = 12
@@ -32,7 +33,7 @@ def draw(parts: list[Part], place: Place, title: str) -> Figure:
     if place.head is not None:
         trail += f" › head {place.head + 1}"
     heading = title or trail
-    with matplotlib.rc_context({"text.parse_math": False, "font.size": 12}):
+    with matplotlib.rc_context(ALL_LITERAL | {"font.size": 12}):
         if place.cell is not None:
             return _cell(place, heading)
         if place.head is not None:
@@ -128,9 +129,11 @@ class _Flow:
             self._text(0.5, middle, cut(name, 24), weight="bold")
         else:
             self._text(0.35, middle, f"{kind}  {cut(name, 24)}", color="#424242")
-        if held is None or not held.numbers.numel():
+        if held is None:
             return
         self._text(TEXT, top + 0.14, _shape(held), fontsize=10, color="#616161")
+        if not held.numbers.numel():
+            return
         rows = min(len(held.numbers), 8)
         numbers = held.numbers[:rows]
         words = _fitting(held)
@@ -175,7 +178,10 @@ def _shape(held: Held) -> str:
     rows, columns = held.numbers.shape
     part = [f"rows 0 to {min(rows, 8) - 1}"] if held.matrix[0] > min(rows, 8) else []
     part += [f"columns 0 to {columns - 1}"] if held.matrix[1] > columns else []
-    return f"{held.shape}{', shown: ' + ', '.join(part) if part else ''}"
+    shape = str(held.shape).replace("'", "")  # '?' is no text here
+    if not held.numbers.numel():
+        return f"{shape}, {held.dtype}: no numbers to show"
+    return f"{shape}{', shown: ' + ', '.join(part) if part else ''}"
 
 
 def _fitting(held: Held) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -19,6 +19,7 @@ from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder, Seq2SeqEncoder
 from d2l_attention.models.transformer import TransformerDecoder, TransformerEncoder
 from d2l_attention.training import translators
 from d2l_attention.views.picture import add_picture, draw_weights, png, ramp
+from d2l_attention.views.words import whole
 
 HERE = Path(__file__).parent
 INSIDE = HERE.parent / "inside"
@@ -149,7 +150,7 @@ class TranslatorView(anywidget.AnyWidget):
             cuts_text=json.dumps(list(cuts)),
             examples_text=json.dumps(examples),
             guided_text=json.dumps(GUIDED[stored] if stored else []),
-            title=title,
+            title=whole(title),
             alt=f"A translator: {sentence} becomes {' '.join(self._translated(words)[0])}.",
         )
         self.on_msg(self._answer)
