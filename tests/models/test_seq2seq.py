@@ -364,7 +364,7 @@ def test_errors():
     model, (source, _) = model_of(), batch()
     with pytest.raises(ValueError, match=r"labels must have shape \(3, 5\) .* got \(3, 7\)"):
         sequence_loss(torch.zeros(B, T, N), source, LENS)
-    with pytest.raises(RuntimeError, match="call the decoder first"):
+    with pytest.raises(AttributeError, match="attention_weights"):
         _ = model.decoder.attention_weights
     with pytest.raises(ValueError, match="between 0 and the number of keys, 7"):
         model.decoder.init_state(model.encoder(source), torch.tensor([8, 1, 1]))

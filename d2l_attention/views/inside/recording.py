@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from d2l_attention.attention.layers import WeightsOnDemand
+from d2l_attention.attention.layers import AttentionLayer, WeightsOnDemand
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder
 from d2l_attention.views.inside.foreign import looks_of
 from d2l_attention.views.inside.labels import Labels, Words, guessed, words_of_inputs
