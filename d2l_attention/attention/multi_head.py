@@ -99,7 +99,7 @@ class MultiHeadAttention(WeightsOnDemand):
         options = {"visible": visible, "bias": bias, "need_weights": need_weights}
         result = self.attention(queries, keys, values, **options)
         output, weights = result if need_weights else (result, None)  # (B, H, Q, D / H)
-        self._last = self.attention._last  # another layer may use the same attention
+        self._last = self.attention._last  # what attention_weights is computed from
         output = self.W_o(self.merge_heads(output))  # (B, Q, D)
         return output if weights is None else (output, weights)
 
