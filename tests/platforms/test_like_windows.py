@@ -33,12 +33,24 @@ def test_the_pretence_holds():
     assert (done.stdout, done.stderr) == ("different\n", "")
 
 
+# What is the same on every system is not tried once more: sums of clocks, words, formats of files.
 @pytest.mark.parametrize(
-    "tests",
-    ["workers", "exercises/test_exercises_kernel.py", "training/test_stopping.py"],
+    ("tests", "without"),
+    [
+        (
+            "workers",
+            "clock or pauses or cause_of_death or compiled or cannot_travel or left_behind",
+        ),
+        ("exercises/test_exercises_kernel.py", "nothing"),
+        (
+            "training/test_stopping.py",
+            "number or damaged or foreign or another or best or settings",
+        ),
+    ],
 )
-def test_there(tests):
+def test_there(tests, without):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:nbval", "-p", "no:cacheprovider"]
+    command += ["-k", f"not ({without})"]
     done = subprocess.run(
         [*command, str(TESTS / tests)],
         env=LIKE_WINDOWS,

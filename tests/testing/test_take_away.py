@@ -1,10 +1,8 @@
 """The ten tests as a file of their own: it needs torch and pytest, and nothing of the course."""
 
 import ast
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -44,16 +42,14 @@ def write(path):
     return subprocess.run(command, capture_output=True, encoding="utf-8")
 
 
-def outcome(path, attention):
-    """The last lines of pytest on the file with this attention in it."""
-    text = path.read_text("utf-8")
-    assert EXAMPLE in text
-    path.write_text(text.replace(EXAMPLE, attention), "utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:nbval"]
-    run = subprocess.run(
-        [*command, "-rs", str(path)], capture_output=True, encoding="utf-8", cwd=path.parent
-    )
-    return run.stdout
+TOLD = {  # what is said of each
+    "example": (EXAMPLE, "10 passed"),
+    "function": (FUNCTION.format(hidden="~mask", axis=-1), "Seen: a sentence of length 0"),
+    "wrong axis": (FUNCTION.format(hidden="~mask", axis=-2), "A softmax over the wrong axis"),
+    "inverted": (FUNCTION.format(hidden="mask", axis=-1), "an inverted mask"),
+    "d2l": (D2L, "9 passed, 1 skipped"),
+    "pytorch": (PYTORCH, "1 failed, 9 passed"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -64,41 +60,45 @@ def written(tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def file(written, tmp_path):
-    """A copy for each test: they write into it."""
-    return Path(shutil.copy(written, tmp_path))
+# One Python runs the files of all attentions, one after the other.
+RUN = """
+import pathlib, pytest, sys
+for path in sys.argv[1:]:
+    print("next file")
+    pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:nbval", "-rs", "--rootdir",
+                 str(pathlib.Path(path).parent), path])
+"""
 
 
-def test_it_stands_alone_and_passes_on_its_example(file):
+@pytest.fixture(scope="module")
+def outcomes(written, tmp_path_factory):
+    """What pytest says of the file with each attention in it, by name."""
+    text, paths = written.read_text("utf-8"), []
+    assert EXAMPLE in text
+    for number, (attention, _) in enumerate(TOLD.values()):
+        paths.append(tmp_path_factory.mktemp("mine") / f"test_mine_{number}.py")
+        paths[-1].write_text(text.replace(EXAMPLE, attention), "utf-8")
+    command = [sys.executable, "-c", RUN, *map(str, paths)]
+    run = subprocess.run(command, capture_output=True, encoding="utf-8", cwd=written.parent)
+    _, *said = run.stdout.split("next file\n")
+    return dict(zip(TOLD, said, strict=True))
+
+
+def test_it_stands_alone(written):
     modules = {
         name.split(".")[0]
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        for node in ast.walk(ast.parse(written.read_text("utf-8")))
         for name in (
             [node.module] if isinstance(node, ast.ImportFrom)
             else [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         )
     }  # fmt: skip
     assert modules == {"collections", "dataclasses", "inspect", "pytest", "torch"}
-    assert "10 passed" in outcome(file, EXAMPLE)
 
 
-@pytest.mark.parametrize(
-    ("attention", "expected"),
-    [
-        (
-            FUNCTION.format(hidden="~mask", axis=-1),
-            "Seen: a sentence of length 0",
-        ),
-        (FUNCTION.format(hidden="~mask", axis=-2), "A softmax over the wrong axis"),
-        (FUNCTION.format(hidden="mask", axis=-1), "an inverted mask"),
-        (D2L, "9 passed, 1 skipped"),
-        (PYTORCH, "1 failed, 9 passed"),
-    ],
-    ids=["function", "wrong axis", "inverted", "d2l", "pytorch"],
-)
-def test_on_an_attention_of_ones_own(file, attention, expected):
-    assert expected.lower() in outcome(file, attention).lower()
+@pytest.mark.parametrize("name", TOLD)
+def test_on_an_attention_of_ones_own(outcomes, name):
+    assert TOLD[name][1].lower() in outcomes[name].lower()
 
 
 def test_a_folder_that_is_not_there(tmp_path):
@@ -106,7 +106,8 @@ def test_a_folder_that_is_not_there(tmp_path):
     assert said.returncode == 2 and "there is no folder" in said.stderr
 
 
-def test_it_never_writes_over_a_file(file):
+def test_it_never_writes_over_a_file(tmp_path):
+    file = tmp_path / "test_mine.py"
     file.write_text("mine", "utf-8")
     said = write(file)
     assert said.returncode != 0 and "exists already" in said.stderr
