@@ -31,8 +31,9 @@ def fused_attention(queries, keys, values, visible, bias=None, dropout=0.0):
         shape = (queries.shape[-2], keys.shape[-2])
         # A graph that is exported for texts of any length can hold only one of the two ways.
         if hidden is not None and bias is None and not is_exporting() and math.prod(shape) >= many:
-            return _past_without_padding(queries, keys, values, visible, dropout)
-        hidden, is_causal = visible.all_hidden(shape, queries.device), False  # the future as well
+            return _in_two_calls(queries, keys, values, visible, dropout)
+        # From here on the mask hides the future as well.
+        hidden, is_causal = visible.hidden_and_future(shape, queries.device), False
     if bias is None:
         return _call_kernel(queries, keys, values, hidden, is_causal, dropout)
     bias = bias.to(queries.dtype)
@@ -44,12 +45,12 @@ def fused_attention(queries, keys, values, visible, bias=None, dropout=0.0):
     return clear(_call_kernel(queries, keys, values, bias, False, dropout), visible.blind)
 
 
-def _past_without_padding(queries, keys, values, visible, dropout):
+def _in_two_calls(queries, keys, values, visible, dropout):
     """The past of each query, without its padding and without a (Q, K) mask.
 
-    Query i below its sequence's length: the causal mask suffices, since padding is its future. From
-    there on the mask of lengths does, since all that is left is its past. Sequences disagree only
-    between the shortest and the longest length.
+    If a query is a real token, all padding comes after it, and the causal mask alone is enough. If
+    it is padding, all real keys come before it, and the mask of lengths alone is enough. Which of
+    the two a query needs depends on the sequence only between the shortest and the longest length.
     """
     lens, num_queries = visible.lens, queries.shape[-2]
     shortest, longest = 0, num_queries

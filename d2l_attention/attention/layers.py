@@ -2,8 +2,8 @@
 
 Letters as in ``pooling.py``. A layer has a door, ``forward``, which checks its inputs, works out
 who sees whom and clears what takes no part; and behind it a formula, ``attend``, which relies on
-that. A larger layer that has a door of its own hands ``visible`` in, which then says alone who sees
-whom: nothing is checked twice.
+that. ``MultiHeadAttention`` has checked its inputs already, and passes the result as ``visible``:
+then the layer skips its own checks, and ignores lengths, mask, ``is_causal`` and ``offset``.
 """
 
 import math

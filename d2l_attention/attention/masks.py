@@ -105,7 +105,7 @@ def attention_mask(
     if device is None:
         device = next((X.device for X in (valid_lens, mask) if isinstance(X, Tensor)), None)
     visible = Visible.of(scores_shape, valid_lens, mask, is_causal, offset, device)
-    whole = visible.whole(scores_shape, device)
+    whole = visible.as_mask(scores_shape, device)
     if whole is None and valid_lens is not None:  # no length hides anything
         whole = valid_lens.new_ones((1,) * len(scores_shape), dtype=torch.bool)
     return whole
@@ -167,11 +167,14 @@ class Visible(NamedTuple):
         shortest = num_keys if valid_lens is None else check_lens(valid_lens, scores_shape)
         if mask is not None:
             check_mask(mask, scores_shape)
-        is_causal = is_causal and bool(num_keys > offset + 1)  # else the first query sees all keys
+        # With so few keys even the first query has none in its future.
+        is_causal = is_causal and bool(num_keys > offset + 1)
         if mask is None and not is_causal and shortest == num_keys > 0:
             return Visible(offset=offset)
+        # One length a sequence and the past have a way of their own, without a (Q, K) matrix. All
+        # else becomes a mask, the past behind an offset as well: the kernel's past begins at key 0.
         only_lengths = mask is None and (valid_lens is None or valid_lens.ndim == 1)
-        if only_lengths and not (is_causal and offset > 0):  # the kernel's past begins at key 0
+        if only_lengths and not (is_causal and offset > 0):
             return cls._by_length(scores_shape, valid_lens, shortest, is_causal, offset, device)
         if valid_lens is not None:
             lens = valid_lens if valid_lens.ndim == 2 else valid_lens[:, None]
@@ -212,11 +215,14 @@ class Visible(NamedTuple):
 
     @property
     def by_query(self) -> bool:
-        """Whether keys are hidden from one query and not from the next, but by the future."""
+        """Whether ``hidden`` may differ from query to query. ``is_causal`` does not count."""
         return self.hidden is not None and self.lens is None
 
-    def all_hidden(self, scores_shape: Shape, device: Any = None) -> Tensor | None:
-        """``hidden``, and the future with it: broadcastable to (*, Q, K), or ``None``."""
+    def hidden_and_future(self, scores_shape: Shape, device: Any = None) -> Tensor | None:
+        """``hidden``, and the future with it: broadcastable to (*, Q, K), or ``None``.
+
+        Where ``is_causal``, the offset is 0: ``of`` makes a mask of any other past.
+        """
         if not self.is_causal:
             return self.hidden
         num_queries, num_keys = scores_shape[-2:]
@@ -224,23 +230,23 @@ class Visible(NamedTuple):
         future = keys > torch.arange(num_queries, device=device)[:, None]
         return future if self.hidden is None else self.hidden | future
 
-    def whole(self, scores_shape: Shape, device: Any = None) -> Tensor | None:
+    def as_mask(self, scores_shape: Shape, device: Any = None) -> Tensor | None:
         """One mask that says all, broadcastable to (*, Q, K); ``None`` hides nothing."""
-        hidden = self.all_hidden(scores_shape, device)
+        hidden = self.hidden_and_future(scores_shape, device)
         return None if hidden is None else ~hidden
 
     def clear(self, queries: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Zeros in the rows that take no part; a padded token stays, as a query, what it is."""
+        """Zeros in the rows that take no part. A padded token is no key, but still a query."""
         return clear(queries, self.blind), *self.clear_pairs(keys, values)
 
     def clear_pairs(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """The same for keys and values. In self-attention they are one tensor: then once."""
-        shown = clear(keys, self.unseen)
-        return shown, shown if values is keys else clear(values, self.unseen)
+        cleared = clear(keys, self.unseen)
+        return cleared, cleared if values is keys else clear(values, self.unseen)
 
     def softmax(self, scores: Tensor) -> Tensor:
         """Weights (*, Q, K), exactly 0 where a key is hidden, and in the row of a blind query."""
-        hidden = self.all_hidden(scores.shape, scores.device)
+        hidden = self.hidden_and_future(scores.shape, scores.device)
         if hidden is None:
             return scores.softmax(dim=-1)
         scores = scores.masked_fill(hidden, -math.inf)
@@ -336,7 +342,10 @@ def check_lens(valid_lens: Any, scores_shape: Shape) -> int:
 
 
 def is_free_to_read(X: Tensor) -> bool:
-    """Whether its numbers may decide what runs: on the CPU, in no graph and under no ``vmap``."""
+    """Whether its numbers may decide what runs: on the CPU, in no graph and under no ``vmap``.
+
+    Under ``vmap`` a tensor is a wrapper that stands for one row of the tensor in it.
+    """
     in_graph = torch.compiler.is_compiling() or torch.jit.is_tracing()
     return X.is_cpu and not in_graph and torch.func.debug_unwrap(X) is X
 

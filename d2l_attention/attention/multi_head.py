@@ -26,7 +26,7 @@ class MultiHeadAttention(WeightsOnDemand):
 
     With a ``cache`` the layer goes on where it stopped: ``keys`` and ``values`` are those of
     the new tokens only, K counts all that the cache then holds, and positions and ``is_causal``
-    begin behind what it held. For cross-attention give the source to the first call with an
+    count from the first token in it. For cross-attention give the source to the first call with an
     empty cache, and ``keys=None, values=None`` from then on. A cache also keeps rows that no
     query sees yet. NaN in such a row does not reach an output, but it does reach the gradient
     of ``W_k`` and ``W_v``.
@@ -81,18 +81,18 @@ class MultiHeadAttention(WeightsOnDemand):
         offset = 0 if cache is None else len(cache)
         shape = self._check(queries, keys, values, is_causal, cache, offset)  # (B, H, Q, K)
         if mask is not None:
-            check_bool(mask)
-            mask = mask[:, None] if mask.ndim == 3 else mask  # one for each of its heads
+            check_bool(mask)  # it has axes, then
+            mask = mask[:, None] if mask.ndim == 3 else mask  # the same for all heads
         visible = Visible.of(shape, valid_lens, mask, is_causal, offset, queries.device)
         queries = self.split_heads(self.W_q(clear(queries, visible.blind)))  # (B, H, Q, D / H)
         bias = None
-        if type(self.positions) is not Positions:
+        if type(self.positions) is not Positions:  # the base class itself does nothing
             queries = self.positions.transform(queries, offset=offset)
             bias = self.positions.bias(*shape[2:], offset=offset)  # (H, Q, K), or None
             if bias is not None:
                 check_bias(bias, shape)
         if cache is None:
-            assert keys is not None and values is not None  # a layer without a cache needs them
+            assert keys is not None and values is not None  # for the type checker: see _check
             keys, values = self._pairs(*visible.clear_pairs(keys, values))  # (B, H, K, D / H)
         else:  # it keeps all rows: a later query may read what these may not
             keys, values = visible.clear_pairs(*self._continued(keys, values, cache))

@@ -33,7 +33,7 @@ class _Windowed:
         near = sliding_window_mask(
             *sizes, window=self.window - 1, offset=visible.offset, device=device
         )
-        near = combine_masks(visible.whole(sizes, device), near)
+        near = combine_masks(visible.as_mask(sizes, device), near)
         near = near[(None,) * (queries.ndim - near.ndim)]
         inside = Visible.by_mask(near, visible.offset)
         return super().attend(*inside.clear(queries, keys, values), inside, *more)

@@ -47,7 +47,7 @@ def _chosen(
     num_queries, num_keys = queries.shape[-2], keys.shape[-2]
     shape = (*queries.shape[:-1], num_keys)
     block_size = min(block_size, max(num_keys, 1))
-    mask = visible.whole((num_queries, num_keys), queries.device)
+    mask = visible.as_mask((num_queries, num_keys), queries.device)
     if mask is None:
         mask = torch.ones(num_queries, num_keys, dtype=torch.bool, device=queries.device)
     mask = mask.expand(shape)

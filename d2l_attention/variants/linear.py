@@ -196,7 +196,7 @@ def linear_attention_step(
 def kernel_weights(queries: Tensor, keys: Tensor, visible: Visible) -> Tensor:
     """The weights one by one, f(q) . f(k) over their sum. Shape: (*, Q, K)."""
     products = dot_score(queries, keys)
-    hidden = visible.all_hidden(products.shape, products.device)
+    hidden = visible.hidden_and_future(products.shape, products.device)
     products = products if hidden is None else products.masked_fill(hidden, 0.0)
     return divide(products, products.sum(dim=-1, keepdim=True))
 

@@ -36,13 +36,13 @@ class MultiTokenDotProductAttention(AttentionLayer):
         # An optimizer changes the two in place: the weights of this pass need copies.
         copies = (X.to(queries.dtype, copy=True) for X in (self.kernel, self.mix))
         self._remember(queries, keys, *copies, visible=visible, bias=None)
-        mask = visible.whole((queries.shape[2], keys.shape[2]), queries.device)
+        mask = visible.as_mask((queries.shape[2], keys.shape[2]), queries.device)
         weights = multi_token_weights(queries, keys, self.kernel, self.mix, mask)
         return self.dropout(weights) @ values, weights if need_weights else None
 
     def _weights(self, inputs, visible, bias):
         queries, keys, *learned = inputs
-        mask = visible.whole((queries.shape[2], keys.shape[2]), queries.device)
+        mask = visible.as_mask((queries.shape[2], keys.shape[2]), queries.device)
         return multi_token_weights(queries, keys, *learned, mask)
 
 

@@ -46,7 +46,7 @@ class PatternAttention(DotProductAttention):
         """What the layer was told and the pattern both let through."""
         num_queries, num_keys = queries.shape[-2], keys.shape[-2]
         pattern = self.pattern(num_queries, num_keys).to(queries.device)
-        whole = combine_masks(visible.whole((num_queries, num_keys), queries.device), pattern)
+        whole = combine_masks(visible.as_mask((num_queries, num_keys), queries.device), pattern)
         return Visible.by_mask(whole, visible.offset)
 
     def _weights(self, inputs, visible, bias):

@@ -38,7 +38,7 @@ class SinkAttention(DotProductAttention):
             )
         num_queries, num_keys, size = queries.shape[2], keys.shape[2], queries.shape[3]
         # All who see anything see the sink.
-        hidden = visible.all_hidden((num_queries, num_keys), queries.device)
+        hidden = visible.hidden_and_future((num_queries, num_keys), queries.device)
         if hidden is not None:
             hidden = hidden.expand(*hidden.shape[:-1], num_keys)
             hidden = torch.cat((hidden.all(dim=-1, keepdim=True), hidden), dim=-1)

@@ -1203,11 +1203,13 @@ print("mean", tuple(mean.shape), "  of each head", tuple(their_weights.shape))
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The package's forward
 #
-# *1 minute.* This is the code that runs when you call the package's layer. `Visible.of` stands at
-# its door: it checks lengths, mask and causality, and works out once who sees whom. Some rows then
-# take no part, namely queries that see nothing and keys that no query sees. They become zeros,
-# because weight 0 alone does not silence a NaN. What remains are the steps of your class: project
-# and split, attend, merge and project. Positions are for chapter 7, the cache for chapter 8.
+# *1 minute.* This is the code that runs when you call the package's layer. `_check` and
+# `Visible.of` stand at its door: they check shapes, lengths, mask and causality, and work out once
+# who sees whom. Some rows then take no part, namely queries that see nothing (`blind`) and keys
+# that no query sees (`unseen`). They become zeros, because weight 0 alone does not silence a NaN.
+# What remains are the steps of your class: project and split, attend, merge and project. The line
+# with `_last` keeps what `attention_weights` is computed from when you read it. Positions are for
+# chapter 7, the cache for chapter 8.
 
 # %% slideshow={"slide_type": "skip"}
 show_source(MultiHeadAttention.forward)

@@ -14,8 +14,10 @@ def refused():
 
 
 def test_a_causal_mask(device, monkeypatch):
-    whole = masks.Visible.all_hidden
-    monkeypatch.setattr(masks.Visible, "all_hidden", lambda self, shape, device: whole(self, shape))
+    whole = masks.Visible.hidden_and_future
+    monkeypatch.setattr(
+        masks.Visible, "hidden_and_future", lambda self, shape, device: whole(self, shape)
+    )
     with refused():
         same_on(
             device,

@@ -64,7 +64,7 @@ def _course_layer(layer: AttentionLayer, given: Mapping[str, Any], output: Any) 
     weights = layer.attention_weights
     output = output[0] if isinstance(output, tuple) else output
     inputs, seen, bias = layer._last
-    visible = seen.whole(weights.shape, weights.device)
+    visible = seen.as_mask(weights.shape, weights.device)
     inputs = (inputs[0], _each_head(inputs[1], weights), *inputs[2:])
     parts = {"queries": inputs[0], "keys": inputs[1]}
     if bias is not None:
