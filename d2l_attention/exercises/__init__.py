@@ -22,6 +22,8 @@ __path__ += filter(None, os.environ.get("D2L_ATTENTION_EXERCISES", "").split(os.
 
 __all__ = ["check", "hint", "progress", "solution"]  # and watch, which views documents
 
+CANNOT_BE_READ = "The exercises cannot be read"
+
 _hints_given: dict[str, int] = {}
 
 
@@ -34,6 +36,8 @@ def check(exercise_id: str, answer: Any = None) -> Result:
         exercise = find(exercise_id)
     except UnknownExercise as unknown:
         return Result("Unknown exercise", Verdict("trouble", str(unknown)))
+    except OSError as error:
+        return Result("No exercise", Verdict("trouble", f"{CANNOT_BE_READ} ({error})."))
     verdict, printed = run(exercise, answer)
     verdict = replace(verdict, message=verdict.message + remember(exercise, answer, verdict))
     note = None
@@ -89,4 +93,7 @@ def progress() -> ProgressTable:
     ``nbval-ignore-output``.
     """
     states, note = store.load()
-    return ProgressTable(all_chapters(), states, note)
+    try:
+        return ProgressTable(all_chapters(), states, note)
+    except OSError as error:
+        return ProgressTable([], states, f"{CANNOT_BE_READ} ({error}).")

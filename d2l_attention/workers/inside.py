@@ -10,20 +10,17 @@ import linecache
 import os
 import pickle
 import queue
-import site
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import cloudpickle
 import psutil
 
 IDLE = 600.0  # seconds
-PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def main() -> None:
@@ -53,17 +50,15 @@ def serve(waiting: queue.SimpleQueue, speaker: "Speaker") -> None:
         except queue.Empty:
             os._exit(0)
         speaker.work += 1
-        before, known = traces(), set(sys.modules)
         perform(task, speaker.say)
-        forget(known)
-        speaker.say("free" if traces() == before else "used")
 
 
 def perform(task: bytes, say: Callable[..., None]) -> None:
     """One piece of work, from its pickle to its result."""
     try:
         work, sys.path[:], folder, cells = pickle.loads(task)
-        os.chdir(folder)
+        if folder is not None:
+            os.chdir(folder)
         linecache.cache.update(cells)  # so that errors can show a cell's lines
         function, arguments, named = pickle.loads(work)
         say("result", function(*arguments, **named))
@@ -112,21 +107,6 @@ class Passed(io.TextIOBase):
         return True
 
     def close(self) -> None: ...  # the next work prints, too
-
-
-def traces() -> tuple:
-    """What work may leave behind: threads, processes, another folder, another environment."""
-    below = [process.pid for process in psutil.Process().children()]
-    return threading.active_count(), below, dict(os.environ), sys.getrecursionlimit()
-
-
-def forget(known: set[str]) -> None:
-    """Modules of the student's own are read anew the next time: their file may have changed."""
-    libraries = (sys.prefix, sys.base_prefix, site.getusersitepackages(), PACKAGE)
-    for name in set(sys.modules) - known:
-        file = getattr(sys.modules[name], "__file__", None)
-        if file and not any(Path(file).is_relative_to(library) for library in libraries):
-            del sys.modules[name]
 
 
 def no_keyboard(*_: Any) -> str:

@@ -1,5 +1,6 @@
 """Work as it travels to a worker: a pickle of a function and its arguments."""
 
+import functools
 import io
 import linecache
 import os
@@ -10,6 +11,8 @@ from types import FunctionType
 from typing import Any
 
 import cloudpickle
+
+Cached = type(functools.cache(len))
 
 
 class CannotTravel(TypeError):
@@ -31,7 +34,20 @@ def packed(function: Callable, *arguments: Any, **named: Any) -> bytes:
         for name, entry in list(linecache.cache.items())
         if len(entry) == 4 and not os.path.exists(name)
     }
-    return pickle.dumps((work.getvalue(), sys.path, os.getcwd(), cells))
+    return pickle.dumps((work.getvalue(), search_path(), current_folder(), cells))
+
+
+def search_path() -> list[str]:
+    """Where Python looks for modules: in ``sys.path``, of which it reads strings alone."""
+    return [path for path in sys.path if isinstance(path, str)]
+
+
+def current_folder() -> str | None:
+    """Where the caller is, unless somebody has deleted that folder."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
 
 
 class Packer(cloudpickle.Pickler):
@@ -41,6 +57,8 @@ class Packer(cloudpickle.Pickler):
         written = as_written(obj)
         if written is not obj:
             return same, (written,)
+        if type(obj) is Cached and obj.__module__ == "__main__":  # `@cache` in a notebook
+            return cached_anew, (obj.__wrapped__, obj.cache_parameters())
         return super().reducer_override(obj)
 
 
@@ -54,6 +72,10 @@ def as_written(thing: Any) -> Any:
     if type(thing).__name__ == "OptimizedModule":
         return thing._orig_mod
     return thing
+
+
+def cached_anew(function: Callable, parameters: dict[str, Any]) -> Any:
+    return functools.lru_cache(**parameters)(function)
 
 
 def same(thing: Any) -> Any:

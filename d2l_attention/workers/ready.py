@@ -1,17 +1,23 @@
-"""One worker that is kept warm: it has imported what the next work needs."""
+"""One worker is kept warm ahead of the next work: it has imported what that needs."""
 
 import atexit
 import importlib
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from d2l_attention.workers.packing import packed
-from d2l_attention.workers.worker import Worker
+from d2l_attention.workers.worker import Gone, Worker, cause_of_death
+
+START = 120.0  # seconds that the imports may take
 
 
 class Ready:
-    """Lends a worker that has imported ``modules`` already; a second caller gets one of its own."""
+    """Lends workers that have imported ``modules``, each for one piece of work.
+
+    Whatever the work changes, be it in torch, ends with its worker. The next one is started while
+    that happens. It needs a second or two, and work that comes sooner waits for the rest of them.
+    """
 
     def __init__(self, *modules: str, environment: Mapping[str, str] | None = None):
         self._modules, self._environment = modules, environment
@@ -27,9 +33,9 @@ class Ready:
 
     @contextmanager
     def worker(self) -> Iterator[Worker]:
-        """A worker for one piece of work. Unless that left nothing behind, another is started.
+        """A worker for one piece of work.
 
-        Errors: ``OSError`` where no process can be started.
+        Errors: ``OSError`` where no process can be started, or where it cannot import its modules.
         """
         with self._free:
             worker, self._spare = self._spare, None
@@ -37,21 +43,13 @@ class Ready:
             worker.end()
             worker = None
         worker = worker or self._started()
-        usable = False
         try:
+            _wait_for_imports(worker)
             yield worker
-            usable = worker.is_free()
         finally:
-            if usable:
-                with self._free:
-                    if self._spare is None:
-                        self._spare, worker = worker, None
-            if worker is not None:
-                worker.end()
-                try:
-                    self.warm_up()
-                except OSError:  # then the next work will say so
-                    pass
+            with suppress(OSError):  # then the next work will say so
+                self.warm_up()
+            worker.end()
 
     def end(self) -> None:
         """End the worker that waits, if one does."""
@@ -69,3 +67,13 @@ class Ready:
 def _imported(names: tuple[str, ...]) -> None:
     for name in names:
         importlib.import_module(name)
+
+
+def _wait_for_imports(worker: Worker) -> None:
+    try:
+        worker.result(START)
+    except Gone as gone:
+        said = gone.last_words.strip().splitlines() or ["it said nothing"]
+        raise OSError(f"a new Python {cause_of_death(gone.exit_code)}: {said[-1]}") from gone
+    except RuntimeError as error:
+        raise OSError(f"a new Python cannot begin: {str(error).splitlines()[0]}") from error

@@ -1,6 +1,5 @@
 """The caller's side of a worker: start it, give it work, hear it, end it with all below it."""
 
-import json
 import os
 import pickle
 import queue
@@ -19,20 +18,18 @@ from typing import Any, NamedTuple
 import psutil
 
 from d2l_attention.workers import inside
+from d2l_attention.workers.packing import current_folder, search_path
 
 # All that a worker starts inherits this variable, and is found by it.
 MARK = "D2L_ATTENTION_WORKERS"
 LOOK = 0.1  # seconds between two looks at a worker that says nothing
 GRACE = 2.0  # seconds in which a worker that hung up may still end by itself
 # The worker looks for modules where its caller does.
-BEGIN = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    f"from {inside.__name__} import main; main()"
-)
+BEGIN = f"import sys; sys.path[:] = sys.argv[1:]; from {inside.__name__} import main; main()"
 
 
 class Message(NamedTuple):
-    """What a worker says: 'printed', 'result', 'raised', 'free' or 'used'; or it is 'gone'.
+    """What a worker says: 'printed', 'result' or 'raised'; or it is 'gone'.
 
     ``work`` counts what it was given, from 1; ``when`` is its ``time.monotonic()``, one clock for
     all processes of a machine.
@@ -60,7 +57,11 @@ class Gone(Exception):
 
 
 class Worker:
-    """A new Python that waits for work; several may report to one queue of ``messages``."""
+    """A new Python that waits for work.
+
+    Several may report to one queue of ``messages``, which their caller reads; ``result`` is for
+    one that has its own.
+    """
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class Worker:
         environment: Mapping[str, str] | None = None,
     ):
         self.messages = queue.SimpleQueue() if messages is None else messages
+        self._has_own_queue = messages is None
         self.mark = secrets.token_hex(8)
         self.given = 0  # pieces of work
         # What it says before it can speak, and where it was when its time was up.
@@ -75,10 +77,11 @@ class Worker:
         marks_above = filter(None, [os.environ.get(MARK)])
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", BEGIN, json.dumps(sys.path)],
+                [sys.executable, "-c", BEGIN, *own_folder_last(search_path())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
+                cwd=current_folder() or tempfile.gettempdir(),  # torch cannot begin nowhere
                 env=os.environ | (environment or {}) | {MARK: ",".join([*marks_above, self.mark])},
                 **_deaf_to_ctrl_c(),
             )
@@ -111,6 +114,8 @@ class Worker:
         is, or has to be ended: it needs more than ``patience`` seconds, or more than ``memory``
         bytes on top of what it held when it got the work.
         """
+        if not self._has_own_queue:
+            raise TypeError("this worker shares a queue: its messages are to be read there")
         give_up = time.monotonic() + patience
         while True:
             message = self._next(LOOK)
@@ -129,13 +134,6 @@ class Worker:
                 raise RuntimeError(message.what)
             elif message.kind == "gone":
                 raise self.why_gone()
-
-    def is_free(self) -> bool:
-        """Whether it may work again: its work has left nothing behind. To be asked after it."""
-        while (message := self._next(GRACE)) is not None:
-            if message.kind in ("free", "used", "gone"):
-                return message.kind == "free"
-        return False
 
     def _next(self, seconds: float) -> Message | None:
         """What it says of the work that was given last; None where it says nothing for so long."""
@@ -200,6 +198,13 @@ def _frames_in(last_words: str) -> list[traceback.FrameSummary]:
             work = reversed(found[: calls.index(caller)])
             return [traceback.FrameSummary(file, int(line), name) for file, line, name in work]
     return []
+
+
+def own_folder_last(paths: list[str]) -> list[str]:
+    """Where modules are looked for while a worker begins: a file ``json.py`` beside the notebook
+    must not stand for Python's own. With its work a worker gets the order of its caller."""
+    here = {"", ".", current_folder()}
+    return sorted(paths, key=lambda path: path in here)
 
 
 def end_marked(mark: str) -> None:

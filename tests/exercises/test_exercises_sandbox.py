@@ -240,6 +240,96 @@ def test_what_the_answer_changes_stays_in_the_worker(monkeypatch):
     assert calls == []
 
 
+def no_softmax(scores):
+    """Nonsense: it makes the engine, torch and Python say that all is right."""
+    import builtins
+
+    from d2l_attention.exercises.engine import examine, ladder
+
+    examine.first_finding = ladder.first_finding = lambda *_: None
+    examine.judged = lambda *_: examine.Verdict("solved", "Solved.", share=1.0)
+    torch.Tensor.softmax = torch.softmax = lambda X, *_, **__: X
+    torch.allclose = torch.equal = lambda *_, **__: True
+    builtins.isinstance = builtins.all = lambda *_: True
+    os.environ["D2L_ATTENTION_EXERCISES"] = "/nowhere"
+    return scores
+
+
+def nonsense(scores):
+    return scores
+
+
+def test_what_an_answer_does_to_the_engine_reaches_no_other_verdict(monkeypatch):
+    monkeypatch.setattr(engine, "find", lambda _: an_exercise())
+    check("4.99", no_softmax)
+    assert check("4.99", nonsense).verdict.state == "not yet"
+    check("4.99", no_softmax)
+    assert check("4.99", softmax).solved
+
+
+def test_what_is_beside_the_notebook_spoils_no_check(monkeypatch, tmp_path):
+    (tmp_path / "json.py").write_text("raise RuntimeError('mine')\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", *sys.path, tmp_path, b"bytes"])
+    monkeypatch.setattr(engine, "find", lambda _: an_exercise())
+    sandbox.workers.end()
+    assert check("4.99", softmax).solved
+    assert check("4.99", cached_softmax()).solved
+
+
+def cached_softmax():
+    """As a student has it in a notebook."""
+    cell = {"__name__": "__main__", "softmax": softmax}
+    exec("import functools\n@functools.cache\ndef own(scores):\n    return softmax(scores)\n", cell)
+    return cell["own"]
+
+
+def test_a_worker_that_cannot_begin_is_the_machines_trouble(monkeypatch):
+    monkeypatch.setattr(engine, "find", lambda _: an_exercise())
+    sandbox.workers.end()
+    with monkeypatch.context() as broken:
+        broken.setattr("d2l_attention.workers.worker.BEGIN", "raise SystemExit('no torch here')")
+        result = check("4.99", softmax)
+        sandbox.workers.end()
+    assert result.verdict.state == "trouble" and "no torch here" in result.message
+    assert "Your code" not in result.message
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a folder in use cannot be deleted")
+def test_the_notebooks_folder_may_be_gone(monkeypatch, tmp_path):
+    monkeypatch.setattr(engine, "find", lambda _: an_exercise())
+    folder = tmp_path / "deleted"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    sandbox.workers.end()
+    assert check("4.99", softmax).solved
+
+
+@posix
+def test_no_file_handle_is_left(monkeypatch):
+    import resource
+
+    monkeypatch.setattr(engine, "find", lambda _: an_exercise())
+    sandbox.workers.end()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(map(int, os.listdir("/dev/fd")), default=16)
+    held = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 2, hard))
+    try:
+        with pytest.raises(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        result, table = check("4.99", softmax), repr(engine.progress())
+    finally:
+        for handle in held:
+            os.close(handle)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert result.verdict.state == "trouble" and "Too many open files" in result.message
+    assert "all" not in table.lower() or "solved" not in table.lower(), table
+    assert check("4.99", softmax).solved
+
+
 def test_a_check_works_from_another_thread(monkeypatch):
     monkeypatch.setattr(engine, "find", lambda _: an_exercise())
     with ThreadPoolExecutor(1) as pool:

@@ -2,6 +2,7 @@
 
 import math
 import os
+import queue
 import subprocess
 import sys
 import threading
@@ -21,6 +22,7 @@ from d2l_attention.workers import (
     cause_of_death,
     packed,
 )
+from d2l_attention.workers.packing import search_path
 
 PATIENCE = 200.0  # seconds: an error that is not about time came long before
 
@@ -143,18 +145,6 @@ def test_one_that_cannot_begin_says_why(monkeypatch):
         worker.end()
 
 
-def starts_a_thread():
-    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
-
-
-def starts_a_process():
-    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-
-
-def changes_the_environment():
-    os.environ["CHANGED"] = "yes"
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_process_that_escapes_with_our_pipe_holds_nobody_up(tmp_path):
     def lets_its_pipes_be_inherited(file):
@@ -177,50 +167,110 @@ def test_a_process_that_escapes_with_our_pipe_holds_nobody_up(tmp_path):
         psutil.Process(int(file.read_text("utf-8"))).kill()
 
 
-@pytest.mark.parametrize(
-    ("work", "free"),
-    [
-        (os.getpid, True),
-        (starts_a_thread, False),
-        (starts_a_process, False),
-        (changes_the_environment, False),
-    ],
-    ids=lambda value: getattr(value, "__name__", None),
-)
-def test_it_works_again_only_if_nothing_is_left_behind(own, work, free):
-    call(own, work)
-    assert own.is_free() is free
+def changes_much():
+    os.environ["CHANGED"] = "yes"
+    torch.Tensor.softmax = None
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+    return os.getpid()
 
 
-def test_a_ready_one_is_used_again_unless_something_is_left_behind():
+def test_a_ready_one_serves_once_and_the_next_is_as_new():
     ready = Ready("colorsys")
 
-    def loaded():
-        return os.getpid(), "colorsys" in sys.modules
+    def state():
+        changed = "CHANGED" in os.environ or torch.Tensor.softmax is None
+        return os.getpid(), "colorsys" in sys.modules, changed, threading.active_count()
 
     def in_one(function):
         with ready.worker() as worker:
             return call(worker, function)
 
     try:
-        first, has_module = in_one(loaded)
-        assert has_module
-        assert in_one(loaded)[0] == first
-        in_one(changes_the_environment)
-        assert in_one(loaded)[0] != first
+        first = in_one(changes_much)
+        assert not psutil.pid_exists(first)
+        second, has_module, changed, threads = in_one(state)
+        assert second != first and has_module and not changed and threads == 2
+        assert in_one(state)[0] not in (first, second)
     finally:
         ready.end()
 
 
+def test_a_ready_one_that_cannot_begin_is_no_fault_of_the_work(monkeypatch):
+    with pytest.raises(OSError, match="a new Python cannot begin: ModuleNotFoundError: .*nowhere"):
+        with Ready("nowhere").worker():
+            pass
+    monkeypatch.setattr("d2l_attention.workers.worker.BEGIN", "raise SystemExit('no torch here')")
+    with pytest.raises(OSError, match="a new Python ended with exit code 1: no torch here"):
+        with Ready().worker():
+            pass
+
+
+def test_two_at_one_queue_are_not_taken_for_each_other():
+    messages = queue.SimpleQueue()
+    team = [Worker(messages) for _ in range(2)]
+    try:
+        for number, worker in enumerate(team):
+            worker.give(packed(math.sqrt, number))
+        with pytest.raises(TypeError, match="shares a queue"):
+            team[0].result(PATIENCE)
+        found = [messages.get(timeout=PATIENCE) for _ in team]
+        assert {(team.index(said.worker), said.what) for said in found} == {(0, 0.0), (1, 1.0)}
+    finally:
+        for worker in team:
+            worker.end()
+
+
+@pytest.mark.parametrize("name", ["json", "pickle", "queue", "torch", "numpy"])
+def test_a_module_beside_the_notebook_does_not_stand_for_pythons_own(name, tmp_path, monkeypatch):
+    (tmp_path / f"{name}.py").write_text("raise RuntimeError('mine')\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    paths = ["", str(tmp_path), *sys.path, b"bytes", tmp_path, None]
+    monkeypatch.setattr(sys, "path", paths)
+    worker = Worker()
+    try:
+        assert call(worker, math.sqrt, 49) == 7.0
+        worker.give(packed(search_path))
+        assert worker.result(PATIENCE) == [path for path in paths if isinstance(path, str)]
+    finally:
+        worker.end()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there a folder in use cannot be deleted")
+def test_the_callers_folder_may_be_gone(tmp_path, monkeypatch):
+    folder = tmp_path / "deleted"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    worker = Worker()
+    try:
+        assert call(worker, math.sqrt, 49) == 7.0
+    finally:
+        worker.end()
+
+
+def test_a_cached_function_of_a_notebook_travels_with_its_code(kept):
+    cell = {"__name__": "__main__"}
+    exec(
+        "import functools\n"
+        "@functools.lru_cache(maxsize=3, typed=True)\n"
+        "def slow(n):\n    return n if n < 2 else slow(n - 1) + slow(n - 2)\n"
+        "def answer(n):\n    return slow(n), slow.cache_parameters()\n",
+        cell,
+    )
+    assert call(kept, cell["slow"], 60) == 1548008755920
+    number, parameters = call(kept, cell["answer"], 60)
+    assert number == 1548008755920 and parameters == {"maxsize": 3, "typed": True}
+
+
 def test_a_ready_one_that_ended_idle_comes_back():
     ready = Ready()
+    ready.warm_up()
+    idle = ready._spare.process
+    idle.kill()
+    idle.wait()
     try:
         with ready.worker() as worker:
-            first = call(worker, os.getpid)
-        psutil.Process(first).kill()
-        worker.process.wait()
-        with ready.worker() as worker:
-            assert call(worker, os.getpid) != first
+            assert call(worker, os.getpid) != idle.pid
     finally:
         ready.end()
 

@@ -120,6 +120,8 @@ def where_to_go_on(chapters: Sequence[Chapter], states: Mapping[str, str]) -> st
     """The first exercise after the last solved one that is not solved itself, in a sentence."""
     exercises = [(exercise, chapter) for chapter in chapters for exercise in chapter.exercises]
     solved = [states.get(exercise.id) == "solved" for exercise, _ in exercises]
+    if not exercises:
+        return "No exercise can be found."
     if all(solved):
         return "All exercises are solved."
     last = max((i for i, done in enumerate(solved) if done), default=-1)

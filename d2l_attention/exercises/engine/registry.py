@@ -2,7 +2,6 @@
 
 import difflib
 import os
-import pkgutil
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,9 +54,14 @@ def sort_key(exercise_id: str) -> tuple[int, ...]:
 
 
 def chapter_numbers() -> list[int]:
-    """The chapters that have a file or folder ``chapter_NN`` here, without importing them."""
-    names = (found.name for found in pkgutil.iter_modules(import_module(PACKAGE).__path__))
-    return sorted(int(name[8:]) for name in names if re.fullmatch(r"chapter_\d\d", name))
+    """The chapters that have a file or folder ``chapter_NN`` here, without importing them.
+
+    Errors: ``OSError`` where a folder cannot be read, because no more files can be open.
+    """
+    folders = filter(os.path.isdir, import_module(PACKAGE).__path__)
+    names = [name for folder in folders for name in os.listdir(folder)]
+    found = (re.fullmatch(r"chapter_(\d\d)(\.py)?", name) for name in names)
+    return sorted({int(chapter[1]) for chapter in found if chapter})
 
 
 @cache
