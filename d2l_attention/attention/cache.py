@@ -25,7 +25,7 @@ class _Buffer:
 
 
 class KeyValueCache:
-    """Keys and values of the tokens so far, split into heads. It grows in place.
+    """Keys and values of the tokens so far, split into heads. It grows in place, for one layer.
 
     ``len(cache)`` is the number of tokens; ``keys`` and ``values``, (B, H, n, D / H), are
     ``None`` before the first. ``copy.copy(cache)`` moves no numbers, and each of the two may
@@ -77,7 +77,8 @@ class KeyValueCache:
             )
         start, end = self._length, self._length + keys.shape[2]
         if self._buffer is None:
-            if not torch.is_grad_enabled():  # a copy of our own, whose rows lie together
+            # A copy of our own, whose rows lie together. With a gradient nobody may change them.
+            if not (torch.is_grad_enabled() and keys.requires_grad and values.requires_grad):
                 keys, values = (
                     X.clone(memory_format=torch.contiguous_format) for X in (keys, values)
                 )
@@ -116,7 +117,11 @@ class KeyValueCache:
         """A cache of these sequences of the batch, in this order: what a beam search keeps.
 
         Shape: index (any number,), integers.
+
+        Errors: ``ValueError`` for an index of another shape.
         """
+        if not isinstance(index, Tensor) or index.ndim != 1:
+            raise ValueError(f"index must be a tensor (any number,), got {index!r}")
         chosen = KeyValueCache()
         if self._buffer is not None:
             keys, values = self._buffer.keys[index], self._buffer.values[index]

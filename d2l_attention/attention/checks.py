@@ -1,6 +1,7 @@
 """Checks that fail early, with the argument's name, what was expected and what came."""
 
 import operator
+from numbers import Real
 from typing import Any
 
 from torch import Tensor
@@ -17,8 +18,8 @@ def check_shape(a: Tensor, shape: tuple[int, ...]) -> None:
 
 def check_dropout(dropout: float) -> float:
     """Return ``dropout`` if it is a probability below 1; at 1 nothing would be left."""
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
+    if not isinstance(dropout, Real) or not 0 <= dropout < 1:
+        raise ValueError(f"dropout must lie in [0, 1), got {dropout!r}")
     return dropout
 
 

@@ -85,10 +85,10 @@ def _call_kernel(queries, keys, values, hidden_or_bias, is_causal, dropout):
     if len(leading) < 2:
         queries, keys, values = (X[(None,) * (2 - len(leading))] for X in (queries, keys, values))
     mask = None if hidden_or_bias is None else _mask_for_kernel(hidden_or_bias, queries, num_keys)
-    options = dict(dropout_p=dropout, is_causal=is_causal, scale=1 / math.sqrt(key_size))
+    options = dict(dropout_p=dropout, is_causal=is_causal, scale=1 / math.sqrt(max(key_size, 1)))
     if queries.shape[1] != keys.shape[1]:
         options["enable_gqa"] = True
-    if dropout > 0 and queries.is_cpu and math.prod(queries.shape[:-1]) * num_keys > MANY_WEIGHTS:
+    if dropout > 0 and _is_worth_a_loop(queries, num_keys):
         output = _one_head_at_a_time(queries, keys, values, mask, options)
     else:
         output = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, **options)
@@ -96,6 +96,13 @@ def _call_kernel(queries, keys, values, hidden_or_bias, is_causal, dropout):
     if value_size < key_size:
         output = output[..., :value_size]
     return output if len(leading) == 2 else output.reshape(*leading, *output.shape[-2:])
+
+
+def _is_worth_a_loop(queries, num_keys):
+    """Many weights on the CPU, and not within ``torch.func``, which cannot compute them again."""
+    many = math.prod(queries.shape[:-1]) * num_keys > MANY_WEIGHTS
+    wrapped = not torch.compiler.is_compiling() and torch.func.debug_unwrap(queries) is not queries
+    return queries.is_cpu and many and not wrapped
 
 
 def _mask_for_kernel(mask, queries, num_keys):

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
-from torch.compiler import is_exporting
+from torch.compiler import is_compiling, is_exporting
+from torch.func import debug_unwrap
 
 from d2l_attention.attention.checks import check_bias, check_dropout, check_whole
 from d2l_attention.attention.fused import fused_attention
@@ -104,11 +105,18 @@ class AttentionLayer(WeightsOnDemand):
         """The formula: output (*, Q, V), and weights (*, Q, K) or, not asked for, ``None``."""
         raise NotImplementedError
 
+    @property
+    def rate(self) -> float:
+        """How much is dropped now. A function is told: it does not know ``train`` and ``eval``."""
+        return getattr(self.dropout, "p", 0.0) if self.dropout.training else 0.0
+
     def _remember(self, *inputs: Tensor, visible: Visible, bias: Tensor | None) -> None:
-        """Keep what ``attention_weights`` is computed from; an exported graph keeps nothing."""
-        if is_exporting():
+        """Keep what ``attention_weights`` is computed from; within ``torch.func`` nothing is."""
+        if not is_compiling() and debug_unwrap(inputs[0]) is not inputs[0] or is_exporting():
+            self._last = None
             return
-        bias = None if bias is None else bias.detach()
+        if bias is not None:  # an optimizer may change a learned one in place
+            bias = bias.detach().clone() if bias.requires_grad else bias
         self._last = tuple([X.detach() for X in inputs]), visible, bias
 
     def _weights(self, inputs, visible, bias):
@@ -129,8 +137,7 @@ class DotProductAttention(AttentionLayer):
     def attend(self, queries, keys, values, visible, bias=None, need_weights=False):
         self._remember(queries, keys, visible=visible, bias=bias)  # for attention_weights
         if not need_weights:  # PyTorch's kernel does the three lines below in one, without weights
-            dropout = self.dropout.p if self.training else 0.0  # a function does not know eval()
-            return fused_attention(queries, keys, values, visible, bias, dropout), None
+            return fused_attention(queries, keys, values, visible, bias, self.rate), None
         scores = queries / math.sqrt(queries.shape[-1]) @ keys.mT  # (*, Q, K)
         weights = visible.softmax(scores if bias is None else scores + bias.to(scores.dtype))
         return self.dropout(weights) @ values, weights  # (*, Q, V)

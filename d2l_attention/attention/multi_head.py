@@ -119,7 +119,7 @@ class MultiHeadAttention(WeightsOnDemand):
     def _check(self, queries, keys, values, is_causal, cache, offset):
         """The shape of the scores, (B, H, Q, K), where K counts the tokens of the cache as well.
 
-        An error comes before a cache grows.
+        An error of these comes before a cache grows.
         """
         if keys is None and cache is not None:
             num_keys = offset

@@ -68,8 +68,8 @@ def dot_product_attention(
     none, unless it drops out on the CPU.
 
     ``bias`` holds floats that are added to the scores, (Q, K) or with more axes before: a
-    matrix itself, and one for each sequence where lengths or masks differ. It must be finite;
-    what hides a key is a mask.
+    matrix itself, and one for each sequence where lengths or masks differ. It must be finite, in
+    the precision of the queries too; what hides a key is a mask.
 
     What a query can see must be finite, and so must its scores. Where they are not, the explicit
     formula gives NaN to the queries concerned, and PyTorch's kernel sometimes another answer: 0 to

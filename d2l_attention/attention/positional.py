@@ -51,6 +51,8 @@ class AddedPositions(Positions):
             raise TypeError(f"X must hold floats (embeddings, not token numbers), got {X.dtype}")
         if X.ndim != 3 or X.shape[-1] != num_hiddens:
             raise ValueError(f"X must have shape (B, n, {num_hiddens}), got {tuple(X.shape)}")
+        if as_whole(offset) is None:
+            raise ValueError(f"offset must be a whole number, got {offset!r}")
         if offset < 0 or offset + X.shape[1] > max_len:
             raise ValueError(
                 f"positions {offset} to {offset + X.shape[1] - 1} do not fit max_len={max_len}: "
@@ -130,12 +132,14 @@ class RotaryEncoding(Positions):
         super().__init__()
         if (as_whole(head_size) or 1) % 2 or head_size < 2:
             raise ValueError(f"head_size must be even, columns turn in pairs, got {head_size}")
-        if base <= 0:
+        if not base > 0:
             raise ValueError(f"base must be positive, got {base}")
         self.head_size = head_size
         speeds = rotary_speeds(head_size, base) if speeds is None else speeds
         check_shape(speeds, (head_size // 2,))
-        self.speeds = speeds.cpu().double()
+        if speeds.requires_grad:
+            raise ValueError("speeds must be fixed numbers, got a tensor that requires a gradient")
+        self.speeds = speeds.to("cpu", torch.float64, copy=True)
 
     def angles(self, num_positions: int, *, offset: int = 0) -> Tensor:
         """The angle of each position and pair. Shape: (n, head_size / 2), in float64."""
@@ -178,7 +182,9 @@ class ALiBi(Positions):
         device = self.slopes.device
         queries = torch.arange(offset, offset + num_queries, device=device)[:, None]
         distance = (queries - torch.arange(num_keys, device=device)).abs()  # (Q, K)
-        return -self.slopes[:, None, None] * distance
+        # In half precision a long distance would be infinite before the slope makes it small.
+        wide = torch.promote_types(self.slopes.dtype, torch.float32)
+        return (-self.slopes[:, None, None].to(wide) * distance).to(self.slopes.dtype)
 
 
 def _alibi_slopes(num_heads: int) -> Tensor:

@@ -13,6 +13,8 @@ class LazyLinear(nn.LazyLinear):
     """
 
     def initialize_parameters(self, input: Tensor) -> None:
+        if torch.func.debug_unwrap(input) is not input:  # PyTorch's own would end Python
+            raise RuntimeError("this layer has no weights yet: call it once outside torch.func")
         with torch.inference_mode(False):
             super().initialize_parameters(input)
 
@@ -20,11 +22,15 @@ class LazyLinear(nn.LazyLinear):
 def matrix_of(linear: nn.Module, X: Tensor) -> Tensor:
     """The matrix W by which a linear layer without bias multiplies inputs like X.
 
+    Errors: ``ValueError`` for a layer with a bias.
+
     A layer that is hooked, wrapped (LoRA) or quantised does something else than its ``weight``
     says: there W is what it makes of the unit vectors.
 
     Shape: X (*, in_features) -> (out_features, in_features).
     """
+    if isinstance(getattr(linear, "bias", None), Tensor):
+        raise ValueError("this projection must be a matrix alone, got a linear layer with a bias")
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
     if type(linear) is nn.Linear and not any(getattr(linear, name) for name in hooks):
         return linear.weight

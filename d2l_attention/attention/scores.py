@@ -21,10 +21,12 @@ def gaussian_score(queries: Tensor, keys: Tensor, width: float | Tensor = 1.0) -
     Source: D2L equation 11.3.1.
     """
     check_same_size(queries, keys)
-    if isinstance(width, int | float) and width <= 0:
+    if isinstance(width, int | float) and not width > 0:
         raise ValueError(f"width must be positive, got {width}")
     differences = queries.unsqueeze(-2) - keys.unsqueeze(-3)  # (*, Q, K, D)
-    return -differences.square().sum(dim=-1) / (2 * width**2)
+    # Divided before they are squared, so that half precision does not overflow.
+    width = width[..., None] if isinstance(width, Tensor) else width
+    return -(differences / width).square().sum(dim=-1) / 2
 
 
 def dot_score(queries: Tensor, keys: Tensor) -> Tensor:

@@ -82,7 +82,7 @@ class Seq2SeqEncoder(nn.Module):
             return outputs, self.join_directions(state)
         # A sentence of length 0 still takes one step: a GRU cannot take none. The upper bound is
         # for an accelerator, where nobody has read the lengths.
-        steps = valid_lens.clamp(1, len(embedded)).cpu()
+        steps = valid_lens.long().clamp(1, len(embedded)).cpu()
         packed = pack_padded_sequence(embedded, steps, enforce_sorted=False)
         outputs, state = self.rnn(packed)
         outputs = pad_packed_sequence(outputs, total_length=len(embedded))[0]
@@ -189,7 +189,7 @@ class Seq2SeqAttentionDecoder(nn.Module):
         visible = Visible() if mask is None else Visible.by_mask(mask)
         # The first layer's input is (context, token): its weights for the token part serve
         # all steps in one product; the context part has to wait for each step.
-        W_ih, b_ih = self.rnn.get_parameter("weight_ih_l0"), self.rnn.get_parameter("bias_ih_l0")
+        W_ih, b_ih = (getattr(self.rnn, f"{part}_ih_l0") for part in ("weight", "bias"))
         W_context, W_token = W_ih.split([num_hiddens, self.embedding.embedding_dim], dim=1)
         gates = F.linear(self.embedding(X), W_token, b_ih)  # (B, T, 3H)
         layers = list(hidden_state)
@@ -219,7 +219,7 @@ class Seq2SeqAttentionDecoder(nn.Module):
         for number, hidden in enumerate(layers):
             W_hh, b_hh = (getattr(self.rnn, f"{part}_hh_l{number}") for part in ("weight", "bias"))
             if number > 0:
-                below = F.dropout(layers[number - 1], self.rnn.dropout, self.training)
+                below = F.dropout(layers[number - 1], self.rnn.dropout, self.rnn.training)
                 W_ih, b_ih = (
                     getattr(self.rnn, f"{part}_ih_l{number}") for part in ("weight", "bias")
                 )

@@ -143,8 +143,8 @@ class TransformerDecoder(_Layers):
             # Padding is projected with the rest: 0 times NaN would reach the gradients.
             enc_outputs = zero_rows(enc_outputs, real)
             # Nothing is padded, as with one sentence: then no step needs a mask.
-            if is_free_to_read(real) and real.all():
-                enc_valid_lens = None
+            some = not (is_free_to_read(real) and real.all())
+            enc_valid_lens = enc_valid_lens.clone() if some else None
         return [enc_outputs, enc_valid_lens, [None] * len(self.blks)]
 
     def forward(self, X: Tensor, state: list, *, need_weights: bool = False) -> tuple:

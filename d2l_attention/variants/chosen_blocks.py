@@ -55,11 +55,13 @@ def _chosen(
     padding = num_blocks * block_size - num_keys
     # What no query sees is in no mean. A block that reaches into the future is the query's own.
     seen = mask.any(dim=-2)  # (*, K)
-    blocks = F.pad(zero_rows(keys.detach(), seen), (0, 0, 0, padding))
+    # At least float32: a sum over many keys leaves the range of half precision.
+    wide = torch.promote_types(keys.dtype, torch.float32)
+    blocks = F.pad(zero_rows(keys.detach().to(wide), seen), (0, 0, 0, padding))
     blocks = blocks.unflatten(-2, (num_blocks, block_size))
     counts = F.pad(seen, (0, padding)).unflatten(-1, (num_blocks, block_size)).sum(-1)
     means = blocks.sum(dim=-2) / counts.clamp_min(1)[..., None]  # (*, blocks, D)
-    scores = dot_score(queries.detach(), means)  # (*, Q, blocks)
+    scores = dot_score(queries.detach().to(wide), means)  # (*, Q, blocks)
     # The query's own block is always read. Blocks of the future hold no key that it sees.
     position = torch.arange(visible.offset, visible.offset + num_queries, device=queries.device)
     block = torch.arange(num_blocks, device=queries.device)

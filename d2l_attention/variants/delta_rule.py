@@ -30,18 +30,36 @@ def delta_rule_step(
     state answers exactly v to k afterwards.
 
     Shape: query (*, D), key (*, D), value (*, V), beta (*,) from 0 to 1, decay a (*,) from 0 to 1
-    or ``None`` for 1, state (*, D, V), ``None`` at the first token -> output (*, V), next state.
+    or ``None`` for 1, state (*, D, V), ``None`` at the first token -> output (*, V), next state. In
+    half precision the state is of single precision.
+
+    Errors: ``ValueError`` for a gate or a state of another shape.
 
     Source: Schlag et al. (2021), section 4.2; Yang et al. (2025), Gated Delta Networks, eq. 10.
     """
     check_attention_inputs(*(X[..., None, :] for X in (query, key, value)), same_size=True)
-    if state is None:
-        state = key[..., :, None] * torch.zeros_like(value)[..., None, :]
+    for gate in (beta,) if decay is None else (beta, decay):
+        check_shape(gate, key.shape[:-1])
+    dtype, wide = value.dtype, torch.promote_types(value.dtype, torch.float32)
+    query, key, value, beta = (X.to(wide) for X in (query, key, value, beta))
+    state = _state_for(key, value, state)
     if decay is not None:
-        state = decay[..., None, None] * state
+        state = decay.to(wide)[..., None, None] * state
     known = (key[..., :, None] * state).sum(dim=-2)  # (*, V): what the state says of this key
     state = state + key[..., :, None] * (beta[..., None] * (value - known))[..., None, :]
-    return (query[..., :, None] * state).sum(dim=-2), state
+    return (query[..., :, None] * state).sum(dim=-2).to(dtype), state
+
+
+def _state_for(key: Tensor, value: Tensor, state: Tensor | None) -> Tensor:
+    """The state before tokens with keys (*, D) and values (*, V): (*, D, V), zeros at the first.
+
+    Errors: ``ValueError`` for a state of another shape.
+    """
+    shape = *key.shape, value.shape[-1]
+    if state is None:
+        return key.new_zeros(shape)
+    check_shape(state, shape)
+    return state.to(key.dtype)
 
 
 def delta_rule(
@@ -88,8 +106,8 @@ def delta_rule(
     dtype = values.dtype
     wide = torch.promote_types(dtype, torch.float32)
     queries, keys, values, beta, decay = (X.to(wide) for X in (queries, keys, values, beta, decay))
-    fresh = *keys.shape[:-2], keys.shape[-1], values.shape[-1]
-    state = keys.new_zeros(fresh) if state is None else state.to(wide)
+    first = keys.new_empty(*keys.shape[:-2], keys.shape[-1])
+    state = _state_for(first, values, state)
     outputs = []
     with no_autocast(keys.device):
         for start in range(0, keys.shape[-2], CHUNK):

@@ -90,6 +90,5 @@ class GroupedDotProductAttention(InGroups, DotProductAttention):
         self._remember(queries, keys, visible=visible, bias=bias)
         group_size = num_heads // num_kv_heads
         stacked = queries.unflatten(1, (num_kv_heads, -1)).flatten(2, 3)  # (B, G, H / G * Q, D)
-        dropout = self.dropout.p if self.training else 0.0
-        output = fused_attention(stacked, keys, values, visible, dropout=dropout)
+        output = fused_attention(stacked, keys, values, visible, dropout=self.rate)
         return output.unflatten(2, (group_size, num_queries)).flatten(1, 2), None  # (B, H, Q, V)

@@ -32,7 +32,8 @@ class Indexer(nn.Module):
     def forward(self, X: Tensor) -> Tensor:
         queries = self.W_q(X).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, H, n, d)
         keys = self.W_k(X)[:, None]  # (B, 1, n, d): the same for all heads
-        products = (queries @ keys.mT / self.head_size**0.5).relu()  # (B, H, n, n)
+        # Divided before the product, so that half precision does not overflow in it.
+        products = (queries / self.head_size**0.5 @ keys.mT).relu()  # (B, H, n, n)
         return (self.W_w(X).mT[..., None] * products).sum(dim=1)  # (B, n, n)
 
 
@@ -64,7 +65,8 @@ def follow_loss(scores: Tensor, weights: Tensor, visible: Tensor | None = None) 
 
     Source: DeepSeek-AI (2025), DeepSeek-V3.2, equation 3.
     """
-    wanted = weights.detach().mean(dim=1)  # (B, n, n)
+    wide = torch.promote_types(scores.dtype, torch.float32)  # a half's logarithm would be -inf
+    scores, wanted = scores.to(wide), weights.detach().to(wide).mean(dim=1)  # (B, n, n)
     if visible is not None:
         scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
     each = F.kl_div(scores.log_softmax(dim=-1), wanted, reduction="none").sum(dim=-1)  # (B, n)

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from d2l_attention.attention.checks import check_shape
 from d2l_attention.attention.layers import AttentionLayer
 from d2l_attention.attention.masks import Visible, check_attention_inputs, clear
 from d2l_attention.attention.scores import dot_score
@@ -46,8 +47,9 @@ def linear_attention(
     Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V), valid_lens (B,) -> (*, Q, V); with
     ``need_weights`` a pair, the second weights (*, Q, K), which costs what it costs elsewhere.
 
-    ``feature_map`` must give nothing negative; it may change D. Lengths (B, Q) are a matrix
-    themselves: with them the weights are worked out one by one.
+    ``feature_map`` must give nothing negative; it may change D. Where the features of a query are
+    too small for a float, its weights are 0, as where nothing is visible. Lengths (B, Q) are a
+    matrix themselves: with them the weights are worked out one by one.
 
     Errors: as ``dot_product_attention``; ``TypeError`` unless ``feature_map`` can be called.
 
@@ -188,6 +190,8 @@ def linear_attention_step(
         query, key, value = query.float(), key.float(), value.float()
     query, key = feature_map(query), feature_map(key)
     new = key[..., :, None] * F.pad(value, (0, 1), value=1.0)[..., None, :]
+    if state is not None:
+        check_shape(state, new.shape)
     state = new if state is None else state + new
     sums = (query[..., :, None] * state).sum(dim=-2)
     return divide(sums[..., :-1], sums[..., -1:]).to(dtype), state

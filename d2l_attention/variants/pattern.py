@@ -39,8 +39,7 @@ class PatternAttention(DotProductAttention):
             inputs = inside.clear(queries, keys, values)
             return super().attend(*inputs, inside, bias, need_weights)
         self._remember(queries, keys, visible=visible, bias=bias)
-        dropout = self.dropout.p if self.training else 0.0
-        return self.sparse(queries, keys, values, visible, dropout), None
+        return self.sparse(queries, keys, values, visible, self.rate), None
 
     def _inside_pattern(self, visible: Visible, queries: Tensor, keys: Tensor) -> Visible:
         """What the layer was told and the pattern both let through."""
