@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from d2l_attention import exercises
 from d2l_attention.exercises import check, hint, solution
+from d2l_attention.exercises.engine.examine import examine
 from d2l_attention.exercises.engine.registry import all_chapters
 
 CHAPTERS = all_chapters()
@@ -57,7 +59,9 @@ def test_stub_is_not_attempted_yet_and_leaves_no_trace(exercise, tmp_path):
 
 
 @one_a_chapter
-def test_solution_is_solved(exercise):
+def test_solution_is_solved(exercise, monkeypatch):
+    # Here: that answers travel to a worker is test_exercises_sandbox.py's.
+    monkeypatch.setattr(exercises, "run", lambda *given: (examine(*given), ""))
     result = check(exercise.id, exercise.solution)
     assert result.solved, result.message
     assert exercise.explanation in result.message

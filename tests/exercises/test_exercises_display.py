@@ -13,6 +13,7 @@ from d2l_attention.exercises.authoring import number
 from d2l_attention.exercises.engine import registry, store
 from d2l_attention.exercises.engine.display import rich, where_to_go_on
 from d2l_attention.exercises.engine.edits import renamed, source_of
+from d2l_attention.exercises.engine.examine import examine
 from d2l_attention.exercises.engine.registry import Chapter, sort_key
 
 BY_HAND = an_exercise(
@@ -26,6 +27,12 @@ def one_chapter(monkeypatch):
     monkeypatch.setattr(registry, "chapter_numbers", lambda: [4])
     chapter = Chapter(4, "Softmax", [BY_HAND, TO_WRITE])
     monkeypatch.setattr(registry, "load_chapter", {4: chapter}.__getitem__)
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch):
+    """No answer below needs a process of its own."""
+    monkeypatch.setattr(engine, "run", lambda exercise, answer: (examine(exercise, answer), ""))
 
 
 @pytest.fixture(autouse=True)

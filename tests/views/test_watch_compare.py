@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from d2l_attention import masked_softmax
+from d2l_attention.exercises.engine.examine import examine
 from d2l_attention.views import compare, watch
 
 MASK = torch.tensor([[True, True, False], [True, False, False]])
@@ -114,7 +115,10 @@ def test_a_buffer_that_is_filled_in_a_loop_is_compared_when_it_is_full():
 @pytest.fixture
 def exercises(monkeypatch, tmp_path):
     monkeypatch.setenv("D2L_ATTENTION_PROGRESS", str(tmp_path / "progress.json"))
-    return import_module("d2l_attention.exercises")
+    room = import_module("d2l_attention.exercises")
+    # Here, where no answer needs a process of its own.
+    monkeypatch.setattr(room, "run", lambda *given: (examine(*given), ""))
+    return room
 
 
 def multi_head(queries, keys, values, W_q, W_k, W_v, W_o, num_heads, valid_lens):
