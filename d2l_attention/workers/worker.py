@@ -13,6 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
@@ -203,8 +204,10 @@ def _frames_in(last_words: str) -> list[traceback.FrameSummary]:
 def own_folder_last(paths: list[str]) -> list[str]:
     """Where modules are looked for while a worker begins: a file ``json.py`` beside the notebook
     must not stand for Python's own. With its work a worker gets the order of its caller."""
-    here = {"", ".", current_folder()}
-    return sorted(paths, key=lambda path: path in here)
+    here = current_folder()
+    if here == str(Path(__file__).resolve().parents[2]):  # this package itself is found there
+        return paths
+    return sorted(paths, key=lambda path: path in ("", ".", here))
 
 
 def end_marked(mark: str) -> None:
