@@ -194,6 +194,15 @@ class TestGuidanceLoss:
         expected = -(math.log(0.75) + math.log(0.8)) / 2
         assert guidance_loss(weights, links).item() == pytest.approx(expected, rel=1e-5)
 
+    def test_very_many_words_in_half_precision(self):
+        """Each costs log 50, together 78,240: more than float16 can hold."""
+        weights = torch.full((4, 5000, 2), 1 / 50, dtype=torch.float16, requires_grad=True)
+        links = torch.tensor([True, False]).expand(4, 5000, 2)
+        loss = guidance_loss(weights, links)
+        loss.backward()
+        assert loss.item() == pytest.approx(math.log(50), rel=1e-3)
+        assert weights.grad.isfinite().all()
+
     def test_no_weight_on_the_right_word_is_finite(self):
         weights = torch.tensor([[[0.0, 1.0]]], requires_grad=True)
         loss = guidance_loss(weights, torch.tensor([[[True, False]]]))
