@@ -48,7 +48,8 @@ def nadaraya_watson(
     row a query. (D2L's weights stand the other way round, one column a query.)
 
     A query with no key in reach gets weights 0 and prediction 0, where D2L divides 0 by 0.
-    In float32 even a Gaussian has an end: beyond about 14 widths its weights are 0.
+    In float32 even a Gaussian has an end: beyond about 14 widths its weights are 0. Where x and y
+    are of two dtypes, predictions are of the finer one.
 
     Errors: ``TypeError`` unless ``y_train`` holds floats, ``ValueError`` unless the shapes fit.
 
@@ -65,4 +66,5 @@ def nadaraya_watson(
     similarity = kernel(x_val[:, None] - x_train)  # (Q, K)
     total = similarity.sum(dim=-1, keepdim=True)
     weights = similarity / total.masked_fill(total == 0, 1)
-    return weights @ y_train, weights
+    dtype = torch.promote_types(weights.dtype, y_train.dtype)
+    return weights.to(dtype) @ y_train.to(dtype), weights

@@ -58,14 +58,16 @@ class Vocab:
     @overload
     def to_tokens(self, indices: int) -> str: ...
     @overload
-    def to_tokens(self, indices: Sequence[int] | torch.Tensor) -> list[str]: ...
+    def to_tokens(self, indices: Iterable[int] | torch.Tensor) -> list[str]: ...
     def to_tokens(self, indices):
         """The token of a number, or the tokens of a sequence of numbers, special ones included.
 
-        Errors: ``IndexError`` for a number that no token has.
+        Errors: ``IndexError`` for a number that no token has, ``TypeError`` for what is no number.
         """
-        if isinstance(indices, torch.Tensor):
+        if hasattr(indices, "tolist"):  # tensors, and NumPy's arrays and numbers
             indices = indices.tolist()
+        if isinstance(indices, str) or not isinstance(indices, (int, Iterable)):
+            raise TypeError(f"indices must be whole numbers, got {indices!r}")
         if not isinstance(indices, int):
             return [self.to_tokens(index) for index in indices]
         if not 0 <= indices < len(self):

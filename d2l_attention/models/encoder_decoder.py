@@ -13,6 +13,8 @@ from d2l_attention.attention.checks import check_floats
 from d2l_attention.attention.masks import real_tokens
 from d2l_attention.models.checks import check_tokens
 
+LEFT_OUT = -100  # the label that PyTorch's losses ignore
+
 
 class EncoderDecoder(nn.Module):
     """Encoder and decoder as one model, for training with teacher forcing (D2L 10.6).
@@ -51,6 +53,8 @@ def sequence_loss(logits: Tensor, labels: Tensor, valid_lens: Tensor) -> Tensor:
     Shape: logits (B, T, N), labels (B, T), valid_lens (B,) -> a number. No real token: 0.
 
     The mean is over tokens, not over sentences: a long sentence weighs more than a short one.
+    A label of -100, which ``F.cross_entropy`` ignores, counts as padding does. The sum is taken in
+    float32 or better, and so is the number: float16 ends at 65,504.
 
     Errors: ``ValueError`` unless labels are token numbers and the shapes fit, ``TypeError`` unless
     logits are floats and lengths integers.
@@ -64,9 +68,10 @@ def sequence_loss(logits: Tensor, labels: Tensor, valid_lens: Tensor) -> Tensor:
             f"labels must have shape {tuple(logits.shape[:2])} as the logits, "
             f"got {tuple(labels.shape)}"
         )
-    real = real_tokens(valid_lens, labels.shape)  # (B, T)
+    real = real_tokens(valid_lens, labels.shape) & (labels != LEFT_OUT)  # (B, T)
     # Padding is left out rather than multiplied by 0: a loss of NaN times 0 is NaN.
-    total = F.cross_entropy(logits[real], labels[real].long(), reduction="sum")
+    scores = logits[real].to(torch.promote_types(logits.dtype, torch.float32))
+    total = F.cross_entropy(scores, labels[real].long(), reduction="sum")
     return total / real.sum().clamp(min=1)
 
 
@@ -74,7 +79,8 @@ def guidance_loss(weights: Tensor, links: Tensor) -> Tensor:
     """How far attention is from known alignments: -log of the weight on the right words.
 
     Shape: weights (B, T, S) with gradient, links bool (B, T, S), True where target t comes
-    from source s -> a number. Target words without a link do not count.
+    from source s -> a number, in float32 or better as ``sequence_loss``. Target words without a
+    link do not count.
 
     Source: Chen et al. (2016), *Guided Alignment Training*; Liu et al. (2016).
     """
@@ -88,4 +94,5 @@ def guidance_loss(weights: Tensor, links: Tensor) -> Tensor:
     # No weight at all has a loss and no slope. (clamp's own, at its bound, depends on PyTorch.)
     tiny = torch.finfo(weights.dtype).tiny
     losses = -on_target.masked_fill(on_target <= tiny, tiny).log() * linked
-    return losses.sum() / linked.sum().clamp(min=1)
+    total = losses.sum(dtype=torch.promote_types(losses.dtype, torch.float32))
+    return total / linked.sum().clamp(min=1)

@@ -1,18 +1,24 @@
 """How a training run stops and goes on: what it saw, what it needs, and one file to hold it."""
 
+import io
 import math
+import pickle
 import signal
 import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
-from d2l_attention.data.files import writing
+from d2l_attention.data import Vocab
+from d2l_attention.data.files import write_whole
 
 FORMAT = "d2l_attention training 1"
 
@@ -41,19 +47,42 @@ class History:
 
     @property
     def speed(self) -> float:
-        """Target tokens per second."""
-        return self.tokens / self.seconds
+        """Target tokens per second; 0 before the first step."""
+        return self.tokens / self.seconds if self.seconds else 0.0
 
     @property
     def best(self) -> float:
-        """The lowest validation loss; infinite before the first check."""
-        return min((loss for _, loss in self.valid), default=math.inf)
+        """The lowest validation loss that is a number; infinite before there is one."""
+        return min((loss for _, loss in self.valid if not math.isnan(loss)), default=math.inf)
 
 
 def save_checkpoint(path: str | Path, content: dict) -> None:
-    """Write ``content``: tensors, numbers, text, lists and dicts of them, all or nothing."""
-    with writing(path) as file:
-        torch.save({"format": FORMAT, **content}, file)
+    """Write ``content``: tensors, numbers, text, lists and dicts of them, all or nothing.
+
+    Errors: ``ValueError`` for what ``load_checkpoint`` would refuse; then nothing is written.
+    """
+    if content.get("format", FORMAT) != FORMAT:
+        raise ValueError(f"content['format'] must be {FORMAT!r}, got {content['format']!r}")
+    file = as_file({"format": FORMAT, **content})
+    if file is None:
+        refused = [name for name, part in content.items() if as_file(part) is None]
+        raise ValueError(
+            "content must hold tensors, Python's own numbers, text, lists and dicts: nobody could "
+            f"load what is in {refused or list(content)}"
+        )
+    write_whole(path, file)
+
+
+def as_file(content: Any) -> bytes | None:
+    """The bytes of a checkpoint; ``None`` where they could not be read without running code."""
+    file = io.BytesIO()
+    try:
+        torch.save(content, file)
+        file.seek(0)
+        torch.load(file, map_location="cpu", weights_only=True)
+    except (pickle.PickleError, AttributeError, RuntimeError, TypeError, ValueError):
+        return None
+    return file.getvalue()
 
 
 def load_checkpoint(path: str | Path) -> dict:
@@ -79,23 +108,47 @@ def load_checkpoint(path: str | Path) -> dict:
 def load_weights(model: nn.Module, path: str | Path) -> None:
     """Give the model the weights of a checkpoint, ``best.pt`` for example.
 
-    Errors: those of ``load_checkpoint``; ``ValueError`` where they are a different model's:
-    then the model stays as it was.
+    Errors: those of ``load_checkpoint``; ``ValueError`` where there are none, where they are a
+    different model's, and for layers whose sizes their first call is to fix: then the model stays
+    as it was.
     """
-    weights = load_checkpoint(path)["model"]
+    weights = load_checkpoint(path).get("model")
+    if not isinstance(weights, dict):
+        raise ValueError(f"{path} holds no weights: 'model' should be a dict of tensors")
     check_same_model(model, weights, path)
     model.load_state_dict(weights)
 
 
 def check_same_model(model: nn.Module, weights: dict, path: str | Path) -> None:
-    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    actual = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    own = model.state_dict()
+    if lazy := [name for name, tensor in own.items() if is_lazy(tensor)]:
+        raise ValueError(
+            f"model must be called once before it gets the weights of {path}: "
+            f"until then {lazy[0]} has no shape"
+        )
+    expected, actual = shapes_of(own), shapes_of(weights)
     for name in sorted(expected | actual):
         if expected.get(name) != actual.get(name):
             raise ValueError(
                 f"{path} holds another model: {name} should have shape "
                 f"{expected.get(name, 'none')}, got {actual.get(name, 'none')}"
             )
+
+
+def shapes_of(weights: dict) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(x.shape) for name, x in weights.items() if isinstance(x, Tensor)}
+
+
+def check_same_words(folder: Path, **vocabs: Vocab) -> None:
+    """Raise where the run in ``folder`` has other vocabularies: its numbers mean other words."""
+    for side, vocab in vocabs.items():
+        path = folder / f"{side}.json"
+        before = Vocab.load(path).idx_to_token if path.exists() else vocab.idx_to_token
+        for i, (old, new) in enumerate(zip_longest(before, vocab.idx_to_token)):
+            if old != new:
+                raise ValueError(
+                    f"{path} is of another run, with other words: token {i} is {old!r}, got {new!r}"
+                )
 
 
 def state_of(model: nn.Module, optimizer, scaler, history: History) -> dict:
@@ -116,6 +169,8 @@ def restore(
     Beside what training saw so far: with which settings.
     """
     state = load_checkpoint(path)
+    if missing := {*run, "model", "optimizer", "scaler", "history"} - state.keys():
+        raise ValueError(f"{path} holds no run that could go on: without {sorted(missing)}")
     for name, value in run.items():
         if state[name] != value:
             raise ValueError(f"{path} was trained with {name} = {state[name]}, got {value}")

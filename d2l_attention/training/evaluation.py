@@ -1,7 +1,8 @@
 """How well a trained model does on a set of sentence pairs."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -60,6 +61,18 @@ def evaluate(
     return Evaluation(found, bleu(found, references), exact_match(found, references), error_rate)
 
 
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Eval mode in this block; afterwards each module is in its mode of before, errors or not."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
 def translate(
     model: EncoderDecoder,
     sentences: Sequence[Sequence[str]],
@@ -68,22 +81,25 @@ def translate(
     *,
     batch_size: int = 64,
 ) -> list[list[str]]:
-    """Greedy translations of tokenized sentences, of up to 10 tokens + twice the source."""
-    model.eval()
+    """Greedy translations of tokenized sentences, of up to 10 tokens + twice the source.
+
+    They are made in eval mode; afterwards the model is in the mode it was in.
+    """
     device = next(model.parameters()).device
     found = []
     for start in range(0, len(sentences), batch_size):
         # A pair needs a target: an empty one, of which nothing is read.
         some = [Pair(tuple(tokens), ((),)) for tokens in sentences[start : start + batch_size]]
         batch = make_batch(some, src_vocab, tgt_vocab)
-        decoded = greedy_decode(
-            model,
-            batch.src.to(device),
-            batch.src_lens.to(device),
-            bos=tgt_vocab[BOS],
-            eos=tgt_vocab[EOS],
-            max_len=10 + 2 * batch.src.shape[1],
-        )
+        with evaluating(model):
+            decoded = greedy_decode(
+                model,
+                batch.src.to(device),
+                batch.src_lens.to(device),
+                bos=tgt_vocab[BOS],
+                eos=tgt_vocab[EOS],
+                max_len=10 + 2 * batch.src.shape[1],
+            )
         found += [tgt_vocab.to_tokens(numbers) for numbers in decoded.sentences()]
     return found
 
@@ -101,14 +117,14 @@ def align(
 
     With the model's translation instead, a wrong word would count as a wrong link.
     """
-    model.eval()
     device = next(model.parameters()).device
     links = []
     for start in range(0, len(pairs), 64):
         some = pairs[start : start + 64]
         batch = make_batch(some, src_vocab, tgt_vocab)
         inputs = (part.to(device) for part in (batch.src, batch.tgt_in, batch.src_lens))
-        _, weights = model(*inputs, need_weights=True)
+        with evaluating(model):
+            _, weights = model(*inputs, need_weights=True)
         links += [
             align_by_attention(weight, len(pair.source), len(pair.target))
             for weight, pair in zip(weights, some, strict=True)

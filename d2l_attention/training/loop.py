@@ -18,11 +18,13 @@ from accelerate.utils import patch_environment
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
+from d2l_attention.attention.checks import check_whole
 from d2l_attention.data import Batch, Pair, Vocab, data_loader
 from d2l_attention.models.encoder_decoder import guidance_loss, sequence_loss
 from d2l_attention.training.checkpoints import (
     History,
     StopRequest,
+    check_same_words,
     restore,
     save_checkpoint,
     state_of,
@@ -34,7 +36,7 @@ from d2l_attention.training.devices import (
     seed_generators,
     try_gpu,
 )
-from d2l_attention.training.evaluation import has_weights
+from d2l_attention.training.evaluation import evaluating, has_weights
 from d2l_attention.training.sharing import batches, share
 
 
@@ -78,14 +80,21 @@ def train(
 
     Errors: ``ValueError`` for arguments that make no sense, for a ``folder`` in which there is a
     run already unless it is to be resumed, and for a checkpoint that is damaged or of another
-    run; ``FloatingPointError`` where the loss or its gradient is no longer a finite number.
+    run, with other words for example; ``FloatingPointError`` where the loss or its gradient is no
+    longer a finite number.
     """
-    check_arguments(model, pairs, steps, lr, clip, guidance, check_every)
+    pairs, valid = list(pairs), list(valid)
+    # Python's own numbers: a checkpoint with NumPy's could not be read without running code.
+    steps, batch_size = check_whole("steps", steps), check_whole("batch_size", batch_size)
+    seed = check_whole("seed", seed, -(2**63))
+    lr, clip, guidance = check_arguments(model, pairs, lr, clip, guidance, check_every)
     last = None if folder is None else Path(folder) / "last.pt"
     if last is not None and last.exists() and not resume:
         raise ValueError(f"there is a run in {folder} already: resume it, or name another folder")
     if last is None and resume:
         raise ValueError("resume needs the folder of the run that is to go on, got None")
+    if resume and last.exists():
+        check_same_words(last.parent, source=src_vocab, target=tgt_vocab)
     accelerator = accelerator or default_accelerator()
     home = next(model.parameters()).device
     model.to(accelerator.device)  # not every device lets an optimizer keep what is moved later
@@ -189,8 +198,9 @@ def interruption(step: int, steps: int, last: Path | None) -> str:
     return f"{what}. All is saved in {last}{how}."
 
 
-def check_arguments(model, pairs, steps, lr, clip, guidance, check_every) -> None:
-    for name, value in {"steps": steps, "lr": lr, "clip": clip, "check_every": check_every}.items():
+def check_arguments(model, pairs, lr, clip, guidance, check_every) -> tuple[float, float, float]:
+    """Raise unless they make sense; ``lr``, ``clip`` and ``guidance`` as Python's own numbers."""
+    for name, value in {"lr": lr, "clip": clip, "check_every": check_every}.items():
         if not value > 0:
             raise ValueError(f"{name} must be positive, got {value}")
     if not guidance >= 0:
@@ -201,6 +211,7 @@ def check_arguments(model, pairs, steps, lr, clip, guidance, check_every) -> Non
             raise ValueError(f"guidance needs a decoder with attention weights, {name} has none")
         if not any(pair.possible for pair in pairs):
             raise ValueError("guidance needs pairs with known alignments, none of these has one")
+    return float(lr), float(clip), float(guidance)
 
 
 def real_tokens(batch: Batch) -> tuple[Tensor, Tensor]:
@@ -252,17 +263,16 @@ def validation_loss(
     accelerator: Accelerator,
 ) -> float:
     """Mean cross-entropy over all real tokens, each process taking its share of the pairs."""
-    model.eval()
     similar = sorted(pairs, key=lambda pair: len(pair.target))  # less padding
     mine = similar[accelerator.process_index :: accelerator.num_processes]
     sums = torch.zeros(2, device=accelerator.device)
     for batch in data_loader(mine, src_vocab, tgt_vocab, batch_size) if mine else ():
         batch = Batch(*(part.to(accelerator.device) for part in batch))
-        logits = model(batch.src, batch.tgt_in, batch.src_lens)
+        with evaluating(model):
+            logits = model(batch.src, batch.tgt_in, batch.src_lens)
         tokens = batch.tgt_lens.sum()
         loss = sequence_loss(logits, batch.tgt_out, batch.tgt_lens)
         sums += torch.stack([loss * tokens, tokens])
-    model.train()
     total, tokens = accelerator.reduce(sums, "sum").tolist()
     return total / tokens
 

@@ -4,9 +4,12 @@ Sentences are lists of tokens; an alignment is a set of links (source index, tar
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from torch import Tensor
+
+from d2l_attention.attention.checks import as_whole, check_floats, check_whole
 
 Sentence = Sequence[str]
 Link = tuple[int, int]
@@ -91,7 +94,8 @@ def alignment_error_rate(
 
     Sure links must be found, possible ones may be. Sure links count as possible too.
 
-    Errors: ``ValueError`` where the numbers of sentences differ or there is no link at all.
+    Errors: ``ValueError`` where the numbers of sentences differ or there is no link at all, and for
+    a link that is no two whole numbers.
 
     Source: Och and Ney (2003), section 5.
     """
@@ -101,7 +105,8 @@ def alignment_error_rate(
             f"got {len(found)}, {len(sure)} and {len(possible)}"
         )
     hits = total = 0
-    for A, S, P in zip(map(set, found), map(set, sure), map(set, possible), strict=True):
+    for three in zip(found, sure, possible, strict=True):
+        A, S, P = map(link_set, ("found", "sure", "possible"), three)
         hits += len(A & S) + len(A & (P | S))
         total += len(A) + len(S)
     if total == 0:
@@ -109,18 +114,50 @@ def alignment_error_rate(
     return 1 - hits / total
 
 
+def link_set(name: str, links: Collection[Any]) -> set[Link]:
+    """The links as Python's own numbers: two tensors of one number are two members of a set."""
+    pairs = set()
+    for link in links:
+        pair = tuple(map(as_whole, link)) if isinstance(link, Iterable) else ()
+        if len(pair) != 2 or None in pair:
+            raise ValueError(f"{name} must hold links of two whole numbers, got {link!r}")
+        pairs.add(pair)
+    return pairs
+
+
 def align_by_attention(weights: Tensor, num_source: int, num_target: int) -> set[Link]:
-    """Each target word's largest weight as its link.
+    """Each target word's largest weight as its link; no link where that is 0 or no number.
 
     Shape: weights (T, S), of which the first ``num_target`` rows and ``num_source`` columns
     are words.
+
+    Errors: ``TypeError`` unless weights are floats, ``ValueError`` where they have fewer rows or
+    columns than there are words.
     """
-    weights = weights[:num_target, :num_source]
-    return {(source, target) for target, source in enumerate(weights.argmax(dim=-1).tolist())}
+    check_floats("weights", weights)
+    num_target = check_whole("num_target", num_target, 0)
+    num_source = check_whole("num_source", num_source, 0)
+    if weights.ndim != 2 or weights.shape[0] < num_target or weights.shape[1] < num_source:
+        raise ValueError(
+            f"weights must have shape (T, S), from ({num_target}, {num_source}) on, "
+            f"got {tuple(weights.shape)}"
+        )
+    if num_source == 0:  # nothing has no largest weight
+        return set()
+    largest, sources = weights[:num_target, :num_source].max(dim=-1)
+    rows = enumerate(zip(largest.tolist(), sources.tolist(), strict=True))
+    return {(source, target) for target, (weight, source) in rows if weight > 0}
 
 
 def align_diagonally(num_source: int, num_target: int) -> set[Link]:
-    """Each target word to the source word at the same relative position: the simplest guess."""
+    """Each target word to the source word at the same relative position: the simplest guess.
+
+    Errors: ``ValueError`` unless the numbers of words are whole numbers from 0 on.
+    """
+    num_source = check_whole("num_source", num_source, 0)
+    num_target = check_whole("num_target", num_target, 0)
+    if num_source == 0:  # a link needs two ends
+        return set()
     return {
         (min(int((target + 0.5) * num_source / num_target), num_source - 1), target)
         for target in range(num_target)

@@ -3,6 +3,9 @@
 Each function gives the speeds (head_size / 2,) for ``RotaryEncoding(head_size, speeds=...)``.
 Pair j of a model trained with ``base`` turns by base^(-2j / head_size) from one position to the
 next. ``factor`` is how many times longer the text may get.
+
+Errors, of all: ``ValueError`` for a ``factor`` below 1, a ``base`` that is not above 1, a length or
+turns that are not positive, and for NaN and infinite numbers.
 """
 
 import math
@@ -10,6 +13,7 @@ import math
 import torch
 from torch import Tensor
 
+from d2l_attention.attention.checks import check_whole
 from d2l_attention.attention.speeds import rotary_speeds
 
 
@@ -18,7 +22,7 @@ def interpolated_speeds(head_size: int, factor: float, base: float = 10000) -> T
 
     Source: Chen et al. (2023), Extending Context Window by Positional Interpolation, section 2.
     """
-    check_factor(factor)
+    check_speeds(head_size, factor, base)
     return rotary_speeds(head_size, base) / factor
 
 
@@ -29,9 +33,8 @@ def ntk_speeds(head_size: int, factor: float, base: float = 10000) -> Tensor:
 
     Source: Peng et al. (2023), YaRN, section 3.1, after a post by bloc97.
     """
-    check_factor(factor)
-    if head_size < 4:
-        raise ValueError(f"head_size must be 4 or more, got {head_size}")
+    check_speeds(head_size, factor, base)
+    check_whole("head_size", head_size, 4)
     return rotary_speeds(head_size, base * factor ** (head_size / (head_size - 2)))
 
 
@@ -51,10 +54,12 @@ def yarn_speeds(
 
     Source: Peng et al. (2023), YaRN, section 3.2; alpha is ``few_turns``, beta ``many_turns``.
     """
-    check_factor(factor)
+    check_speeds(head_size, factor, base)
+    check_turns(trained_len, few_turns, many_turns)
     speeds = rotary_speeds(head_size, base)
     turns = trained_len * speeds / (2 * math.pi)
     kept = ((turns - few_turns) / (many_turns - few_turns)).clamp(0, 1)
+    kept = kept.nan_to_num(1.0)  # 0 / 0: both ends are one number of turns, and this pair's
     return kept * speeds + (1 - kept) * speeds / factor
 
 
@@ -75,11 +80,10 @@ def yarn_speeds_by_pair(
     ``transformers`` library, with the number j of the pair, which is the logarithm of the turns.
     ``whole_pairs`` widens the ramp to whole numbers of pairs (gpt-oss does not).
 
-    Errors: ``ValueError`` for a factor below 1.
-
     Source: Peng et al. (2023), the code at github.com/jquesnelle/yarn.
     """
-    check_factor(factor)
+    check_speeds(head_size, factor, base)
+    check_turns(trained_len, few_turns, many_turns)
     speeds = rotary_speeds(head_size, base)
     low, high = (
         head_size * math.log(trained_len / (turns * 2 * math.pi)) / (2 * math.log(base))
@@ -103,7 +107,25 @@ def yarn_scale(factor: float) -> float:
     return 0.1 * math.log(factor) + 1
 
 
+def check_speeds(head_size: int, factor: float, base: float) -> None:
+    """Raise unless texts get longer and each pair turns more slowly than the one before it."""
+    check_whole("head_size", head_size, 2)
+    check_factor(factor)
+    if not 1 < base < math.inf:
+        raise ValueError(f"base must be finite and above 1, got {base}")
+
+
 def check_factor(factor: float) -> None:
     """Raise unless texts get longer, not shorter."""
-    if factor < 1:
-        raise ValueError(f"factor must be 1 or more, got {factor}")
+    if not 1 <= factor < math.inf:  # no comparison with NaN is true
+        raise ValueError(f"factor must be finite and 1 or more, got {factor}")
+
+
+def check_turns(trained_len: int, few_turns: float, many_turns: float) -> None:
+    """Raise unless the ramp has two ends, in their order."""
+    numbers = {"trained_len": trained_len, "few_turns": few_turns, "many_turns": many_turns}
+    for name, number in numbers.items():
+        if not 0 < number < math.inf:
+            raise ValueError(f"{name} must be finite and positive, got {number}")
+    if few_turns > many_turns:
+        raise ValueError(f"few_turns must be at most many_turns, {many_turns}, got {few_turns}")

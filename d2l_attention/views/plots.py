@@ -4,9 +4,11 @@ Weights are drawn from white (0) to dark (large): readable in grey and by the co
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from IPython import get_ipython
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
@@ -37,13 +39,27 @@ def set_style() -> None:
         set_matplotlib_formats("retina")
 
 
+def on_cpu(weights: Any) -> Tensor:
+    """Weights to draw, NumPy's too: float32, on the CPU, without a gradient."""
+    given = weights if isinstance(weights, Tensor) else torch.tensor(np.asarray(weights))
+    return given.detach().cpu().float()
+
+
+def scale_of(weights: Tensor) -> tuple[float, float]:
+    """From 0, or from the lowest weight below it, to the highest; NaN and inf do not count."""
+    finite = weights[weights.isfinite()]
+    if len(finite) == 0:
+        return 0.0, 1.0
+    return min(0.0, finite.min().item()), finite.max().item()
+
+
 def heatmap(
     ax: Axes,
-    weights: Tensor,
+    weights: Tensor | np.ndarray,
     queries: Sequence[str] | None = None,
     keys: Sequence[str] | None = None,
     *,
-    vmin: float = 0.0,
+    vmin: float | None = None,
     vmax: float | None = None,
     numbers: bool = False,
     cmap: str = CMAP,
@@ -52,16 +68,22 @@ def heatmap(
 
     ``queries`` and ``keys`` are token labels, and are written as they are: a '$' begins no
     formula. ``numbers`` writes each weight in its cell.
+    The colours go from ``vmin`` to ``vmax``: where these are ``None``, from 0, or from the lowest
+    weight below it, to the highest. A weight that is NaN or infinite is no part of that scale.
     Give several panels of one figure the same ``vmin`` and ``vmax``.
 
     Errors: ``ValueError`` where the weights are no matrix or the labels do not fit.
     """
-    if weights.ndim != 2:
-        raise ValueError(f"weights must have shape (Q, K), got {tuple(weights.shape)}")
-    weights = weights.detach().cpu().float().numpy()
+    weights = on_cpu(weights)
+    if weights.ndim != 2 or 0 in weights.shape:
+        raise ValueError(
+            f"weights must have shape (Q, K), a weight or more, got {tuple(weights.shape)}"
+        )
+    low, high = scale_of(weights)
+    vmin, vmax = low if vmin is None else vmin, high if vmax is None else vmax
     # Nearest: where a cell is smaller than a few pixels, the default blends neighbours.
     image = ax.imshow(
-        weights, cmap=cmap, vmin=vmin, vmax=vmax, aspect="auto", interpolation="nearest"
+        weights.numpy(), cmap=cmap, vmin=vmin, vmax=vmax, aspect="auto", interpolation="nearest"
     )
     for axis, labels, size in ((ax.yaxis, queries, 0), (ax.xaxis, keys, 1)):
         if labels is None:
@@ -79,16 +101,16 @@ def heatmap(
     return ax
 
 
-def hatch_zeros(ax: Axes, weights: Tensor) -> Axes:
+def hatch_zeros(ax: Axes, weights: Tensor | np.ndarray) -> Axes:
     """Cover cells whose weight is exactly 0: '0.00' may also be a small weight, rounded."""
-    for row, column in (weights == 0).nonzero().tolist():
+    for row, column in (on_cpu(weights) == 0).nonzero().tolist():
         style = {"facecolor": "0.9", "edgecolor": "0.6", "hatch": "//", "linewidth": 0}
         ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, zorder=4, **style))
     return ax
 
 
 def show_heatmaps(
-    matrices: Tensor,
+    matrices: Tensor | np.ndarray,
     xlabel: str,
     ylabel: str,
     titles: Sequence[str] | None = None,
@@ -99,23 +121,24 @@ def show_heatmaps(
 
     Shape: matrices (rows, columns, Q, K). ``titles`` are those of the columns.
 
-    All panels share one scale, so equal colours are equal weights. (D2L scales each panel on
-    its own and shows the bar of the last.)
+    All panels share one scale, that of ``heatmap``, so equal colours are equal weights. (D2L scales
+    each panel on its own and shows the bar of the last.)
 
     Errors: ``ValueError`` where the matrices have not four axes or the titles do not fit.
     """
-    if matrices.ndim != 4:
+    matrices = on_cpu(matrices)
+    if matrices.ndim != 4 or 0 in matrices.shape:
         raise ValueError(
-            f"matrices must have shape (rows, columns, Q, K), got {tuple(matrices.shape)}"
+            "matrices must have shape (rows, columns, Q, K), a weight or more, "
+            f"got {tuple(matrices.shape)}"
         )
     rows, columns = matrices.shape[:2]
     if titles is not None and len(titles) != columns:
         raise ValueError(f"got {len(titles)} titles for {columns} columns")
-    matrices = matrices.detach().cpu().float()
+    low, high = scale_of(matrices)
     figure, axes = plt.subplots(
         rows, columns, figsize=figsize, sharex=True, sharey=True, squeeze=False
     )
-    low, high = min(0.0, matrices.min().item()), matrices.max().item()
     for row in range(rows):
         for column in range(columns):
             ax = heatmap(axes[row, column], matrices[row, column], vmin=low, vmax=high, cmap=cmap)
@@ -129,13 +152,15 @@ def show_heatmaps(
 
 
 def compare_heatmaps(
-    rows: Sequence[Sequence[Tensor]],
+    rows: Sequence[Sequence[Tensor | np.ndarray]],
     titles: Sequence[str],
     labels: Sequence[Sequence[str]],
     finding: str,
     row_titles: Sequence[str] = ("",),
 ) -> np.ndarray:
     """Small weight matrices of several sentences, with numbers, under one scale from 0 to 1.
+
+    Where weights are negative, it begins with the lowest of all.
 
     ``rows`` holds a list of (n, n) weights for each row of the grid; the columns share
     ``titles`` and token ``labels``. ``finding`` is the title of the whole. Weights of exactly
@@ -147,9 +172,10 @@ def compare_heatmaps(
     figure, axes = plt.subplots(
         len(rows), len(titles), figsize=size, squeeze=False, layout="constrained"
     )
+    low = min((scale_of(on_cpu(weights))[0] for line in rows for weights in line), default=0.0)
     for line, matrices, row_title in zip(axes, rows, row_titles, strict=True):
         for ax, weights, names in zip(line, matrices, labels, strict=True):
-            heatmap(ax, weights, names, names, vmax=1.0, numbers=True)
+            heatmap(ax, weights, names, names, vmin=low, vmax=1.0, numbers=True)
             last_row = ax.get_subplotspec().is_last_row()
             ax.tick_params("x", rotation=40, labelbottom=last_row)
             ax.tick_params("y", labelleft=ax is line[0] or names != labels[0])

@@ -57,6 +57,19 @@ def test_width_can_be_learned():
     assert width.grad.isfinite() and width.grad != 0
 
 
+@pytest.mark.parametrize(
+    ("x_dtype", "y_dtype"),
+    [(torch.float64, torch.float32), (torch.float32, torch.float64), (torch.int64, torch.float64)],
+)
+def test_x_and_y_may_be_of_two_dtypes(x_dtype, y_dtype):
+    x_train, y_train = torch.tensor([0, 4, 7]), torch.tensor([4.0, 8.0, 100.0])
+    x_val = torch.tensor([1, 5]).to(x_dtype)
+    y_hat, _ = nadaraya_watson(x_train.to(x_dtype), y_train.to(y_dtype), x_val, gaussian)
+    exact = nadaraya_watson(x_train.double(), y_train.double(), x_val.double(), gaussian)[0]
+    assert y_hat.dtype == torch.float64
+    assert_close(y_hat, exact, atol=1e-5, rtol=1e-5)
+
+
 def test_a_query_out_of_reach_has_no_gradient_and_no_nan():
     x_train = torch.tensor([0.0, 1.0], requires_grad=True)
     y_hat, _ = nadaraya_watson(x_train, torch.ones(2), torch.tensor([9.0]), epanechikov)

@@ -3,6 +3,7 @@
 import json
 import os
 
+import numpy as np
 import pytest
 import torch
 
@@ -39,6 +40,12 @@ def test_back_to_tokens():
     assert vocab.to_tokens([4, 3]) == ["un", "<unk>"]
     assert vocab.to_tokens(torch.tensor([[4], [2]])) == [["un"], ["<eos>"]]
     assert vocab.to_tokens(torch.tensor(5)) == "ours"
+    assert vocab.to_tokens(np.int64(4)) == vocab.to_tokens(np.array(4)) == "un"
+    assert vocab.to_tokens(np.array([[4], [2]])) == [["un"], ["<eos>"]]
+    assert vocab.to_tokens([np.int64(4), torch.tensor(5)]) == ["un", "ours"]
+    for wrong, came in (("un", "'un'"), (4.0, "4.0"), ([4, None], "None"), (np.ones(1), "1.0")):
+        with pytest.raises(TypeError, match=f"indices must be whole numbers, got {came}"):
+            vocab.to_tokens(wrong)
     for wrong in (9, -1, [4, 9]):
         with pytest.raises(IndexError, match="outside a vocabulary of 9 tokens"):
             vocab.to_tokens(wrong)

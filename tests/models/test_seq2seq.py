@@ -341,6 +341,27 @@ def test_the_loss_by_hand_and_blind_to_padding():
     assert sequence_loss(logits, labels, torch.tensor([0, 0])) == 0
 
 
+def test_the_loss_leaves_out_the_labels_that_pytorch_ignores():
+    logits = torch.log(torch.tensor([[[0.2, 0.8], [0.5, 0.5], [0.5, 0.5]]])).requires_grad_()
+    labels, lens = torch.tensor([[0, -100, 1]]), torch.tensor([2])
+    loss = sequence_loss(logits, labels, lens)
+    loss.backward()
+    assert loss.item() == pytest.approx(math.log(5), rel=1e-5)
+    assert logits.grad[0, 1:].tolist() == [[0.0, 0.0]] * 2
+    assert sequence_loss(logits, torch.full_like(labels, -100), lens) == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_the_loss_of_very_many_tokens(dtype):
+    """Each costs log 50, together 78,240: more than float16 can hold."""
+    logits = torch.zeros(4, 5000, 50, dtype=dtype, requires_grad=True)
+    loss = sequence_loss(logits, torch.zeros(4, 5000, dtype=torch.long), torch.full((4,), 5000))
+    loss.backward()
+    assert loss.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    assert loss.item() == pytest.approx(math.log(50), rel=1e-4)
+    assert logits.grad.dtype == dtype and logits.grad.isfinite().all()
+
+
 def test_the_loss_takes_token_numbers():
     logits, labels = torch.randn(B, T, N), torch.randint(N, (B, T))
     lens = torch.tensor([5, 1, 3])

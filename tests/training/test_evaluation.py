@@ -1,11 +1,15 @@
 """The evaluation against what its parts say, one pair at a time."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
+from accelerate import Accelerator
 
 from d2l_attention.data import Pair, Vocab, grammar, link_matrix, make_batch
 from d2l_attention.training import MODELS
 from d2l_attention.training.evaluation import align, evaluate, translate
+from d2l_attention.training.loop import validation_loss
 from d2l_attention.training.metrics import (
     align_by_attention,
     alignment_error_rate,
@@ -64,6 +68,30 @@ def test_pairs_without_an_alignment_do_not_count_in_its_error_rate():
 def test_of_nothing():
     with pytest.raises(ValueError, match="pairs must not be empty"):
         evaluate(model_named("seq2seq"), [], SRC, TGT)
+
+
+@pytest.mark.parametrize("ask", [translate, align, evaluate, "validation_loss"])
+@pytest.mark.parametrize("fails", [False, True])
+def test_leaves_each_module_in_its_mode(ask, fails, monkeypatch):
+    model, sources = model_named("bahdanau"), [pair.source for pair in PAIRS[:3]]
+    model.encoder.eval()
+    before = [module.training for module in model.modules()]
+    seen = []
+
+    def init_state(*arguments):
+        seen.append(model.training or model.decoder.training)
+        if fails:
+            raise ArithmeticError
+        return type(model.decoder).init_state(model.decoder, *arguments)
+
+    monkeypatch.setattr(model.decoder, "init_state", init_state)
+    with pytest.raises(ArithmeticError) if fails else nullcontext():
+        if ask == "validation_loss":
+            validation_loss(model, PAIRS[:3], SRC, TGT, 2, Accelerator(cpu=True))
+        else:
+            ask(model, sources if ask is translate else PAIRS[:3], SRC, TGT)
+    assert seen and not any(seen)
+    assert [module.training for module in model.modules()] == before
 
 
 def test_links_as_a_matrix():

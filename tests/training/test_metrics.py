@@ -145,11 +145,43 @@ class TestAlignmentErrorRate:
             alignment_error_rate([set()], [set(), set()], [set()])
         with pytest.raises(ValueError, match="no links"):
             alignment_error_rate([set()], [set()], [{(0, 0)}])
+        for wrong in ((0, 0.5), (0,), (0, 1, 2), (0, True), 3):
+            with pytest.raises(ValueError, match="sure must hold links of two whole numbers, got"):
+                alignment_error_rate([{(0, 0)}], [{wrong}], [set()])
+
+    def test_links_of_tensors_and_of_numpy(self):
+        links = torch.tensor([[0, 0], [2, 1]])
+        for found in (links, list(links), [tuple(link) for link in links], links.numpy()):
+            assert alignment_error_rate([found], [{(0, 0), (2, 1)}], [set()]) == 0
+            assert alignment_error_rate([{(0, 0), (2, 1)}], [found], [found]) == 0
 
 
 def test_align_by_attention_looks_at_words_only():
     weights = torch.tensor([[0.1, 0.2, 0.7], [0.8, 0.1, 0.1], [0.0, 0.0, 1.0]])
     assert align_by_attention(weights, num_source=2, num_target=2) == {(1, 0), (0, 1)}
+
+
+def test_align_by_attention_finds_no_link_without_weight():
+    nan = math.nan
+    weights = torch.tensor([[0.0, 0.0], [nan, nan], [0.9, nan], [0.3, 0.7], [0.5, 0.5]])
+    assert align_by_attention(weights, 2, 5) == {(1, 3), (0, 4)}
+    assert align_by_attention(weights, 0, 2) == align_by_attention(weights, 2, 0) == set()
+
+
+def test_align_by_attention_errors():
+    for sizes in ((3, 2), (2, 6)):
+        with pytest.raises(ValueError, match=r"from \(\d, \d\) on, got \(5, 2\)"):
+            align_by_attention(torch.ones(5, 2), *sizes)
+    with pytest.raises(ValueError, match=r"weights must have shape \(T, S\)"):
+        align_by_attention(torch.ones(1, 5, 2), 2, 5)
+    with pytest.raises(TypeError, match="weights must be a tensor of floats, got list"):
+        align_by_attention([[1.0]], 1, 1)
+
+
+def test_align_diagonally_where_one_side_is_empty():
+    assert align_diagonally(0, 3) == align_diagonally(3, 0) == set()
+    with pytest.raises(ValueError, match="num_source must be a whole number from 0 on, got -1"):
+        align_diagonally(-1, 3)
 
 
 def test_align_diagonally():
@@ -193,6 +225,15 @@ class TestGuidanceLoss:
         links[0, 0, 0] = links[0, 0, 1] = links[0, 1, 2] = True  # word 2 has no link
         expected = -(math.log(0.75) + math.log(0.8)) / 2
         assert guidance_loss(weights, links).item() == pytest.approx(expected, rel=1e-5)
+
+    def test_very_many_words_in_half_precision(self):
+        """Each costs log 50, together 78,240: more than float16 can hold."""
+        weights = torch.full((4, 5000, 2), 1 / 50, dtype=torch.float16, requires_grad=True)
+        links = torch.tensor([True, False]).expand(4, 5000, 2)
+        loss = guidance_loss(weights, links)
+        loss.backward()
+        assert loss.item() == pytest.approx(math.log(50), rel=1e-3)
+        assert weights.grad.isfinite().all()
 
     def test_no_weight_on_the_right_word_is_finite(self):
         weights = torch.tensor([[[0.0, 1.0]]], requires_grad=True)

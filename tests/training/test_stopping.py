@@ -5,6 +5,7 @@ import os
 import signal
 import time
 
+import numpy as np
 import pytest
 import torch
 from tiny import PAIRS, SRC, TGT, model_of, stop_after, train_on
@@ -12,6 +13,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from d2l_attention.data import Vocab
+from d2l_attention.training import History, loop, train
 from d2l_attention.training.checkpoints import (
     FORMAT,
     StopRequest,
@@ -88,6 +90,25 @@ class TestStoppingAndGoingOn:
             "target.json",
         ]
         assert Vocab.load(tmp_path / "target.json").idx_to_token == TGT.idx_to_token
+
+    def test_a_loss_that_is_no_number_is_never_the_best(self, tmp_path, monkeypatch):
+        losses = iter([math.nan, 0.5, 0.75])
+        monkeypatch.setattr(loop, "validation_loss", lambda *_: next(losses))
+        history = train_on(model_of(), steps=3, check_every=1, valid=PAIRS, folder=tmp_path)
+        assert load_checkpoint(tmp_path / "best.pt")["history"]["valid"][1:] == [[2, 0.5]]
+        assert history.best == 0.5
+
+    def test_numbers_of_numpy_are_numbers(self, tmp_path):
+        plain = {"steps": 4, "lr": 0.5**7, "clip": 0.5, "guidance": 0.25, "seed": 3}
+        plain |= {"batch_size": 2, "check_every": 2}
+        whole = {"steps", "seed", "batch_size", "check_every"}
+        numpys = {k: np.int64(v) if k in whole else np.float64(v) for k, v in plain.items()}
+        numpys["guidance"] = np.float32(0.25)
+        expected = train_on(model_of(), **plain)
+        assert train_on(model_of(), folder=tmp_path, **numpys).losses == expected.losses
+        load_weights(model_of(), tmp_path / "last.pt")
+        resumed = train_on(model_of(), folder=tmp_path, resume=True, **numpys)
+        assert resumed.losses == expected.losses
 
     def test_ctrl_c_waits_for_the_end_of_the_step(self, tmp_path):
         def press(history):
@@ -185,6 +206,26 @@ class TestCheckpoints:
         with pytest.raises(ValueError, match="holds another model"):
             load_weights(model, path)
 
+    @pytest.mark.parametrize("side", ["source", "target"])
+    def test_other_words_under_the_same_numbers(self, path, side):
+        """As many sentences, vocabularies of the same size, and every word another."""
+        file = path.with_name(f"{side}.json")
+        last, words = path.read_bytes(), file.read_bytes()
+        vocabs = {"source": SRC, "target": TGT}
+        vocabs[side] = Vocab([[f"{token}?" for token in vocabs[side].idx_to_token[4:]]])
+        assert len(vocabs[side]) == len(Vocab.load(file))
+        with pytest.raises(ValueError, match=rf"{side}\.json is of another run, .* token 4 is '"):
+            train(
+                model_of(),
+                PAIRS,
+                *vocabs.values(),
+                steps=7,
+                batch_size=5,
+                folder=path.parent,
+                resume=True,
+            )
+        assert path.read_bytes() == last and file.read_bytes() == words
+
     @pytest.mark.parametrize("option", [{"seed": 1}, {"batch_size": 4}, {"pairs": PAIRS[:22]}])
     def test_another_order_of_the_data(self, path, option):
         with pytest.raises(ValueError, match=r"last\.pt was trained with (seed|batch_size|sent)"):
@@ -206,6 +247,33 @@ class TestCheckpoints:
         assert path.read_bytes() == old
         assert not list(path.parent.glob(".last*"))
 
+    @pytest.mark.parametrize("odd", [np.float64(1), np.ones(2), lambda: 1, {1: [Vocab([])]}])
+    def test_what_nobody_could_load_is_not_written(self, path, odd):
+        old = path.read_bytes()
+        with pytest.raises(ValueError, match=r"nobody could load what is in \['odd'\]"):
+            save_checkpoint(path, {"fine": torch.ones(2), "odd": odd})
+        with pytest.raises(ValueError, match=r"content\['format'\] must be 'd2l_.*, got 'mine'"):
+            save_checkpoint(path, {"format": "mine"})
+        assert path.read_bytes() == old
+        save_checkpoint(path, load_checkpoint(path))
+        assert load_checkpoint(path).keys() == {"format", *load_checkpoint(path)}
+
+    @pytest.mark.parametrize("content", [{}, {"model": 3}, {"model": {"a": 3}}])
+    def test_a_checkpoint_without_weights(self, path, content):
+        save_checkpoint(path, content)
+        with pytest.raises(ValueError, match=r"last\.pt holds (no weights|another model)"):
+            load_weights(model_of(), path)
+        with pytest.raises(ValueError, match=r"last\.pt holds no run that could go on"):
+            train_on(model_of(), folder=path.parent, resume=True)
+
+    def test_weights_for_layers_without_sizes(self, tmp_path):
+        save_checkpoint(tmp_path / "w.pt", {"model": nn.Linear(3, 2).state_dict()})
+        lazy = nn.LazyLinear(2)
+        with pytest.raises(ValueError, match=r"called once .*w\.pt: until then weight has no"):
+            load_weights(lazy, tmp_path / "w.pt")
+        lazy(torch.zeros(1, 3))
+        load_weights(lazy, tmp_path / "w.pt")
+
     def test_a_run_that_ended_before_its_first_checkpoint_begins_again(self, tmp_path, capsys):
         resumed = train_on(model_of(), folder=tmp_path / "run", resume=True)
         said = capsys.readouterr().out
@@ -218,3 +286,9 @@ class TestCheckpoints:
     def test_resume_needs_a_folder(self):
         with pytest.raises(ValueError, match="resume needs the folder"):
             train_on(model_of(), resume=True)
+
+
+def test_the_history_of_nothing():
+    assert History().speed == 0 and History().best == math.inf
+    assert History(valid=[[1, math.nan]]).best == math.inf
+    assert History(valid=[[1, math.nan], [2, 0.5], [3, math.nan]]).best == 0.5

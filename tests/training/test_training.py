@@ -1,5 +1,6 @@
 """Training: it learns, and leaves what is not its own as it was."""
 
+import math
 from functools import partial
 from itertools import islice
 
@@ -124,10 +125,23 @@ class TestLearning:
         assert_close(torch.tensor(low.losses), torch.tensor(full.losses), atol=0.05, rtol=0.05)
 
 
-@pytest.mark.parametrize("name", ["steps", "lr", "clip", "check_every"])
-def test_arguments(name):
-    with pytest.raises(ValueError, match=f"{name} must be positive, got 0"):
-        train_on(model_of(), **{name: 0})
+@pytest.mark.parametrize("name", ["lr", "clip", "check_every"])
+@pytest.mark.parametrize("value", [0, math.nan])
+def test_arguments(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be positive, got {value}"):
+        train_on(model_of(), **{name: value})
+
+
+@pytest.mark.parametrize("name", ["steps", "batch_size", "seed"])
+def test_whole_numbers(name):
+    with pytest.raises(ValueError, match=f"{name} must be a whole number from .* on, got 2.5"):
+        train_on(model_of(), **{name: 2.5})
+
+
+def test_pairs_that_can_be_read_once():
+    expected = train_on(model_of(), valid=PAIRS)
+    found = train_on(model_of(), pairs=iter(PAIRS), valid=iter(PAIRS))
+    assert found.losses == expected.losses and found.valid == expected.valid
 
 
 def test_guidance_needs_weights_and_alignments():

@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -104,10 +105,47 @@ def test_yarns_scale():
     assert yarn_scale(math.e**10) == pytest.approx(2)
 
 
+def test_yarns_ramp_of_no_width_is_a_step():
+    """Pairs 0, 1, 2 turn 64, 8 and 1 times: a pair with just as many turns keeps its speed."""
+    speeds = yarn_speeds(6, 4, 2 * math.pi * 64, 512, few_turns=8, many_turns=8)
+    assert_close(speeds, rotary_speeds(6, 512) / torch.tensor([1, 1, 4]))
+
+
+@pytest.mark.parametrize("speeds", FIVE_WAYS)
+@pytest.mark.parametrize("wrong", [math.nan, 0, -1, math.inf])
+def test_factors_that_make_no_sense(speeds, wrong):
+    with pytest.raises(ValueError, match=f"factor must be finite and 1 or more, got {wrong}"):
+        speeds(SIZE, wrong)
+    with pytest.raises(ValueError, match=f"factor must be finite and 1 or more, got {wrong}"):
+        yarn_scale(wrong)
+    with pytest.raises(
+        ValueError, match=f"head_size must be a whole number from 2 on, got {wrong}"
+    ):
+        speeds(wrong, 4)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, 1, 0, -10, math.inf])
+def test_bases_that_make_no_sense(wrong):
+    ways = [partial(f, trained_len=100) for f in (yarn_speeds, yarn_speeds_by_pair)]
+    for speeds in (interpolated_speeds, ntk_speeds, *ways):
+        with pytest.raises(ValueError, match=f"base must be finite and above 1, got {wrong}"):
+            speeds(SIZE, 4, base=wrong)
+
+
+@pytest.mark.parametrize("speeds", [yarn_speeds, yarn_speeds_by_pair])
+@pytest.mark.parametrize("wrong", [math.nan, 0, -1, math.inf])
+def test_ramps_that_make_no_sense(speeds, wrong):
+    for name in ("trained_len", "few_turns", "many_turns"):
+        with pytest.raises(ValueError, match=f"{name} must be finite and positive, got {wrong}"):
+            speeds(SIZE, 4, **{"trained_len": 100} | {name: wrong})
+    with pytest.raises(ValueError, match="few_turns must be at most many_turns, 2, got 3"):
+        speeds(SIZE, 4, 100, few_turns=3, many_turns=2)
+
+
 def test_errors():
-    with pytest.raises(ValueError, match="factor must be 1 or more, got 0.5"):
+    with pytest.raises(ValueError, match="factor must be finite and 1 or more, got 0.5"):
         interpolated_speeds(SIZE, 0.5)
-    with pytest.raises(ValueError, match="head_size must be 4 or more"):
+    with pytest.raises(ValueError, match="head_size must be a whole number from 4 on, got 2"):
         ntk_speeds(2, 4)
     with pytest.raises(ValueError, match=r"expected a tensor of shape \(7,\), got \(6,\)"):
         RotaryEncoding(SIZE, speeds=rotary_speeds(12))

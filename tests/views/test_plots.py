@@ -1,5 +1,9 @@
+import math
+import re
+
 import matplotlib
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 import torch
 
@@ -27,10 +31,46 @@ def test_heatmap_shows_the_weights_under_their_labels():
 
 def test_heatmap_errors():
     _, ax = plt.subplots()
-    with pytest.raises(ValueError, match=r"shape \(Q, K\), got \(2,\)"):
-        heatmap(ax, torch.zeros(2))
+    for shape in ((2,), (0, 3), (3, 0)):
+        with pytest.raises(ValueError, match=rf"shape \(Q, K\), .*got {re.escape(str(shape))}"):
+            heatmap(ax, torch.zeros(shape))
     with pytest.raises(ValueError, match=r"got 1 labels for weights \(2, 3\)"):
         heatmap(ax, torch.zeros(2, 3), ["a"])
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("cell", [(0, 0, 0, 0), (1, 2, 4, 6)])
+def test_a_cell_without_a_number_is_no_part_of_the_scale(odd, cell):
+    matrices = torch.linspace(0, 0.75, 210).reshape(2, 3, 5, 7)
+    matrices[0, 1, 0, 0], matrices[cell] = 0.75, odd
+    show_heatmaps(matrices, "Keys", "Queries")
+    assert {ax.images[0].get_clim() for ax in plt.gcf().axes[:-1]} == {(0.0, 0.75)}
+    _, ax = plt.subplots()
+    heatmap(ax, matrices[cell[:2]].fill_(odd), numbers=True)
+    assert ax.images[0].get_clim() == (0.0, 1.0)
+
+
+def test_negative_weights_have_colours_of_their_own():
+    _, ax = plt.subplots()
+    image = heatmap(ax, torch.tensor([[-0.75, 0.0, 0.5]])).images[0]
+    assert image.get_clim() == (-0.75, 0.5)
+    assert len({tuple(color) for color in image.to_rgba(image.get_array())[0]}) == 3
+    assert heatmap(ax, torch.tensor([[-0.75, 0.5]]), vmin=0).images[1].get_clim() == (0, 0.5)
+    lower, higher = torch.tensor([[-0.5, 1.0]] * 2), torch.tensor([[0.25, 0.75]] * 2)
+    axes = compare_heatmaps([[lower, higher]], ["a", "b"], [["x", "y"]] * 2, "finding")
+    assert {ax.images[0].get_clim() for ax in axes.flat} == {(-0.5, 1.0)}
+
+
+def test_arrays_of_numpy_are_drawn_as_tensors_are():
+    weights = np.array([[0.75, 0.25], [0.5, 0.5]])
+    weights.flags.writeable = False
+    _, ax = plt.subplots()
+    heatmap(ax, weights, ["a", "b"], ["x", "y"], numbers=True)
+    assert ax.images[0].get_array().tolist() == weights.tolist()
+    show_heatmaps(weights[None, None], "Keys", "Queries", titles=["a"])
+    assert plt.gcf().axes[0].images[0].get_clim() == (0.0, 0.75)
+    axes = compare_heatmaps([[np.eye(2)]], ["a"], [["x", "y"]], "finding")
+    assert len(axes[0, 0].patches) == 2
 
 
 def test_show_heatmaps_shares_one_scale():
@@ -52,8 +92,10 @@ def test_show_heatmaps_takes_weights_with_a_gradient():
 
 
 def test_show_heatmaps_errors():
-    with pytest.raises(ValueError, match=r"\(rows, columns, Q, K\), got \(2, 2\)"):
-        show_heatmaps(torch.zeros(2, 2), "Keys", "Queries")
+    for shape in ((2, 2), (1, 1, 0, 3), (0, 1, 2, 2)):
+        got = re.escape(str(shape))
+        with pytest.raises(ValueError, match=rf"\(rows, columns, Q, K\), .*got {got}"):
+            show_heatmaps(torch.zeros(shape), "Keys", "Queries")
     with pytest.raises(ValueError, match="got 1 titles for 2 columns"):
         show_heatmaps(torch.zeros(1, 2, 3, 3), "Keys", "Queries", titles=["a"])
 
