@@ -23,7 +23,9 @@ from d2l_attention.attention.speeds import rotary_speeds
 from d2l_attention.models.encoder_decoder import EncoderDecoder
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder, Seq2SeqEncoder
 from d2l_attention.variants import (
+    ChosenBlocksAttention,
     GatedDeltaNet,
+    GlobalLocalAttention,
     GroupedQueryAttention,
     Indexer,
     LinearAttention,
@@ -271,3 +273,58 @@ def test_lengths_of_small_types_for_long_sentences(dtype):
 def test_features_that_underflow_are_said_to_see_nothing():
     query, keys = torch.full((1, 1), -110.0), torch.tensor([[0.0], [1.0]])
     assert LinearAttention()(query, keys, keys).tolist() == [[0.0]]
+
+
+class TestPackedTexts:
+    """Two texts in one sequence, kept apart by a mask: what is hidden decides nothing."""
+
+    def test_which_blocks_are_read(self):
+        num_tokens = 24
+        text = torch.arange(num_tokens) >= 6  # the border is inside a block of 4
+        apart = text[:, None] == text
+        layer = ChosenBlocksAttention(4, 1, 0.0)
+        for seed in range(10):
+            torch.manual_seed(seed)
+            X = torch.randn(1, num_tokens, 8)
+            other = torch.where(text[:, None], X, 5 * torch.randn(1, num_tokens, 8))
+            for options in ({"mask": apart}, {"mask": apart, "is_causal": True}):
+                one, two = (layer(Y, Y, Y, **options)[:, 6:] for Y in (X, other))
+                assert_close(one, two)
+
+    def test_a_block_is_chosen_by_what_the_query_sees(self):
+        # Blocks of two keys; the second key of block 0 is hidden from query 5. What it sees there,
+        # 3, is more than the mean of block 1, 2, and less than it with the hidden 9.
+        keys = torch.tensor([3.0, -9, 2, 2, 0, 0])[None, :, None]
+        mask = torch.ones(6, 6, dtype=torch.bool)
+        mask[5, 1] = False
+        chosen = chosen_blocks_mask(
+            torch.ones(1, 6, 1), keys, block_size=2, num_chosen=1, mask=mask
+        )
+        assert chosen[0, 5].tolist() == [True, False, False, False, True, True]
+        assert chosen[0, 4].tolist() == [False, False, True, True, True, True]
+
+
+def test_a_sentence_of_length_0_says_nothing_of_its_padding():
+    encoder, lens = Seq2SeqEncoder(11, 4, 6, 1, bidirectional=True), torch.tensor([3, 0])
+    X = torch.randint(0, 11, (2, 5))
+    other = X.clone()
+    other[1] = (X[1] + 1) % 11
+    for one, two in zip(encoder(X, lens), encoder(other, lens), strict=True):
+        assert_close(one, two)
+
+
+def test_masks_are_made_beside_the_inputs_whatever_the_default_device():
+    X = torch.randn(2, 7, 8)
+    for layer in (SlidingWindowAttention(1, 0.0), GlobalLocalAttention(1, 2, 0.0)):
+        expected = layer(X, X, X)
+        with torch.device("meta"):
+            output, weights = layer(X, X, X, need_weights=True)
+        assert_close(output, expected)
+        assert weights.device.type == "cpu"
+
+
+def test_shapes_on_meta():
+    layer, X = AdditiveAttention(8, 0.0), torch.randn(2, 90, 8)
+    layer(X, X, X)
+    X = X.to("meta")
+    assert layer.to("meta")(X, X, X).shape == X.shape

@@ -41,7 +41,8 @@ def worth_chunking(queries: Tensor, keys: Tensor, w_v: Tensor) -> bool:
     would write down the chunks one by one.
     """
     in_graph = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    if in_graph or torch.is_autocast_enabled(queries.device.type):
+    kind = queries.device.type
+    if in_graph or torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return False
     if queries.shape[-2] == 1 or keys.shape[-2] == 1:
         return False

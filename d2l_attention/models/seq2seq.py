@@ -82,6 +82,7 @@ class Seq2SeqEncoder(nn.Module):
             return outputs, self.join_directions(state)
         # A sentence of length 0 still takes one step: a GRU cannot take none. The upper bound is
         # for an accelerator, where nobody has read the lengths.
+        embedded = embedded.masked_fill((valid_lens == 0)[:, None], 0.0)
         steps = valid_lens.long().clamp(1, len(embedded)).cpu()
         packed = pack_padded_sequence(embedded, steps, enforce_sorted=False)
         outputs, state = self.rnn(packed)
@@ -144,6 +145,9 @@ class Seq2SeqAttentionDecoder(nn.Module):
     The query is the decoder's state before the step; keys and values are the encoder's
     states. Shape: X (B, T) token indices, state from ``init_state`` -> logits (B, T, N), new
     state; with ``need_weights`` also weights (B, T, S), with gradient.
+
+    The GRU's parameters are read and ``rnn`` itself is not called: hooks on it, such as those of
+    ``torch.nn.utils.prune``, do not run; parametrizations do.
 
     Same parameters and outputs as the book's loop over ``AdditiveAttention`` and ``nn.GRU``,
     with less work: keys are projected once a sentence, tokens once for all steps.

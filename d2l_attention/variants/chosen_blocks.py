@@ -6,7 +6,7 @@ from torch import Tensor
 
 from d2l_attention.attention.checks import check_whole
 from d2l_attention.attention.layers import DotProductAttention
-from d2l_attention.attention.masks import Visible, check_attention_inputs, zero_rows
+from d2l_attention.attention.masks import Visible, check_attention_inputs
 from d2l_attention.attention.scores import dot_score
 
 
@@ -23,8 +23,8 @@ def chosen_blocks_mask(
 ) -> Tensor:
     """Each query sees the ``num_chosen`` blocks of keys that suit it best, and its own block.
 
-    A block's score is the dot product of the query and the mean of the block's visible keys.
-    Blocks without a visible key are never chosen. The choice has no gradient.
+    A block's score is the dot product of the query and the mean of the block's keys that this query
+    sees. Blocks without one are never chosen. The choice has no gradient.
 
     Shape: queries (*, Q, D), keys (*, K, D), valid_lens (B,) or (B, Q), mask as in
     ``attention_mask`` -> bool (*, Q, K).
@@ -53,20 +53,21 @@ def _chosen(
     mask = mask.expand(shape)
     num_blocks = -(-num_keys // block_size)
     padding = num_blocks * block_size - num_keys
-    # What no query sees is in no mean. A block that reaches into the future is the query's own.
-    seen = mask.any(dim=-2)  # (*, K)
-    # At least float32: a sum over many keys leaves the range of half precision.
+    # A mean of dot products is the dot product with the mean: of the keys that this query sees, or
+    # what is hidden from it would decide what it reads. In float32, which a sum of halves needs.
     wide = torch.promote_types(keys.dtype, torch.float32)
-    blocks = F.pad(zero_rows(keys.detach().to(wide), seen), (0, 0, 0, padding))
-    blocks = blocks.unflatten(-2, (num_blocks, block_size))
-    counts = F.pad(seen, (0, padding)).unflatten(-1, (num_blocks, block_size)).sum(-1)
-    means = blocks.sum(dim=-2) / counts.clamp_min(1)[..., None]  # (*, blocks, D)
-    scores = dot_score(queries.detach().to(wide), means)  # (*, Q, blocks)
+    products = dot_score(queries.detach().to(wide), keys.detach().to(wide))  # (*, Q, K)
+
+    def by_block(X: Tensor) -> Tensor:  # (*, Q, K) -> (*, Q, blocks, b)
+        return F.pad(X, (0, padding)).unflatten(-1, (num_blocks, block_size))
+
+    counts = by_block(mask).sum(dim=-1)  # (*, Q, blocks)
+    scores = by_block(products.masked_fill(~mask, 0.0)).sum(dim=-1) / counts.clamp_min(1)
     # The query's own block is always read. Blocks of the future hold no key that it sees.
     position = torch.arange(visible.offset, visible.offset + num_queries, device=queries.device)
     block = torch.arange(num_blocks, device=queries.device)
     own = block == position[:, None] // block_size  # (Q, blocks)
-    candidates = ~own & F.pad(mask, (0, padding)).unflatten(-1, (num_blocks, block_size)).any(-1)
+    candidates = ~own & (counts > 0)
     best = scores.masked_fill(~candidates, -torch.inf).topk(min(num_chosen, num_blocks), dim=-1)
     chosen = torch.zeros_like(scores, dtype=torch.bool).scatter(-1, best.indices, True)
     tokens = (chosen & candidates | own).repeat_interleave(block_size, dim=-1)[..., :num_keys]

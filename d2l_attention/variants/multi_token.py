@@ -58,9 +58,10 @@ class MultiTokenAttention(MultiHeadAttention):
     need not sum to one, and may hold negative numbers.
 
     What a query may not see is 0 before the convolution and hidden again after it, so that
-    no score of the future, or of padding, enters a sum. Both steps need all scores at once:
-    O(n^2) in memory, without the fused kernel. There is no cache, because the scores of earlier
-    queries would have to be kept as well.
+    no score of the future, or of padding behind the text, enters a sum. The queries before a query
+    count, whoever they are: texts packed into one sequence and padding before the text do mix. Both
+    steps need all scores at once: O(n^2) in memory, without the fused kernel. There is no cache,
+    because the scores of earlier queries would have to be kept as well.
 
     Errors: ``ValueError`` unless ``mix_heads`` divides ``num_heads`` and all sizes are from 1.
 

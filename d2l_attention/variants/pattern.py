@@ -1,5 +1,6 @@
 """What attention with a fixed pattern of who sees whom shares, whatever the pattern."""
 
+import torch
 from torch import Tensor
 
 from d2l_attention.attention.layers import DotProductAttention
@@ -44,7 +45,8 @@ class PatternAttention(DotProductAttention):
     def _inside_pattern(self, visible: Visible, queries: Tensor, keys: Tensor) -> Visible:
         """What the layer was told and the pattern both let through."""
         num_queries, num_keys = queries.shape[-2], keys.shape[-2]
-        pattern = self.pattern(num_queries, num_keys).to(queries.device)
+        with torch.device("cpu"):
+            pattern = self.pattern(num_queries, num_keys).to(queries.device)
         whole = combine_masks(visible.as_mask((num_queries, num_keys), queries.device), pattern)
         return Visible.by_mask(whole, visible.offset)
 

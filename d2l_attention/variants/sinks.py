@@ -18,7 +18,8 @@ class SinkAttention(DotProductAttention):
 
     Shape: queries (B, H, Q, D), keys (B, H, K, D), values (B, H, K, V), valid_lens (B,) or (B, Q)
     -> (B, H, Q, V); with ``need_weights`` a pair, the second weights (B, H, Q, K), without the
-    sink's. ``sinks``, (H,), begins at 0. For ``MultiHeadAttention(attention=...)``.
+    sink's. ``sinks``, (H,), begins at 0. For ``MultiHeadAttention(attention=...)``. Whatever hides
+    keys becomes a mask (Q, K) here, ``is_causal`` too.
 
     Errors: ``ValueError`` where the inputs have another number of heads.
 

@@ -21,13 +21,11 @@ def by_hand(queries, keys, visible, block_size, num_chosen, is_causal):
     blocks = [range(a, min(a + block_size, N)) for a in range(0, N, block_size)]
     for b in range(B):
         for h in range(H):
-            seen = visible[b, h].any(dim=0)
-            means = []
-            for block in blocks:
-                rows = [keys[b, h, j] for j in block if seen[j]]
-                means.append(torch.stack(rows).mean(0) if rows else torch.zeros(D).double())
             for i in range(N):
-                own = i // block_size
+                own, means = i // block_size, []
+                for block in blocks:
+                    rows = [keys[b, h, j] for j in block if visible[b, h, i, j]]
+                    means.append(torch.stack(rows).mean(0) if rows else torch.zeros(D).double())
                 scored = [
                     (float(queries[b, h, i] @ means[k]), k)
                     for k, block in enumerate(blocks)
