@@ -29,8 +29,9 @@ def read(path: Path) -> NotebookNode:
         content = json.loads(path.read_bytes())  # of bytes, it knows UTF-16 and a BOM
         # No ids are made up here: by random ones no cell would be found again.
         notebook = nbformat.convert(nbformat.reader.reads(json.dumps(content)), 4)
+        notebook.nbformat_minor = int(notebook.get("nbformat_minor") or 0)
         for cell in notebook.cells:
-            text_of(cell)
+            complete(cell)
     except OSError:
         raise
     except Exception as error:  # nbformat has many of them, and a damaged file finds each
@@ -38,9 +39,19 @@ def read(path: Path) -> NotebookNode:
     return notebook
 
 
+def complete(cell: NotebookNode) -> None:
+    """Give a cell what other programs leave out. Raises an error where it has no text."""
+    kind, source = text_of(cell)
+    if not isinstance(kind, str) or not isinstance(source, str):
+        raise ValueError("a cell has no text")
+    if kind == "code":
+        cell.setdefault("outputs", [])
+        cell.setdefault("execution_count", None)
+
+
 def text_of(cell: NotebookNode) -> tuple[str, str]:
     """What makes a cell the same as another: its kind and its text, not what it printed."""
-    return cell["cell_type"], cell["source"] + ""  # a TypeError where the text is none
+    return cell["cell_type"], cell["source"]
 
 
 def merged(
@@ -179,13 +190,9 @@ def same_lines(base: Sequence[str], other: Sequence[str]) -> dict[int, int]:
 
 
 def with_ids(notebook: NotebookNode) -> NotebookNode:
-    """The notebook in nbformat 4.5: each cell gets what it lacks, an id above all."""
+    """The notebook in nbformat 4.5, where each cell has an id and no two have the same."""
     known: set[str] = set()
     for cell in notebook.cells:
-        cell.setdefault("metadata", NotebookNode())
-        if cell.cell_type == "code":
-            cell.setdefault("outputs", [])
-            cell.setdefault("execution_count", None)
         while not ID.fullmatch(str(cell.get("id", ""))) or cell.id in known:
             cell.id = secrets.token_hex(4)
         known.add(cell.id)

@@ -135,7 +135,7 @@ def as_delivered(place: Path) -> Path | None:
     noted = place.parent / DELIVERED_COPIES / place.name
     if noted.exists():
         return noted
-    # Before version 0.3 only what the copy was made from was kept.
+    # Once only what the copy was made from was kept: then it is as it came, or nobody knows.
     newest = read_delivered(place.parent).get(f"{place.name.partition('.')[0]}.ipynb")
     return place if fingerprint(place) == newest else None
 

@@ -261,6 +261,43 @@ def test_a_copy_of_any_format_becomes_one_that_is_valid(course, minor, encoding)
     assert {"New words.", "My note.", ANSWER} <= set(sources(work / NAME))
 
 
+@pytest.mark.parametrize("lacks", ["minor", "outputs", "ids"])
+def test_what_other_programs_leave_out_or_write_twice_is_made_good(course, lacks):
+    work = course[1]
+    whole = json.loads((work / NAME).read_text("utf-8"))
+    if lacks == "minor":
+        del whole["nbformat_minor"]
+    for cell in whole["cells"]:
+        if lacks == "outputs":
+            cell.pop("outputs", None)
+            cell.pop("execution_count", None)
+        if lacks == "ids":
+            cell["id"] = "the same, and with spaces"
+    (work / NAME).write_text(json.dumps(whole), "utf-8")
+    take_over(*find("06", work))
+    nbformat.validate(json.loads((work / NAME).read_text("utf-8")))
+    assert {"New words.", "My note.", ANSWER} <= set(sources(work / NAME))
+
+
+def test_a_copy_in_the_format_of_ten_years_ago_is_read(course):
+    work = course[1]
+    older = nbformat.convert(nbformat.read(work / NAME, as_version=4), 3)
+    (work / NAME).write_text(nbformat.v3.writes_json(older), "utf-8")
+    take_over(*find("06", work))
+    nbformat.validate(json.loads((work / NAME).read_text("utf-8")))
+    assert {"New words.", "My note.", ANSWER} <= set(sources(work / NAME))
+
+
+@pytest.mark.parametrize("cell", [None, {"cell_type": "code"}, {"source": "x"}, {"source": 3}])
+def test_a_copy_with_a_cell_that_is_none_is_named(course, cell):
+    work = course[1]
+    whole = json.loads((work / NAME).read_text("utf-8"))
+    whole["cells"].append(cell)
+    (work / NAME).write_text(json.dumps(whole), "utf-8")
+    with pytest.raises(ValueError, match=f"{NAME} cannot be read as a notebook"):
+        take_over(*find("06", work))
+
+
 def test_where_the_result_would_be_no_notebook_nothing_is_touched(course):
     work = course[1]
     whole = json.loads((work / NAME).read_text("utf-8"))
@@ -272,8 +309,8 @@ def test_where_the_result_would_be_no_notebook_nothing_is_touched(course):
     assert {path: path.read_bytes() for path in work.rglob("*") if path.is_file()} == before
 
 
-def test_a_new_version_of_before_that_was_worked_in_stays_and_is_named(course):
-    """Folders of version 0.2 do not know what a new version was as it came."""
+def test_work_in_a_new_version_that_nobody_knows_stays_and_is_named(course):
+    """Once nothing told what a new version was as it came, and such folders are still there."""
     notebooks, work = course
     (work / ".delivered" / "06_heads.new.ipynb").unlink()
     assert find("06", work)[2] == work / "06_heads.new.ipynb"
