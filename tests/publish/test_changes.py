@@ -130,6 +130,19 @@ def test_work_in_a_new_version_is_taken_over_and_is_still_there_after_the_next_o
     assert {"written(in_new)", ANSWER, "y = 8"} <= set(sources(work / NAME))
 
 
+def test_an_answer_in_the_version_that_was_left_to_compare_with_is_taken_over_by_the_next(course):
+    notebooks, work = course
+    other = "def heads(X):\n    raise NotImplementedError"
+    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", other, "y = 7")
+    assert "Compare them with" in take_over(*find("06", work))
+    put_into(work / "06_heads.new.ipynb", "written(in_new)")
+    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", other, "y = 8")
+    said = take_over(*find("06", work))
+    assert {"written(in_new)", ANSWER, "y = 8"} <= set(sources(work / NAME))
+    assert "Compare" not in said
+    assert not (work / "06_heads.new.ipynb").exists()
+
+
 def test_three_versions_with_work_in_each_become_one(course):
     notebooks, work = course
     put_into(work / "06_heads.new.ipynb", "written(in_2)")
