@@ -78,10 +78,10 @@ def merged(
             cells.append(cell)
             if not complete:
                 left_out.append(heading(new.cells, its, f"cell {its + 1}, which you changed, too"))
-        elif my is not None and mine.cells[my].source != before.source:
+        elif my is not None and not has_the_same_text(mine.cells[my], before):
             cells.append(mine.cells[my])
             stays.append((at, mine.cells[my]))
-        elif its is not None and new.cells[its].source != before.source:
+        elif its is not None and not has_the_same_text(new.cells[its], before):
             left_out.append(heading(new.cells, its, f"cell {its + 1}, which you took out or moved"))
         elif my is None and its is None:  # the student may have moved it
             stays += [(at, cell) for cell in own if share_a_line(before, cell)][:1]
@@ -99,11 +99,15 @@ def merged(
 def found(base: list[NotebookNode], other: list[NotebookNode]) -> dict[int, int]:
     """Which cell of the other notebook is which of the base; behind the last comes the end."""
     # The last one is asked first: what has the same id or text leaves less to be guessed.
-    same = [share_a_line, compare_cell_approximate, has_the_same_text, compare_cell_by_ids]
+    same = [
+        share_a_line,
+        compare_cell_approximate,
+        lambda one, other: one.source == other.source,  # code that was turned to Markdown
+        has_the_same_text,
+        compare_cell_by_ids,
+    ]
     runs = compute_snakes_multilevel(base, other, same)
     pairs = {i + step: j + step for i, j, length in runs for step in range(length)}
-    # A student can turn code into Markdown, and the id stays: that is another cell.
-    pairs = {i: j for i, j in pairs.items() if base[i].cell_type == other[j].cell_type}
     return pairs | {len(base): len(other)}
 
 
@@ -112,8 +116,8 @@ def has_the_same_text(one: NotebookNode, other: NotebookNode) -> bool:
 
 
 def share_a_line(one: NotebookNode, other: NotebookNode) -> bool:
-    """Whether one can be what became of the other, though most of it is new: a stub's answer."""
-    return one.cell_type == other.cell_type and not telling(one).isdisjoint(telling(other))
+    """Whether one can be what became of the other: a stub's answer, or code turned to Markdown."""
+    return not telling(one).isdisjoint(telling(other))
 
 
 def telling(cell: NotebookNode) -> set[str]:
@@ -150,6 +154,9 @@ def merged_cell(
     cell = merged_fields(base, mine, new)
     cell.metadata = merged_fields(base.metadata, mine.metadata, new.metadata)
     lines = merged_lines(*(each.source.split("\n") for each in (base, mine, new)))
+    for key in ["attachments"] if cell.cell_type == "code" else ["outputs", "execution_count"]:
+        cell.pop(key, None)  # one of them turned it into another kind
+    complete(cell)
     if "id" in new:
         cell.id = new.id  # by which the next version knows it
     # Half of two changes is code that neither of them wrote: the student's text stays as it is.

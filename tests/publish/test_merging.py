@@ -49,7 +49,8 @@ class Writer:
 
     def edit(self, cells: list[NotebookNode], times: int) -> None:
         for _ in range(times):
-            step = self.chance.choice([self.put_in, self.take_out, self.move, self.split, self.run])
+            steps = [self.put_in, self.take_out, self.move, self.split, self.run, self.turn]
+            step = self.chance.choice(steps)
             at = self.chance.randrange(len(cells)) if cells else 0
             if cells and self.chance.random() < 0.6:
                 step = self.change
@@ -78,6 +79,14 @@ class Writer:
         if cells[at].cell_type == "code":
             output = {"output_type": "stream", "name": "stdout", "text": self.line()}
             cells[at].update(outputs=[NotebookNode(output)], execution_count=3)
+
+    def turn(self, cells, at):
+        """Code becomes Markdown, or the other way; JupyterLab keeps the id."""
+        kind = {"code": "markdown", "markdown": "code"}[cells[at].cell_type]
+        turned = cell(kind, cells[at].source)
+        if "id" in cells[at]:
+            turned.id = cells[at].id
+        cells[at] = turned
 
     def change(self, cells, at):
         lines = cells[at].source.split("\n")
@@ -176,6 +185,19 @@ def test_a_merge_that_is_done_again_changes_nothing():
         base, mine, new, _ = case(seed)
         whole, _ = merged(base, mine, new)
         assert sources(merged(new, whole, new)[0]) == sources(whole), seed
+
+
+def test_an_answer_in_a_copy_without_ids_is_still_that_cell_s():
+    """A program that keeps no ids leaves the text alone to tell which cell an answer is."""
+    stub = 'def heads(X):\n    """Old."""\n    # Shapes stay as they are.\n    ...'
+    base = notebook([cell("code", stub)])
+    answer = "\n".join(f"    step_{number} = X.flip({number})" for number in range(20))
+    mine = notebook([cell("code", stub.replace("    ...", answer))], minor=4)
+    new = notebook([cell("code", stub.replace("Old", "New"))])
+    whole, left_out = merged(base, mine, new)
+    assert sources(whole) == [new.cells[0].source.replace("    ...", answer)]
+    assert not left_out
+    assert whole.cells[0].id == new.cells[0].id  # of which the next update begins
 
 
 # ---- What holds of a folder of work, over three updates ---------------------------------------
