@@ -8,6 +8,7 @@ from __future__ import annotations  # an old Python reads on, to the sentence th
 import argparse
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -187,10 +188,15 @@ def leaving_nothing():
 
 def chapter(number: str) -> Path:
     """The notebook of a chapter; ends with a sentence where there is none."""
-    for path in Path("notebooks").glob("[0-9][0-9]_*.ipynb"):
-        if path.name[:2] == number:
-            return path
+    if number in chapters():
+        return chapters()[number]
     sys.exit(f"There is no chapter {number}: give its number, for example 03.")
+
+
+def chapters() -> dict[str, Path]:
+    """All notebooks by number, without the copies that JupyterLab can have made beside them."""
+    paths = sorted(Path("notebooks").glob("[0-9][0-9]_*.ipynb"))
+    return {path.name[:2]: path for path in paths if re.fullmatch(r"\w+", path.stem)}
 
 
 def lint() -> None:
@@ -251,7 +257,7 @@ def unit_tests() -> None:
 def every_notebook_cell() -> None:
     # The longest come first, or a core would wait for one of them at the end.
     long = "12 05 13 08 11 06 07 02 10 09".split()
-    paths = {path.name[:2]: path for path in sorted(Path("notebooks").glob("[0-9]*.ipynb"))}
+    paths = chapters()
     run_cells([paths.pop(number) for number in long if number in paths] + [*paths.values()], 3)
 
 

@@ -105,6 +105,15 @@ def test_only_this_environment_counts(call):
     assert os.environ["JUPYTER_CONFIG_PATH"].split(os.pathsep) == [str(door.LAB_SETTINGS), "mine"]
 
 
+def test_a_copy_beside_a_chapter_is_not_the_chapter(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notebooks").mkdir()
+    for name in ("06_heads-Copy1", "06_heads", "06_heads.new", "Untitled"):
+        (tmp_path / "notebooks" / f"{name}.ipynb").touch()
+    assert door.chapter("06") == Path("notebooks/06_heads.ipynb")
+    assert list(door.chapters()) == ["06"]
+
+
 def test_the_test_is_lint_then_units_then_every_cell_then_the_browser(call, capsys):
     runs = call("test")
     lint, (units, cells, browser) = runs[:3], runs[3:]

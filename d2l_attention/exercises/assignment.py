@@ -131,6 +131,7 @@ def name_of(path: Path) -> str:
 
 def chapter_notebook(number: int, notebooks: Path) -> Path:
     found = sorted(notebooks.glob(f"{number:02d}_*.ipynb"))
+    found = [path for path in found if re.fullmatch(r"\w+", path.stem)]  # no ...-Copy1
     if len(found) != 1:
         raise CannotWrite(
             f"The chapters' notebooks are not part of the installed package, and {notebooks} has "

@@ -1,16 +1,17 @@
 """What a new version of a chapter changes beside a student's copy, and how to take it over.
 
-``work/`` holds the student's copy and, beside it, a new version that the course has delivered;
-``work/.delivered/`` holds the version that the copy was made from. nbdime, which knows notebooks,
-compares and merges them cell by cell. What a student wrote is never written over.
+``work/`` holds the student's copy and, beside it, new versions that the course has delivered;
+``work/.delivered/`` holds, under the same names, what each of them was as it came. What a student
+wrote is never written over, be it in the copy or in a new version.
 """
 
 import argparse
 import difflib
 import itertools
+import re
 import sys
+from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 
 import nbdime
 import nbformat
@@ -18,24 +19,17 @@ from nbdime.diffing.notebooks import diff_cells, set_notebook_diff_targets
 from nbformat import NotebookNode
 
 from d2l_attention.data.files import write_whole
-from notebooks.publish.student_copies import DELIVERED_COPIES, offered
-
-# Of lines that both changed, the student's stay.
-STUDENT_FIRST = SimpleNamespace(
-    merge_strategy="use-local",
-    input_strategy="use-local",
-    output_strategy="use-local",
-    ignore_transients=True,
-    log_level="ERROR",
+from notebooks.publish.course import is_chapter
+from notebooks.publish.merging import heading, merged, read, text_of
+from notebooks.publish.student_copies import (
+    DELIVERED_COPIES,
+    as_delivered,
+    fingerprint,
+    offered,
+    older,
+    read_delivered,
+    remember,
 )
-
-
-def read(path: Path) -> NotebookNode:
-    """A notebook of the current format. Raises ValueError that names a damaged file."""
-    try:
-        return nbformat.read(path, as_version=4)
-    except Exception as error:  # nbformat has many of them, and a damaged file finds each
-        raise ValueError(f"{path} cannot be read as a notebook: {error}") from error
 
 
 def told(base: NotebookNode, new: NotebookNode) -> list[str]:
@@ -46,24 +40,15 @@ def told(base: NotebookNode, new: NotebookNode) -> list[str]:
         at = change["key"]
         if change["op"] == "addrange":
             for cell in change["valuelist"]:
-                lines += heading(old, at, "new cell"), *marked("+", cell.source)
+                lines += f"\n{heading(old, at, 'new cell')}", *marked("+", cell.source)
         elif change["op"] == "removerange":
             for cell in old[at : at + change["length"]]:
-                lines += heading(old, at, "cell taken out"), *marked("-", cell.source)
+                lines += f"\n{heading(old, at, 'cell taken out')}", *marked("-", cell.source)
         else:
             before = old[at].source
             after = nbdime.patch(old[at], change["diff"]).source
-            lines += heading(old, at, "changed"), *changed_lines(before, after)
+            lines += f"\n{heading(old, at, 'changed')}", *changed_lines(before, after)
     return lines
-
-
-def heading(cells: list[NotebookNode], at: int, what: str) -> str:
-    """Where a cell is: under the last heading before it."""
-    for cell in reversed(cells[: at + 1]):
-        first = cell.source.partition("\n")[0]
-        if cell.cell_type == "markdown" and first.startswith("#"):
-            return f"\n== {first.lstrip('# ')}: {what}"
-    return f"\n== {what}"
 
 
 def marked(mark: str, text: str) -> list[str]:
@@ -75,60 +60,137 @@ def changed_lines(before: str, after: str) -> list[str]:
     return [line.rstrip() for line in compared if line[0] in "+-"]
 
 
-def merged(base: NotebookNode, mine: NotebookNode, new: NotebookNode) -> NotebookNode:
-    """The student's copy with what is new in the course."""
-    set_notebook_diff_targets(metadata=False, details=False)
-    whole, _ = nbdime.merge_notebooks(base, mine, new, STUDENT_FIRST)
-    return whole
-
-
-def otherwise(base: NotebookNode, whole: NotebookNode, new: NotebookNode) -> list[int]:
-    """The cells of ``new``, by number, that the course changed and that ``whole`` lacks."""
-    known = {cell.source for cell in (*base.cells, *whole.cells)}
-    return [i for i, cell in enumerate(new.cells) if cell.source not in known]
-
-
 def find(number: str, work: Path) -> tuple[Path, Path, Path]:
     """The version that the copy was made from, the copy, and the newest one beside it.
 
     Raises FileNotFoundError where there is no such chapter, or nothing new.
     """
-    names = [path.name for path in sorted(work.glob(f"{number}_*.ipynb")) if "." not in path.stem]
-    if len(names) != 1:
-        raise FileNotFoundError(f"no copy of a chapter {number} in {work}: call make lab first")
-    (name,) = names
-    base, mine = work / DELIVERED_COPIES / name, work / name
-    news = offered(mine)
-    if not news:
-        raise FileNotFoundError(f"nothing new beside {mine}")
-    if not base.exists():
+    mine = copy_of(number, work)
+    newest = read_delivered(work).get(mine.name)
+    known = [(place, course) for place in offered(mine) if (course := as_delivered(place))]
+    if not known:
+        raise FileNotFoundError(f"nothing new beside {mine}{left_alone(mine)}")
+    # The highest number need not be the newest: the place of an older one is used again.
+    known.sort(key=lambda pair: fingerprint(pair[1]) == newest)
+    new = known[-1][0]
+    base = made_from(mine)
+    if base is None:
         raise FileNotFoundError(
-            f"{base} is missing, so nothing tells what you changed and what the course did. "
-            f"Compare the two by eye: nbdiff-web {mine} {news[-1]}"
+            f"{work / DELIVERED_COPIES / mine.name} is missing, so nothing tells what you changed "
+            f"and what the course did. Compare the two by eye: nbdiff-web {mine} {new}"
         )
-    return base, mine, news[-1]
+    return base, mine, new
+
+
+def copy_of(number: str, work: Path) -> Path:
+    """The copy of a chapter that the course delivered. Raises FileNotFoundError without one."""
+    beside = sorted(work.glob(f"{number}_*.ipynb"))
+    copies = [path for path in beside if is_chapter(path)]
+    # A student may have named another like a chapter, and the course may have renamed the chapter.
+    copies = [path for path in copies if path.name in read_delivered(work)] or copies
+    copies = [path for path in copies if offered(path)] or copies
+    names = ", ".join(map(str, copies or beside))
+    if not beside:
+        raise FileNotFoundError(f"no copy of a chapter {number} in {work}: call make lab first")
+    if not copies:
+        delivered = sorted((work / DELIVERED_COPIES).glob(f"{number}_*.ipynb"))
+        name = next((path.name for path in delivered if is_chapter(path)), f"{number}_name.ipynb")
+        raise FileNotFoundError(
+            f"{work / name} is missing, and {names} is a copy of your own. Give the one in which "
+            f"you work the name {name}, then call this again"
+        )
+    if len(copies) > 1:
+        raise FileNotFoundError(
+            f"chapter {number} has several copies, of older names of it: {names}. Keep the one "
+            "in which you work there, then call this again"
+        )
+    return copies[0]
+
+
+def made_from(mine: Path) -> Path | None:
+    """The delivered version in which the copy was begun; None where it is not known.
+
+    It is the one that was noted, unless an older one has more of the copy's cells: a student can
+    give the name of the copy to an older one, and what came since is then not what they took out.
+    """
+    noted = mine.parent / DELIVERED_COPIES / mine.name
+    if not noted.exists():
+        return None
+    cells = Counter(map(text_of, read(mine).cells))
+
+    def in_common(version: Path) -> tuple[int, bool]:
+        return (cells & Counter(map(text_of, read(version).cells))).total(), version == noted
+
+    return max([noted, *older(noted)], key=in_common)
 
 
 def take_over(base: Path, mine: Path, new: Path) -> str:
-    """Put the student's work into the new version, keep the copy as it was, and say so."""
-    before, mine_before, newest = read(base), read(mine), read(new)
-    whole = merged(before, mine_before, newest)
-    different = otherwise(before, whole, newest)
-    kept = next(
-        place
-        for number in itertools.count(1)
-        if not (place := mine.with_suffix(f".before{number if number > 1 else ''}.ipynb")).exists()
-    )
-    write_whole(kept, mine.read_bytes())
+    """Put the student's work into the new version, keep all that was worked in, and say so.
+
+    Raises ValueError where the result would be no notebook; then nothing is written.
+    """
+    course = as_delivered(new)
+    as_it_came = course.read_bytes()
+    whole, left_out = merged(read(base), read(mine), read(course))
+    worked_in, left_in = [place for place in offered(mine) if is_worked_in(place)], {}
+    for place in worked_in:
+        whole, left_in[place] = merged(read(as_delivered(place)), whole, read(place))
+    check_format(whole, mine)
+
+    alone = left_alone(mine)
+    kept = {place: keep(mine, place) for place in [mine, *worked_in]}
     write_whole(mine, nbformat.writes(whole) + "\n")
-    write_whole(base, new.read_bytes())
-    sentences = [f"{mine} is now the new version with your work. Your copy as it was: {kept}."]
-    if not different:
-        new.unlink()
-        return sentences[0]
-    sentences.append(f"You and the course changed the same places. Compare them with {new}:")
-    sentences += [heading(newest.cells, at, f"cell {at + 1}").strip() for at in different]
-    return "\n".join(sentences)
+    remember(mine, as_it_came)
+    for place in offered(mine):
+        if as_delivered(place):
+            place.unlink()
+    sentences = [
+        f"{mine} is now the new version with your work. Your copy as it was: {kept[mine]}."
+    ]
+    for place in worked_in:
+        sentences.append(f"Your work in {place} is in it, too. That file as it was: {kept[place]}.")
+        if left_in[place]:
+            sentences.append(f"Not all of it fits. What is missing stands in {kept[place]}:")
+            sentences += left_in[place]
+    if left_out:
+        write_whole(new, as_it_came)
+        sentences.append(f"You and the course changed the same places. Compare them with {new}:")
+        sentences += left_out
+    return "\n".join(sentences) + alone
+
+
+def is_worked_in(place: Path) -> bool:
+    """Whether a new version is known as it came, and is no longer the same."""
+    course = as_delivered(place)
+    return course is not None and fingerprint(course) != fingerprint(place)
+
+
+def left_alone(mine: Path) -> str:
+    """A sentence that names what else looks like a copy of the chapter; none for none."""
+    kept = re.compile(rf"{re.escape(mine.stem)}\.before\d*\.ipynb")
+    ours = {mine, *filter(as_delivered, offered(mine))}
+    others = sorted(set(mine.parent.glob(f"{mine.name[:3]}*.ipynb")) - ours)
+    names = ", ".join(str(path) for path in others if not kept.fullmatch(path.name))
+    return f"\nNot looked at, and left as it is: {names}." if names else ""
+
+
+def check_format(whole: NotebookNode, mine: Path) -> None:
+    try:
+        nbformat.validate(whole)
+    except nbformat.ValidationError as error:
+        raise ValueError(
+            f"{mine} has something that no notebook may have, so nothing was merged and all files "
+            f"are as they were: {str(error).splitlines()[0]}"
+        ) from error
+
+
+def keep(mine: Path, place: Path) -> Path:
+    """Copy a file of the student's to the first free name.before.ipynb, name.before2.ipynb, ..."""
+    for number in itertools.count(1):
+        kept = mine.with_suffix(f".before{number if number > 1 else ''}.ipynb")
+        if not kept.exists():
+            write_whole(kept, place.read_bytes())
+            return kept
 
 
 def main() -> None:
@@ -141,7 +203,7 @@ def main() -> None:
         if options.merge:
             print(take_over(base, mine, new))
         else:
-            lines = told(read(base), read(new))
+            lines = told(read(base), read(as_delivered(new)))
             print(f"New in {new}:", *lines or ["nothing that is read: outputs only"], sep="\n")
             print(f"\nPut your work into it: python -m notebooks changes {options.number} --merge")
     except (OSError, ValueError) as error:

@@ -1,11 +1,17 @@
 """Where the course is: its folder, the texts of its chapters, the notebooks that they make."""
 
+import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 TEXTS = NOTEBOOKS / "src"
+
+
+def is_chapter(notebook: Path) -> bool:
+    """Whether a notebook has the name of a chapter: no copy of one has, and no Untitled."""
+    return re.fullmatch(r"\d\d_\w+\.ipynb", notebook.name) is not None
 
 
 def texts() -> list[Path]:

@@ -4,18 +4,19 @@
 have no outputs: whoever is asked to predict must not read the answer below. On an update a copy
 that the student has not changed is replaced; beside one that was changed stands the new version,
 as ``NN_name.new.ipynb``. What a student wrote is never written over. ``work/.delivered/`` keeps
-each version that a copy was made from, so that ``changes`` can tell and merge what is new.
+each version as it came, so that ``changes`` can tell and merge what is new.
 """
 
 import hashlib
 import itertools
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from d2l_attention.data.files import write_whole
-from notebooks.publish.course import NOTEBOOKS
+from notebooks.publish.course import NOTEBOOKS, is_chapter
 
 DELIVERED = ".delivered.json"
 DELIVERED_COPIES = ".delivered"
@@ -59,7 +60,7 @@ def deliver(
     ``content`` gives what is delivered of a notebook. Raises FileNotFoundError where
     ``notebooks`` holds none.
     """
-    originals = sorted(notebooks.glob("*.ipynb"))
+    originals = sorted(filter(is_chapter, notebooks.glob("*.ipynb")))
     if not originals:
         raise FileNotFoundError(f"no notebooks in {notebooks}")
     work.mkdir(exist_ok=True)
@@ -73,7 +74,7 @@ def deliver(
         mine = fingerprint(copy) if copy.exists() else None
         delivered[name] = newest
         if mine in (None, newest, last) and (not base.exists() or fingerprint(base) != newest):
-            write_whole(base, content(original))
+            remember(copy, content(original))
         if mine is None:
             write_whole(copy, content(original))
             added.append(name)
@@ -84,6 +85,7 @@ def deliver(
             refreshed.append(name)
         else:
             beside = free_place(copy, {newest, last})
+            remember(beside, content(original))
             write_whole(beside, content(original))
             sentences.append(
                 f"You changed {copy}, so it stays; the new version is {beside}. What is new: "
@@ -109,18 +111,51 @@ def read_delivered(work: Path) -> dict[str, str]:
     return delivered if isinstance(delivered, dict) else {}
 
 
+def remember(place: Path, content: bytes) -> None:
+    """Note what a file of ``work`` was as it came, and keep all that a copy was made from before.
+
+    A student who goes back to an older copy needs what tells its work from the course's.
+    """
+    noted = place.parent / DELIVERED_COPIES / place.name
+    if noted.exists() and is_chapter(place):
+        before = noted.read_bytes()
+        digest = hashlib.sha256(before).hexdigest()[:8]
+        write_whole(noted.with_suffix(f".{digest}.ipynb"), before)
+    write_whole(noted, content)
+
+
+def older(noted: Path) -> list[Path]:
+    """The versions that a copy was made from before the one that is noted."""
+    beside = noted.parent.glob(f"{noted.stem}.????????.ipynb")
+    return sorted(path for path in beside if re.search(r"\.[0-9a-f]{8}\.ipynb$", path.name))
+
+
+def as_delivered(place: Path) -> Path | None:
+    """The file that holds a new version as it came, which may be itself; None: not known."""
+    noted = place.parent / DELIVERED_COPIES / place.name
+    if noted.exists():
+        return noted
+    # Once only what the copy was made from was kept: then it is as it came, or nobody knows.
+    newest = read_delivered(place.parent).get(f"{place.name.partition('.')[0]}.ipynb")
+    return place if fingerprint(place) == newest else None
+
+
 def free_place(copy: Path, ours: set[str | None]) -> Path:
     """The first of name.new.ipynb, name.new2.ipynb, ... that holds no work of the student."""
     for number in itertools.count(1):
         place = copy.with_suffix(f".new{number if number > 1 else ''}.ipynb")
         if not place.exists() or fingerprint(place) in ours:
             return place
+        course = as_delivered(place)
+        if course is not None and fingerprint(course) == fingerprint(place):
+            return place
 
 
 def offered(copy: Path) -> list[Path]:
-    """The new versions beside a copy, the newest last."""
+    """The new versions beside a copy, by their numbers; a copy of one is the student's own."""
     beside = copy.parent.glob(f"{copy.stem}.new*.ipynb")
-    return sorted(beside, key=lambda path: (len(path.name), path.name))
+    ours = [path for path in beside if re.fullmatch(r"new\d*", path.stem.partition(".")[2])]
+    return sorted(ours, key=lambda path: (len(path.name), path.name))
 
 
 if __name__ == "__main__":

@@ -134,6 +134,13 @@ def test_a_damaged_file_is_set_aside(own_progress, content):
     assert "damaged-3" in repr(progress()) and "damaged" not in repr(progress())
 
 
+def test_a_file_that_an_editor_saved_with_a_bom_is_none_that_is_damaged(own_progress):
+    own_progress.parent.mkdir()
+    own_progress.write_text('{"4.1": "solved"}', "utf-8-sig")
+    assert "damaged" not in repr(check("4.2", "no function"))
+    assert json.loads(own_progress.read_text()) == {"4.1": "solved", "4.2": "attempted"}
+
+
 def test_a_folder_that_cannot_be_written_is_not_fatal(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("D2L_ATTENTION_PROGRESS", str(tmp_path / "file" / "progress.json"))

@@ -298,6 +298,12 @@ def test_missing_notebooks(tmp_path, monkeypatch):
     assert everything(tmp_path) == []
 
 
+def test_a_copy_beside_the_chapter_is_not_the_chapter(tmp_path):
+    for name in (CHAPTER, f"{CHAPTER}-Copy1"):
+        (tmp_path / f"{name}.ipynb").touch()
+    assert hand_out.chapter_notebook(6, tmp_path) == tmp_path / f"{CHAPTER}.ipynb"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

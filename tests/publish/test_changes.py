@@ -1,5 +1,8 @@
 """What a new version brings is told cell by cell, and goes into a student's copy without loss."""
 
+import json
+import shutil
+
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
@@ -73,7 +76,8 @@ def test_lines_that_both_changed_are_the_student_s_and_are_named(course):
     write(notebooks / NAME, "# Heads", "New words.", "x = 1", "## Exercises", other, "y = 7")
     deliver(notebooks, work)
     base, mine, new = find("06", work)
-    assert take_over(base, mine, new).endswith(f"Compare them with {new}:\n== Exercises: cell 5")
+    said = take_over(base, mine, new)
+    assert said.endswith(f"{new}:\n== Exercises: cell 5, which you changed, too")
     assert ANSWER in sources(mine) and other not in sources(mine)
     assert other in sources(new)
 
@@ -99,6 +103,238 @@ def test_the_next_update_is_told_alone_and_keeps_both_copies(course):
     assert "06_heads.before2.ipynb" in take_over(base, mine, new)
     assert ANSWER in sources(mine) and "y = 8" in sources(mine)
     assert (work / "06_heads.before.ipynb").exists()
+
+
+def put_into(path, *texts):
+    """A student writes cells at the end of a file, as JupyterLab does."""
+    notebook = read(path)
+    notebook.cells += [new_code_cell(text) for text in texts]
+    nbformat.write(notebook, path)
+
+
+def update(notebooks, work, *cells):
+    write(notebooks / NAME, *cells)
+    deliver(notebooks, work)
+
+
+def test_work_in_a_new_version_is_taken_over_and_is_still_there_after_the_next_one(course):
+    notebooks, work = course
+    put_into(work / "06_heads.new.ipynb", "written(in_new)")
+    said = take_over(*find("06", work))
+    assert "written(in_new)" in sources(work / NAME) and ANSWER in sources(work / NAME)
+    assert "06_heads.before2.ipynb" in said
+    assert "written(in_new)" in sources(work / "06_heads.before2.ipynb")
+    assert not (work / "06_heads.new.ipynb").exists()
+    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", STUB, "y = 8")
+    take_over(*find("06", work))
+    assert {"written(in_new)", ANSWER, "y = 8"} <= set(sources(work / NAME))
+
+
+def test_an_answer_in_the_version_that_was_left_to_compare_with_is_taken_over_by_the_next(course):
+    notebooks, work = course
+    other = "def heads(X):\n    raise NotImplementedError"
+    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", other, "y = 7")
+    assert "Compare them with" in take_over(*find("06", work))
+    put_into(work / "06_heads.new.ipynb", "written(in_new)")
+    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", other, "y = 8")
+    said = take_over(*find("06", work))
+    assert {"written(in_new)", ANSWER, "y = 8"} <= set(sources(work / NAME))
+    assert "Compare" not in said
+    assert not (work / "06_heads.new.ipynb").exists()
+
+
+def test_three_versions_with_work_in_each_become_one(course):
+    notebooks, work = course
+    put_into(work / "06_heads.new.ipynb", "written(in_2)")
+    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", STUB, "y = 8")
+    put_into(work / "06_heads.new2.ipynb", "written(in_3)")
+    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", STUB, "y = 9")
+    take_over(*find("06", work))
+    there = sources(work / NAME)
+    assert {"My note.", ANSWER, "written(in_2)", "written(in_3)", "y = 9"} <= set(there)
+    assert not {"y = 7", "y = 8", "Farewell."} & set(there)
+    assert sorted(path.name for path in work.glob("*.new*")) == []
+
+
+def test_an_answer_that_is_another_one_in_the_new_version_is_named_with_its_file(course):
+    work = course[1]
+    notebook = read(work / "06_heads.new.ipynb")
+    notebook.cells[4].source = "def heads(X):\n    return 'another answer'"
+    nbformat.write(notebook, work / "06_heads.new.ipynb")
+    said = take_over(*find("06", work))
+    assert (
+        f"What is missing stands in {work / '06_heads.before2.ipynb'}:\n== Exercises: cell 5"
+        in said
+    )
+    assert ANSWER in sources(work / NAME)
+    assert notebook.cells[4].source in sources(work / "06_heads.before2.ipynb")
+
+
+def test_the_newest_version_need_not_have_the_highest_number(course):
+    notebooks, work = course
+    put_into(work / "06_heads.new.ipynb", "written(in_2)")
+    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", STUB, "y = 8")
+    put_into(work / "06_heads.new2.ipynb", "written(in_3)")
+    (work / "06_heads.new.ipynb").unlink()
+    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", STUB, "y = 9")
+    take_over(*find("06", work))
+    assert {"written(in_3)", "y = 9"} <= set(sources(work / NAME))
+    assert "y = 8" not in sources(work / NAME)
+
+
+def test_what_a_student_wrote_in_the_new_version_is_not_told_as_the_course_s(
+    course, monkeypatch, capsys
+):
+    put_into(course[1] / "06_heads.new.ipynb", "written(in_new)")
+    monkeypatch.setattr("sys.argv", ["changes", "06"])
+    main()
+    told = capsys.readouterr().out
+    assert "+ y = 7" in told and "written" not in told
+
+
+@pytest.mark.parametrize("name", ["06_heads.new-Copy1", "06_heads-Copy1", "06_heads_mine"])
+def test_copies_of_copies_stay_as_they_are_and_are_named(course, name):
+    work = course[1]
+    other = work / f"{name}.ipynb"
+    shutil.copy(work / NAME, other)
+    put_into(other, "written(there)")
+    before = other.read_bytes()
+    base, mine, new = find("06", work)
+    assert new.name == "06_heads.new.ipynb"
+    assert f"left as it is: {other}." in take_over(base, mine, new)
+    assert other.read_bytes() == before
+    assert "y = 7" in sources(mine)
+
+
+def test_where_only_a_copy_of_the_copy_is_left_it_says_what_to_do(course):
+    work = course[1]
+    (work / NAME).rename(work / "06_heads-Copy1.ipynb")
+    with pytest.raises(
+        FileNotFoundError, match=r"06_heads.ipynb is missing.*-Copy1.*the name 06_h"
+    ):
+        find("06", work)
+    (work / "06_heads-Copy1.ipynb").rename(work / NAME)
+    take_over(*find("06", work))
+    assert {ANSWER, "y = 7"} <= set(sources(work / NAME))
+
+
+def test_of_two_names_of_a_chapter_the_one_with_news_is_meant(course):
+    notebooks, work = course
+    write(notebooks / "06_many_heads.ipynb", "# Heads", "x = 1")
+    deliver(notebooks, work)
+    assert find("06", work)[1] == work / NAME
+    (work / "06_heads.new.ipynb").unlink()
+    with pytest.raises(FileNotFoundError, match=r"several copies.*06_heads.*06_many_heads"):
+        find("06", work)
+
+
+def test_who_goes_back_to_an_older_copy_gets_all_that_came_since(course):
+    notebooks, work = course
+    take_over(*find("06", work))
+    (work / "06_heads.before.ipynb").replace(work / NAME)
+    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", STUB, "y = 8")
+    take_over(*find("06", work))
+    there = sources(work / NAME)
+    assert {"New words.", "My note.", ANSWER, "y = 8"} <= set(there)
+    assert not {"Old words.", "Farewell."} & set(there)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_cell_that_the_course_took_out_beside_a_student_s_own_goes_or_is_named(
+    tmp_path, monkeypatch, changed
+):
+    monkeypatch.chdir(tmp_path)
+    notebooks, work = tmp_path / "notebooks", tmp_path / "work"
+    notebooks.mkdir()
+    alone = ["# Heads", "The one that goes."]
+    update(notebooks, work, *alone, "The last.")
+    own = f"{alone[1]}\nI was here." if changed else alone[1]
+    write(work / NAME, alone[0], "My own.", own, "The last.")
+    update(notebooks, work, alone[0], "The last.")
+    said = take_over(*find("06", work))
+    if changed:
+        assert sources(work / NAME) == [alone[0], "My own.", own, "The last."]
+        assert "== Heads: taken out, but changed or moved by you: it is cell 3 of yours" in said
+    else:
+        assert sources(work / NAME) == [alone[0], "My own.", "The last."]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("minor", range(6))
+def test_a_copy_of_any_format_becomes_one_that_is_valid(course, minor, encoding):
+    work = course[1]
+    whole = json.loads((work / NAME).read_text("utf-8")) | {"nbformat_minor": minor}
+    for cell in whole["cells"]:
+        del cell["id"]
+    (work / NAME).write_text(json.dumps(whole), encoding)
+    take_over(*find("06", work))
+    after = json.loads((work / NAME).read_text("utf-8"))
+    nbformat.validate(after)
+    assert after["nbformat_minor"] == 5
+    assert {"New words.", "My note.", ANSWER} <= set(sources(work / NAME))
+
+
+@pytest.mark.parametrize("lacks", ["minor", "outputs", "ids"])
+def test_what_other_programs_leave_out_or_write_twice_is_made_good(course, lacks):
+    work = course[1]
+    whole = json.loads((work / NAME).read_text("utf-8"))
+    if lacks == "minor":
+        del whole["nbformat_minor"]
+    for cell in whole["cells"]:
+        if lacks == "outputs":
+            cell.pop("outputs", None)
+            cell.pop("execution_count", None)
+        if lacks == "ids":
+            cell["id"] = "the same, and with spaces"
+    (work / NAME).write_text(json.dumps(whole), "utf-8")
+    take_over(*find("06", work))
+    nbformat.validate(json.loads((work / NAME).read_text("utf-8")))
+    assert {"New words.", "My note.", ANSWER} <= set(sources(work / NAME))
+
+
+def test_a_copy_in_the_format_of_ten_years_ago_is_read(course):
+    work = course[1]
+    older = nbformat.convert(nbformat.read(work / NAME, as_version=4), 3)
+    (work / NAME).write_text(nbformat.v3.writes_json(older), "utf-8")
+    take_over(*find("06", work))
+    nbformat.validate(json.loads((work / NAME).read_text("utf-8")))
+    assert {"New words.", "My note.", ANSWER} <= set(sources(work / NAME))
+
+
+@pytest.mark.parametrize("cell", [None, {"cell_type": "code"}, {"source": "x"}, {"source": 3}])
+def test_a_copy_with_a_cell_that_is_none_is_named(course, cell):
+    work = course[1]
+    whole = json.loads((work / NAME).read_text("utf-8"))
+    whole["cells"].append(cell)
+    (work / NAME).write_text(json.dumps(whole), "utf-8")
+    with pytest.raises(ValueError, match=f"{NAME} cannot be read as a notebook"):
+        take_over(*find("06", work))
+
+
+def test_where_the_result_would_be_no_notebook_nothing_is_touched(course):
+    work = course[1]
+    whole = json.loads((work / NAME).read_text("utf-8"))
+    whole["cells"][2]["colour"] = "red"
+    (work / NAME).write_text(json.dumps(whole), "utf-8")
+    before = {path: path.read_bytes() for path in work.rglob("*") if path.is_file()}
+    with pytest.raises(ValueError, match=f"{NAME} has something .* all files are as they were"):
+        take_over(*find("06", work))
+    assert {path: path.read_bytes() for path in work.rglob("*") if path.is_file()} == before
+
+
+def test_work_in_a_new_version_that_nobody_knows_stays_and_is_named(course):
+    """Once nothing told what a new version was as it came, and such folders are still there."""
+    notebooks, work = course
+    (work / ".delivered" / "06_heads.new.ipynb").unlink()
+    assert find("06", work)[2] == work / "06_heads.new.ipynb"
+    put_into(work / "06_heads.new.ipynb", "written(in_new)")
+    with pytest.raises(FileNotFoundError, match="left as it is: .*06_heads.new.ipynb"):
+        find("06", work)
+    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", STUB, "y = 8")
+    said = take_over(*find("06", work))
+    assert f"left as it is: {work / '06_heads.new.ipynb'}." in said
+    assert "written(in_new)" in sources(work / "06_heads.new.ipynb")
+    assert "y = 8" in sources(work / NAME)
 
 
 @pytest.mark.parametrize(

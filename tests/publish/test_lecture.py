@@ -112,6 +112,20 @@ def test_an_unknown_heading_is_named_with_those_there_are(two_chapters):
         notebook_of_plan(plan(("01", ["Softmaxx"])), two_chapters)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_plan_that_windows_wrote_is_read(tmp_path, encoding, end):
+    text = 'title = "Köpfe"\nminutes = 45\n[[part]]\nchapter = "01"\nheadings = ["A"]\n'
+    (tmp_path / "mine.toml").write_bytes(text.replace("\n", end).encode(encoding))
+    assert read_plan(tmp_path / "mine.toml").title == "Köpfe"
+
+
+def test_a_plan_in_no_unicode_is_said_to_be_unreadable(tmp_path):
+    (tmp_path / "mine.toml").write_bytes('title = "Köpfe"'.encode("latin-1"))
+    with pytest.raises(SlidesError, match="mine.toml cannot be read: .*utf-8"):
+        read_plan(tmp_path / "mine.toml")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

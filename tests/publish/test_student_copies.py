@@ -148,6 +148,26 @@ def test_a_copy_that_equals_the_original_needs_no_list(course):
     assert files(work) == [DELIVERED, NAME, "02_pooling.ipynb"]
 
 
+@pytest.mark.parametrize(
+    "stray", ["Untitled", "01_queries-Copy1", "01_queries.new", "01_queries (1)", "1_x", "my_test"]
+)
+def test_only_chapters_are_delivered(course, stray):
+    notebooks, work = course
+    (notebooks / f"{stray}.ipynb").write_text(notebook("a trial"), "utf-8")
+    assert deliver(notebooks, work) == []
+    assert files(work) == [DELIVERED, NAME, "02_pooling.ipynb"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_copy_that_an_editor_saved_with_a_bom_counts_as_unchanged(course, encoding):
+    notebooks, work = course
+    for path in (work / NAME, work / DELIVERED):
+        path.write_text(path.read_text("utf-8"), encoding)
+    (notebooks / NAME).write_text(notebook("version 2"), "utf-8")
+    deliver(notebooks, work)
+    assert (work / NAME).read_text("utf-8") == notebook("version 2")
+
+
 def test_other_files_of_the_student_are_left_alone(course):
     notebooks, work = course
     (work / "my_notes.ipynb").write_text("mine", "utf-8")

@@ -82,7 +82,7 @@ def regular_text(file: Path) -> str:
         raise NotOurs(f"{file} is not a file.")
     if found.st_size > LARGEST:
         raise NotOurs(f"{file} is too large for a progress file.")
-    return file.read_text(encoding="utf-8")
+    return file.read_text(encoding="utf-8-sig")  # an editor may have put a BOM there
 
 
 def set_aside(file: Path) -> Path:

@@ -14,6 +14,7 @@ of another chapter that no part before it has, the chapter's 'What you need' com
 bridge. ``lectures/`` has the plans that come with the course.
 """
 
+import codecs
 import copy
 import tomllib
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ from notebooks.publish.slides.views import STATE_MIME, states_of
 
 SHIPPED = Path(__file__).with_name("lectures")
 BRIDGE = "What you need"
+UTF_16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE  # how PowerShell's older version writes
 SPEAKING = 36 / 45  # of an hour's minutes; the rest is the room's questions
 
 
@@ -65,14 +67,15 @@ def read_plan(path: str | Path) -> Lecture:
     if not path.suffix:
         path = SHIPPED / f"{path}.toml"
     try:
-        with path.open("rb") as file:
-            plan = tomllib.load(file)
+        content = path.read_bytes()
+        encoding = "utf-16" if content.startswith(UTF_16) else "utf-8-sig"
+        plan = tomllib.loads(content.decode(encoding))
         parts = [Part(part["chapter"], list(part["headings"])) for part in plan["part"]]
         return Lecture(path.stem, plan["title"], float(plan["minutes"]), parts)
     except FileNotFoundError:
         there = ", ".join(sorted(shipped.stem for shipped in SHIPPED.glob("*.toml")))
         raise SlidesError(f"there is no plan {path}; the course has {there}") from None
-    except (OSError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
         raise SlidesError(f"{path} cannot be read: {error}") from error
     except (KeyError, TypeError, ValueError) as error:
         raise SlidesError(
