@@ -102,8 +102,11 @@ def write_assignment(
     Errors: ``CannotWrite``, before anything is written.
     """
     if private is not None:
-        if not list(private.glob("chapter_[0-9][0-9]")):
-            raise CannotWrite(f"{private} has no folder such as chapter_50 with exercises.")
+        chapters = [*private.glob("chapter_[0-9][0-9]"), *private.glob("chapter_[0-9][0-9].py")]
+        if not chapters:
+            raise CannotWrite(
+                f"{private} has no folder such as chapter_50 with exercises, and no such file."
+            )
         use_private(str(private.resolve()))
         notebooks = private
     if number not in chapter_numbers():
