@@ -20,7 +20,7 @@ from nbformat import NotebookNode
 from d2l_attention.data.files import write_whole
 from d2l_attention.exercises.assignment import POINTS, STAMP, import_free, solution_source
 from d2l_attention.exercises.engine.display import TOLD, worth
-from d2l_attention.exercises.engine.registry import load_chapter
+from d2l_attention.exercises.engine.registry import PRIVATE, chapter_numbers, load_chapter
 from d2l_attention.exercises.exercise import Exercise
 
 SOLVED, WRONG, UNTOUCHED, FAILED, MISSING = "solved", "wrong", "untouched", "failed", "missing"
@@ -134,14 +134,50 @@ def tree_of(source: str) -> str:
     return ast.dump(tree) if tree.body else ""
 
 
+class NoReport(Exception):
+    """Why there is no report, and what to do, in sentences."""
+
+
+def named(course: Path, wanted: str) -> str:
+    """The assignment that is meant by ``wanted``: a name, or a path that ends in one.
+
+    Errors: ``NoReport``.
+    """
+    steps = ("source/*", "release/*", "submitted/*/*", "autograded/*/*")
+    there = {path.name for step in steps for path in course.glob(step) if path.is_dir()}
+    name = re.split(r"[\\/]", wanted.rstrip("\\/"))[-1].removesuffix(".ipynb")
+    meant = [each for each in sorted(there) if each.casefold() == name.casefold()]
+    if name in there or meant:
+        return name if name in there else meant[0]
+    known = f"The folder has {', '.join(sorted(there))}." if there else "The folder has none."
+    raise NoReport(f"There is no assignment {name!r} in {course}: nothing was handed in. {known}")
+
+
+def exercises_of(assignment: str) -> dict[str, Exercise]:
+    """By their ids. Errors: ``NoReport``."""
+    numbered = re.match(r"hw(\d\d)_", assignment, re.IGNORECASE)
+    if not numbered:
+        raise NoReport(
+            f"{assignment} is not one of this course's assignments, whose names begin like hw06_: "
+            "a report needs their checks."
+        )
+    number = int(numbered[1])
+    if number not in chapter_numbers():
+        raise NoReport(
+            f"There is no chapter {number:02d} for {assignment}. If its exercises are your own, "
+            f"give their folder with --with, or set {PRIVATE} to it."
+        )
+    return {exercise.id: exercise for exercise in load_chapter(number).exercises}
+
+
 def read(course: Path, assignment: str) -> Report:
-    """The report of one assignment. Raises FileNotFoundError where nothing was handed in."""
+    """The report of one assignment. Errors: ``NoReport``."""
+    assignment = named(course, assignment)
+    exercises = exercises_of(assignment)
     handed_in = {path.parent.name for path in course.glob(f"submitted/*/{assignment}")}
     graded = {path.parent.name for path in course.glob(f"autograded/*/{assignment}")}
     if not handed_in | graded:
-        raise FileNotFoundError(f"nothing was handed in for {assignment} in {course}")
-    number = int(re.match(r"hw(\d\d)_", assignment)[1])
-    exercises = {exercise.id: exercise for exercise in load_chapter(number).exercises}
+        raise NoReport(f"Nothing was handed in for {assignment} in {course}.")
     students = []
     for name in sorted(handed_in | graded):
         path = course / "autograded" / name / assignment / f"{assignment}.ipynb"
@@ -281,7 +317,7 @@ def write(course: Path, assignment: str) -> tuple[Report, list[Path]]:
     report = read(course, assignment)
     folder = course / "report"
     folder.mkdir(exist_ok=True)
-    files = [folder / f"{assignment}.html", folder / f"{assignment}.csv"]
+    files = [folder / f"{report.assignment}.html", folder / f"{report.assignment}.csv"]
     write_whole(files[0], as_page(report))
     write_whole(files[1], as_csv(report))
     return report, files
