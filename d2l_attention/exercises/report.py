@@ -34,7 +34,8 @@ class Answer:
     """One student's answer to one exercise: how it ended, what was said, the code as a tree.
 
     ``mistake`` is the short name of the mistake, where the check knows one; ``share`` is how much
-    of the points a test that catches some of the bugs is worth.
+    of the points a test that catches some of the bugs is worth. ``most`` are the points of the
+    assignment, where an instructor has changed them.
     """
 
     state: str
@@ -42,6 +43,11 @@ class Answer:
     tree: str = ""
     mistake: str = ""
     share: float = 0.0
+    most: float | None = None
+
+    def points(self, most: float) -> float:
+        """As the grade book has them: ``most`` where the assignment says nothing else."""
+        return worth(self.share, most if self.most is None else self.most)
 
 
 @dataclass
@@ -82,7 +88,7 @@ class Report:
     def points(self, student: Student) -> float:
         """As the grade book has them, if nobody changed them there by hand."""
         answers = ((each, self.answer(student, i)) for i, each in self.exercises.items())
-        return sum(worth(answer.share, POINTS[each.difficulty]) for each, answer in answers)
+        return sum(answer.points(POINTS[each.difficulty]) for each, answer in answers)
 
     def like_the_reference(self, exercise_id: str) -> list[str]:
         exercise = self.exercises[exercise_id]
@@ -190,8 +196,15 @@ def read(course: Path, assignment: str) -> Report:
     return Report(assignment, exercises, students)
 
 
+def version_of(notebook: NotebookNode) -> str | None:
+    """The version that a notebook was handed out with, whatever became of its metadata."""
+    told = notebook.metadata.get(STAMP)
+    version = told.get("version") if isinstance(told, dict) else None
+    return None if version is None else str(version)
+
+
 def read_student(name: str, notebook: NotebookNode) -> Student:
-    student = Student(name, version=notebook.metadata.get(STAMP, {}).get("version", ""))
+    student = Student(name, version=version_of(notebook) or "")
     first = notebook.cells[0].source if notebook.cells else ""
     if first.startswith("**Before grading.**"):
         student.trouble = " ".join(line[2:] for line in first.splitlines() if line[:2] == "- ")
@@ -204,6 +217,7 @@ def read_student(name: str, notebook: NotebookNode) -> Student:
             exercise_id = f"{found[1]}.{found[2]}"
             answer = student.answers[exercise_id] = ending_of(cell)
             answer.tree = tree_of(sources.get(exercise_id, ""))
+            answer.most = cell.metadata["nbgrader"].get("points")
     return student
 
 

@@ -15,7 +15,7 @@ EXAMPLE = ROOT / "notebooks" / "publish" / "classroom" / "private_example"
 
 def test_private_exercises_are_handed_out_and_graded(tmp_path, monkeypatch):
     """In processes of their own: what is private stays out of this one."""
-    private, course = tmp_path / "my exercises", tmp_path / "course"
+    private, course = tmp_path / f"my exercises{os.pathsep} 2026", tmp_path / "course"
     shutil.copytree(EXAMPLE, private, ignore=shutil.ignore_patterns("__pycache__"))
     command = [sys.executable, "-m", "d2l_attention.exercises", "nbgrader", "50", str(course)]
     made = subprocess.run([*command, "--with", str(private)], capture_output=True, encoding="utf-8")
@@ -68,6 +68,10 @@ def test_private_exercises_are_handed_out_and_graded(tmp_path, monkeypatch):
         [*command, "--with", str(EXAMPLE)], capture_output=True, encoding="utf-8"
     )
     assert f'os.environ["D2L_ATTENTION_EXERCISES"] = {str(EXAMPLE)!r}' in again.stdout
+    # Without the checks nobody gets 0 points in silence.
+    private.rename(tmp_path / "elsewhere")
+    lost = nbgrader(course, "autograde", name, "--student=right", "--force")
+    assert lost.returncode == 1 and "The checks of chapter 50 are not found" in lost.stdout
 
 
 def test_a_private_folder_without_exercises(tmp_path, monkeypatch):

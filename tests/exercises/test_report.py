@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 import pytest
-from nbgrader_course import ROOT
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbgrader_course import ROOT
 
 from d2l_attention.exercises.__main__ import main
 from d2l_attention.exercises.assignment import solution_source
