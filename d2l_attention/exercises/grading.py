@@ -239,8 +239,11 @@ class PatientExecute(QuietExecute):
         before = [cell for cell in self.nb.cells[:index] if is_students(cell)]
         answer = name_of(test).replace("test-", "answer-")
         handed_out = [cell for cell in before if name_of(cell) in ("imports", answer)]
-        ways = [needed(before, test.source), handed_out]
+        used, own = used_and_defined(test.source)
+        ways = [needed(before, used - own), handed_out]
         for cells in ways[: 1 if ways[0] == ways[1] else 2]:
+            if not any(used_and_defined(cell.source)[1] & (used - own) for cell in cells):
+                continue  # there is no answer that could be right
             alone = new_notebook(
                 cells=copy.deepcopy([*cells, test]), metadata=copy.deepcopy(self.nb.metadata)
             )
@@ -269,14 +272,13 @@ def is_students(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and not passed_over and not is_test(cell)
 
 
-def needed(cells: list[NotebookNode], test: str) -> list[NotebookNode]:
-    """The cells that define what a test uses, what these use in turn, and all imports."""
-    used, own = used_and_defined(test)
-    wanted, found = used - own, []
+def needed(cells: list[NotebookNode], wanted: set[str]) -> list[NotebookNode]:
+    """The cells that define these names, those that define what they use in turn, all imports."""
+    found = []
     for cell in reversed(cells):
         used, defined = used_and_defined(cell.source)
         if wanted & defined or name_of(cell) == "imports" or ALL_NAMES.search(cell.source):
-            wanted |= used
+            wanted = wanted | used
             found.append(cell)
     return found[::-1]
 

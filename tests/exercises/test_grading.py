@@ -9,7 +9,7 @@ from nbgrader.utils import determine_grade
 from nbgrader_course import cells_of
 
 from d2l_attention.exercises import assignment as hand_out
-from d2l_attention.exercises.grading import PatientExecute, mend, plain_metadata
+from d2l_attention.exercises.grading import PatientExecute, QuietExecute, mend, plain_metadata
 from d2l_attention.exercises.report import read_student
 
 USED = ("6.1", "6.3", "6.6")  # a number, a function, a test that the student writes
@@ -131,6 +131,20 @@ def test_cells_that_nothing_stops_cost_themselves(right, tmp_path):
 def test_a_cell_that_breaks_python_itself_costs_no_answer(right, tmp_path):
     notebook = with_cells(right, test_6_1=BROKEN_PYTHON)
     assert graded(notebook, tmp_path, timeout=20) == [1, 1, 3]
+
+
+def test_an_answer_that_is_not_there_is_not_tried_again(right, tmp_path, monkeypatch):
+    """Each trial takes a kernel, and seconds."""
+    started = []
+    new = QuietExecute.start_new_kernel
+    monkeypatch.setattr(
+        QuietExecute, "start_new_kernel", lambda self, **kw: started.append(1) or new(self, **kw)
+    )
+    notebook = copy.deepcopy(right)
+    cells_of(notebook)["answer-6-1"].source = "# nothing yet"
+    cells_of(notebook)["answer-6-3"].source = "def split_heads(X, num_heads)\n    return X"
+    assert graded(notebook, tmp_path) == [0, 0, 3]
+    assert len(started) == 1
 
 
 def test_an_answer_that_ends_python_costs_itself(right, tmp_path):
