@@ -5,7 +5,6 @@ other value; ``print`` shows it elsewhere. So a result can also be kept and aske
 ``check("4.1", answer).solved``.
 """
 
-import os
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +12,18 @@ from d2l_attention.exercises.engine import store
 from d2l_attention.exercises.engine.display import Page, ProgressTable, Result, heading
 from d2l_attention.exercises.engine.edits import renamed, source_of
 from d2l_attention.exercises.engine.examine import Verdict
-from d2l_attention.exercises.engine.registry import UnknownExercise, all_chapters, find, is_private
+from d2l_attention.exercises.engine.registry import (
+    UnknownExercise,
+    all_chapters,
+    find,
+    is_private,
+    private_folders,
+)
 from d2l_attention.exercises.engine.replay import remember
 from d2l_attention.exercises.engine.sandbox import run
 
 # An instructor's own chapters: see `use_private`. Here, so that new processes find them, too.
-__path__ += filter(None, os.environ.get("D2L_ATTENTION_EXERCISES", "").split(os.pathsep))
+__path__ += private_folders()
 
 __all__ = ["check", "hint", "progress", "solution"]  # and watch, which views documents
 

@@ -1,11 +1,12 @@
-"""The command line: write a chapter as an assignment for nbgrader."""
+"""The command line: write a chapter as an assignment for nbgrader, report what came of it."""
 
 import argparse
+import io
 import sys
 from pathlib import Path
 
 from d2l_attention.exercises.assignment import NOTEBOOKS, CannotWrite, write_assignment
-from d2l_attention.exercises.engine.registry import PRIVATE
+from d2l_attention.exercises.engine.registry import PRIVATE, use_private
 
 
 def main() -> None:
@@ -25,13 +26,6 @@ def main() -> None:
         metavar="FOLDER",
         help="where the chapters' notebooks are (default: those of the checkout)",
     )
-    hand_out.add_argument(
-        "--with",
-        dest="private",
-        type=Path,
-        metavar="FOLDER",
-        help="exercises of your own: a folder with chapter_50 or so, and its notebook 50_....ipynb",
-    )
     hand_out.set_defaults(command=write_chapter)
     tell = commands.add_parser(
         "report",
@@ -45,7 +39,18 @@ def main() -> None:
         command.add_argument(
             "course", type=Path, metavar="COURSE_FOLDER", help="nbgrader's folder; made if missing"
         )
+        command.add_argument(
+            "--with",
+            dest="private",
+            type=Path,
+            metavar="FOLDER",
+            help="exercises of your own: a folder with chapter_50 or so, and its 50_....ipynb",
+        )
     options = parser.parse_args()
+    # A terminal that cannot write a name or a root sign writes '?'; files have all as it is.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     options.command(options)
 
 
@@ -66,11 +71,13 @@ def write_chapter(options: argparse.Namespace) -> None:
 
 
 def tell_class(options: argparse.Namespace) -> None:
-    from d2l_attention.exercises.report import as_text, write  # nbformat takes its time
+    from d2l_attention.exercises.report import NoReport, as_text, write  # nbformat takes its time
 
+    if options.private:
+        use_private(str(options.private.resolve()))
     try:
         report, files = write(options.course, options.assignment)
-    except (OSError, ValueError) as error:
+    except (NoReport, OSError) as error:
         sys.exit(str(error))
     print(as_text(report))
     print("Written:", *files)

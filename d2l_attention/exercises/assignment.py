@@ -31,6 +31,7 @@ from d2l_attention.exercises.exercise import Exercise
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"  # beside the package, in a checkout
 POINTS = {"easy": 1, "medium": 2, "hard": 3}
 STAMP = "d2l_attention"  # in the metadata: the version that an assignment was made with
+KERNEL = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
 CHECK = re.compile(r"""\bcheck\(\s*["'](\d+\.\d+)["'],\s*(\w+)\s*\)""")
 NOT_GRADED = "skip-execution"  # nbclient's own name for cells that it passes over
 
@@ -42,11 +43,9 @@ there, copy it into your cell. To see what will be graded, restart the kernel an
 
 TEST = """\
 # Points: {points}
-from d2l_attention.exercises import check
+from d2l_attention.exercises.graded import graded as d2l_graded
 
-result = check("{id}", {name})
-display(result)
-result.points({points})\
+d2l_graded("{id}", {name}, {points})\
 """
 
 CONFIG = '''\
@@ -102,8 +101,11 @@ def write_assignment(
     Errors: ``CannotWrite``, before anything is written.
     """
     if private is not None:
-        if not list(private.glob("chapter_[0-9][0-9]")):
-            raise CannotWrite(f"{private} has no folder such as chapter_50 with exercises.")
+        chapters = [*private.glob("chapter_[0-9][0-9]"), *private.glob("chapter_[0-9][0-9].py")]
+        if not chapters:
+            raise CannotWrite(
+                f"{private} has no folder such as chapter_50 with exercises, and no such file."
+            )
         use_private(str(private.resolve()))
         notebooks = private
     if number not in chapter_numbers():
@@ -166,9 +168,8 @@ def assignment(number: int, path: Path) -> NotebookNode:
             "`make notebooks`."
         )
     written[start:start] = [new_markdown_cell(BEFORE_THE_EXERCISES, id="graded"), imports]
-    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     return nbformat.v4.new_notebook(
-        cells=written, metadata={"kernelspec": kernel, STAMP: {"version": __version__}}
+        cells=written, metadata={"kernelspec": KERNEL, STAMP: {"version": __version__}}
     )
 
 

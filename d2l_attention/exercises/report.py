@@ -20,7 +20,7 @@ from nbformat import NotebookNode
 from d2l_attention.data.files import write_whole
 from d2l_attention.exercises.assignment import POINTS, STAMP, import_free, solution_source
 from d2l_attention.exercises.engine.display import TOLD, worth
-from d2l_attention.exercises.engine.registry import load_chapter
+from d2l_attention.exercises.engine.registry import PRIVATE, chapter_numbers, load_chapter
 from d2l_attention.exercises.exercise import Exercise
 
 SOLVED, WRONG, UNTOUCHED, FAILED, MISSING = "solved", "wrong", "untouched", "failed", "missing"
@@ -34,7 +34,8 @@ class Answer:
     """One student's answer to one exercise: how it ended, what was said, the code as a tree.
 
     ``mistake`` is the short name of the mistake, where the check knows one; ``share`` is how much
-    of the points a test that catches some of the bugs is worth.
+    of the points a test that catches some of the bugs is worth. ``most`` are the points of the
+    assignment, where an instructor has changed them.
     """
 
     state: str
@@ -42,6 +43,11 @@ class Answer:
     tree: str = ""
     mistake: str = ""
     share: float = 0.0
+    most: float | None = None
+
+    def points(self, most: float) -> float:
+        """As the grade book has them: ``most`` where the assignment says nothing else."""
+        return worth(self.share, most if self.most is None else self.most)
 
 
 @dataclass
@@ -82,7 +88,7 @@ class Report:
     def points(self, student: Student) -> float:
         """As the grade book has them, if nobody changed them there by hand."""
         answers = ((each, self.answer(student, i)) for i, each in self.exercises.items())
-        return sum(worth(answer.share, POINTS[each.difficulty]) for each, answer in answers)
+        return sum(answer.points(POINTS[each.difficulty]) for each, answer in answers)
 
     def like_the_reference(self, exercise_id: str) -> list[str]:
         exercise = self.exercises[exercise_id]
@@ -134,14 +140,50 @@ def tree_of(source: str) -> str:
     return ast.dump(tree) if tree.body else ""
 
 
+class NoReport(Exception):
+    """Why there is no report, and what to do, in sentences."""
+
+
+def named(course: Path, wanted: str) -> str:
+    """The assignment that is meant by ``wanted``: a name, or a path that ends in one.
+
+    Errors: ``NoReport``.
+    """
+    steps = ("source/*", "release/*", "submitted/*/*", "autograded/*/*")
+    there = {path.name for step in steps for path in course.glob(step) if path.is_dir()}
+    name = re.split(r"[\\/]", wanted.rstrip("\\/"))[-1].removesuffix(".ipynb")
+    meant = [each for each in sorted(there) if each.casefold() == name.casefold()]
+    if name in there or meant:
+        return name if name in there else meant[0]
+    known = f"The folder has {', '.join(sorted(there))}." if there else "The folder has none."
+    raise NoReport(f"There is no assignment {name!r} in {course}: nothing was handed in. {known}")
+
+
+def exercises_of(assignment: str) -> dict[str, Exercise]:
+    """By their ids. Errors: ``NoReport``."""
+    numbered = re.match(r"hw(\d\d)_", assignment, re.IGNORECASE)
+    if not numbered:
+        raise NoReport(
+            f"{assignment} is not one of this course's assignments, whose names begin like hw06_: "
+            "a report needs their checks."
+        )
+    number = int(numbered[1])
+    if number not in chapter_numbers():
+        raise NoReport(
+            f"There is no chapter {number:02d} for {assignment}. If its exercises are your own, "
+            f"give their folder with --with, or set {PRIVATE} to it."
+        )
+    return {exercise.id: exercise for exercise in load_chapter(number).exercises}
+
+
 def read(course: Path, assignment: str) -> Report:
-    """The report of one assignment. Raises FileNotFoundError where nothing was handed in."""
+    """The report of one assignment. Errors: ``NoReport``."""
+    assignment = named(course, assignment)
+    exercises = exercises_of(assignment)
     handed_in = {path.parent.name for path in course.glob(f"submitted/*/{assignment}")}
     graded = {path.parent.name for path in course.glob(f"autograded/*/{assignment}")}
     if not handed_in | graded:
-        raise FileNotFoundError(f"nothing was handed in for {assignment} in {course}")
-    number = int(re.match(r"hw(\d\d)_", assignment)[1])
-    exercises = {exercise.id: exercise for exercise in load_chapter(number).exercises}
+        raise NoReport(f"Nothing was handed in for {assignment} in {course}.")
     students = []
     for name in sorted(handed_in | graded):
         path = course / "autograded" / name / assignment / f"{assignment}.ipynb"
@@ -154,8 +196,15 @@ def read(course: Path, assignment: str) -> Report:
     return Report(assignment, exercises, students)
 
 
+def version_of(notebook: NotebookNode) -> str | None:
+    """The version that a notebook was handed out with, whatever became of its metadata."""
+    told = notebook.metadata.get(STAMP)
+    version = told.get("version") if isinstance(told, dict) else None
+    return None if version is None else str(version)
+
+
 def read_student(name: str, notebook: NotebookNode) -> Student:
-    student = Student(name, version=notebook.metadata.get(STAMP, {}).get("version", ""))
+    student = Student(name, version=version_of(notebook) or "")
     first = notebook.cells[0].source if notebook.cells else ""
     if first.startswith("**Before grading.**"):
         student.trouble = " ".join(line[2:] for line in first.splitlines() if line[:2] == "- ")
@@ -168,6 +217,7 @@ def read_student(name: str, notebook: NotebookNode) -> Student:
             exercise_id = f"{found[1]}.{found[2]}"
             answer = student.answers[exercise_id] = ending_of(cell)
             answer.tree = tree_of(sources.get(exercise_id, ""))
+            answer.most = cell.metadata["nbgrader"].get("points")
     return student
 
 
@@ -281,7 +331,7 @@ def write(course: Path, assignment: str) -> tuple[Report, list[Path]]:
     report = read(course, assignment)
     folder = course / "report"
     folder.mkdir(exist_ok=True)
-    files = [folder / f"{assignment}.html", folder / f"{assignment}.csv"]
+    files = [folder / f"{report.assignment}.html", folder / f"{report.assignment}.csv"]
     write_whole(files[0], as_page(report))
     write_whole(files[1], as_csv(report))
     return report, files

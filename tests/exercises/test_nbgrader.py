@@ -101,6 +101,15 @@ def clumsy(half, right):
     def older(nb, cells):
         nb.metadata["d2l_attention"] = {"version": "0.0.1"}
 
+    def by_colab(nb, cells):
+        nb.metadata["widgets"] = {"application/vnd.jupyter.widget-state+json": {"1": {}}}
+        nb.metadata["kernelspec"] = {"name": "nobody-has-it", "display_name": "Mine"}
+        cells["answer-6-2"].metadata.colab = {"base_uri": "https://localhost"}
+
+    def other_names(nb, cells):
+        source = "from IPython import display\nresult = check = print = 1\nquit()"
+        nb.cells.insert(place_of(nb, "test-6-1"), nbformat.v4.new_code_cell(source))
+
     def nothing_is_left(nb, cells):
         nb.cells[:] = []
 
@@ -132,6 +141,7 @@ def clumsy(half, right):
         ),
         "other-order": (changed(other_order), 0),
         "ends-python": (changed(kernel_ends, own_cell_ends_the_kernel, of=stuck), 3),
+        "colab": (changed(by_colab, other_names), 3),
         "nothing": (changed(nothing_is_left), 0),
         "twice": (changed(everything_twice), 3),
     }
@@ -182,6 +192,9 @@ def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
     assert "Before grading" not in beginning(course, "right")
     ended = nbformat.read(course / "autograded/ends-python" / STEM / f"{STEM}.ipynb", 4)
     assert "ended Python" in str(cells_of(ended)["answer-6-5"].outputs)
+    assert "This cell ended Python" in str(cells_with(course, "colab", "quit()"))
+    page = nbgrader(course, "generate_feedback", STEM, "--student=colab")
+    assert page.returncode == 0, page.stdout
     chapter = nbformat.read(course / "autograded" / "right" / STEM / f"{STEM}.ipynb", as_version=4)
     was_run = [cell for cell in chapter.cells if cell.get("execution_count")]
     assert len(was_run) == 1 + 2 * len(POINTS)  # imports, answers, tests
@@ -203,6 +216,11 @@ def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
 def beginning(course, student):
     path = course / "autograded" / student / STEM / f"{STEM}.ipynb"
     return nbformat.read(path, as_version=4).cells[0].source
+
+
+def cells_with(course, student, text):
+    path = course / "autograded" / student / STEM / f"{STEM}.ipynb"
+    return [cell for cell in nbformat.read(path, as_version=4).cells if text in cell.source]
 
 
 def assert_is_the_students_version(notebook):
@@ -242,7 +260,7 @@ def test_the_instructors_version_of_every_chapter_is_right(number, tmp_path, mon
     assert names == [f"{kind}-{key}" for key in keys for kind in ("answer", "test")]
     exercises = load_chapter(number).exercises
     assert sorted(keys) == sorted(exercise.id.replace(".", "-") for exercise in exercises)
-    known = {"display": lambda _: None}
+    known = {}
     for cell in cells.values():
         exec(cell.source, known)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]

@@ -1,11 +1,13 @@
 """An instructor's own exercises, from a folder: handed out, graded and reported by nbgrader."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 
 import nbformat
+import pytest
 from nbgrader_course import ROOT, nbgrader, points_in, refused, with_answers
 
 EXAMPLE = ROOT / "notebooks" / "publish" / "classroom" / "private_example"
@@ -13,7 +15,7 @@ EXAMPLE = ROOT / "notebooks" / "publish" / "classroom" / "private_example"
 
 def test_private_exercises_are_handed_out_and_graded(tmp_path, monkeypatch):
     """In processes of their own: what is private stays out of this one."""
-    private, course = tmp_path / "my exercises", tmp_path / "course"
+    private, course = tmp_path / f"my exercises{os.pathsep} 2026", tmp_path / "course"
     shutil.copytree(EXAMPLE, private, ignore=shutil.ignore_patterns("__pycache__"))
     command = [sys.executable, "-m", "d2l_attention.exercises", "nbgrader", "50", str(course)]
     made = subprocess.run([*command, "--with", str(private)], capture_output=True, encoding="utf-8")
@@ -66,11 +68,92 @@ def test_private_exercises_are_handed_out_and_graded(tmp_path, monkeypatch):
         [*command, "--with", str(EXAMPLE)], capture_output=True, encoding="utf-8"
     )
     assert f'os.environ["D2L_ATTENTION_EXERCISES"] = {str(EXAMPLE)!r}' in again.stdout
+    # Without the checks nobody gets 0 points in silence.
+    private.rename(tmp_path / "elsewhere")
+    lost = nbgrader(course, "autograde", name, "--student=right", "--force")
+    assert lost.returncode == 1 and "The checks of chapter 50 are not found" in lost.stdout
 
 
 def test_a_private_folder_without_exercises(tmp_path, monkeypatch):
     told = refused(monkeypatch, "50", tmp_path / "course", "--with", tmp_path)
-    assert told.endswith("has no folder such as chapter_50 with exercises.")
+    assert told.endswith("no folder such as chapter_50 with exercises, and no such file.")
+
+
+def as_one_file(folder):
+    """The example with its chapter as a single file."""
+    folder.mkdir(parents=True)
+    text = (EXAMPLE / "chapter_50" / "sharpest.py").read_text("utf-8")
+    chapter = f'{text}\nTITLE = "A quiz of our own"\nEXERCISES = [sharpest_query]\n'
+    (folder / "chapter_50.py").write_text(chapter, "utf-8")
+    shutil.copy(EXAMPLE / "50_quiz.ipynb", folder)
+
+
+def as_a_folder(folder):
+    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+ASK = """\
+from d2l_attention.exercises import check, solution
+if {begin!r}:
+    from d2l_attention.exercises.engine.registry import use_private
+    use_private({begin!r})
+print(solution("50.1"))
+print(check("50.1", lambda scores: scores.softmax(dim=-1).amax(dim=-1).argmax().item()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("kept", "name", "how"),
+    [
+        (as_one_file, "mine", "the variable"),
+        (as_one_file, f"a{os.pathsep}b", "a call"),
+        (as_a_folder, f"{os.pathsep}at both{os.pathsep}", "the variable"),
+        (as_a_folder, f"a{os.pathsep}{os.pathsep}b", "a call"),
+    ],
+)
+def test_private_exercises_wherever_they_are(tmp_path, kept, name, how):
+    """As file or folder, below any name; the check finds them and nobody gets the solution."""
+    kept(tmp_path / name)
+    other = tmp_path / "another one"
+    other.mkdir()
+    folders = [str(other), str(tmp_path / name)]
+    known = folders if how == "the variable" else folders[:1]
+    run = subprocess.run(
+        [sys.executable, "-c", ASK.format(begin="" if known == folders else folders[1])],
+        capture_output=True,
+        encoding="utf-8",
+        env=os.environ
+        | {
+            "D2L_ATTENTION_EXERCISES": os.pathsep.join(known),
+            "D2L_ATTENTION_PROGRESS": str(tmp_path / "progress.json"),
+        },
+    )
+    assert "is your instructor's." in run.stdout and "def sharpest" not in run.stdout, run.stderr
+    assert "Solved." in run.stdout
+
+
+def test_the_folder_counts_that_the_environment_no_longer_names(tmp_path, monkeypatch):
+    as_one_file(tmp_path / "mine")
+    forgotten = ASK.format(begin=str(tmp_path / "mine")).replace(
+        "print(sol", "import os; os.environ.clear(); print(sol"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", forgotten.rpartition("print(check")[0]],
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert "is your instructor's." in run.stdout, run.stderr
+
+
+def test_a_chapter_in_one_file_is_handed_out(tmp_path):
+    as_one_file(tmp_path / "mine")
+    command = [sys.executable, "-m", "d2l_attention.exercises", "nbgrader", "50"]
+    run = subprocess.run(
+        [*command, str(tmp_path / "course"), "--with", str(tmp_path / "mine")],
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert "Assignment hw50_quiz is written" in run.stdout, run.stderr
 
 
 def test_the_package_knows_nothing_of_the_example():

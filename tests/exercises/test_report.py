@@ -4,11 +4,14 @@ import csv
 import dataclasses
 import io
 import json
+import os
 import re
+import subprocess
 import sys
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from nbgrader_course import ROOT
 
 from d2l_attention.exercises.__main__ import main
 from d2l_attention.exercises.assignment import solution_source
@@ -16,6 +19,7 @@ from d2l_attention.exercises.engine.display import TOLD
 from d2l_attention.exercises.engine.registry import load_chapter
 from d2l_attention.exercises.report import as_csv, as_page, as_text, read, tree_of
 
+EXAMPLE = ROOT / "notebooks" / "publish" / "classroom" / "private_example"
 NAME = "hw06_multi_head_attention"
 HEADS = next(each for each in load_chapter(6).exercises if each.id == "6.3")
 REFERENCE = solution_source(HEADS, "split_heads", set())
@@ -127,8 +131,65 @@ def test_the_command_writes_both_files(course, monkeypatch, capsys):
     assert {path.suffix for path in (course / "report").iterdir()} == {".html", ".csv"}
 
 
-def test_an_assignment_nobody_handed_in(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["exercises", "report", NAME, str(tmp_path)])
-    with pytest.raises(SystemExit, match="nothing was handed in for hw06_"):
+@pytest.mark.parametrize(
+    "wanted", [f"{NAME}/", f"submitted/anna/{NAME}", NAME.upper(), f"{NAME}.ipynb", rf"a\\{NAME}"]
+)
+def test_an_assignment_by_another_spelling(course, wanted):
+    report = read(course, wanted)
+    assert report.assignment == NAME
+    assert [report.points(student) for student in report.students] == [1, 0, 0, 0, 0, 0]
+
+
+def refused(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["exercises", "report", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stop:
         main()
-    assert list(tmp_path.iterdir()) == []
+    return str(stop.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ps1", "is not one of this course's assignments, whose names begin like hw06_"),
+        ("hw5_x", "is not one of this course's assignments"),
+        ("hw50_quiz", "give their folder with --with, or set D2L_ATTENTION_EXERCISES to it."),
+    ],
+)
+def test_an_assignment_without_checks(course, monkeypatch, name, words):
+    (course / "submitted" / "anna" / name).mkdir(parents=True)
+    told = refused(monkeypatch, name, course)
+    assert words in told and "Traceback" not in told
+    assert not (course / "report").exists()
+
+
+def test_an_assignment_nobody_handed_in(course, tmp_path, monkeypatch):
+    told = refused(monkeypatch, "hw07_x", course)
+    assert "no assignment 'hw07_x'" in told and f"The folder has {NAME}." in told
+    (course / "source" / "hw07_x").mkdir(parents=True)
+    assert (
+        refused(monkeypatch, "hw07_x", course) == f"Nothing was handed in for hw07_x in {course}."
+    )
+    assert "The folder has none." in refused(monkeypatch, NAME, tmp_path / "elsewhere")
+
+
+def test_the_report_of_a_course_with_exercises_of_ones_own(tmp_path):
+    """In a process of its own: what is private stays out of this one."""
+    (tmp_path / "submitted" / "anna" / "hw50_quiz").mkdir(parents=True)
+    command = [sys.executable, "-m", "d2l_attention.exercises", "report", "hw50_quiz"]
+    run = subprocess.run(
+        [*command, str(tmp_path), "--with", str(EXAMPLE)], capture_output=True, encoding="utf-8"
+    )
+    assert "Who is surest?" in run.stdout, run.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "cp437", "utf-8"])
+def test_a_terminal_that_cannot_write_it(course, encoding):
+    (course / "autograded" / "anna").rename(course / "autograded" / "Zoë √ 王")
+    command = [sys.executable, "-m", "d2l_attention.exercises", "report", NAME, str(course)]
+    environment = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    run = subprocess.run(command, capture_output=True, env=environment)
+    told = run.stdout.decode(encoding)
+    assert run.returncode == 0 and "Written:" in told, run.stderr
+    assert ("Zoë √ 王" in told) == (encoding == "utf-8")
+    assert "Zoë √ 王" in (course / "report" / f"{NAME}.csv").read_text("utf-8")
+    assert "Zoë √ 王" in (course / "report" / f"{NAME}.html").read_text("utf-8")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,15 @@ class Chapter:
 
 
 def private_folders() -> list[str]:
-    return [each for each in os.environ.get(PRIVATE, "").split(os.pathsep) if each]
+    """The folders that the environment names; a folder's own name may hold what separates them."""
+    folders, left = [], os.environ.get(PRIVATE, "").split(os.pathsep)
+    while left:
+        ends = range(len(left), 0, -1)
+        joined = {end: os.pathsep.join(left[:end]) for end in ends}
+        end = next((end for end in ends if joined[end] and Path(joined[end]).is_dir()), 1)
+        folders.append(joined[end])
+        left = left[end:]
+    return [each for each in folders if each]
 
 
 def use_private(folder: str) -> None:
@@ -78,9 +87,14 @@ def all_chapters() -> list[Chapter]:
 
 
 def is_private(exercise: Exercise) -> bool:
-    """Whether it is an instructor's own, from one of the private folders."""
-    chapter = f"chapter_{int(exercise.id.partition('.')[0]):02d}"
-    return any(Path(folder, chapter).exists() for folder in private_folders())
+    """Whether it is an instructor's own: its chapter, folder or file, is not in this package.
+
+    Where the chapter was found decides, not what the environment says: that may have changed.
+    """
+    found = find_spec(f"{PACKAGE}.chapter_{int(exercise.id.partition('.')[0]):02d}")
+    file = Path(found.origin or "") if found else Path()
+    home = file.parent.parent if file.stem == "__init__" else file.parent
+    return home.resolve() != Path(__file__).resolve().parents[1]
 
 
 def find(exercise_id: Any) -> Exercise:
