@@ -20,8 +20,9 @@ settings.load_profile("course")
 
 # By seconds. Where two processes share the files, one of these at the end would make one wait.
 LONGEST_FIRST = (
-    "test_nbgrader.py test_like_windows.py test_exercises_sandbox.py test_parallel_launch.py "
-    "test_private_exercises.py test_devices_apart.py test_rooms.py test_workers.py "
+    "test_nbgrader.py test_grading.py test_chapters_apart.py test_exercises_sandbox.py "
+    "test_devices_apart.py test_parallel_launch.py test_like_windows.py "
+    "test_private_exercises.py test_rooms.py test_workers.py "
     "test_take_away.py test_parallel.py test_make_slides.py test_processes.py"
 ).split()
 

@@ -63,22 +63,23 @@ for name in [name for name in sys.modules if name.startswith("d2l_attention")]:
     del sys.modules[name]
 sys.modules["d2l_attention.exercises.graded"] = None
 """
-OTHER_BUILTINS = """\
+BROKEN_PYTHON = """\
 import builtins
 def refuse(*given, **named):
     raise ImportError("no imports in this notebook")
 builtins.__import__ = refuse
+builtins.isinstance = None
 """
-BROKEN_PYTHON = "import builtins\nbuiltins.len = builtins.isinstance = None"
 
 
-@pytest.mark.parametrize("own", [OTHER_NAMES, OTHER_BUILTINS])
-def test_other_names_cost_nothing(right, tmp_path, own):
-    """Also not beside files that are called like what the tests import."""
+# A kernel takes seconds, and a cell that is not to end a patience: what can be tried in one is.
+def test_other_names_cost_nothing(right, tmp_path):
+    """Also not beside files that are called like what the tests import, and in a broken Python."""
     for name in ("d2l_attention", "torch", "typing"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of the student')")
     (tmp_path / "helpers.py").write_text("pair = (1, 2)")
-    notebook = with_cells(right, answer_6_1=f"import helpers\n{own}", test_6_3="display = 1")
+    own = {"answer_6_1": f"import helpers\n{OTHER_NAMES}", "test_6_6": BROKEN_PYTHON}
+    notebook = with_cells(right, test_6_3="display = 1", **own)
     assert graded(notebook, tmp_path, timeout=20) == [1, 1, 3]
 
 
@@ -103,9 +104,8 @@ while True:
 """
 
 
-@pytest.mark.parametrize("place", ["answer_6_1", "test_6_6"])
-def test_quit_costs_itself(right, tmp_path, place):
-    notebook = with_cells(right, **{place: "quit()"})
+def test_quit_costs_itself(right, tmp_path):
+    notebook = with_cells(right, test_6_6="quit()")
     assert graded(notebook, tmp_path) == [1, 1, 3]
     ended = [cell for cell in notebook.cells if "This cell ended Python" in str(cell)]
     assert [cell.source for cell in ended] == ["quit()"]
@@ -121,16 +121,11 @@ def test_cells_that_nothing_stops_cost_themselves(right, tmp_path):
     helped = copy.deepcopy(right)
     answer = cells_of(helped)["answer-6-1"]
     answer.source = f"{answer.source}\nanswer = same(answer)"
-    own = {"answer_6_1": "def same(x):\n    return x", "test_6_6": CATCHES_ALL}
-    notebook = with_cells(helped, test_6_1="sum(range(10**13))", **own)
+    own = {"answer_6_1": "def same(x):\n    return x", "test_6_1": CATCHES_ALL}
+    notebook = with_cells(helped, **own)
     assert graded(notebook, tmp_path, timeout=20) == [1, 1, 3]
     stopped = [cell.source for cell in notebook.cells if "could not be stopped" in str(cell)]
-    assert stopped == ["sum(range(10**13))", CATCHES_ALL]
-
-
-def test_a_cell_that_breaks_python_itself_costs_no_answer(right, tmp_path):
-    notebook = with_cells(right, test_6_1=BROKEN_PYTHON)
-    assert graded(notebook, tmp_path, timeout=20) == [1, 1, 3]
+    assert stopped == [CATCHES_ALL]
 
 
 def test_an_answer_that_is_not_there_is_not_tried_again(right, tmp_path, monkeypatch):
@@ -156,15 +151,14 @@ def test_an_answer_that_ends_python_costs_itself(right, tmp_path):
 # ---- Points -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shown", ["all", "none", "last_expr_or_assign"])
-def test_points_do_not_depend_on_what_the_kernel_shows(right, tmp_path, shown):
+def test_points_do_not_depend_on_what_the_kernel_shows(right, tmp_path):
     notebook = copy.deepcopy(right)
     written = cells_of(notebook)["answer-6-6"]
     written.source = written.source.replace(
         "valid_lens = torch.tensor([2, 5])", "valid_lens = torch.tensor([5, 5])"
     )  # five of six bugs
     cells_of(notebook)["answer-6-1"].source = "answer = 3"
-    own = f"%precision 0\nget_ipython().ast_node_interactivity = {shown!r}"
+    own = "%precision 0\nget_ipython().ast_node_interactivity = 'none'"
     own += "\nimport sys\nprint('a warning', file=sys.stderr)"
     assert graded(with_cells(notebook, answer_6_1=own), tmp_path) == [0, 1, 2.5]
 
