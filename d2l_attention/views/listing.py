@@ -41,9 +41,11 @@ class Listing:
             if isinstance(node, ast.FunctionDef) and ast.get_docstring(node):
                 hidden |= set(range(node.body[0].lineno + 1, node.body[0].end_lineno + 1))
         if block is None:
+            why = "it is built in, or was not written in a file or a cell"
+            if code.co_filename in ("<timed exec>", "<magic-timeit>"):  # IPython keeps no lines
+                why = "its cell begins with `%%time`; take that away and run the cell again"
             raise TypeError(
-                f"{self.name} has no Python source, so there are no lines to watch: it is built "
-                "in, or was not written in a file or a cell"
+                f"{self.name} has no Python source, so there are no lines to watch: {why}"
             )
         first, last = block
         texts = textwrap.dedent("".join(lines[first - 1 : last])).splitlines()

@@ -253,12 +253,15 @@ def loop_of_tensors(n):
 
 NO_SOURCE = {}
 exec("def typed(x):\n    return x", NO_SOURCE)
+TIMED = {}  # as IPython runs a cell that begins with %%time
+exec(compile("def timed(x):\n    return x", "<timed exec>", "exec"), TIMED)
 
 
 @pytest.mark.parametrize(
     ("function", "words"),
     [
         (NO_SOURCE["typed"], "typed has no Python source"),
+        (TIMED["timed"], "its cell begins with `%%time`; take that away"),
         (torch.softmax, "no Python function"),
         (len, "no Python function"),
         (torch.compile(loop, backend="eager"), "loop is compiled by torch.compile.*before it was"),
