@@ -12,6 +12,7 @@ from latency import summary
 from test_views import FOUR_FUNCTIONS, notebook_text
 
 from d2l_attention import MultiHeadAttention
+from d2l_attention.attention.masks import Visible
 from d2l_attention.data import BOS, EOS, load
 from d2l_attention.models.decoding import greedy_decode
 from d2l_attention.training import translators
@@ -102,10 +103,11 @@ def cut_by(model, visible) -> Iterator:
     if not hasattr(model.decoder, "blks"):
         attend, step = model.decoder.attend, iter(range(10_000))
 
-        def cut(hidden, keys, values, mask):
+        def cut(hidden, keys, values, _):
             position = next(step)
             row = [visible("cross", 0, 0, position, key) for key in range(keys.shape[1])]
-            return attend(hidden, keys, values, torch.tensor(row)[None, None])
+            seen = Visible.by_mask(torch.tensor(row)[None, None])
+            return attend(hidden, keys, values, seen)
 
         def begin(*args):
             nonlocal step
