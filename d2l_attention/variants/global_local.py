@@ -8,7 +8,7 @@ from d2l_attention.variants.blocks import (
     block_attention,
     neighbour_blocks,
 )
-from d2l_attention.variants.masks import check_window, global_tokens_mask, near, sliding_window_mask
+from d2l_attention.variants.masks import global_tokens_mask, near, sliding_window_mask
 from d2l_attention.variants.pattern import PatternAttention, real_keys
 from d2l_attention.variants.window import window_block
 
@@ -30,7 +30,7 @@ class GlobalLocalAttention(PatternAttention):
 
     def __init__(self, window: int, num_global: int, dropout: float):
         super().__init__(dropout)
-        self.window, _ = check_window(window)
+        self.window = check_whole("window", window, 0)
         self.num_global = check_whole("num_global", num_global, 0)
 
     def pattern(self, num_queries, num_keys):

@@ -1,7 +1,5 @@
 """Who sees whom in a window, with global tokens and in BigBird, as masks: True = may attend."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -30,22 +28,16 @@ def sliding_window_mask(
 
     Source: Beltagy, Peters and Cohan (2020), Longformer, section 3.1.
     """
-    check_window(window, dilation)
     offset = check_offset(offset)
     num_keys = offset + num_queries if num_keys is None else num_keys
     # No token is further away than all tokens: an int64 holds that.
     num_tokens = max(num_keys, offset + num_queries, 1)
-    dilation = min(dilation, num_tokens)
-    window = min(window, num_tokens)
+    window = min(check_whole("window", window, 0), num_tokens)
+    dilation = min(check_whole("dilation", dilation, 1), num_tokens)
     i = torch.arange(offset, offset + num_queries, device=device)[:, None]
     j = torch.arange(num_keys, device=device)
     # Comparisons alone: a (Q, K) matrix of distances would take eight times the memory.
     return near(i, j, window * dilation) & (j % dilation == i % dilation)
-
-
-def check_window(window: Any, dilation: Any = 1) -> tuple[int, int]:
-    """Return both if they are whole, the window 0 or more, the dilation 1 or more."""
-    return check_whole("window", window, 0), check_whole("dilation", dilation, 1)
 
 
 def near(i: Tensor, j: Tensor, reach: int) -> Tensor:

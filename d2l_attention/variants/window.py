@@ -5,8 +5,9 @@ import math
 import torch.nn.functional as F
 from torch import Tensor
 
+from d2l_attention.attention.checks import check_whole
 from d2l_attention.variants.blocks import block_attention, neighbour_blocks
-from d2l_attention.variants.masks import check_window, near, sliding_window_mask
+from d2l_attention.variants.masks import near, sliding_window_mask
 from d2l_attention.variants.pattern import PatternAttention, real_keys
 
 
@@ -25,7 +26,8 @@ class SlidingWindowAttention(PatternAttention):
 
     def __init__(self, window: int, dropout: float, *, dilation: int = 1):
         super().__init__(dropout)
-        self.window, self.dilation = check_window(window, dilation)
+        self.window = check_whole("window", window, 0)
+        self.dilation = check_whole("dilation", dilation, 1)
 
     def pattern(self, num_queries, num_keys):
         return sliding_window_mask(

@@ -47,6 +47,7 @@ def test_the_pretence_holds():
             "number or damaged or foreign or another or best or settings",
         ),
     ],
+    ids=["workers", "kernel", "stopping"],
 )
 def test_there(tests, without):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:nbval", "-p", "no:cacheprovider"]
