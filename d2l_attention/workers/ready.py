@@ -5,8 +5,11 @@ import importlib
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 
+from d2l_attention.workers.forked import CAN_FORK, ForkServer
 from d2l_attention.workers.packing import packed
+from d2l_attention.workers.spawned import Spawned
 from d2l_attention.workers.worker import Gone, Worker, cause_of_death
 
 START = 120.0  # seconds that the imports may take
@@ -16,11 +19,13 @@ class Ready:
     """Lends workers that have imported ``modules``, each for one piece of work.
 
     Whatever the work changes, be it in torch, ends with its worker. The next one is started while
-    that happens. It needs a second or two, and work that comes sooner waits for the rest of them.
+    that happens. On Linux that takes milliseconds, elsewhere a second or two, and work that comes
+    sooner waits for the rest of them.
     """
 
     def __init__(self, *modules: str, environment: Mapping[str, str] | None = None):
         self._modules, self._environment = modules, environment
+        self._server = ForkServer(modules, environment) if CAN_FORK else None
         self._spare: Worker | None = None
         self._free = threading.Lock()
         atexit.register(self.end)
@@ -55,11 +60,14 @@ class Ready:
         """End the worker that waits, if one does."""
         with self._free:
             worker, self._spare = self._spare, None
+        if self._server is not None:
+            self._server.end()
         if worker is not None:
             worker.end()
 
     def _started(self) -> Worker:
-        worker = Worker(environment=self._environment)
+        spawn = partial(Spawned, environment=self._environment)
+        worker = Worker(start=self._server.fork if self._server else spawn)
         worker.give(packed(_imported, self._modules))
         return worker
 

@@ -1,32 +1,25 @@
 """The caller's side of a worker: start it, give it work, hear it, end it with all below it."""
 
-import os
 import pickle
 import queue
 import re
-import secrets
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, BinaryIO, NamedTuple
 
 import psutil
 
 from d2l_attention.workers import inside
-from d2l_attention.workers.packing import current_folder, search_path
+from d2l_attention.workers.forked import Forked
+from d2l_attention.workers.spawned import Spawned
 
-# All that a worker starts inherits this variable, and is found by it.
-MARK = "D2L_ATTENTION_WORKERS"
 LOOK = 0.1  # seconds between two looks at a worker that says nothing
 GRACE = 2.0  # seconds in which a worker that hung up may still end by itself
-# The worker looks for modules where its caller does.
-BEGIN = f"import sys; sys.path[:] = sys.argv[1:]; from {inside.__name__} import main; main()"
 
 
 class Message(NamedTuple):
@@ -58,7 +51,7 @@ class Gone(Exception):
 
 
 class Worker:
-    """A new Python that waits for work.
+    """A process that waits for work, a new Python unless ``start`` starts another.
 
     Several may report to one queue of ``messages``, which their caller reads; ``result`` is for
     one that has its own.
@@ -67,25 +60,15 @@ class Worker:
     def __init__(
         self,
         messages: queue.SimpleQueue | None = None,
-        environment: Mapping[str, str] | None = None,
+        start: Callable[[BinaryIO], Spawned | Forked] = Spawned,
     ):
         self.messages = queue.SimpleQueue() if messages is None else messages
         self._has_own_queue = messages is None
-        self.mark = secrets.token_hex(8)
         self.given = 0  # pieces of work
         # What it says before it can speak, and where it was when its time was up.
         self._log = tempfile.TemporaryFile()
-        marks_above = filter(None, [os.environ.get(MARK)])
         try:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", BEGIN, *own_folder_last(search_path())],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                cwd=current_folder() or tempfile.gettempdir(),  # torch cannot begin nowhere
-                env=os.environ | (environment or {}) | {MARK: ",".join([*marks_above, self.mark])},
-                **_deaf_to_ctrl_c(),
-            )
+            self.process = start(self._log)
         except BaseException:
             self._log.close()
             raise
@@ -94,7 +77,7 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        return self.process.poll() is None
+        return not self.process.is_over
 
     def give(self, work: bytes) -> None:
         """Hand over what ``packed`` made. One that is gone meanwhile is found to be so later."""
@@ -160,9 +143,7 @@ class Worker:
     def end(self) -> None:
         """End it, and all that was started below it."""
         try:
-            self.process.kill()
-            self.process.wait()
-            end_marked(self.mark)
+            self.process.end()
         finally:
             # Who escaped us may hold its end of the pipe open: that is no reason to wait for ever.
             self._hears.join(GRACE)
@@ -185,7 +166,7 @@ class Worker:
 
     def _bytes(self) -> int:
         try:
-            return psutil.Process(self.process.pid).memory_info().rss
+            return psutil.Process(self.process.pid).memory_info().rss if self.process.pid else 0
         except psutil.Error:
             return 0
 
@@ -201,38 +182,6 @@ def _frames_in(last_words: str) -> list[traceback.FrameSummary]:
     return []
 
 
-def own_folder_last(paths: list[str]) -> list[str]:
-    """Where modules are looked for while a worker begins: a file ``json.py`` beside the notebook
-    must not stand for Python's own. With its work a worker gets the order of its caller."""
-    here = current_folder()
-    if here == str(Path(__file__).resolve().parents[2]):  # this package itself is found there
-        return paths
-    return sorted(paths, key=lambda path: path in ("", ".", here))
-
-
-def end_marked(mark: str) -> None:
-    """End all processes that inherited ``mark``: also those whose parent is gone already."""
-    for _ in range(100):  # who is killed may just have started another
-        found = [process for process in psutil.process_iter() if mark in _marks(process)]
-        if not found:
-            return
-        for process in found:
-            try:
-                process.kill()
-            except psutil.Error:  # it was faster
-                pass
-        psutil.wait_procs(found, timeout=1)
-
-
-def _marks(process: psutil.Process) -> list[str]:
-    try:
-        if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
-            return []
-        return process.environ().get(MARK, "").split(",")
-    except (psutil.Error, OSError):  # gone, or somebody else's
-        return []
-
-
 def cause_of_death(exit_code: int | None) -> str:
     """``ended with exit code 3``, ``was killed by SIGKILL``."""
     if exit_code is None:
@@ -241,10 +190,3 @@ def cause_of_death(exit_code: int | None) -> str:
         return f"ended with exit code {exit_code}"
     names = {number.value: number.name for number in signal.Signals}
     return f"was killed by {names.get(-exit_code, f'signal {-exit_code}')}"
-
-
-def _deaf_to_ctrl_c() -> dict[str, Any]:
-    """Ctrl-C is for the caller, who ends its workers."""
-    if os.name == "nt":
-        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-    return {"start_new_session": True}

@@ -22,22 +22,36 @@ from d2l_attention.workers import (
     cause_of_death,
     packed,
 )
+from d2l_attention.workers.forked import CAN_FORK, ForkServer
 from d2l_attention.workers.packing import search_path
+from d2l_attention.workers.spawned import BEGIN, Spawned
 
+CANNOT_BEGIN = "d2l_attention.workers.spawned.BEGIN", "raise SystemExit('no torch here'); "
 PATIENCE = 200.0  # seconds: an error that is not about time came long before
 
 
+def each_way():
+    server = ForkServer(["torch"])
+    ways = {"spawned": Spawned, "forked": server.fork} if CAN_FORK else {"spawned": Spawned}
+    return pytest.fixture(scope="module", params=ways.values(), ids=ways)(
+        lambda request: request.param
+    )
+
+
+start = each_way()
+
+
 @pytest.fixture(scope="module")
-def kept():
+def kept(start):
     """A worker takes a second to start: what leaves nothing behind shares one."""
-    worker = Worker()
+    worker = Worker(start=start)
     yield worker
     worker.end()
 
 
 @pytest.fixture
-def own():
-    worker = Worker()
+def own(start):
+    worker = Worker(start=start)
     yield worker
     worker.end()
 
@@ -119,12 +133,12 @@ def test_without_an_end_the_clock_ends_nothing():
     assert in_pieces(math.inf, 0.0, 2) == "done"
 
 
-def test_one_that_dies_or_says_nothing():
+def test_one_that_dies_or_says_nothing(start):
     for function, arguments, why, code in (
         (os._exit, (3,), "died", 3),
         (time.sleep, (600,), "silent", None),
     ):
-        worker = Worker()
+        worker = Worker(start=start)
         try:
             with pytest.raises(Gone) as gone:
                 call(worker, function, *arguments, patience=PATIENCE if code else 1.0)
@@ -135,7 +149,7 @@ def test_one_that_dies_or_says_nothing():
 
 
 def test_one_that_cannot_begin_says_why(monkeypatch):
-    monkeypatch.setattr("d2l_attention.workers.worker.BEGIN", "raise SystemExit('no torch here')")
+    monkeypatch.setattr(*CANNOT_BEGIN)
     worker = Worker()
     try:
         with pytest.raises(Gone) as gone:
@@ -160,7 +174,7 @@ def test_a_process_that_escapes_with_our_pipe_holds_nobody_up(tmp_path):
     file, worker = tmp_path / "number", Worker()
     try:
         call(worker, lets_its_pipes_be_inherited, file)
-        worker.process.kill()
+        psutil.Process(worker.process.pid).kill()
         worker.process.wait()  # its child is nobody's now, and has no mark
     finally:
         worker.end()
@@ -199,15 +213,17 @@ def test_a_ready_one_that_cannot_begin_is_no_fault_of_the_work(monkeypatch):
     with pytest.raises(OSError, match="a new Python cannot begin: ModuleNotFoundError: .*nowhere"):
         with Ready("nowhere").worker():
             pass
-    monkeypatch.setattr("d2l_attention.workers.worker.BEGIN", "raise SystemExit('no torch here')")
-    with pytest.raises(OSError, match="a new Python ended with exit code 1: no torch here"):
+    monkeypatch.setattr(*CANNOT_BEGIN)
+    with pytest.raises(
+        OSError, match="a new Python (ended with exit code 1|hung up): no torch here"
+    ):
         with Ready().worker():
             pass
 
 
-def test_two_at_one_queue_are_not_taken_for_each_other():
+def test_two_at_one_queue_are_not_taken_for_each_other(start):
     messages = queue.SimpleQueue()
-    team = [Worker(messages) for _ in range(2)]
+    team = [Worker(messages, start) for _ in range(2)]
     try:
         for number, worker in enumerate(team):
             worker.give(packed(math.sqrt, number))
@@ -266,7 +282,9 @@ def test_a_ready_one_that_ended_idle_comes_back():
     ready = Ready()
     ready.warm_up()
     idle = ready._spare.process
-    idle.kill()
+    while idle.pid is None:
+        time.sleep(0.01)
+    psutil.Process(idle.pid).kill()
     idle.wait()
     try:
         with ready.worker() as worker:
@@ -276,8 +294,8 @@ def test_a_ready_one_that_ended_idle_comes_back():
 
 
 def test_idle_ones_end_by_themselves(monkeypatch):
-    short = "from d2l_attention.workers import inside; inside.IDLE = 0.1; inside.main()"
-    monkeypatch.setattr("d2l_attention.workers.worker.BEGIN", short)
+    short = "from d2l_attention.workers import inside; inside.IDLE = 0.1; "
+    monkeypatch.setattr("d2l_attention.workers.spawned.BEGIN", BEGIN + short)
     worker = Worker()
     try:
         assert worker.process.wait(PATIENCE) == 0
