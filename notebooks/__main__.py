@@ -7,6 +7,7 @@ from __future__ import annotations  # an old Python reads on, to the sentence th
 
 import argparse
 import importlib.util
+import io
 import os
 import re
 import shutil
@@ -58,6 +59,7 @@ def main() -> None:
         options["for_jupyterlab"] = for_lab
     os.chdir(ROOT)
     only_this_environment()
+    write_on_any_terminal()
     try:
         arguments.command(**options)
     except KeyboardInterrupt:
@@ -332,6 +334,15 @@ def only_this_environment() -> None:
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
     more = os.environ.get("JUPYTER_CONFIG_PATH")
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join([str(LAB_SETTINGS), *filter(None, [more])])
+
+
+def write_on_any_terminal() -> None:
+    """One that cannot write a letter gets '?' for it, from here and from all that is run."""
+    encoding = os.environ.get("PYTHONIOENCODING", "").partition(":")[0]
+    os.environ["PYTHONIOENCODING"] = f"{encoding}:replace"
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def need(*installed: str) -> None:

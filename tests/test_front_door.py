@@ -105,6 +105,15 @@ def test_only_this_environment_counts(call):
     assert os.environ["JUPYTER_CONFIG_PATH"].split(os.pathsep) == [str(door.LAB_SETTINGS), "mine"]
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252:strict", ""])
+def test_a_terminal_that_cannot_write_a_letter_gets_another(call, monkeypatch, encoding):
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    call("changes", "03")
+    done = subprocess.run([sys.executable, "-c", "print('√ and é')"], capture_output=True)
+    told = {"ascii": b"? and ?", "cp1252:strict": b"? and \xe9", "": "√ and é".encode()}
+    assert done.stdout.strip() == told[encoding], done.stderr
+
+
 def test_a_copy_beside_a_chapter_is_not_the_chapter(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notebooks").mkdir()
