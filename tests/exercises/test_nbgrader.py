@@ -22,7 +22,7 @@ POINTS = {"6.1": 1, "6.2": 1, "6.3": 1, "6.4": 2, "6.5": 2, "6.6": 3}
 
 # ---- From the assignment to the table -------------------------------------------------------
 
-ENDLESS = "def split_heads(X, num_heads):\n    while True:\n        pass"
+ENDLESS = "def split_heads(X, num_heads):\n    import time\n    time.sleep(600)"
 SYNTAX_ERROR = "def split_heads(X, num_heads)\n    return X"
 OWN_CHECK = """\
 class Anything:
