@@ -27,6 +27,9 @@ PROBLEMS = """async () => {
   complain("equations not typeset", all(".math").filter((math) => !typeset(math)));
   complain("pictures missing", all("img").filter((image) => image.complete && !image.naturalWidth));
   complain("views not drawn", all("img.live-view"));
+  const ratio = (image) => parseFloat(getComputedStyle(image).width)
+    / parseFloat(getComputedStyle(image).height) / (image.naturalWidth / image.naturalHeight);
+  complain("pictures squeezed", all("img").filter((image) => Math.abs(ratio(image) - 1) > 0.01));
   const wide = document.documentElement.scrollWidth - innerWidth;
   if (wide > 0) problems.push(`wider than the window by ${wide} px`);
   return problems;
@@ -70,8 +73,9 @@ def test_page(open_page, name):
     found = page.evaluate(PROBLEMS) + harms(page, SEEN["light"])
     use_dark(page)
     found += contrast_harms(page, SEEN["dark"])
-    page.set_viewport_size({"width": 390, "height": 900})
-    found += page.evaluate(PROBLEMS)
+    for width in (1920, 768, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        found += page.evaluate(PROBLEMS)
     words = [picture.aria_snapshot() for picture in page.locator(".cell_output img").all()]
     assert words or name not in CHAPTERS
     found += [f"hardly described: {line}" for line in words if len(line) <= SHORTEST]
