@@ -37,6 +37,15 @@ def check(exercise_id: str, answer: Any = None) -> Result:
 
     Whatever your function does, this only ever answers: it never raises.
     """
+    result = judge(exercise_id, answer)
+    if (state := result.verdict.state) in ("solved", "not yet"):
+        kept = "solved" if state == "solved" else "attempted"
+        result = replace(result, note=store.record(exercise_id.strip(), kept))
+    return result
+
+
+def judge(exercise_id: str, answer: Any) -> Result:
+    """As ``check``, for grading: it is no part of anybody's progress."""
     try:
         exercise = find(exercise_id)
     except UnknownExercise as unknown:
@@ -45,10 +54,7 @@ def check(exercise_id: str, answer: Any = None) -> Result:
         return Result("No exercise", Verdict("trouble", f"{CANNOT_BE_READ} ({error})."))
     verdict, printed = run(exercise, answer)
     verdict = replace(verdict, message=verdict.message + remember(exercise, answer, verdict))
-    note = None
-    if verdict.state in ("solved", "not yet"):
-        note = store.record(exercise.id, "solved" if verdict.state == "solved" else "attempted")
-    return Result(heading(exercise), verdict, printed, note)
+    return Result(heading(exercise), verdict, printed)
 
 
 def __getattr__(name: str):

@@ -20,12 +20,14 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from d2l_attention import __version__
 from d2l_attention.data.files import write_whole
 from d2l_attention.exercises.engine.edits import renamed, source_of
+from d2l_attention.exercises.engine.examine import examine
 from d2l_attention.exercises.engine.registry import (
     PRIVATE,
     chapter_numbers,
     load_chapter,
     use_private,
 )
+from d2l_attention.exercises.engine.verify import verified
 from d2l_attention.exercises.exercise import Exercise
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"  # beside the package, in a checkout
@@ -114,6 +116,8 @@ def write_assignment(
     if find_spec("nbgrader") is None:
         install = f'{sys.executable} -m pip install -c constraints.txt -e ".[nbgrader]"'
         raise CannotWrite(f"nbgrader is not installed: type `{install}` in the checkout.")
+    if private is not None:
+        check_the_authors_work(number)
     path = chapter_notebook(number, notebooks)
     target = course / "source" / name_of(path)
     notebook = assignment(number, path)
@@ -124,6 +128,21 @@ def write_assignment(
         return target, put(notebook, target, course / "nbgrader_config.py", config)
     except OSError as error:
         raise CannotWrite(f"Cannot write into {course}: {error.strerror}.") from error
+
+
+def check_the_authors_work(number: int) -> None:
+    """What the course's tests hold of its own exercises. Errors: ``CannotWrite``."""
+    try:
+        for exercise in load_chapter(number).exercises:
+            verified(exercise)
+            verdict = examine(exercise, exercise.solution)
+            if verdict.state != "solved":
+                raise ValueError(f"{exercise.id}: its own solution is refused: {verdict.message}")
+    except Exception as error:  # also what the chapter's own code raises
+        raise CannotWrite(
+            f"An exercise of chapter {number:02d} is not ready to be handed out: "
+            f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def name_of(path: Path) -> str:
@@ -150,6 +169,11 @@ def assignment(number: int, path: Path) -> NotebookNode:
     except Exception as error:  # nbformat has no common ancestor for what it raises
         raise CannotWrite(f"{path} is no notebook: make it anew with `make notebooks`.") from error
     left = {exercise.id: exercise for exercise in load_chapter(number).exercises}
+    checked = {found[1] for cell in cells if (found := CHECK.search(cell.source))}
+    if unknown := {i for i in checked - left.keys() if int(i.partition(".")[0]) == number}:
+        raise CannotWrite(
+            f"{path} checks {', '.join(sorted(unknown))}, which is not in the chapter's EXERCISES."
+        )
     imports = imports_cell(cells)
     known = imported(imports.source)
     written: list[NotebookNode] = []
@@ -164,8 +188,8 @@ def assignment(number: int, path: Path) -> NotebookNode:
             written.append(not_graded(cell))
     if left:
         raise CannotWrite(
-            f"{path} has no cell that checks {', '.join(left)}: bring it up to date with "
-            "`make notebooks`."
+            f'{path} has no cell that ends in check("{next(iter(left))}", your_answer), and so for '
+            f"{', '.join(left)}. (The course's own: bring it up to date with `make notebooks`.)"
         )
     written[start:start] = [new_markdown_cell(BEFORE_THE_EXERCISES, id="graded"), imports]
     return nbformat.v4.new_notebook(

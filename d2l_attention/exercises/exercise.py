@@ -21,6 +21,8 @@ class Case:
     ``because`` is said before whatever first shows on this case. ``errors`` and ``rules`` hold
     for this case and come before those of the exercise. ``shown`` tells the case in words where
     its inputs, written out, would not.
+
+    Errors: ``TypeError`` for inputs that are no tuple.
     """
 
     inputs: tuple
@@ -29,6 +31,11 @@ class Case:
     rules: Sequence[Rule] = ()
     tolerance: float | None = None
     shown: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.inputs, tuple):
+            kind = type(self.inputs).__name__
+            raise TypeError(f"inputs must be a tuple, such as (scores,) for one, got {kind}")
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from IPython.display import display
 
-from d2l_attention.exercises import check
+from d2l_attention.exercises import judge
 
 
 def graded(exercise_id: str, answer: Any, points: int) -> float:
@@ -16,6 +16,6 @@ def graded(exercise_id: str, answer: Any, points: int) -> float:
 
     Errors: ``AssertionError`` where it is worth nothing.
     """
-    result = check(exercise_id, answer)
+    result = judge(exercise_id, answer)
     display(result)
     return result.points(points)

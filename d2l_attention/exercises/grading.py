@@ -6,6 +6,7 @@ cell, or one that ends the kernel, costs the whole notebook.
 
 import ast
 import copy
+import math
 import re
 import symtable
 from typing import Any
@@ -33,8 +34,17 @@ NO_CHECKS = (
 )
 ALL_NAMES = re.compile(r"^from .* import \*", re.MULTILINE)
 NO_POINTS = "not solved yet, see above"
-# What the kernel does first, without a name in the student's notebook.
-LAST_HERE = '--IPKernelApp.exec_lines=__import__("sys").path.sort(key=lambda each: not each)'
+# What the kernel does first, without a name in the student's notebook: a file beside it is found
+# last, not first, so that a student's `torch.py` takes nobody's place and `helpers.py` is found;
+# and no `!git` or `%pip` of a student's Colab is run here.
+FIRST = [
+    f"--IPKernelApp.exec_lines={line}"
+    for line in (
+        '__import__("sys").path.sort(key=lambda each: not each)',
+        "get_ipython().system = get_ipython().getoutput = "
+        'lambda line, **_: print(f"Not run for a grade: {line}") or []',
+    )
+]
 
 
 class MendedCells(NbGraderPreprocessor):
@@ -66,6 +76,9 @@ class MendedCells(NbGraderPreprocessor):
             nb.cells.insert(0, new_markdown_cell(text))
             for remark in remarks:
                 self.log.warning("Student %s: %s", about["student"], remark)
+        if (nb.nbformat, nb.nbformat_minor) < (4, 5):  # there cells have no ids
+            for cell in nb.cells:
+                cell.pop("id", None)
         return nb, resources
 
 
@@ -92,21 +105,23 @@ def mend(
 
     ``known``: kind and text of the cells that were handed out, by name, in their order.
     """
-    remarks, places = [], {}
-    for cell in nb.cells:
+    remarks: list[str] = []
+    named: dict[str, list[tuple[int, NotebookNode]]] = {}
+    for number, cell in enumerate(nb.cells):
         told = cell.metadata.pop("nbgrader", None)
         name = told.get("grade_id") if isinstance(told, dict) else None
         if told is None or told == {}:
             continue
         if name not in known or known[name][0] != cell.cell_type:
             remarks.append(f"A cell named {name!r} is not one of the assignment: it is your own.")
-        elif name in places:
-            remarks.append(
-                f"There are several cells {name!r}: the first counts, the others are own."
-            )
         else:
-            places[name] = cell
-            cell.metadata["nbgrader"] = metadata_of(name, known[name][0], points)
+            named.setdefault(name, []).append((number, cell))
+    places = {name: that_counts(name, named) for name in named}
+    for name, cell in places.items():
+        cell.metadata["nbgrader"] = metadata_of(name, known[name][0], points)
+        if len(named[name]) > 1:
+            which = "the last one before its test" if cell is not named[name][0][1] else "the first"
+            remarks.append(f"There are several cells {name!r}: {which} counts, the others are own.")
     for name, (kind, text) in known.items():
         if name in places or name.startswith("answer-"):
             continue
@@ -120,6 +135,15 @@ def mend(
         nb.cells.remove(places["imports"])
         nb.cells.insert(0, places["imports"])
     return list(dict.fromkeys(remarks))
+
+
+def that_counts(name: str, named: dict[str, list[tuple[int, NotebookNode]]]) -> NotebookNode:
+    """Of several answers the last before its test, whose names Python has then; else the first."""
+    (_, first), *_ = named[name]
+    if not name.startswith("answer-"):
+        return first
+    end, _ = named.get(name.replace("answer-", "test-"), [(math.inf, None)])[0]
+    return next((cell for number, cell in reversed(named[name]) if number < end), first)
 
 
 def metadata_of(name: str, kind: str, points: dict[str, float]) -> NotebookNode:
@@ -152,14 +176,11 @@ class EveryTestRuns(NbGraderPreprocessor):
 
 
 class QuietExecute(Execute):
-    """Execute, in a kernel in which a file beside the notebook is found last, not first.
-
-    So a student's `d2l_attention.py` or `torch.py` takes nobody's place, and `helpers.py` is found.
-    """
+    """Execute, in a kernel that is careful with what surrounds the notebook: see ``FIRST``."""
 
     def create_kernel_manager(self) -> Any:
-        if LAST_HERE not in self.extra_arguments:
-            self.extra_arguments = [*self.extra_arguments, LAST_HERE]
+        if FIRST[0] not in self.extra_arguments:
+            self.extra_arguments = [*self.extra_arguments, *FIRST]
         return super().create_kernel_manager()
 
 
@@ -299,9 +320,11 @@ def write_points(test: NotebookNode) -> None:
 
     A kernel that a student has set to show all values, none, or fewer digits says other points.
     """
-    points = ending_of(test).points(test.metadata["nbgrader"]["points"])
-    kinds = ("execute_result", "error") if points else ("execute_result",)
-    test.outputs = [output for output in test.outputs if output.output_type not in kinds]
+    ending = ending_of(test)
+    points = ending.points(test.metadata["nbgrader"]["points"])
+    # A verdict says what is wrong: no page needs the way to our `AssertionError` behind it.
+    spoils = ("execute_result",) if ending.state == FAILED else ("execute_result", "error")
+    test.outputs = [output for output in test.outputs if output.output_type not in spoils]
     for output in test.outputs:
         if output.output_type == "stream":
             output.name = "stdout"  # a warning costs nothing

@@ -127,9 +127,15 @@ def made_from(mine: Path) -> Path | None:
 def take_over(base: Path, mine: Path, new: Path) -> str:
     """Put the student's work into the new version, keep all that was worked in, and say so.
 
-    Raises ValueError where the result would be no notebook; then nothing is written.
+    Raises ValueError where the result would be no notebook, or where it is done already; then
+    nothing is written.
     """
     course = as_delivered(new)
+    if fingerprint(base) == fingerprint(course) and not any(map(is_worked_in, offered(mine))):
+        raise ValueError(
+            f"{mine} has been merged with {new} already: what is in it alone is where you and the "
+            f"course changed the same places. When you have compared the two, delete {new}"
+        )
     as_it_came = course.read_bytes()
     whole, left_out = merged(read(base), read(mine), read(course))
     worked_in, left_in = [place for place in offered(mine) if is_worked_in(place)], {}

@@ -160,7 +160,26 @@ def test_points_do_not_depend_on_what_the_kernel_shows(right, tmp_path):
     cells_of(notebook)["answer-6-1"].source = "answer = 3"
     own = "%precision 0\nget_ipython().ast_node_interactivity = 'none'"
     own += "\nimport sys\nprint('a warning', file=sys.stderr)"
-    assert graded(with_cells(notebook, answer_6_1=own), tmp_path) == [0, 1, 2.5]
+    shell = f"!echo ran > {tmp_path / 'by_git'}\nfiles = !ls\n%pip list\nassert files == []"
+    notebook = with_cells(notebook, answer_6_1=own, test_6_1=shell)
+    assert graded(notebook, tmp_path) == [0, 1, 2.5]
+    assert not (tmp_path / "by_git").exists() and "Not run for a grade: ls" in str(notebook)
+    (error,) = [o for o in cells_of(notebook)["test-6-1"].outputs if o.output_type == "error"]
+    assert error.traceback == ["not solved yet, see above"]  # and no path of whoever grades
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before the test", "behind it"])
+def test_of_pasted_answers_the_one_counts_that_python_has(right, late):
+    """A copy below its original is what a student goes on with."""
+    notebook = copy.deepcopy(right)
+    known = {name: (c.cell_type, c.source) for name, c in cells_of(right).items()}
+    place = notebook.cells.index(cells_of(notebook)["answer-6-3"])
+    pasted = copy.deepcopy(notebook.cells[place])
+    pasted.source = "def split_heads(X, num_heads):\n    return X"
+    notebook.cells.insert(place + 1 + late, pasted)
+    (remark,) = mend(notebook, known, {})
+    assert ("the first" if late else "the last one before its test") in remark
+    assert (cells_of(notebook)["answer-6-3"] is pasted) == (not late)
 
 
 def test_an_instructors_points_count(right, tmp_path):

@@ -79,6 +79,40 @@ def test_a_private_folder_without_exercises(tmp_path, monkeypatch):
     assert told.endswith("no folder such as chapter_50 with exercises, and no such file.")
 
 
+NOT_READY = {
+    "an edit of nothing": (
+        ('"scores.softmax(dim=-1)",', '"scores.softmax(dim=5)",'),
+        "AuthorError: 50.1: `scores.softmax(dim=5)` does not occur in `sharpest_solution`",
+    ),
+    "inputs that are no tuple": (
+        ("cases=[Case(tuple(normal(seed, (5, 3))))", "cases=[Case(normal(seed, (5, 3))[0])"),
+        "TypeError: inputs must be a tuple, such as (scores,) for one, got Tensor",
+    ),
+    "another id than the notebook's": (
+        ('id="50.1"', 'id="50.2"'),
+        "50_quiz.ipynb checks 50.1, which is not in the chapter's EXERCISES.",
+    ),
+    "one id twice": (
+        ("EXERCISES = [sharpest_query]", "EXERCISES = [sharpest_query, sharpest_query]"),
+        "ValueError: chapter 50 has two exercises 50.1: each has its own",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), NOT_READY.values(), ids=NOT_READY)
+def test_what_an_author_mistook_is_told_and_nothing_is_written(tmp_path, change, told):
+    """In a process of its own: what is private stays out of this one."""
+    as_one_file(tmp_path / "private")
+    file = tmp_path / "private" / "chapter_50.py"
+    assert change[0] in file.read_text("utf-8")
+    file.write_text(file.read_text("utf-8").replace(*change), "utf-8")
+    command = [sys.executable, "-m", "d2l_attention.exercises", "nbgrader", "50"]
+    command += [str(tmp_path / "course"), "--with", str(tmp_path / "private")]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8")
+    assert done.returncode == 1 and done.stderr.strip().endswith(told), done.stderr
+    assert not (tmp_path / "course").exists()
+
+
 def as_one_file(folder):
     """The example with its chapter as a single file."""
     folder.mkdir(parents=True)

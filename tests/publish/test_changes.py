@@ -143,6 +143,17 @@ def test_an_answer_in_the_version_that_was_left_to_compare_with_is_taken_over_by
     assert not (work / "06_heads.new.ipynb").exists()
 
 
+def test_what_was_left_to_compare_with_is_not_taken_away_by_a_second_call(course):
+    notebooks, work = course
+    other = "def heads(X):\n    raise NotImplementedError"
+    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", other, "y = 7")
+    assert "Compare them with" in take_over(*find("06", work))
+    before = sources(work / NAME)
+    with pytest.raises(ValueError, match="has been merged with .*06_heads.new.ipynb already"):
+        take_over(*find("06", work))
+    assert sources(work / NAME) == before and other in sources(work / "06_heads.new.ipynb")
+
+
 def test_three_versions_with_work_in_each_become_one(course):
     notebooks, work = course
     put_into(work / "06_heads.new.ipynb", "written(in_2)")

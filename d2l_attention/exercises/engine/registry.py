@@ -1,6 +1,7 @@
 """Finds exercises: ``'4.1'`` lives in ``chapter_04``, which is imported when asked for."""
 
 import difflib
+import itertools
 import os
 import re
 from collections.abc import Sequence
@@ -75,10 +76,14 @@ def chapter_numbers() -> list[int]:
 
 @cache
 def load_chapter(number: int) -> Chapter:
+    """Errors: ``ValueError`` for two exercises of one id, and whatever the chapter raises."""
     # The cases of a check are ordinary tensors, whatever a notebook has set.
     with neutral():
         module = import_module(f"{PACKAGE}.chapter_{number:02d}")
     exercises = sorted(module.EXERCISES, key=lambda exercise: sort_key(exercise.id))
+    for one, other in itertools.pairwise(exercises):
+        if one.id == other.id:
+            raise ValueError(f"chapter {number:02d} has two exercises {one.id}: each has its own")
     return Chapter(number, module.TITLE, exercises)
 
 
