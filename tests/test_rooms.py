@@ -22,10 +22,10 @@ ROOMS = """
 ALLOWED = {
     "attention": set(),
     "data": set(),
-    "models": {"attention", "data"},
+    "models": {"attention"},
     "real_models": {"attention", "variants"},
     "testing": {"data"},
-    "variants": {"attention", "data"},
+    "variants": {"attention"},
     "workers": set(),
 }
 
