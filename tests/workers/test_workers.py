@@ -3,6 +3,7 @@
 import math
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -289,6 +290,56 @@ def test_a_ready_one_that_ended_idle_comes_back():
     try:
         with ready.worker() as worker:
             assert call(worker, os.getpid) != idle.pid
+    finally:
+        ready.end()
+
+
+needs_fork = pytest.mark.skipif(not CAN_FORK, reason="no fork on this system")
+
+
+@needs_fork
+def test_a_fork_server_that_somebody_killed_comes_back():
+    ready = Ready()
+    try:
+        for _ in range(2):
+            with ready.worker() as worker:
+                assert call(worker, math.sqrt, 49) == 7.0
+            ready._server._python.kill()
+            ready._server._python.wait()
+    finally:
+        ready.end()
+
+
+def ends_its_nurse():
+    os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(600)
+
+
+def leaves_a_process_behind(file):
+    """One that has left the session, and whose parent is gone: only a nurse still finds it."""
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            file.write_text(str(os.getpid()), "utf-8")
+            time.sleep(600)
+        os._exit(0)
+    os.wait()
+    while not file.exists() or not file.read_text("utf-8"):
+        time.sleep(0.01)
+    return int(file.read_text("utf-8"))
+
+
+@needs_fork
+def test_what_a_forked_one_leaves_ends_with_it(tmp_path):
+    ready = Ready()
+    try:
+        with ready.worker() as worker, pytest.raises(Gone):
+            call(worker, ends_its_nurse)
+        pid = worker.process.pid
+        psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=PATIENCE)
+        with ready.worker() as worker:
+            left = call(worker, leaves_a_process_behind, tmp_path / "number")
+        assert not psutil.pid_exists(left) and not psutil.pid_exists(pid)
     finally:
         ready.end()
 
