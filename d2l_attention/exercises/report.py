@@ -20,11 +20,14 @@ from nbformat import NotebookNode
 from d2l_attention.data.files import write_whole
 from d2l_attention.exercises.assignment import POINTS, STAMP, import_free, solution_source
 from d2l_attention.exercises.engine.display import TOLD, worth
+from d2l_attention.exercises.engine.edits import source_of
 from d2l_attention.exercises.engine.registry import PRIVATE, chapter_numbers, load_chapter
+from d2l_attention.exercises.engine.stubs import function_bodies, is_blank
 from d2l_attention.exercises.exercise import Exercise
 
-SOLVED, WRONG, UNTOUCHED, FAILED, MISSING = "solved", "wrong", "untouched", "failed", "missing"
-STATES = (SOLVED, WRONG, UNTOUCHED, FAILED, MISSING)
+SOLVED, PARTLY, WRONG = "solved", "partly", "wrong"
+UNTOUCHED, FAILED, MISSING = "untouched", "failed", "missing"
+STATES = (SOLVED, PARTLY, WRONG, UNTOUCHED, FAILED, MISSING)
 SAID = {"Solved": SOLVED, "Not yet": WRONG, "Not attempted": UNTOUCHED}
 ANSWER, TEST = re.compile(r"answer-(\d+)-(\d+)"), re.compile(r"test-(\d+)-(\d+)")
 
@@ -74,55 +77,79 @@ class Report:
     def answer(self, student: Student, exercise_id: str) -> Answer:
         return student.answers.get(exercise_id, Answer(MISSING))
 
-    def mistakes(self, exercise_id: str) -> list[tuple[str, int]]:
-        """The commonest mistakes, by what was said and by name, with how many made them."""
-        answers = [self.answer(student, exercise_id) for student in self.students]
-        wrong = [each for each in answers if each.state == WRONG]
-        said = {each.mistake or each.said: each for each in wrong}  # one sentence for each
-        counts = Counter(each.mistake or each.said for each in wrong).most_common(3)
-        return [
-            (f"{said[name].said} ({name})" if said[name].mistake else name, count)
-            for name, count in counts
-        ]
+    def mistakes(self, exercise_id: str) -> list[tuple[str, list[str]]]:
+        """The commonest mistakes, by what was said and by name, with the students who made them."""
+        said: dict[str, str] = {}  # one sentence for each
+        who: dict[str, list[str]] = {}
+        for student in self.students:
+            answer = self.answer(student, exercise_id)
+            if answer.state in (PARTLY, WRONG):
+                key = answer.mistake or answer.said
+                said[key] = f"{answer.said} ({key})" if answer.mistake else key
+                who.setdefault(key, []).append(student.name)
+        return [(said[key], who[key]) for key in sorted(who, key=lambda key: -len(who[key]))[:3]]
+
+    @property
+    def most(self) -> float:
+        """The points that there are: of the exercises that the graded notebooks have."""
+        found = {
+            exercise_id: POINTS[exercise.difficulty] if answer.most is None else answer.most
+            for exercise_id, exercise in self.exercises.items()
+            for student in self.students
+            if (answer := student.answers.get(exercise_id))
+        }
+        everything = {i: POINTS[each.difficulty] for i, each in self.exercises.items()}
+        return sum((found or everything).values())
 
     def points(self, student: Student) -> float:
         """As the grade book has them, if nobody changed them there by hand."""
         answers = ((each, self.answer(student, i)) for i, each in self.exercises.items())
         return sum(answer.points(POINTS[each.difficulty]) for each, answer in answers)
 
-    def like_the_reference(self, exercise_id: str) -> list[str]:
+    def reference(self, exercise_id: str) -> str:
+        """The solution's code as a tree; '' for a number, of which there is one that is right."""
         exercise = self.exercises[exercise_id]
         if not callable(exercise.solution):
-            return []  # of a number there is one right answer
-        name = exercise.stub.__name__
-        wanted = tree_of(solution_source(exercise, name, set()))
+            return ""
+        return tree_of(solution_source(exercise, exercise.stub.__name__, set()))
+
+    def like_the_reference(self, exercise_id: str) -> list[str]:
+        wanted = self.reference(exercise_id)
+        if not wanted or has_bugs(self.exercises[exercise_id]):
+            return []
         return [s.name for s in self.students if self.answer(s, exercise_id).tree == wanted]
 
     def alike(self, exercise_id: str) -> list[list[str]]:
         """Students with the same code, which is neither the stub's nor the reference's."""
-        exercise = self.exercises[exercise_id]
-        if not callable(exercise.solution):
+        wanted = self.reference(exercise_id)
+        if not wanted:
             return []
         groups: dict[str, list[str]] = {}
-        others = set(self.like_the_reference(exercise_id))
         for student in self.students:
             answer = self.answer(student, exercise_id)
-            if answer.tree and answer.state in (SOLVED, WRONG) and student.name not in others:
+            if answer.state in (SOLVED, PARTLY, WRONG):
                 groups.setdefault(answer.tree, []).append(student.name)
-        return [names for names in groups.values() if len(names) > 1]
+        known = ("", wanted, tree_of(source_of(self.exercises[exercise_id].stub)))
+        return [names for tree, names in groups.items() if len(names) > 1 and tree not in known]
 
-    def told(self, exercise_id: str) -> list[str]:
-        """What there is to say of an exercise beside its numbers, a line each."""
+    def told(self, exercise_id: str) -> list[tuple[str, list[str]]]:
+        """What there is to say of an exercise beside its numbers; of a mistake, who made it."""
         lines = [
-            f"{'once' if count == 1 else f'{count} times'}: {said}"
-            for said, count in self.mistakes(exercise_id)
+            (f"{'once' if len(names) == 1 else f'{len(names)} times'}: {said}", names)
+            for said, names in self.mistakes(exercise_id)
         ]
         section = self.exercises[exercise_id].section
         if lines and section:
-            lines.append(f"teach again: '{section}'")
+            lines.append((f"teach again: '{section}'", []))
         if names := self.like_the_reference(exercise_id):
-            lines.append(f"equal to the reference: {', '.join(names)}")
-        return lines + [f"equal to each other: {', '.join(g)}" for g in self.alike(exercise_id)]
+            lines.append((f"equal to the reference: {', '.join(names)}", []))
+        alike = self.alike(exercise_id)
+        return lines + [(f"equal to each other: {', '.join(names)}", []) for names in alike]
+
+
+def has_bugs(exercise: Exercise) -> bool:
+    """Whether code with bugs is handed out: all who find them end at the reference."""
+    return not any(map(is_blank, function_bodies(exercise.stub)))
 
 
 def tree_of(source: str) -> str:
@@ -230,6 +257,7 @@ def ending_of(test: NotebookNode) -> Answer:
             if message.startswith(words):
                 said = first_sentence(message.removeprefix(f"{words}.").strip())
                 told = data.get(TOLD, {"share": float(state == SOLVED)})
+                state = PARTLY if 0 < told["share"] < 1 else state
                 return Answer(state, said, "", told.get("mistake") or "", told["share"])
     errors = [output for output in test.outputs if output.output_type == "error"]
     return Answer(FAILED, errors[0].evalue if errors else "the test was not run")
@@ -249,13 +277,13 @@ def _students(report: Report) -> str:
 
 
 def as_text(report: Report) -> str:
-    lines = [f"{report.assignment}: {_students(report)}"]
+    lines = [f"{report.assignment}: {_students(report)}, points of {report.most:g}"]
     lines.append(f"{'':8}" + "".join(f"{state:>10}" for state in STATES))
     for exercise_id, exercise in report.exercises.items():
         counts = report.states(exercise_id)
         row = "".join(f"{counts[state] or '':>10}" for state in STATES)
         lines.append(f"{exercise_id:8}{row}  {exercise.title}")
-        lines += [f"{'':10}{each}" for each in report.told(exercise_id)]
+        lines += [f"{'':10}{each}" for each, _ in report.told(exercise_id)]
     lines += [f"{s.name}: {s.trouble}" for s in report.students if s.trouble]
     return "\n".join(lines)
 
@@ -263,22 +291,18 @@ def as_text(report: Report) -> str:
 def as_csv(report: Report) -> str:
     text = io.StringIO()
     table = csv.writer(text)
-    table.writerow(["student", "points", *report.exercises, "version", "remarks"])
+    points = f"points of {report.most:g}"
+    table.writerow(["student", points, *report.exercises, "version", "remarks"])
     for student in report.students:
-        states = [report.answer(student, each).state for each in report.exercises]
-        row = [
-            student.name,
-            f"{report.points(student):g}",
-            *states,
-            student.version,
-            student.trouble,
-        ]
-        table.writerow(row)
+        answers = [report.answer(student, each) for each in report.exercises]
+        states = [f"{a.state}: {a.mistake}" if a.mistake else a.state for a in answers]
+        points = f"{report.points(student):g}"
+        table.writerow([student.name, points, *states, student.version, student.trouble])
     return text.getvalue()
 
 
-COLOURS = {SOLVED: "#2e7d32", WRONG: "#d55e00", UNTOUCHED: "#9e9e9e", FAILED: "#6a1b9a"}
-COLOURS |= {MISSING: "#424242"}
+COLOURS = {SOLVED: "#2e7d32", PARTLY: "#0072b2", WRONG: "#d55e00"}
+COLOURS |= {UNTOUCHED: "#9e9e9e", FAILED: "#6a1b9a", MISSING: "#424242"}
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }
@@ -300,13 +324,14 @@ def as_page(report: Report) -> str:
         + f"<td>{html.escape(s.version)}</td><td>{html.escape(s.trouble)}</td></tr>"
         for s in report.students
     )
+    heads = f"<th>student</th><th>points of {report.most:g}</th>{heads}"
     name = html.escape(report.assignment)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{name}</title><style>{STYLE}</style></head>
 <body><h1>{name}</h1><p>{_students(report)}</p><p class="key">{key}</p>
 <h2>Exercises</h2><table>{rows}</table>
 <h2>Students</h2>
-<table><tr><th>student</th><th>points</th>{heads}<th>version</th><th>remarks</th></tr>{students}
+<table><tr>{heads}<th>version</th><th>remarks</th></tr>{students}
 </table>
 <p>Equal answers are something to look at, not a verdict.</p></body></html>
 """
@@ -320,7 +345,10 @@ def row_of(report: Report, exercise_id: str) -> str:
         for state in STATES
         if counts[state]
     )
-    notes = "".join(f"<li>{html.escape(each)}</li>" for each in report.told(exercise_id))
+    notes = "".join(
+        f"<li>{html.escape(each)}<br>{html.escape(', '.join(names))}</li>"
+        for each, names in report.told(exercise_id)
+    )
     below = f'<tr><td colspan="2"><ul>{notes}</ul></td></tr>' if notes else ""
     title = html.escape(report.exercises[exercise_id].title)
     return f'<tr><td>{exercise_id} {title}</td><td><div class="bar">{bar}</div></td></tr>{below}'

@@ -16,8 +16,17 @@ from nbgrader_course import ROOT
 from d2l_attention.exercises.__main__ import main
 from d2l_attention.exercises.assignment import solution_source
 from d2l_attention.exercises.engine.display import TOLD
+from d2l_attention.exercises.engine.edits import source_of
 from d2l_attention.exercises.engine.registry import load_chapter
-from d2l_attention.exercises.report import as_csv, as_page, as_text, read, tree_of
+from d2l_attention.exercises.report import (
+    Report,
+    as_csv,
+    as_page,
+    as_text,
+    read,
+    read_student,
+    tree_of,
+)
 
 EXAMPLE = ROOT / "notebooks" / "publish" / "classroom" / "private_example"
 NAME = "hw06_multi_head_attention"
@@ -63,6 +72,12 @@ def course(tmp_path):
     return tmp_path
 
 
+def made_of(**students):
+    """A report of graded cells, by student."""
+    read_ones = [read_student(name, new_notebook(cells=cells)) for name, cells in students.items()]
+    return Report(NAME, {each.id: each for each in load_chapter(6).exercises}, read_ones)
+
+
 def test_numbers_by_hand(course):
     report = read(course, NAME)
     assert [student.name for student in report.students] == "anna ben cleo dan eve fay".split()
@@ -81,10 +96,10 @@ def test_what_is_said(course):
     report = read(course, NAME)
     report.exercises["6.3"] = dataclasses.replace(HEADS, section="Cut and join")
     assert report.told("6.3") == [
-        "2 times: The axis of the heads is not first. (axes stay)",
-        "teach again: 'Cut and join'",
-        "equal to the reference: anna",
-        "equal to each other: ben, cleo",
+        ("2 times: The axis of the heads is not first. (axes stay)", ["ben", "cleo"]),
+        ("teach again: 'Cut and join'", []),
+        ("equal to the reference: anna", []),
+        ("equal to each other: ben, cleo", []),
     ]
     text = as_text(report)
     assert "fay: not graded: see what nbgrader autograde says" in text
@@ -93,10 +108,11 @@ def test_what_is_said(course):
 
 def test_the_table_has_a_row_for_each_student(course):
     rows = list(csv.DictReader(io.StringIO(as_csv(read(course, NAME)))))
-    assert [(row["student"], row["points"], row["6.3"], row["version"]) for row in rows] == [
+    columns = "student", "points of 1", "6.3", "version"
+    assert [tuple(row[each] for each in columns) for row in rows] == [
         ("anna", "1", "solved", "0.2.0"),
-        ("ben", "0", "wrong", "0.1.0"),
-        ("cleo", "0", "wrong", "0.2.0"),
+        ("ben", "0", "wrong: axes stay", "0.1.0"),
+        ("cleo", "0", "wrong: axes stay", "0.2.0"),
         ("dan", "0", "failed", "0.2.0"),
         ("eve", "0", "untouched", "0.2.0"),
         ("fay", "0", "missing", ""),
@@ -106,13 +122,52 @@ def test_the_table_has_a_row_for_each_student(course):
 def test_a_class_of_one(course):
     report = read(course, NAME)
     alone = dataclasses.replace(report, students=report.students[:1])
-    assert as_text(alone).startswith(f"{NAME}: 1 student\n") and ">1 student<" in as_page(alone)
+    assert as_text(alone).startswith(f"{NAME}: 1 student, points of 1\n")
+    assert ">1 student<" in as_page(alone)
+
+
+def test_a_part_of_the_points_is_a_state_of_its_own():
+    said = "Not yet. Your test passes on one that reshapes. Look."
+    told = {"mistake": "passes where it reshapes", "share": 5 / 6}
+    report = made_of(ann=graded("6.6", "def test(): return 1", said, told=told))
+    assert dict(report.states("6.6")) == {"partly": 1}
+    assert report.told("6.6")[0][1] == ["ann"]
+    assert "ann,2.5,missing,missing,missing,missing,missing,partly: passes where" in as_csv(report)
+    assert 'title="partly: 1"' in as_page(report) and "<td>partly</td>" in as_page(report)
+
+
+def test_the_most_there_is_to_get():
+    """Of what was handed out, with the points that an instructor gave it."""
+    cells = [*graded("6.3", REFERENCE, "Solved."), *graded("6.6", "...", "Not attempted yet.")]
+    cells[1].metadata["nbgrader"]["points"] = 4
+    report = made_of(ann=cells)
+    assert as_csv(report).startswith("student,points of 7,")
+    assert ", points of 7\n" in as_text(report) and "<th>points of 7</th>" in as_page(report)
+    assert made_of(ann=[]).most == 10  # nothing is graded: all of the chapter
+
+
+def test_who_finds_the_bugs_is_no_copy():
+    bugs = next(each for each in load_chapter(6).exercises if each.id == "6.5")
+    mended = solution_source(bugs, "attend_in_heads", set())
+    right = graded("6.5", mended, "Solved. Yes.")
+    assert made_of(ann=right, dan=right).told("6.5") == []
+
+
+def test_what_is_compared_is_the_cell_that_counts():
+    """Not a copy before or behind it, and not what was handed out, where none of it was written."""
+    answer, test = graded("6.3", REFERENCE, "Solved. Yes.")
+    copies = new_code_cell(MINE), new_code_cell(MINE)
+    pasted = made_of(ann=[copies[0], answer, copies[1], test])
+    assert pasted.like_the_reference("6.3") == ["ann"]
+    answer, test = graded("6.3", source_of(HEADS.stub), "Solved. Yes.")
+    own = [answer, copies[0], test]
+    assert made_of(ann=own, ben=own).alike("6.3") == []
 
 
 def test_the_page_loads_nothing_and_shows_names_as_text(course):
-    (course / "autograded" / "anna").rename(course / "autograded" / "<b>anna")
+    (course / "autograded" / "ben").rename(course / "autograded" / "<b>ben")
     page = as_page(read(course, NAME))
-    assert "&lt;b&gt;anna" in page and "<b>anna" not in page
+    assert "(axes stay)<br>&lt;b&gt;ben, cleo</li>" in page and "<b>ben" not in page
     assert not re.search(r"https?:|src=|@import|<script", page)
 
 

@@ -24,11 +24,15 @@ from notebooks.publish.slides.lecture import (
     Lecture,
     Part,
     chapters_of,
+    export_plan,
+    minutes_of_headings,
     notebook_of_plan,
     read_plan,
     spoken_minutes,
 )
 from notebooks.publish.slides.structure import columns_of
+
+PLAN = 'title = "T"\nminutes = 45\n[[part]]\nchapter = "01"\nheadings = ["A"]\n'
 
 
 def chapter(title, *texts):
@@ -104,19 +108,30 @@ def test_what_comes_later_is_no_help(two_chapters):
 def test_minutes_are_those_of_the_notes(two_chapters):
     whole = notebook_of_plan(plan(("01", ["Softmax"]), ("02", ["A", "B"])), two_chapters)
     assert spoken_minutes(whole.cells[1:]) == 1 + 1 + 2  # without a note a slide counts as one
+    assert minutes_of_headings(whole.cells[1:]) == {"01 Softmax": 1, "02 A": 1, "02 B": 2}
     assert "- minute 1: 2 · Two" in whole.cells[0].source
 
 
 def test_an_unknown_heading_is_named_with_those_there_are(two_chapters):
-    with pytest.raises(SlidesError, match=r"01 has no heading 'Softmaxx'.*Softmax, Deep, More"):
+    words = r"01 has no heading 'Softmaxx' .* of the core only: Softmax, Deep, More"
+    with pytest.raises(SlidesError, match=words):
         notebook_of_plan(plan(("01", ["Softmaxx"])), two_chapters)
+
+
+def test_the_summary_tells_the_minutes_of_each_heading(two_chapters, tmp_path, monkeypatch):
+    monkeypatch.setattr(lecture, "chapters_of", lambda plan: dict.fromkeys(two_chapters, tmp_path))
+    monkeypatch.setattr(lecture, "read", lambda path: two_chapters["02"])
+    monkeypatch.setattr(lecture, "frames_of", lambda *_: {})
+    asked = plan(("02", ["A", "B"]))
+    export_plan(asked, tmp_path)
+    assert asked.remarks[1:4] == ["    1: 02 What you need", "    1: 02 A", "    2: 02 B"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_plan_that_windows_wrote_is_read(tmp_path, encoding, end):
-    text = 'title = "Köpfe"\nminutes = 45\n[[part]]\nchapter = "01"\nheadings = ["A"]\n'
-    (tmp_path / "mine.toml").write_bytes(text.replace("\n", end).encode(encoding))
+    text = PLAN.replace('"T"', '"Köpfe"').replace("\n", end)
+    (tmp_path / "mine.toml").write_bytes(text.encode(encoding))
     assert read_plan(tmp_path / "mine.toml").title == "Köpfe"
 
 
@@ -127,23 +142,37 @@ def test_a_plan_in_no_unicode_is_said_to_be_unreadable(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("change", "words"),
     [
-        ("title = ", "cannot be read"),
-        ('title = "T"\nminutes = 45', "needs a title, minutes, and parts"),
-        ('title = "T"\nminutes = "x"\n[[part]]\nchapter = "01"\nheadings = []', "needs a title"),
+        (("= 45", "= "), "cannot be read"),
+        (('"01"', "01"), r'cannot be read.* so does chapter = "03"'),
+        (('title = "T"', ""), r'no title that can be read: write title = "Sc.* above the parts'),
+        (("= 45", '= "x"'), "no minutes that can be read: write minutes = 45"),
+        (("[[part]]", "[part]"), r"no part that can be read: write \[\[part\]\], in double"),
+        (("[[part]]", "part = [1]"), "no part that can be read"),
+        (('chapter = "01"', ""), 'no chapter that can be read: write chapter = "03" below'),
+        (("headings", "heading"), r"no headings that can be read: write headings = \["),
+        (('["A"]', '"A"'), "no headings"),
+        (('["A"]', "[]"), "no headings"),
+        (('["A"]', "[1]"), "no headings"),
     ],
 )
-def test_a_plan_that_is_none(tmp_path, text, words):
-    (tmp_path / "mine.toml").write_text(text, "utf-8")
-    with pytest.raises(SlidesError, match=words):
+def test_a_plan_that_is_none(tmp_path, change, words):
+    (tmp_path / "mine.toml").write_text(PLAN.replace(*change), "utf-8")
+    with pytest.raises(SlidesError, match=rf"mine\.toml .*{words}"):
         read_plan(tmp_path / "mine.toml")
+
+
+@pytest.mark.parametrize("number", ["6", '"6"', '"06"'])
+def test_a_chapter_s_number_with_and_without_quotes(tmp_path, number):
+    (tmp_path / "mine.toml").write_text(PLAN.replace('"01"', number), "utf-8")
+    assert read_plan(tmp_path / "mine.toml").parts == [Part("06", ["A"])]
 
 
 def test_a_plan_or_a_chapter_that_is_not_there():
     with pytest.raises(SlidesError, match="there is no plan .*the course has .*ninety_minutes"):
         read_plan("ninety")
-    with pytest.raises(SlidesError, match="no chapter '99'"):
+    with pytest.raises(SlidesError, match="no chapter '99'; there are 00 to 13"):
         chapters_of(plan(("99", [])))
 
 

@@ -17,9 +17,11 @@ bridge. ``lectures/`` has the plans that come with the course.
 import codecs
 import copy
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell, new_notebook
@@ -29,7 +31,7 @@ from notebooks.publish.needs import headings_of, needs, sections_of
 from notebooks.publish.slides.deck import deck, read
 from notebooks.publish.slides.errors import SlidesError
 from notebooks.publish.slides.frames import frames_of
-from notebooks.publish.slides.plan import minutes_of_note, notes_of
+from notebooks.publish.slides.plan import heading_of, minutes_of_note, notes_of
 from notebooks.publish.slides.structure import NEW_COLUMN, columns_of
 from notebooks.publish.slides.views import STATE_MIME, states_of
 
@@ -37,6 +39,14 @@ SHIPPED = Path(__file__).with_name("lectures")
 BRIDGE = "What you need"
 UTF_16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE  # how PowerShell's older version writes
 SPEAKING = 36 / 45  # of an hour's minutes; the rest is the room's questions
+# What a plan says under each name: its type, and how it is written.
+FORM = {
+    "title": (str, 'title = "Scores and masks" above the parts'),
+    "minutes": (int | float, "minutes = 45 above the parts"),
+    "part": (list, "[[part]], in double brackets, and below it a chapter and its headings"),
+    "chapter": (str | int, 'chapter = "03" below [[part]]'),
+    "headings": (list, 'headings = ["Why it is $d$"] below the chapter'),
+}
 
 
 @dataclass
@@ -70,17 +80,32 @@ def read_plan(path: str | Path) -> Lecture:
         content = path.read_bytes()
         encoding = "utf-16" if content.startswith(UTF_16) else "utf-8-sig"
         plan = tomllib.loads(content.decode(encoding))
-        parts = [Part(part["chapter"], list(part["headings"])) for part in plan["part"]]
-        return Lecture(path.stem, plan["title"], float(plan["minutes"]), parts)
     except FileNotFoundError:
         there = ", ".join(sorted(shipped.stem for shipped in SHIPPED.glob("*.toml")))
         raise SlidesError(f"there is no plan {path}; the course has {there}") from None
-    except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeError) as error:
         raise SlidesError(f"{path} cannot be read: {error}") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except tomllib.TOMLDecodeError as error:
         raise SlidesError(
-            f"{path} needs a title, minutes, and parts with a chapter and headings: {error!r}"
+            f'{path} cannot be read: {error}. Texts stand in quotes, and so does chapter = "03"'
         ) from error
+    title, minutes = said(plan, "title", path), said(plan, "minutes", path)
+    parts = [
+        Part(f"{said(part, 'chapter', path)}".zfill(2), said(part, "headings", path))
+        for part in said(plan, "part", path)
+    ]
+    return Lecture(path.stem, title, minutes, parts)
+
+
+def said(table: dict[str, Any], name: str, path: Path) -> Any:
+    """What a plan says under a name. Errors: ``SlidesError`` that says what to write."""
+    kind, example = FORM[name]
+    found = table.get(name)
+    items, within = found if isinstance(found, list) else [], dict if name == "part" else str
+    filled = found not in ("", []) and all(isinstance(each, within) for each in items)
+    if filled and isinstance(found, kind):
+        return found
+    raise SlidesError(f"{path} has no {name} that can be read: write {example}")
 
 
 def chapters_of(plan: Lecture) -> dict[str, Path]:
@@ -88,7 +113,10 @@ def chapters_of(plan: Lecture) -> dict[str, Path]:
     by_number = {text.stem[:2]: notebook_of(text) for text in texts()}
     for part in plan.parts:
         if part.chapter not in by_number:
-            raise SlidesError(f"{plan.name}: there is no chapter {part.chapter!r}")
+            raise SlidesError(
+                f"{plan.name}: there is no chapter {part.chapter!r}; there are {min(by_number)} to "
+                f"{max(by_number)}"
+            )
     return {part.chapter: by_number[part.chapter] for part in plan.parts}
 
 
@@ -103,8 +131,8 @@ def notebook_of_plan(plan: Lecture, chapters: dict[str, NotebookNode]) -> Notebo
         unknown = [heading for heading in part.headings if heading not in sections]
         if unknown:
             raise SlidesError(
-                f"{plan.name}: chapter {part.chapter} has no heading {unknown[0]!r} in its core; "
-                f"it has {', '.join(sections)}"
+                f"{plan.name}: chapter {part.chapter} has no heading {unknown[0]!r} in its "
+                f"core, and a plan takes headings of the core only: {', '.join(sections)}"
             )
         own = {f"{part.chapter} {sections[heading]}" for heading in part.headings}
         headings = part.headings
@@ -165,8 +193,18 @@ def title_cell(plan: Lecture, program: list[str]) -> NotebookNode:
 
 def spoken_minutes(cells: list[NotebookNode]) -> float:
     """What the notes of the slides say, in sum; a slide whose note says nothing counts as one."""
-    slides = [slide for column in columns_of(new_notebook(cells=cells)) for slide in column]
-    return sum(minutes_of_note(notes_of(slide)) or 1 for slide in slides)
+    return sum(minutes_of_headings(cells).values())
+
+
+def minutes_of_headings(cells: list[NotebookNode]) -> dict[str, float]:
+    """The same for each heading, by chapter and words."""
+    found, heading = Counter(), ""
+    for column in columns_of(new_notebook(cells=cells)):
+        for slide in column:
+            if words := heading_of(slide):
+                heading = f"{slide.cells[0].id[:2]} {words}"
+            found[heading] += minutes_of_note(notes_of(slide)) or 1
+    return found
 
 
 def export_plan(plan: Lecture, out: Path) -> tuple[str, int]:
@@ -178,8 +216,11 @@ def export_plan(plan: Lecture, out: Path) -> tuple[str, int]:
         own = frames_of(chapters[number], path.parent, memory)
         frames |= {f"{number}-{key}": frame for key, frame in own.items()}
     notebook = notebook_of_plan(plan, chapters)
-    spoken, room = spoken_minutes(notebook.cells[1:]), SPEAKING * plan.minutes
-    plan.remarks.insert(0, f"{spoken:g} minutes of notes, room for {room:g}")
+    spoken, room = minutes_of_headings(notebook.cells[1:]), SPEAKING * plan.minutes
+    plan.remarks[:0] = [
+        f"{sum(spoken.values()):g} minutes of notes, room for {room:g}",
+        *(f"    {minutes:g}: {heading}" for heading, minutes in spoken.items()),
+    ]
     used = {
         f"{cell.id}-{i}" for cell in notebook.cells for i in range(len(cell.get("outputs", [])))
     }
