@@ -21,7 +21,8 @@ def bleu(hypotheses: Sequence[Sentence], references: Sequence[Sequence[Sentence]
 
     ``references[i]`` are all acceptable translations of sentence i, so
     ``references[i] == [translation]`` where there is one. Tokens are compared as they are: one
-    with a space in it, or an empty one, is one token.
+    with a space in it, or an empty one, is one token. Where no hypothesis has four tokens the score
+    is 0, however right they are: BLEU-4 is a mean over runs of one to four tokens.
 
     Errors: ``ValueError`` where a hypothesis has no references, or the numbers differ.
     ``TypeError`` for tokens that are no text, and where references are sentences rather than lists
