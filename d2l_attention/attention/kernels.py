@@ -64,7 +64,9 @@ def nadaraya_watson(
         )
     check_floats("y_train", y_train)
     similarity = kernel(x_val[:, None] - x_train)  # (Q, K)
-    total = similarity.sum(dim=-1, keepdim=True)
+    single = torch.promote_types(similarity.dtype, torch.float32)  # float16 ends at 65,504
+    total = similarity.sum(dim=-1, keepdim=True, dtype=single)
     weights = similarity / total.masked_fill(total == 0, 1)
+    weights = weights.to(torch.result_type(similarity, 1.0))
     dtype = torch.promote_types(weights.dtype, y_train.dtype)
     return weights.to(dtype) @ y_train.to(dtype), weights

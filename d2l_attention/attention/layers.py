@@ -126,7 +126,9 @@ class AttentionLayer(WeightsOnDemand):
 class DotProductAttention(AttentionLayer):
     """Scaled dot-product attention (D2L 11.3.3).
 
-    Whoever needs a second derivative asks for the weights: see ``dot_product_attention``.
+    Whoever needs a second derivative asks for the weights: see ``dot_product_attention``. Without
+    weights PyTorch's kernel drops out, and of the module ``dropout`` takes the rate ``p`` and the
+    mode: one that does something else, in its ``forward`` or a hook, needs ``need_weights``.
 
     Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V), valid_lens (B,) or (B, Q)
     -> (*, Q, V); with ``need_weights`` a pair, the second weights (*, Q, K).

@@ -1,8 +1,16 @@
 """What all three sources of sentences give: pairs, split into training, validation and test."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 Link = tuple[int, int]
+
+
+def check_tokenized(name: str, sentences: Iterable[Sequence]) -> None:
+    """Raise ``TypeError`` for a string, which would be taken for a sequence of letters."""
+    for sentence in sentences:
+        if isinstance(sentence, str):
+            raise TypeError(f"{name} must be sequences of tokens, got text: {sentence!r}")
 
 
 @dataclass(frozen=True)
@@ -16,6 +24,8 @@ class Pair:
 
     ``tags`` names the phenomena in the sentence, ``attributions`` the authors (one entry per
     target), where the source of the data gives them.
+
+    Errors: ``TypeError`` where a sentence is a string instead of a sequence of tokens.
     """
 
     source: tuple[str, ...]
@@ -24,6 +34,10 @@ class Pair:
     possible: tuple[Link, ...] = ()
     tags: frozenset[str] = frozenset()
     attributions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        given = (self.source, self.targets, *self.targets)
+        check_tokenized("source and targets", given)
 
     @property
     def target(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import overload
 
 import torch
 
+from d2l_attention.data.corpus import check_tokenized
 from d2l_attention.data.files import write_whole
 
 PAD, BOS, EOS, UNK = "<pad>", "<bos>", "<eos>", "<unk>"
@@ -29,8 +30,7 @@ class Vocab:
     def __init__(self, sentences: Iterable[Sequence[str]], min_freq: int = 1):
         counts: Counter[str] = Counter()
         for sentence in sentences:
-            if isinstance(sentence, str):
-                raise TypeError(f"sentences must be sequences of tokens, got text: {sentence!r}")
+            check_tokenized("sentences", [sentence])
             counts.update(sentence)
         tokens = [token for token in counts if counts[token] >= min_freq and token not in SPECIAL]
         # Equally frequent tokens in alphabetical order: the numbers depend on nothing else.
@@ -75,7 +75,11 @@ class Vocab:
         return self.idx_to_token[indices]
 
     def unknown(self, tokens: Iterable[str]) -> list[str]:
-        """Those tokens that are not in the vocabulary, each once, in their order."""
+        """Those tokens that are not in the vocabulary, each once, in their order.
+
+        Errors: ``TypeError`` for a string instead of a sequence of tokens.
+        """
+        check_tokenized("tokens", [tokens])
         return list(dict.fromkeys(token for token in tokens if token not in self))
 
     def save(self, path: str | Path) -> None:

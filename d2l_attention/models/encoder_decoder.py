@@ -90,7 +90,7 @@ def guidance_loss(weights: Tensor, links: Tensor) -> Tensor:
             f"got {links.dtype} of shape {tuple(links.shape)}"
         )
     linked = links.any(dim=-1)  # (B, T)
-    on_target = (weights * links).sum(dim=-1)
+    on_target = weights.masked_fill(~links, 0.0).sum(dim=-1)  # times 0, NaN would stay NaN
     # No weight at all has a loss and no slope. (clamp's own, at its bound, depends on PyTorch.)
     tiny = torch.finfo(weights.dtype).tiny
     losses = -on_target.masked_fill(on_target <= tiny, tiny).log() * linked

@@ -147,7 +147,8 @@ class Seq2SeqAttentionDecoder(nn.Module):
     state; with ``need_weights`` also weights (B, T, S), with gradient.
 
     The GRU's parameters are read and ``rnn`` itself is not called: hooks on it, such as those of
-    ``torch.nn.utils.prune``, do not run; parametrizations do.
+    ``torch.nn.utils.prune``, do not run; parametrizations do. A GRU that ``quantize_dynamic`` made
+    has no such parameters, an ``AttributeError``: quantise the linear layers, ``{nn.Linear}``.
 
     Same parameters and outputs as the book's loop over ``AdditiveAttention`` and ``nn.GRU``,
     with less work: keys are projected once a sentence, tokens once for all steps.

@@ -61,6 +61,13 @@ def decoder_layers(config: Any) -> int | None:
     return value(config, "num_hidden_layers")
 
 
+def decoder_heads(config: Any) -> int | None:
+    """The heads of the layers that write, where these are layers of their own."""
+    if not value(config, "is_encoder_decoder"):
+        return None
+    return value(config, "decoder_attention_heads") or value(config, "num_decoder_attention_heads")
+
+
 def value(config: Any, name: str) -> Any:
     """What the configuration says under this name, or ``None``; of layers that differ, the first's.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from d2l_attention.real_models.cache_numbers import (
+    decoder_heads,
     decoder_layers,
     head_size,
     layer_caches,
@@ -73,6 +74,9 @@ def _heads(config: Any) -> Iterator[Fact]:
     if heads is None:
         return
     yield Fact("heads", heads, "attentions side by side", 6)
+    writing = decoder_heads(config)
+    if writing not in (None, heads):
+        yield Fact("decoder heads", writing, "side by side in the layers that write", 6)
     if size is not None:
         differ = "head_dim" in (getattr(config, "per_layer_attributes", None) or ())
         sizes = sorted({head_size(c) for c in config.per_layer_config}) if differ else [size]

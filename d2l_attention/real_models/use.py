@@ -46,6 +46,10 @@ def use_attention(
         with use_attention(model, my_attention):
             logits = model(input_ids=ids).logits
 
+    With gradient checkpointing the backward pass runs the layers once more, by what they attend by
+    then: ``backward`` belongs into the block, too. Behind it gradients are silently wrong, or
+    PyTorch raises its ``CheckpointError``.
+
     Errors: ``TypeError`` for a model that does not attend through the library's interface, and for
     a function that lacks a keyword the model needs; ``ValueError`` for unknown layers. When the
     model runs: ``TypeError`` or ``ValueError`` if outputs are not what is expected.

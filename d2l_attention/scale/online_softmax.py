@@ -128,14 +128,24 @@ def partial_attention(
     Shape: queries (*, Q, D), keys (*, K, D), values (*, K, V), mask (Q, K) bool
     -> output (*, Q, V), log_sum (*, Q). Where all is hidden: output 0, log_sum -inf, and
     a gradient that is NaN: leave parts out that nobody sees.
+
+    Half precision is computed in single, and the log_sum stays in it: bfloat16 has steps of 0.06
+    from 8 on, and exp makes 6% of one. The output is of the type of the values.
     """
+    dtype = values.dtype
+    queries, keys, values = map(in_single, (queries, keys, values))
     scores = scaled_dot_score(queries, keys)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
     log_sum = scores.logsumexp(dim=-1)
     hidden = log_sum == -math.inf
     weights = (scores - log_sum.masked_fill(hidden, 0.0)[..., None]).exp()
-    return weights @ values, log_sum
+    return (weights @ values).to(dtype), log_sum
+
+
+def in_single(X: Tensor) -> Tensor:
+    """Half precision as single precision: it is too little for sums."""
+    return X.float() if X.dtype in (torch.bfloat16, torch.float16) else X
 
 
 def merge_partial(outputs: Sequence[Tensor], log_sums: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -144,7 +154,8 @@ def merge_partial(outputs: Sequence[Tensor], log_sums: Sequence[Tensor]) -> tupl
     Shape: outputs (*, Q, V) each, log_sums (*, Q) each -> output (*, Q, V), log_sum (*, Q).
 
     A part with log_sum -inf saw nothing and adds nothing; where no part saw anything the output
-    is 0 and the log_sum -inf. What comes out can be merged again.
+    is 0 and the log_sum -inf. What comes out can be merged again. Half precision is summed in
+    single: the output is of the outputs' type, the log_sum stays in single.
 
     Errors: ``ValueError`` where outputs and log_sums do not come in pairs.
     """
@@ -158,7 +169,8 @@ def merge_partial(outputs: Sequence[Tensor], log_sums: Sequence[Tensor]) -> tupl
                 "each output (*, Q, V) needs a log_sum (*, Q), "
                 f"got {tuple(output.shape)} and {tuple(log_sum.shape)}"
             )
-    parts = torch.stack(list(log_sums))
+    dtype, parts = outputs[0].dtype, in_single(torch.stack(list(log_sums)))
     log_sum = parts.logsumexp(dim=0)
     weights = (parts - log_sum.masked_fill(log_sum == -math.inf, 0.0)).exp()
-    return (torch.stack(list(outputs)) * weights[..., None]).sum(dim=0), log_sum
+    output = (torch.stack(list(outputs)) * weights[..., None]).sum(dim=0)
+    return output.to(dtype), log_sum

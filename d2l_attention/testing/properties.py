@@ -265,19 +265,24 @@ def no_gradient(attention: Attention, *inputs: Tensor) -> str | None:
 def padding_changes_nothing(attention: Attention, size: int) -> str | None:
     queries, keys, values = attention.inputs(size)
     lens = attention.lengths()
-    output = attention(queries, keys, values, lens)
+    ways = {"other numbers in the padding": False}
+    if attention.takes_causal:
+        ways["other numbers in the padding, with a causal mask"] = True
+    outputs = [attention(queries, keys, values, lens, is_causal) for is_causal in ways.values()]
     for sentence, length in enumerate(LENS):
         one = slice(sentence, sentence + 1)
         cut = attention(queries[one], keys[one, :length], values[one, :length])
         name = f"a sentence of length {length} padded to {K}, beside the same one cut to {length}"
-        if wrong := attention.differs(name, output[one], cut):
+        if wrong := attention.differs(name, outputs[0][one], cut):
             return wrong
     for sentence, length in enumerate(LENS):
         keys[sentence, length:] = 100.0
         values[sentence, length:] = -100.0
-    return attention.differs(
-        "other numbers in the padding", attention(queries, keys, values, lens), output
-    )
+    for (name, is_causal), output in zip(ways.items(), outputs, strict=True):
+        changed = attention(queries, keys, values, lens, is_causal)
+        if wrong := attention.differs(name, changed, output):
+            return wrong
+    return None
 
 
 def an_empty_sentence_ignores_its_padding(attention: Attention, size: int) -> str | None:
@@ -299,17 +304,19 @@ def an_empty_sentence_ignores_its_padding(attention: Attention, size: int) -> st
 
 def the_future_changes_nothing(attention: Attention, size: int) -> str | None:
     X = attention.inputs(size, K)[0]
+    ways = {"in eval mode": (False, None), "while training": (True, None)}
+    if attention.takes_lengths:  # a mask for lengths must not take the causal one's place
+        ways["with lengths"] = (False, attention.lengths())
     layer = nn.Identity() if attention.module is None else attention.module
     was_training = layer.training
     try:
-        for training in (False, True):
+        for mode, (training, lens) in ways.items():
             layer.train(training)
-            output = attention(X, X, X, None, True)
+            output = attention(X, X, X, lens, True)
             for position in range(1, K):
                 later = X.clone()
                 later[:, position:] = 9.0
-                changed = attention(later, later, later, None, True)
-                mode = "while training" if training else "in eval mode"
+                changed = attention(later, later, later, lens, True)
                 name = f"tokens from position {position} on were changed, {mode}"
                 if wrong := attention.differs(name, changed[:, :position], output[:, :position]):
                     return wrong

@@ -127,7 +127,7 @@ def check_same_model(model: nn.Module, weights: dict, path: str | Path) -> None:
             f"until then {lazy[0]} has no shape"
         )
     expected, actual = shapes_of(own), shapes_of(weights)
-    for name in sorted(expected | actual):
+    for name in sorted(expected | actual, key=str):
         if expected.get(name) != actual.get(name):
             raise ValueError(
                 f"{path} holds another model: {name} should have shape "
@@ -135,8 +135,12 @@ def check_same_model(model: nn.Module, weights: dict, path: str | Path) -> None:
             )
 
 
-def shapes_of(weights: dict) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(x.shape) for name, x in weights.items() if isinstance(x, Tensor)}
+def shapes_of(weights: dict) -> dict[str, Any]:
+    """The shape of each tensor; of what is none, its type."""
+    return {
+        name: tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        for name, x in weights.items()
+    }
 
 
 def check_same_words(folder: Path, **vocabs: Vocab) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from d2l_attention.data import BOS, EOS, Pair, Vocab, make_batch
+from d2l_attention.data.corpus import check_tokenized
 from d2l_attention.models.decoding import greedy_decode
 from d2l_attention.models.encoder_decoder import EncoderDecoder
 from d2l_attention.training.metrics import (
@@ -84,7 +85,10 @@ def translate(
     """Greedy translations of tokenized sentences, of up to 10 tokens + twice the source.
 
     They are made in eval mode; afterwards the model is in the mode it was in.
+
+    Errors: ``TypeError`` where a sentence is a string instead of a sequence of tokens.
     """
+    check_tokenized("sentences", [sentences, *sentences])
     device = next(model.parameters()).device
     found = []
     for start in range(0, len(sentences), batch_size):

@@ -86,8 +86,8 @@ def train(
     pairs, valid = list(pairs), list(valid)
     # Python's own numbers: a checkpoint with NumPy's could not be read without running code.
     steps, batch_size = check_whole("steps", steps), check_whole("batch_size", batch_size)
-    seed = check_whole("seed", seed, -(2**63))
-    lr, clip, guidance = check_arguments(model, pairs, lr, clip, guidance, check_every)
+    check_every, seed = check_whole("check_every", check_every), check_whole("seed", seed, -(2**63))
+    lr, clip, guidance = check_arguments(model, pairs, lr, clip, guidance)
     last = None if folder is None else Path(folder) / "last.pt"
     if last is not None and last.exists() and not resume:
         raise ValueError(f"there is a run in {folder} already: resume it, or name another folder")
@@ -198,9 +198,9 @@ def interruption(step: int, steps: int, last: Path | None) -> str:
     return f"{what}. All is saved in {last}{how}."
 
 
-def check_arguments(model, pairs, lr, clip, guidance, check_every) -> tuple[float, float, float]:
+def check_arguments(model, pairs, lr, clip, guidance) -> tuple[float, float, float]:
     """Raise unless they make sense; ``lr``, ``clip`` and ``guidance`` as Python's own numbers."""
-    for name, value in {"lr": lr, "clip": clip, "check_every": check_every}.items():
+    for name, value in {"lr": lr, "clip": clip}.items():
         if not value > 0:
             raise ValueError(f"{name} must be positive, got {value}")
     if not guidance >= 0:

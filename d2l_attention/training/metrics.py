@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from d2l_attention.attention.checks import as_whole, check_floats, check_whole
+from d2l_attention.data.corpus import check_tokenized
 
 Sentence = Sequence[str]
 Link = tuple[int, int]
@@ -20,7 +21,8 @@ def bleu(hypotheses: Sequence[Sentence], references: Sequence[Sequence[Sentence]
 
     ``references[i]`` are all acceptable translations of sentence i, so
     ``references[i] == [translation]`` where there is one. Tokens are compared as they are: one
-    with a space in it, or an empty one, is one token.
+    with a space in it, or an empty one, is one token. Where no hypothesis has four tokens the score
+    is 0, however right they are: BLEU-4 is a mean over runs of one to four tokens.
 
     Errors: ``ValueError`` where a hypothesis has no references, or the numbers differ.
     ``TypeError`` for tokens that are no text, and where references are sentences rather than lists
@@ -170,6 +172,9 @@ class IBMModel1:
     Each target word comes from one source word or from none (the empty word), every one
     equally likely beforehand; expectation-maximisation does the rest.
 
+    Errors: ``ValueError`` where there are no pairs, ``TypeError`` where a sentence is a string
+    instead of a sequence of tokens.
+
     Source: Brown et al. (1993), section 4.1.
     """
 
@@ -178,6 +183,7 @@ class IBMModel1:
     def __init__(self, pairs: Sequence[tuple[Sentence, Sentence]], *, iterations: int = 10):
         if not pairs:
             raise ValueError("pairs must hold at least one pair of sentences, got none")
+        check_tokenized("sentences", (sentence for pair in pairs for sentence in pair))
         pairs = [([self.EMPTY, *source], list(target)) for source, target in pairs]
         together = {(f, e) for source, target in pairs for e in source for f in target}
         self.t = dict.fromkeys(together, 1.0)
@@ -199,6 +205,7 @@ class IBMModel1:
 
     def align(self, source: Sentence, target: Sentence) -> set[Link]:
         """Each target word's most likely source word; no link where that is the empty word."""
+        check_tokenized("source and target", (source, target))
         links = set()
         for position, f in enumerate(target):
             best, best_t = None, self.t.get((f, self.EMPTY), 0.0)

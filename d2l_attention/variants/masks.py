@@ -97,7 +97,8 @@ def bigbird_blocks(
     """Which blocks each block sees in ``bigbird_mask``; the global blocks see all the others, too.
 
     Shape: (blocks, num_global + 2 * window + 1 + num_random at most) numbers of blocks, none twice
-    in a row, -1 where there is none.
+    in a row, -1 where there is none. Memory is linear in the number of blocks. With random links
+    there is a number to draw for each pair of blocks: that time is quadratic, if short.
 
     Errors: ``ValueError`` for a window or number below 0.
     """
@@ -108,9 +109,30 @@ def bigbird_blocks(
     beside = block[:, None] + torch.arange(-window, window + 1, device="cpu")
     beside = beside.masked_fill((beside < num_global) | (beside >= num_blocks), -1)
     first = block[:num_global].expand(num_blocks, -1)
-    seen = (block < num_global) | near(block[:, None], block, window)
-    # The largest of random numbers, those of seen blocks set below all others.
     generator = torch.Generator().manual_seed(seed)
-    lots = torch.rand(num_blocks, num_blocks, generator=generator, device="cpu")
+    random = block.new_empty(num_blocks, 0)
+    if num_random > 0:
+        # A few rows at a time: of long texts (blocks, blocks) numbers would be the largest tensor.
+        sizes = num_blocks, window, num_global, num_random
+        random = torch.cat([draw_unseen(rows, *sizes, generator) for rows in block.split(64)])
+    return torch.cat((first, beside, random), dim=1)
+
+
+def draw_unseen(
+    rows: Tensor,
+    num_blocks: int,
+    window: int,
+    num_global: int,
+    num_random: int,
+    generator: torch.Generator,
+) -> Tensor:
+    """For each of these blocks ``num_random`` others that it does not see yet, -1 if none is left.
+
+    The largest of random numbers, those of seen blocks set below all others. Shape: (r,) ->
+    (r, num_random at most).
+    """
+    block = torch.arange(num_blocks, device="cpu")
+    seen = (block < num_global) | near(rows[:, None], block, window)
+    lots = torch.rand(len(rows), num_blocks, generator=generator, device="cpu")
     lots, random = lots.masked_fill(seen, -1.0).topk(min(num_random, num_blocks))
-    return torch.cat((first, beside, random.masked_fill(lots < 0, -1)), dim=1)
+    return random.masked_fill(lots < 0, -1)

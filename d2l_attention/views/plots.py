@@ -3,6 +3,7 @@
 Weights are drawn from white (0) to dark (large): readable in grey and by the colour-blind.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,7 +70,8 @@ def heatmap(
     ``queries`` and ``keys`` are token labels, and are written as they are: a '$' begins no
     formula. ``numbers`` writes each weight in its cell.
     The colours go from ``vmin`` to ``vmax``: where these are ``None``, from 0, or from the lowest
-    weight below it, to the highest. A weight that is NaN or infinite is no part of that scale.
+    weight below it, to the highest. A weight that is NaN or infinite is no part of that scale: NaN
+    is a cross, or with ``numbers`` its name, and infinity has the colour of the scale's end.
     Give several panels of one figure the same ``vmin`` and ``vmax``.
 
     Errors: ``ValueError`` where the weights are no matrix or the labels do not fit.
@@ -82,8 +84,9 @@ def heatmap(
     low, high = scale_of(weights)
     vmin, vmax = low if vmin is None else vmin, high if vmax is None else vmax
     # Nearest: where a cell is smaller than a few pixels, the default blends neighbours.
+    colours = weights.nan_to_num(nan=math.nan, posinf=vmax, neginf=vmin).numpy()
     image = ax.imshow(
-        weights.numpy(), cmap=cmap, vmin=vmin, vmax=vmax, aspect="auto", interpolation="nearest"
+        colours, cmap=cmap, vmin=vmin, vmax=vmax, aspect="auto", interpolation="nearest"
     )
     for axis, labels, size in ((ax.yaxis, queries, 0), (ax.xaxis, keys, 1)):
         if labels is None:
@@ -92,6 +95,9 @@ def heatmap(
             raise ValueError(f"got {len(labels)} labels for weights {tuple(weights.shape)}")
         set_tokens(axis, labels)
     ax.spines[:].set_visible(False)
+    rows, columns = weights.isnan().nonzero(as_tuple=True)
+    if len(rows) > 0 and not numbers:  # without colour a cell would look as 0 does
+        ax.plot(columns, rows, linestyle="", marker="x", color="0.3", markersize=6)
     if numbers:
         for row, line in enumerate(weights.tolist()):
             for column, value in enumerate(line):

@@ -87,3 +87,12 @@ def test_errors():
         nadaraya_watson(x, x, x[None], gaussian)
     with pytest.raises(TypeError, match="y_train must be a tensor of floats, got torch.int64"):
         nadaraya_watson(x, torch.arange(3), x, gaussian)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_many_keys_in_half_precision(dtype):
+    """70,000 equal weights: their sum is more than float16 can hold."""
+    x, y = torch.zeros(70_000, dtype=dtype), torch.full((70_000,), 3.0, dtype=dtype)
+    y_hat, weights = nadaraya_watson(x, y, x[:2], constant)
+    assert y_hat.dtype == weights.dtype == dtype
+    assert_close(y_hat.float(), torch.full((2,), 3.0), rtol=0.01, atol=0)

@@ -85,6 +85,15 @@ def test_the_cache_of_an_encoder_decoder(make, name, decoder_layers):
     assert told["decoder layers"] == decoder_layers
 
 
+def test_an_encoder_and_a_decoder_with_other_heads():
+    model = BART(encoder_attention_heads=2, decoder_attention_heads=8)
+    told = describe(model.config)
+    parts = model.model.encoder, model.model.decoder
+    heads = tuple(part.layers[0].self_attn.num_heads for part in parts)
+    assert (told["heads"], told["decoder heads"]) == heads
+    assert "decoder heads" not in describe(BART().config)
+
+
 @pytest.mark.parametrize("name", ["Swin", "DeformableDetr", "Blenderbot"])
 def test_layers_of_other_kinds_are_no_error(name):
     assert describe(getattr(transformers, f"{name}Config")()).unknown

@@ -172,6 +172,18 @@ class TestMergePartial:
         assert_close(merge_partial(*zip(*pieces, nothing, strict=True)), whole)
         assert_close(merge_partial(*zip(nothing, nothing, strict=True)), nothing)
 
+    @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+    def test_sums_of_half_precision_are_kept_in_single(self, dtype):
+        """Equal values: every average of them is the same, however many parts it has."""
+        queries, keys, ones = (torch.randn(n, 16).to(dtype) for n in (8, 4096, 4096))
+        parts = zip(keys.chunk(4), ones.fill_(1).chunk(4), strict=True)
+        pieces = [partial_attention(queries, *part) for part in parts]
+        output, log_sum = merge_partial(*zip(*pieces, strict=True))
+        assert output.dtype == pieces[0][0].dtype == dtype
+        assert torch.equal(output, torch.ones_like(output))
+        exact = (queries.double() @ keys.double().mT / 4).logsumexp(-1)
+        assert_close(log_sum.double(), exact, atol=1e-5, rtol=0)
+
     def test_errors(self):
         with pytest.raises(ValueError, match="in pairs, got 1 and 2"):
             merge_partial([torch.zeros(3, V)], [torch.zeros(3)] * 2)

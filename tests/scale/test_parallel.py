@@ -49,7 +49,8 @@ def everything():
     results = {"float32": check_all()}
     torch.set_default_dtype(torch.float64)
     results["float64"] = check_all()
-    results |= {"errors": errors(), "data": data(), "ring": rings(), "sent": sent()}
+    results |= {"errors": errors(), "data": data(), "sent": sent()}
+    results |= {"ring": rings(), "halves": halves()}
     if dist.get_world_size() == 2:
         results |= {"heads": heads(), "talk": talk(), "groups": groups()}
         results["again"] = twice_the_gradients()
@@ -195,6 +196,20 @@ def rings():
     return differences
 
 
+def halves():
+    """Gradients of the ring in bfloat16, where scores are large: how far they are off, relative."""
+    torch.manual_seed(0)
+    whole = [(3 * torch.randn(128, 16)).bfloat16() for _ in range(3)]
+    mine = [share_sequence(X).requires_grad_() for X in whole]
+    found = torch.autograd.grad(ring_attention(*mine).sum(), mine)
+    exact = [X.double().requires_grad_() for X in whole]
+    gradients = torch.autograd.grad(dot_product_attention(*exact).sum(), exact)
+    return [
+        ((X - share_sequence(Y)).norm() / share_sequence(Y).norm()).item()
+        for X, Y in zip(found, gradients, strict=True)
+    ]
+
+
 def sent():
     """Bytes that this process sends for the ring, forward and backward."""
     count = 0
@@ -300,6 +315,11 @@ def test_the_ring_takes_every_dtype_and_number_of_axes(team):
     for report in team:
         for dtype, difference in report["ring"]:
             assert difference < bound[dtype], dtype
+
+
+def test_the_rings_gradients_in_half_precision(team):
+    for report in team:
+        assert max(report["halves"]) < 0.01, report["halves"]
 
 
 def test_the_ring_sends_what_is_counted_on_paper(team):

@@ -93,6 +93,11 @@ MISTAKES = {
     ),
     "causal mask transposed": ({"tril()": "triu()"}, {FUTURE}),
     "causal mask one off": ({"tril()": "tril(1)"}, {FUTURE}),
+    "lengths in place of the causal mask": ({"if is_causal:": "elif is_causal:"}, {FUTURE}),
+    "the causal mask in place of lengths": (
+        {"if valid_lens is not None:": "if valid_lens is not None and not is_causal:"},
+        {PADDING},
+    ),
     "only the diagonal": (
         {"queries @ keys.mT": "torch.diag_embed((queries * keys[:, :queries.shape[1]]).sum(-1))"},
         None,

@@ -11,6 +11,7 @@ from d2l_attention.training import MODELS
 from d2l_attention.training.evaluation import align, evaluate, translate
 from d2l_attention.training.loop import validation_loss
 from d2l_attention.training.metrics import (
+    IBMModel1,
     align_by_attention,
     alignment_error_rate,
     bleu,
@@ -97,3 +98,21 @@ def test_leaves_each_module_in_its_mode(ask, fails, monkeypatch):
 def test_links_as_a_matrix():
     pair = Pair(("a", "b", "c"), (("x", "y"),), sure=((0, 0),), possible=((0, 0), (2, 1)))
     assert link_matrix(pair).tolist() == [[1.0, 0.0, 0.0], [0.0, 0.0, 0.5]]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model: translate(model, ["he sees her"], SRC, TGT),
+        lambda model: translate(model, "he", SRC, TGT),
+        lambda model: make_batch([Pair("he sees", (("il",),))], SRC, TGT),
+        lambda model: align(model, [Pair(("he",), "il")], SRC, TGT),
+        lambda model: evaluate(model, [Pair(("he",), (("il",), "elle"))], SRC, TGT),
+        lambda model: IBMModel1([("he sees", ["il"])]),
+        lambda model: IBMModel1([(["he"], ["il"])]).align(["he"], "il"),
+        lambda model: SRC.unknown("he sees"),
+    ],
+)
+def test_text_is_no_sequence_of_tokens(call):
+    with pytest.raises(TypeError, match="must be sequences of tokens, got text: '(he|il|elle)"):
+        call(model_named("bahdanau"))

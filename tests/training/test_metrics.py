@@ -242,6 +242,13 @@ class TestGuidanceLoss:
         assert loss.isfinite() and weights.grad.isfinite().all()
         assert guidance_loss(weights, torch.zeros(1, 1, 2, dtype=torch.bool)) == 0
 
+    def test_words_without_a_link_may_be_nan(self):
+        weights = torch.tensor([[[0.25, 0.75], [math.nan, math.nan]]], requires_grad=True)
+        loss = guidance_loss(weights, torch.tensor([[[True, False], [False, False]]]))
+        assert loss.item() == pytest.approx(math.log(4))
+        loss.backward()
+        assert weights.grad.tolist() == [[[-4.0, 0.0], [0.0, 0.0]]]
+
     def test_errors(self):
         with pytest.raises(ValueError, match=r"links must be bool of shape \(1, 1, 2\)"):
             guidance_loss(torch.zeros(1, 1, 2), torch.zeros(1, 1, 2))

@@ -206,6 +206,17 @@ class TestCheckpoints:
         with pytest.raises(ValueError, match="holds another model"):
             load_weights(model, path)
 
+    @pytest.mark.parametrize(("name", "entry"), [("epoch", 3), (7, 3), ("decoder.dense.bias", "x")])
+    def test_entries_that_are_no_tensors(self, path, name, entry):
+        model, state = model_of(), torch.load(path)
+        before = [X.clone() for X in model.state_dict().values()]
+        weights = {key: X + 1 for key, X in state["model"].items()}
+        torch.save(state | {"model": weights | {name: entry}}, path)
+        said = f"another model: {name} should .* got {type(entry).__name__}"
+        with pytest.raises(ValueError, match=said):
+            load_weights(model, path)
+        assert all(map(torch.equal, model.state_dict().values(), before))
+
     @pytest.mark.parametrize("side", ["source", "target"])
     def test_other_words_under_the_same_numbers(self, path, side):
         """As many sentences, vocabularies of the same size, and every word another."""

@@ -9,7 +9,7 @@ from d2l_attention import KeyValueCache, MultiHeadAttention, dot_product_attenti
 from d2l_attention.variants import (
     BigBirdAttention,
 )
-from d2l_attention.variants.masks import bigbird_mask
+from d2l_attention.variants.masks import bigbird_blocks, bigbird_mask
 
 
 def qkv(n, size=3):
@@ -73,6 +73,20 @@ def test_the_links_are_the_same_at_every_call():
     assert torch.equal(first, one(*inputs)) and torch.equal(first, same(*inputs))
     assert not torch.allclose(first, other(*inputs))
     assert torch.equal(torch.get_rng_state(), state)  # the seed draws, not the global generator
+
+
+def test_random_links_are_drawn_in_linear_memory_and_only_where_there_are_some(monkeypatch):
+    lots = torch.rand(300, 300, generator=torch.Generator().manual_seed(5))
+    block = torch.arange(300)
+    seen = (block[:, None] - block).abs() <= 1
+    expected = lots.masked_fill(seen, -1.0).topk(2).indices
+    sizes, draw = [], torch.rand
+    monkeypatch.setattr(torch, "rand", lambda *n, **how: sizes.append(n) or draw(*n, **how))
+    links = dict(window=1, num_global=0, seed=5)
+    assert torch.equal(bigbird_blocks(300, num_random=2, **links)[:, -2:], expected)
+    assert max(rows for rows, _ in sizes) <= 64
+    sizes.clear()
+    assert bigbird_blocks(300, num_random=0, **links).shape == (300, 3) and not sizes
 
 
 def test_errors():

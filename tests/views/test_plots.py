@@ -50,6 +50,20 @@ def test_a_cell_without_a_number_is_no_part_of_the_scale(odd, cell):
     assert ax.images[0].get_clim() == (0.0, 1.0)
 
 
+def test_nan_is_a_cross_and_infinity_the_end_of_the_scale():
+    weights = torch.tensor([[0.5, math.nan, 0.0], [math.inf, -math.inf, 1.0]])
+    figure, (ax, numbered) = plt.subplots(1, 2)
+    heatmap(ax, weights)
+    assert [line.get_xydata().tolist() for line in ax.lines] == [[[1.0, 0.0]]]  # row 0, column 1
+    assert (ax.get_xlim(), ax.get_ylim()) == ((-0.5, 2.5), (1.5, -0.5))
+    colours = ax.images[0].to_rgba(ax.images[0].get_array())
+    assert np.array_equal(colours[1, 0], colours[1, 2])  # infinity as 1
+    assert np.array_equal(colours[1, 1], colours[0, 2])  # minus infinity as 0
+    heatmap(numbered, weights, numbers=True)
+    named = {text.get_text(): text.get_color() for text in numbered.texts}
+    assert not numbered.lines and named["nan"] == "black" and named["inf"] == "white"
+
+
 def test_negative_weights_have_colours_of_their_own():
     _, ax = plt.subplots()
     image = heatmap(ax, torch.tensor([[-0.75, 0.0, 0.5]])).images[0]

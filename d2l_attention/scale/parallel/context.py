@@ -34,7 +34,9 @@ def ring_attention(
 
     Keys and values go round: P - 1 times each process hands the stretch it holds to the next one
     and attends to the stretch it gets. All processes call this together, and ``backward`` of what
-    it returns too. ``is_causal`` needs Q == K; a stretch of the future is handed on unread.
+    it returns too. ``is_causal`` needs Q == K; a stretch of the future is handed on unread. Half
+    precision is summed in single, gradients too, which travel so; all results are of the inputs'
+    type.
 
     Errors: ``ValueError`` for shapes that do not fit together.
 
@@ -78,9 +80,10 @@ class Ring(torch.autograd.Function):
             raise RuntimeError("ring_attention has no second derivative: leave create_graph out")
         queries, keys, values, output, log_sum = ctx.saved_tensors
         rank, size = dist.get_rank(), dist.get_world_size()
-        grad_queries = torch.zeros_like(queries)
+        wide = log_sum.dtype  # half precision is too little for sums
+        grad_queries = torch.zeros_like(queries, dtype=wide)
         # A stretch of keys travels with its gradients, to which every process adds its part.
-        held = [keys, values, torch.zeros_like(keys), torch.zeros_like(values)]
+        held = [keys, values, *(torch.zeros_like(X, dtype=wide) for X in (keys, values))]
         for step in range(size):
             owner = (rank - step) % size
             if not ctx.is_causal or owner <= rank:
@@ -91,7 +94,7 @@ class Ring(torch.autograd.Function):
             if step == size - 1:
                 held = held[2:]  # the last step brings the gradients home
             held = pass_on(held, ctx.lengths[owner - 1])
-        return grad_queries, *held, None
+        return *(X.to(queries.dtype) for X in (grad_queries, *held)), None
 
 
 def gradients(grad, queries, keys, values, mask, output, log_sum) -> tuple[Tensor, ...]:
@@ -100,6 +103,8 @@ def gradients(grad, queries, keys, values, mask, output, log_sum) -> tuple[Tenso
     The log-sum over *all* keys turns scores into the weights of the whole attention, so nothing
     of the forward pass need be kept. Source: Dao et al. (2022), appendix B.2.
     """
+    inputs = (grad, queries, keys, values, output)
+    grad, queries, keys, values, output = (X.to(log_sum.dtype) for X in inputs)
     scores = scaled_dot_score(queries, keys)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)

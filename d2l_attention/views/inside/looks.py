@@ -54,8 +54,8 @@ def look_of(module: nn.Module, given: Mapping[str, Any], output: Any) -> Look | 
         if isinstance(module, AttentionLayer):
             return _course_layer(module, given, output)
         if isinstance(module, nn.MultiheadAttention):
-            return _pytorch_layer(module, given)
-        return _weights_only(module, output)
+            return _pytorch_layer(module, given, output)
+        return _weights_only(module, given, output)
     except UNREADABLE:
         return None  # an attention that keeps its weights otherwise is a part like others
 
@@ -88,17 +88,18 @@ def _course_layer(layer: AttentionLayer, given: Mapping[str, Any], output: Any) 
     return cut_look(weights, kind, parts, inputs[2] if kind == "additive" else None)
 
 
-def _pytorch_layer(layer: nn.MultiheadAttention, given: Mapping[str, Any]) -> Look:
+def _pytorch_layer(layer: nn.MultiheadAttention, given: Mapping[str, Any], output: Any) -> Look:
     """PyTorch's layer computes in one function: its heads' parts are made once more from weights.
 
-    Its masks say True for 'may not attend', or are added to the scores.
+    Its masks say True for 'may not attend', or are added to the scores. A query that sees nothing
+    is NaN in it or, with ``need_weights=False``, gets 0: its output tells.
     """
-    inputs = [given[name] for name in ("query", "key", "value")]
+    inputs = [*(given[name] for name in ("query", "key", "value")), output[0]]
     if inputs[0].ndim == 2:
         inputs = [X[None] for X in inputs]
     elif not layer.batch_first:
         inputs = [X.transpose(0, 1) for X in inputs]
-    inputs = [X[:1] for X in inputs]  # (1, n, D)
+    *inputs, output = (X[:1] for X in inputs)  # (1, n, D)
     if layer.in_proj_weight is not None:
         matrices = layer.in_proj_weight.chunk(3)
     else:
@@ -125,6 +126,8 @@ def _pytorch_layer(layer: nn.MultiheadAttention, given: Mapping[str, Any]) -> Lo
         bias = bias + F.pad(mask, (0, shape[2] - mask.shape[-1]))  # its own keys are always seen
     visible = bias > -math.inf
     weights = softmax_of(scaled_dot_score(q, k), bias, visible)
+    nothing = ~visible.any(dim=-1) & output.isnan().any(dim=-1)  # (H, Q)
+    weights = weights.masked_fill(nothing[..., None], math.nan)
     parts = {"queries": q, "keys": k, "values": v}
     if not visible.all():
         parts["visible"] = visible
@@ -133,21 +136,35 @@ def _pytorch_layer(layer: nn.MultiheadAttention, given: Mapping[str, Any]) -> Lo
     return cut_look(weights[None], "dot", {name: X[None] for name, X in parts.items()}, None)
 
 
-def _weights_only(module: nn.Module, output: Any) -> Look | None:
-    """Weights that a module of another making gives back, or keeps under the course's name."""
+def _weights_only(module: nn.Module, given: Mapping[str, Any], output: Any) -> Look | None:
+    """Weights that a module of another making keeps under the course's name, or gives back.
+
+    A decoder may give probabilities of words back, too, which also add up to one: weights have an
+    axis of keys, which is an axis of something that came in. Where several fit, none is shown.
+    """
     name = type(module).__name__.lower()
     found = [vars(module).get("attention_weights")]  # not what a property would compute now
     if isinstance(module, Seq2SeqAttentionDecoder):
         found = [module.attention_weights]
-    if "attention" in name or "attn" in name:
-        found += output if isinstance(output, tuple | list) else []
-    for weights in found:
-        if not isinstance(weights, Tensor) or weights.ndim not in (3, 4) or not weights.numel():
-            continue
-        sums = weights.float().sum(dim=-1)
-        if weights.min() >= 0 and ((sums - 1).abs() < 1e-3).logical_or(sums < 1).all():
-            return cut_look(weights, "weights", {}, None)
-    return None
+    found = [weights for weights in found if _may_be_weights(weights)]
+    if not found and ("attention" in name or "attn" in name):
+        given_back = output if isinstance(output, tuple | list) else []
+        came_in = [X for Y in given.values() for X in (Y if isinstance(Y, tuple | list) else [Y])]
+        lengths = {n for X in came_in if isinstance(X, Tensor) for n in _lengths(X)}
+        found = [X for X in given_back if _may_be_weights(X) and X.shape[-1] in lengths]
+    return cut_look(found[0], "weights", {}, None) if len(found) == 1 else None
+
+
+def _may_be_weights(X: Any) -> bool:
+    if not isinstance(X, Tensor) or X.ndim not in (3, 4) or not X.numel():
+        return False
+    sums = X.float().sum(dim=-1)
+    return bool(X.min() >= 0 and ((sums - 1).abs() < 1e-3).logical_or(sums < 1).all())
+
+
+def _lengths(X: Tensor) -> tuple[int, ...]:
+    """How many tokens X may have: of vectors (*, n, D) or (n, B, D), of tokens or a mask (*, n)."""
+    return X.shape[:-1] if X.is_floating_point() else X.shape
 
 
 def softmax_of(scores: Tensor, bias: Tensor | None, visible: Tensor | None) -> Tensor:

@@ -139,6 +139,17 @@ def test_pytorchs_layer_is_made_again_from_its_weights(case):
     torch.testing.assert_close(whole, (output if case != "plain" else output.transpose(0, 1))[0])
 
 
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_a_query_that_sees_nothing_is_shown_as_pytorchs_layer_has_it(need_weights):
+    layer, X = nn.MultiheadAttention(12, H).eval(), torch.randn(Q, 1, 12)
+    mask = torch.eye(Q, dtype=torch.bool).masked_fill(torch.arange(Q)[:, None] == 2, True)
+    found = look(layer, X, X, X, attn_mask=mask, need_weights=need_weights)
+    _, weights = layer(X, X, X, attn_mask=mask, average_attn_weights=False)
+    assert weights[0, :, 2].isnan().all()
+    expected = weights[0] if need_weights else weights[0].nan_to_num(0.0)
+    torch.testing.assert_close(found.weights, expected, equal_nan=True)
+
+
 class StudentAttention(nn.Module):
     def forward(self, X):
         self.attention_weights = (X @ X.mT).softmax(-1)
@@ -159,6 +170,27 @@ def test_weights_of_another_making_are_found(layer, heads):
     found = look(layer, X)
     assert found.kind == "weights" and found.queries is None and found.values is None
     torch.testing.assert_close(found.weights, (X @ X.mT).softmax(-1).expand(heads, -1, -1))
+
+
+class AttnDecoderRNN(nn.Module):
+    """As in PyTorch's tutorial: words, state and weights; N words, which may be as many as keys."""
+
+    def __init__(self, num_words):
+        super().__init__()
+        self.num_words = num_words
+
+    def forward(self, encoder_outputs, encoder_hidden, target):
+        weights = torch.rand(B, Q, encoder_outputs.shape[1]).softmax(-1)
+        return torch.rand(B, Q, self.num_words).softmax(-1), encoder_hidden, weights
+
+
+def test_probabilities_of_words_are_no_attention():
+    inputs = torch.randn(B, K, D), torch.randn(1, B, D), torch.randint(11, (B, Q))
+    torch.manual_seed(0)
+    found = look(AttnDecoderRNN(11), *inputs)
+    torch.manual_seed(0)
+    torch.testing.assert_close(found.weights[0], torch.rand(B, Q, K).softmax(-1)[0])
+    assert look(AttnDecoderRNN(K), *inputs) is None  # nobody can tell which is which
 
 
 def test_a_softmax_is_no_attention():
