@@ -19,7 +19,7 @@ from d2l_attention import (
     dot_product_attention,
     gaussian_score,
 )
-from d2l_attention.attention.speeds import rotary_speeds
+from d2l_attention.attention.positional import rotary_speeds
 from d2l_attention.models.encoder_decoder import EncoderDecoder
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder, Seq2SeqEncoder
 from d2l_attention.variants import (

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from d2l_attention.attention.checks import as_whole, check_dropout, check_shape, check_whole
 from d2l_attention.attention.computed import keep_computed
 from d2l_attention.attention.masks import check_offset
-from d2l_attention.attention.speeds import rotary_speeds
 
 
 class Positions(nn.Module):
@@ -108,6 +107,18 @@ class LearnedPositionalEncoding(AddedPositions):
         check_whole("num_hiddens", num_hiddens)
         check_whole("max_len", max_len)
         self.P = nn.Parameter(torch.randn(1, max_len, num_hiddens))
+
+
+def rotary_speeds(head_size: int, base: float = 10000) -> Tensor:
+    """The angle by which each pair turns from one position to the next: base^(-2j / head_size).
+
+    Shape: (head_size / 2,), in float64 on the CPU: in float32 the angle at position 100,000 is
+    off by 0.005, and not every device has float64.
+
+    Source: Su et al. (2021), section 3.2.2; Xiong et al. (2023), section 2.1, for a larger base.
+    """
+    columns = torch.arange(0, head_size, 2, dtype=torch.float64, device="cpu")
+    return base ** (-columns / head_size)
 
 
 class RotaryEncoding(Positions):

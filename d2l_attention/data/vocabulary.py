@@ -9,7 +9,7 @@ from typing import overload
 import torch
 
 from d2l_attention.data.corpus import check_tokenized
-from d2l_attention.data.files import write_whole
+from d2l_attention.system.files import write_whole
 
 PAD, BOS, EOS, UNK = "<pad>", "<bos>", "<eos>", "<unk>"
 SPECIAL = [PAD, BOS, EOS, UNK]

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from d2l_attention.attention.positional import RotaryEncoding
-from d2l_attention.attention.speeds import rotary_speeds
+from d2l_attention.attention.positional import RotaryEncoding, rotary_speeds
 from d2l_attention.real_models.library import transformers
 
 

@@ -6,7 +6,7 @@ The file needs torch and pytest, and nothing of this course.
 import argparse
 from pathlib import Path
 
-from d2l_attention.data.files import write_whole
+from d2l_attention.system.files import write_whole
 from d2l_attention.testing import properties
 
 END = '''

@@ -102,9 +102,7 @@ def adapted(attention: Callable[..., object], dtype: torch.dtype = torch.float32
     lengths, causal = "valid_lens" in names, "is_causal" in names
 
     def call(queries, keys, values, valid_lens, is_causal):
-        options = {}
-        if lengths:
-            options["valid_lens"] = valid_lens
+        options = {"valid_lens": valid_lens} if lengths else {}
         if causal:
             options["is_causal"] = is_causal
         if mask is not None:
@@ -149,9 +147,8 @@ def visible(
     past = everything[0].tril() if is_causal else None
     if valid_lens is None:
         return past
-    words = everything & (
-        torch.arange(keys.shape[1], device=keys.device) < valid_lens[:, None, None]
-    )
+    within = torch.arange(keys.shape[1], device=keys.device) < valid_lens[:, None, None]
+    words = everything & within
     return words if past is None else words & past
 
 
@@ -196,9 +193,8 @@ def keys_in_any_order(attention: Attention, size: int) -> str | None:
     queries, keys, values = attention.inputs(size)
     order = torch.tensor([3, 6, 0, 5, 1, 4, 2], device=attention.device)
     shuffled = attention(queries, keys[:, order], values[:, order])
-    return attention.differs(
-        "keys and values in another order", shuffled, attention(queries, keys, values)
-    )
+    whole = attention(queries, keys, values)
+    return attention.differs("keys and values in another order", shuffled, whole)
 
 
 def queries_by_themselves(attention: Attention, size: int) -> str | None:
@@ -228,11 +224,9 @@ def equal_values_equal_answers(attention: Attention, size: int) -> str | None:
     queries, keys, values = attention.inputs(size)
     same = values[:, :1].expand_as(values)  # every key has the same value: any average is it
     first = attention(queries[:, :1], keys[:, :1], same[:, :1])
-    return attention.differs(
-        "all values equal, so every average of them is the same",
-        attention(queries, keys, same),
-        first.expand(-1, Q, -1),
-    )
+    name = "all values equal, so every average of them is the same"
+    output = attention(queries, keys, same)
+    return attention.differs(name, output, first.expand(-1, Q, -1))
 
 
 def every_key_can_matter(attention: Attention, size: int) -> str | None:
@@ -265,10 +259,8 @@ def no_gradient(attention: Attention, *inputs: Tensor) -> str | None:
 def padding_changes_nothing(attention: Attention, size: int) -> str | None:
     queries, keys, values = attention.inputs(size)
     lens = attention.lengths()
-    ways = {"other numbers in the padding": False}
-    if attention.takes_causal:
-        ways["other numbers in the padding, with a causal mask"] = True
-    outputs = [attention(queries, keys, values, lens, is_causal) for is_causal in ways.values()]
+    ways = (False, True) if attention.takes_causal else (False,)
+    outputs = [attention(queries, keys, values, lens, is_causal) for is_causal in ways]
     for sentence, length in enumerate(LENS):
         one = slice(sentence, sentence + 1)
         cut = attention(queries[one], keys[one, :length], values[one, :length])
@@ -278,7 +270,8 @@ def padding_changes_nothing(attention: Attention, size: int) -> str | None:
     for sentence, length in enumerate(LENS):
         keys[sentence, length:] = 100.0
         values[sentence, length:] = -100.0
-    for (name, is_causal), output in zip(ways.items(), outputs, strict=True):
+    for is_causal, output in zip(ways, outputs, strict=True):
+        name = "other numbers in the padding" + is_causal * ", with a causal mask"
         changed = attention(queries, keys, values, lens, is_causal)
         if wrong := attention.differs(name, changed, output):
             return wrong
@@ -297,15 +290,14 @@ def an_empty_sentence_ignores_its_padding(attention: Attention, size: int) -> st
     with torch.no_grad():
         keys[0], values[0] = 5.0, -5.0
         changed = attention(queries, keys, values, lens)
-    return attention.differs(
-        "a sentence of length 0 with other padding", changed[:1], output[:1].detach()
-    )
+    name = "a sentence of length 0 with other padding"
+    return attention.differs(name, changed[:1], output[:1].detach())
 
 
 def the_future_changes_nothing(attention: Attention, size: int) -> str | None:
     X = attention.inputs(size, K)[0]
     ways = {"in eval mode": (False, None), "while training": (True, None)}
-    if attention.takes_lengths:  # a mask for lengths must not take the causal one's place
+    if attention.takes_lengths:
         ways["with lengths"] = (False, attention.lengths())
     layer = nn.Identity() if attention.module is None else attention.module
     was_training = layer.training
@@ -330,9 +322,8 @@ def inputs_stay_as_they_were(attention: Attention, size: int) -> str | None:
     lens = attention.lengths()
     before = [X.clone() for X in (*given, lens)]
     attention(*given, lens if attention.takes_lengths else None)
-    for name, X, old in zip(
-        ("queries", "keys", "values", "valid_lens"), (*given, lens), before, strict=True
-    ):
+    names = "queries", "keys", "values", "valid_lens"
+    for name, X, old in zip(names, (*given, lens), before, strict=True):
         if not torch.equal(X, old):
             return f"{name} were changed in place"
     return None

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from d2l_attention.data import Vocab
-from d2l_attention.data.files import write_whole
+from d2l_attention.system.files import write_whole
 
 FORMAT = "d2l_attention training 1"
 

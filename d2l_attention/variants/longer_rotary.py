@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from d2l_attention.attention.checks import check_whole
-from d2l_attention.attention.speeds import rotary_speeds
+from d2l_attention.attention.positional import rotary_speeds
 
 
 def interpolated_speeds(head_size: int, factor: float, base: float = 10000) -> Tensor:

@@ -16,7 +16,7 @@ import nbformat
 from nbclient.exceptions import CellExecutionError, CellTimeoutError
 from nbformat import NotebookNode
 
-from d2l_attention.data.files import write_whole
+from d2l_attention.system.files import write_whole
 from notebooks.publish.course import NOTEBOOKS, chosen, notebook_of
 from notebooks.publish.kernel import run_cells
 from notebooks.publish.page import add_alt, students_page

@@ -18,7 +18,7 @@ import nbformat
 from nbdime.diffing.notebooks import diff_cells, set_notebook_diff_targets
 from nbformat import NotebookNode
 
-from d2l_attention.data.files import write_whole
+from d2l_attention.system.files import write_whole
 from notebooks.publish.course import is_chapter
 from notebooks.publish.merging import heading, merged, read, text_of
 from notebooks.publish.student_copies import (

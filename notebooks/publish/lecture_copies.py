@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nbformat
 
-from d2l_attention.data.files import write_whole
+from d2l_attention.system.files import write_whole
 from notebooks.publish.cells import is_note
 from notebooks.publish.course import notebook_of, texts
 from notebooks.publish.page import lecture

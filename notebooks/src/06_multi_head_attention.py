@@ -27,7 +27,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from d2l_attention import MultiHeadAttention, length_mask, show_source
-from d2l_attention.training.spelling import BEFORE, OPPOSITE, Speller, accuracy, train, words
+from d2l_attention.experiments.spelling import BEFORE, OPPOSITE, Speller, accuracy, train, words
 from d2l_attention.views import AttentionView, look_inside, schematic, watch
 from d2l_attention.views.plots import set_style
 

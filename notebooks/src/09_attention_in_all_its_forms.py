@@ -1008,7 +1008,7 @@ assert raw[0] > 0.97 and raw[1] > 0.8 and raw[2] < 0.4
 # | linear | 99 to 100% | 99 to 100% | 99 to 100% |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# (Stored figures of `python -m d2l_attention.training.lookups --starts 5`, which takes about ten
+# (Stored figures of `python -m d2l_attention.experiments.lookups --starts 5`, which takes about ten
 # minutes.)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}

@@ -837,8 +837,8 @@ torch.testing.assert_close(layer(X, is_causal=True)[0], layer.attention(X, X, X,
 # | a window of 4, 1 or 0 on each side | 10 to 11% | 9 to 10% | 9 to 10% |
 # | own block of 4 and the best block | 56 to 58% | | |
 #
-# (Stored figures of `python -m d2l_attention.training.indexed --starts 5 --keys 8 2 1`, which takes
-# four minutes. A guess is right in one of ten.)
+# (Stored figures of `python -m d2l_attention.experiments.indexed --starts 5 --keys 8 2 1`, which
+# takes four minutes. A guess is right in one of ten.)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Nearly all. A question has one right statement, and cheap scores find it in the text. With a

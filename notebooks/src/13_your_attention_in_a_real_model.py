@@ -29,14 +29,7 @@ import transformers
 from transformers import AutoModel, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from d2l_attention import show_source
-from d2l_attention.real_models import (
-    attention_maps,
-    describe,
-    layer_from,
-    use_attention,
-    who_uses_what,
-)
-from d2l_attention.real_models.repeats import (
+from d2l_attention.experiments.repeats import (
     LETTERS,
     accuracy,
     induction,
@@ -45,6 +38,13 @@ from d2l_attention.real_models.repeats import (
     repeated,
     small_llama,
     train,
+)
+from d2l_attention.real_models import (
+    attention_maps,
+    describe,
+    layer_from,
+    use_attention,
+    who_uses_what,
 )
 from d2l_attention.variants.grouped import repeat_heads
 from d2l_attention.views import HeadsView, look_inside, schematic
@@ -402,7 +402,7 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # ### Five starts
 #
 # This was one start. Stored figures of five, each with 1,000 steps, from
-# `python -m d2l_attention.real_models.repeats --starts 5`:
+# `python -m d2l_attention.experiments.repeats --starts 5`:
 #
 # | start | two layers | one layer | one layer, 128 wide |
 # |---|---|---|---|

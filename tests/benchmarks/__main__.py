@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from d2l_attention.data.files import write_whole
+from d2l_attention.system.files import write_whole
 from tests.benchmarks import attention, footprint, transformer, translation
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -24,7 +24,7 @@ import torch
 from torch import nn
 
 from d2l_attention import AdditiveAttention, MultiHeadAttention
-from d2l_attention.data.files import write_whole
+from d2l_attention.system.files import write_whole
 from tests.benchmarks.gpu_methods import HIDING, differences, has_d2l, multi_head_calls
 from tests.benchmarks.gpu_timing import (
     Act,

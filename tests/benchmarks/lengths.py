@@ -10,7 +10,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from d2l_attention.data.files import writing
+from d2l_attention.system.files import writing
 from tests.benchmarks.footprint import ROOT
 
 LENGTHS = [512, 1024, 2048, 4096, 8192, 16_384]

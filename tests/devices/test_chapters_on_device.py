@@ -26,10 +26,10 @@ FEW = 2  # steps of training
 # The package's loops that chapters call, each with an argument ``steps``.
 LOOPS = {
     "d2l_attention.training.loop": "train",
-    "d2l_attention.training.spelling": "train",
-    "d2l_attention.training.lookups": "train",
-    "d2l_attention.training.indexed": "train_indexers",
-    "d2l_attention.real_models.repeats": "train",
+    "d2l_attention.experiments.spelling": "train",
+    "d2l_attention.experiments.lookups": "train",
+    "d2l_attention.experiments.indexed": "train_indexers",
+    "d2l_attention.experiments.repeats": "train",
 }
 CURVE = 10  # a chapter draws the means of some losses: each is written so many times
 

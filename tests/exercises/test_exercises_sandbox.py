@@ -288,7 +288,9 @@ def test_a_worker_that_cannot_begin_is_the_machines_trouble(monkeypatch):
     monkeypatch.setattr(engine, "find", lambda _: an_exercise())
     sandbox.workers.end()
     with monkeypatch.context() as broken:
-        broken.setattr("d2l_attention.workers.spawned.BEGIN", "raise SystemExit('no torch here'); ")
+        broken.setattr(
+            "d2l_attention.system.workers.spawned.BEGIN", "raise SystemExit('no torch here'); "
+        )
         result = check("4.99", softmax)
         sandbox.workers.end()
     assert result.verdict.state == "trouble" and "no torch here" in result.message

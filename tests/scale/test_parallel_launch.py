@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from d2l_attention.scale.parallel import run_processes
-from d2l_attention.workers import CannotTravel, Worker, packed
+from d2l_attention.system.workers import CannotTravel, Worker, packed
 
 LONG = 200  # seconds: an error that is not about time came long before
 

@@ -8,7 +8,7 @@ import contextlib
 import gc
 import sys
 
-from d2l_attention.workers import Ready
+from d2l_attention.system.workers import Ready
 
 # Compilers would outlive a check's time.
 workers = Ready(f"{__name__}.sandbox", environment={"TORCHDYNAMO_DISABLE": "1"})

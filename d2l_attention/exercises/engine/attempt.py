@@ -8,7 +8,7 @@ from torch import Tensor
 
 from d2l_attention.exercises.engine.show import show, show_case, show_error, student_line
 from d2l_attention.exercises.exercise import Exercise
-from d2l_attention.workers import Clock
+from d2l_attention.system.workers import Clock
 
 SEED = 0
 CALLER = __file__  # below this file's frames stand those of the student's code

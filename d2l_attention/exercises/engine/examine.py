@@ -15,7 +15,7 @@ from d2l_attention.exercises.engine.ladder import first_finding
 from d2l_attention.exercises.engine.show import show_error, type_in_words
 from d2l_attention.exercises.engine.stubs import is_stub
 from d2l_attention.exercises.exercise import Exercise
-from d2l_attention.workers import Clock
+from d2l_attention.system.workers import Clock
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from d2l_attention.exercises.engine.examine import Verdict, neutral, replayable
 from d2l_attention.exercises.engine.ladder import outcome
 from d2l_attention.exercises.engine.stubs import is_stub
 from d2l_attention.exercises.exercise import Exercise
+from d2l_attention.system.workers import as_written
 from d2l_attention.views.replays import Replay, replays
-from d2l_attention.workers import as_written
 
 
 def remember(exercise: Exercise, answer: Any, verdict: Verdict) -> str:

@@ -12,7 +12,7 @@ from d2l_attention.exercises.engine.printing import printing_to
 from d2l_attention.exercises.engine.show import last_line, shortened
 from d2l_attention.exercises.engine.stubs import is_stub
 from d2l_attention.exercises.exercise import Exercise
-from d2l_attention.workers import CannotTravel, Gone, limit_memory, packed
+from d2l_attention.system.workers import CannotTravel, Gone, limit_memory, packed
 
 PATIENCE = 120.0  # seconds on top of the student's: a slow start, our own work
 MEMORY = 2 * 1024**3  # bytes that an answer may use

@@ -9,7 +9,7 @@ from filelock import FileLock
 from filelock import Timeout as LockTimeout
 from platformdirs import user_data_path
 
-from d2l_attention.data.files import write_whole
+from d2l_attention.system.files import write_whole
 
 RANK = {"attempted": 1, "solved": 2}  # a solved exercise stays solved
 LARGEST = 1_000_000  # bytes; a course takes a few thousand

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch.distributed as dist
 
 from d2l_attention.attention.checks import check_whole
-from d2l_attention.workers import Clock, Message, Worker, cause_of_death, packed
+from d2l_attention.system.workers import Clock, Message, Worker, cause_of_death, packed
 
 GRACE = 0.5  # seconds in which the others may still say that they failed earlier
 LOOK = 0.2  # seconds between two looks at processes that say nothing

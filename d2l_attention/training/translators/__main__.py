@@ -13,7 +13,7 @@ from accelerate import Accelerator
 from torch import nn
 
 from d2l_attention.data import Corpus, Pair, Vocab, grammar, load
-from d2l_attention.data.files import write_whole
+from d2l_attention.system.files import write_whole
 from d2l_attention.training.evaluation import evaluate
 from d2l_attention.training.loop import train
 from d2l_attention.training.presets import MODELS

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from d2l_attention import __version__
-from d2l_attention.data.files import write_whole
+from d2l_attention.system.files import write_whole
 from notebooks.publish.course import NOTEBOOKS
 from notebooks.publish.student_copies import deliver
 

@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from d2l_attention.data.files import write_whole
+from d2l_attention.system.files import write_whole
 from notebooks.publish.course import ROOT, chosen, notebook_of, text_of
 from notebooks.publish.slides.errors import SlidesError
 

@@ -11,7 +11,7 @@ import nbformat
 from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
-from d2l_attention.data.files import write_whole
+from d2l_attention.system.files import write_whole
 from notebooks.publish.cells import is_description
 from notebooks.publish.course import text_of
 from notebooks.publish.page import lecture

@@ -9,7 +9,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernel
 from nbconvert.filters import strip_ansi
 from nbformat import NotebookNode
 
-from d2l_attention.data.files import write_whole
+from d2l_attention.system.files import write_whole
 from notebooks.publish.course import ROOT
 from notebooks.publish.kernel import run_cells
 from notebooks.publish.needed_cells import needed_cells

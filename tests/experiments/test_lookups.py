@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from d2l_attention.training import lookups
-from d2l_attention.training.lookups import (
+from d2l_attention.experiments import lookups
+from d2l_attention.experiments.lookups import (
     DIGITS,
     NO_QUESTION,
     RANGES,

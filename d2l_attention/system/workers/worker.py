@@ -14,9 +14,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 import psutil
 
-from d2l_attention.workers import inside
-from d2l_attention.workers.forked import Forked
-from d2l_attention.workers.spawned import Spawned
+from d2l_attention.system.workers import inside
+from d2l_attention.system.workers.forked import Forked
+from d2l_attention.system.workers.spawned import Spawned
 
 LOOK = 0.1  # seconds between two looks at a worker that says nothing
 GRACE = 2.0  # seconds in which a worker that hung up may still end by itself

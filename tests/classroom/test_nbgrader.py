@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbgrader_course import cells_of, key, nbgrader, points_in, refused, with_answers
 
-from d2l_attention.exercises import assignment as hand_out
+from d2l_attention.classroom import assignment as hand_out
 from d2l_attention.exercises.__main__ import main
 from d2l_attention.exercises.engine.registry import chapter_numbers, load_chapter
 

@@ -5,8 +5,8 @@ import stat
 
 import pytest
 
-from d2l_attention.data import files
-from d2l_attention.data.files import write_whole, writing
+from d2l_attention.system import files
+from d2l_attention.system.files import write_whole, writing
 
 
 def rights(path):

@@ -17,13 +17,13 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from d2l_attention.data.files import write_whole
-from d2l_attention.exercises.assignment import POINTS, STAMP, import_free, solution_source
+from d2l_attention.classroom.assignment import POINTS, STAMP, import_free, solution_source
 from d2l_attention.exercises.engine.display import TOLD, worth
 from d2l_attention.exercises.engine.edits import source_of
 from d2l_attention.exercises.engine.registry import PRIVATE, chapter_numbers, load_chapter
 from d2l_attention.exercises.engine.stubs import function_bodies, is_blank
 from d2l_attention.exercises.exercise import Exercise
+from d2l_attention.system.files import write_whole
 
 SOLVED, PARTLY, WRONG = "solved", "partly", "wrong"
 UNTOUCHED, FAILED, MISSING = "untouched", "failed", "missing"

@@ -13,12 +13,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from nbgrader_course import ROOT
 
-from d2l_attention.exercises.__main__ import main
-from d2l_attention.exercises.assignment import solution_source
-from d2l_attention.exercises.engine.display import TOLD
-from d2l_attention.exercises.engine.edits import source_of
-from d2l_attention.exercises.engine.registry import load_chapter
-from d2l_attention.exercises.report import (
+from d2l_attention.classroom.assignment import solution_source
+from d2l_attention.classroom.report import (
     Report,
     as_csv,
     as_page,
@@ -27,6 +23,10 @@ from d2l_attention.exercises.report import (
     read_student,
     tree_of,
 )
+from d2l_attention.exercises.__main__ import main
+from d2l_attention.exercises.engine.display import TOLD
+from d2l_attention.exercises.engine.edits import source_of
+from d2l_attention.exercises.engine.registry import load_chapter
 
 EXAMPLE = ROOT / "notebooks" / "publish" / "classroom" / "private_example"
 NAME = "hw06_multi_head_attention"

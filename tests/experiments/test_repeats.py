@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from d2l_attention.real_models import repeats
-from d2l_attention.real_models.repeats import blind, induction, looks_back, repeated, small_llama
+from d2l_attention.experiments import repeats
+from d2l_attention.experiments.repeats import blind, induction, looks_back, repeated, small_llama
 
 
 def test_the_second_half_is_the_first():

@@ -8,9 +8,9 @@ from nbformat.v4 import new_code_cell
 from nbgrader.utils import determine_grade
 from nbgrader_course import cells_of
 
-from d2l_attention.exercises import assignment as hand_out
-from d2l_attention.exercises.grading import PatientExecute, QuietExecute, mend, plain_metadata
-from d2l_attention.exercises.report import read_student
+from d2l_attention.classroom import assignment as hand_out
+from d2l_attention.classroom.grading import PatientExecute, QuietExecute, mend, plain_metadata
+from d2l_attention.classroom.report import read_student
 
 USED = ("6.1", "6.3", "6.6")  # a number, a function, a test that the student writes
 LONG = 120  # seconds that no right answer needs

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 
-from d2l_attention.workers.forked import CAN_FORK, ForkServer
-from d2l_attention.workers.packing import packed
-from d2l_attention.workers.spawned import Spawned
-from d2l_attention.workers.worker import Gone, Worker, cause_of_death
+from d2l_attention.system.workers.forked import CAN_FORK, ForkServer
+from d2l_attention.system.workers.packing import packed
+from d2l_attention.system.workers.spawned import Spawned
+from d2l_attention.system.workers.worker import Gone, Worker, cause_of_death
 
 START = 120.0  # seconds that the imports may take
 

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 import psutil
 
-from d2l_attention.workers import inside
-from d2l_attention.workers.packing import current_folder, search_path
+from d2l_attention.system.workers import inside
+from d2l_attention.system.workers.packing import current_folder, search_path
 
 # All that a worker starts inherits this variable, and is found by it.
 MARK = "D2L_ATTENTION_WORKERS"
@@ -64,7 +64,7 @@ def own_folder_last(paths: list[str]) -> list[str]:
     """Where modules are looked for while a worker begins: a file ``json.py`` beside the notebook
     must not stand for Python's own. With its work a worker gets the order of its caller."""
     here = current_folder()
-    if here == str(Path(__file__).resolve().parents[2]):  # this package itself is found there
+    if here == str(Path(__file__).resolve().parents[3]):  # this package itself is found there
         return paths
     return sorted(paths, key=lambda path: path in ("", ".", here))
 

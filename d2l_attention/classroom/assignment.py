@@ -18,7 +18,6 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from d2l_attention import __version__
-from d2l_attention.data.files import write_whole
 from d2l_attention.exercises.engine.edits import renamed, source_of
 from d2l_attention.exercises.engine.examine import examine
 from d2l_attention.exercises.engine.registry import (
@@ -29,6 +28,7 @@ from d2l_attention.exercises.engine.registry import (
 )
 from d2l_attention.exercises.engine.verify import verified
 from d2l_attention.exercises.exercise import Exercise
+from d2l_attention.system.files import write_whole
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"  # beside the package, in a checkout
 POINTS = {"easy": 1, "medium": 2, "hard": 3}
@@ -70,7 +70,7 @@ c.ClearSolutions.code_stub = {"python": ""}
 c.Execute.timeout = 60
 # One cell of a student costs one exercise at most.
 # (By their names: so only grading imports the course, and with it torch.)
-grading = "d2l_attention.exercises.grading"
+grading = "d2l_attention.classroom.grading"
 c.Autograde.sanitize_preprocessors = [
     f"{grading}.MendedCells",
     *Autograde.sanitize_preprocessors.default(),

@@ -25,8 +25,8 @@ from typing import BinaryIO, NoReturn
 
 import psutil
 
-from d2l_attention.workers import inside
-from d2l_attention.workers.spawned import new_python
+from d2l_attention.system.workers import inside
+from d2l_attention.system.workers.spawned import new_python
 
 CAN_FORK = sys.platform == "linux" and hasattr(os, "fork")
 ORPHANS_COME_TO_ME = 36  # PR_SET_CHILD_SUBREAPER of <linux/prctl.h>

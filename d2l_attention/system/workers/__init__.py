@@ -10,10 +10,10 @@ the two ways to start one. ``packing.py`` is what travels, and ``limits.py`` is 
 ``ready.py`` keeps a worker warm: a new Python takes seconds.
 """
 
-from d2l_attention.workers.limits import Clock, limit_memory
-from d2l_attention.workers.packing import CannotTravel, as_written, packed
-from d2l_attention.workers.ready import Ready
-from d2l_attention.workers.worker import Gone, Message, Worker, cause_of_death
+from d2l_attention.system.workers.limits import Clock, limit_memory
+from d2l_attention.system.workers.packing import CannotTravel, as_written, packed
+from d2l_attention.system.workers.ready import Ready
+from d2l_attention.system.workers.worker import Gone, Message, Worker, cause_of_death
 
 __all__ = [
     "CannotTravel",

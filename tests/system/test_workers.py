@@ -13,7 +13,7 @@ import psutil
 import pytest
 import torch
 
-from d2l_attention.workers import (
+from d2l_attention.system.workers import (
     CannotTravel,
     Clock,
     Gone,
@@ -23,11 +23,11 @@ from d2l_attention.workers import (
     cause_of_death,
     packed,
 )
-from d2l_attention.workers.forked import CAN_FORK, ForkServer
-from d2l_attention.workers.packing import search_path
-from d2l_attention.workers.spawned import BEGIN, Spawned
+from d2l_attention.system.workers.forked import CAN_FORK, ForkServer
+from d2l_attention.system.workers.packing import search_path
+from d2l_attention.system.workers.spawned import BEGIN, Spawned
 
-CANNOT_BEGIN = "d2l_attention.workers.spawned.BEGIN", "raise SystemExit('no torch here'); "
+CANNOT_BEGIN = "d2l_attention.system.workers.spawned.BEGIN", "raise SystemExit('no torch here'); "
 PATIENCE = 200.0  # seconds: an error that is not about time came long before
 
 
@@ -345,8 +345,8 @@ def test_what_a_forked_one_leaves_ends_with_it(tmp_path):
 
 
 def test_idle_ones_end_by_themselves(monkeypatch):
-    short = "from d2l_attention.workers import inside; inside.IDLE = 0.1; "
-    monkeypatch.setattr("d2l_attention.workers.spawned.BEGIN", BEGIN + short)
+    short = "from d2l_attention.system.workers import inside; inside.IDLE = 0.1; "
+    monkeypatch.setattr("d2l_attention.system.workers.spawned.BEGIN", BEGIN + short)
     worker = Worker()
     try:
         assert worker.process.wait(PATIENCE) == 0
@@ -356,7 +356,7 @@ def test_idle_ones_end_by_themselves(monkeypatch):
 
 CALLER = """
 import os, sys, time
-from d2l_attention.workers import Worker, packed
+from d2l_attention.system.workers import Worker, packed
 
 def loops():
     print(os.getpid(), flush=True)

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from d2l_attention import MultiHeadAttention
-from d2l_attention.training.spelling import Speller, accuracy, train, words
+from d2l_attention.experiments.spelling import Speller, accuracy, train, words
 
 
 def test_the_letters_to_name_by_hand():

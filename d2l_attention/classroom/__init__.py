@@ -1,0 +1,1 @@
+"""What instructors call: a chapter as an assignment, its grading by nbgrader, the class report."""

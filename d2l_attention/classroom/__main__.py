@@ -1,0 +1,87 @@
+"""The command line: write a chapter as an assignment for nbgrader, report what came of it."""
+
+import argparse
+import io
+import sys
+from pathlib import Path
+
+from d2l_attention.classroom.assignment import NOTEBOOKS, CannotWrite, write_assignment
+from d2l_attention.exercises.engine.registry import PRIVATE, use_private
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m d2l_attention.exercises")
+    commands = parser.add_subparsers(required=True, metavar="nbgrader | report")
+    hand_out = commands.add_parser(
+        "nbgrader",
+        help="write a chapter as an assignment for nbgrader",
+        description="Write a chapter as an assignment into COURSE_FOLDER/source/: its text, and "
+        "for each exercise an answer cell with the solution and a test cell with its points.",
+    )
+    hand_out.add_argument("chapter", type=int, metavar="CHAPTER", help="its number, such as 04")
+    hand_out.add_argument(
+        "--notebooks",
+        type=Path,
+        default=NOTEBOOKS,
+        metavar="FOLDER",
+        help="where the chapters' notebooks are (default: those of the checkout)",
+    )
+    hand_out.set_defaults(command=write_chapter)
+    tell = commands.add_parser(
+        "report",
+        help="say what the class got wrong",
+        description="Read what nbgrader autograde has graded, print what the class got wrong, "
+        "and write it into COURSE_FOLDER/report/, as a page and as a table.",
+    )
+    tell.add_argument("assignment", metavar="ASSIGNMENT", help="such as hw06_multi_head_attention")
+    tell.set_defaults(command=tell_class)
+    for command in (hand_out, tell):
+        command.add_argument(
+            "course", type=Path, metavar="COURSE_FOLDER", help="nbgrader's folder; made if missing"
+        )
+        command.add_argument(
+            "--with",
+            dest="private",
+            type=Path,
+            metavar="FOLDER",
+            help="exercises of your own: a folder with chapter_50 or so, and its 50_....ipynb",
+        )
+    options = parser.parse_args()
+    # A terminal that cannot write a name or a root sign writes '?'; files have all as it is.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    options.command(options)
+
+
+def write_chapter(options: argparse.Namespace) -> None:
+    try:
+        target, new = write_assignment(
+            options.chapter, options.course, options.notebooks, options.private
+        )
+    except CannotWrite as reason:
+        sys.exit(str(reason))
+    print(f"Assignment {target.name} is written: {target}")
+    if not new:
+        print("nbgrader_config.py was there and stays as it is.")
+        if options.private:
+            print("It has to say where the checks are; if it does not, add the line")
+            print(f'os.environ["{PRIVATE}"] = {str(options.private.resolve())!r}')
+    print(f"Next, in {options.course}: nbgrader generate_assignment {target.name}")
+
+
+def tell_class(options: argparse.Namespace) -> None:
+    from d2l_attention.classroom.report import NoReport, as_text, write  # nbformat takes its time
+
+    if options.private:
+        use_private(str(options.private.resolve()))
+    try:
+        report, files = write(options.course, options.assignment)
+    except (NoReport, OSError) as error:
+        sys.exit(str(error))
+    print(as_text(report))
+    print("Written:", *files)
+
+
+if __name__ == "__main__":
+    main()
