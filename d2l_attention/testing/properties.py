@@ -149,9 +149,8 @@ def visible(
     past = everything[0].tril() if is_causal else None
     if valid_lens is None:
         return past
-    words = everything & (
-        torch.arange(keys.shape[1], device=keys.device) < valid_lens[:, None, None]
-    )
+    places = torch.arange(keys.shape[1], device=keys.device)
+    words = everything & (places < valid_lens[:, None, None])
     return words if past is None else words & past
 
 
@@ -196,9 +195,8 @@ def keys_in_any_order(attention: Attention, size: int) -> str | None:
     queries, keys, values = attention.inputs(size)
     order = torch.tensor([3, 6, 0, 5, 1, 4, 2], device=attention.device)
     shuffled = attention(queries, keys[:, order], values[:, order])
-    return attention.differs(
-        "keys and values in another order", shuffled, attention(queries, keys, values)
-    )
+    name = "keys and values in another order"
+    return attention.differs(name, shuffled, attention(queries, keys, values))
 
 
 def queries_by_themselves(attention: Attention, size: int) -> str | None:
@@ -265,22 +263,19 @@ def no_gradient(attention: Attention, *inputs: Tensor) -> str | None:
 def padding_changes_nothing(attention: Attention, size: int) -> str | None:
     queries, keys, values = attention.inputs(size)
     lens = attention.lengths()
-    ways = {"other numbers in the padding": False}
-    if attention.takes_causal:
-        ways["other numbers in the padding, with a causal mask"] = True
-    outputs = [attention(queries, keys, values, lens, is_causal) for is_causal in ways.values()]
+    output = attention(queries, keys, values, lens)
     for sentence, length in enumerate(LENS):
         one = slice(sentence, sentence + 1)
         cut = attention(queries[one], keys[one, :length], values[one, :length])
         name = f"a sentence of length {length} padded to {K}, beside the same one cut to {length}"
-        if wrong := attention.differs(name, outputs[0][one], cut):
+        if wrong := attention.differs(name, output[one], cut):
             return wrong
-    for sentence, length in enumerate(LENS):
-        keys[sentence, length:] = 100.0
-        values[sentence, length:] = -100.0
-    for (name, is_causal), output in zip(ways.items(), outputs, strict=True):
-        changed = attention(queries, keys, values, lens, is_causal)
-        if wrong := attention.differs(name, changed, output):
+    padding = torch.arange(K, device=attention.device) >= lens[:, None]
+    others = [X.masked_fill(padding[..., None], 100.0) for X in (keys, values)]
+    for is_causal in (False, attention.takes_causal):
+        output = attention(queries, keys, values, lens, is_causal)
+        name = "other numbers in the padding" + (", with a causal mask" if is_causal else "")
+        if wrong := attention.differs(name, attention(queries, *others, lens, is_causal), output):
             return wrong
     return None
 
@@ -297,20 +292,18 @@ def an_empty_sentence_ignores_its_padding(attention: Attention, size: int) -> st
     with torch.no_grad():
         keys[0], values[0] = 5.0, -5.0
         changed = attention(queries, keys, values, lens)
-    return attention.differs(
-        "a sentence of length 0 with other padding", changed[:1], output[:1].detach()
-    )
+    name = "a sentence of length 0 with other padding"
+    return attention.differs(name, changed[:1], output[:1].detach())
 
 
 def the_future_changes_nothing(attention: Attention, size: int) -> str | None:
     X = attention.inputs(size, K)[0]
-    ways = {"in eval mode": (False, None), "while training": (True, None)}
-    if attention.takes_lengths:  # a mask for lengths must not take the causal one's place
-        ways["with lengths"] = (False, attention.lengths())
+    lens = attention.lengths()  # whose mask must not take the causal one's place
+    ways = (False, None, "in eval mode"), (True, None, "while training"), (False, lens, "padded")
     layer = nn.Identity() if attention.module is None else attention.module
     was_training = layer.training
     try:
-        for mode, (training, lens) in ways.items():
+        for training, lens, mode in ways:
             layer.train(training)
             output = attention(X, X, X, lens, True)
             for position in range(1, K):
