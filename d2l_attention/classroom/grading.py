@@ -15,7 +15,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from jupyter_core.utils import run_sync
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell, new_notebook, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from nbgrader.api import Gradebook
 from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import Execute, NbGraderPreprocessor
@@ -32,6 +32,7 @@ NO_CHECKS = (
     "The checks of chapter {chapter} are not found, so nothing is graded. If they are your own, "
     "set {name} to their folder, as nbgrader_config.py does; it has to be there."
 )
+CELL_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # as nbformat has it
 ALL_NAMES = re.compile(r"^from .* import \*", re.MULTILINE)
 NO_POINTS = "not solved yet, see above"
 # What the kernel does first, without a name in the student's notebook: a file beside it is found
@@ -92,6 +93,13 @@ def plain_metadata(nb: NotebookNode) -> None:
     if told is not None:
         nb.metadata[STAMP] = told
     for cell in nb.cells:
+        if cell.cell_type == "code":  # nbgrader clears them too, but later: odd ones end it before
+            cell.outputs, cell.execution_count = [], None
+        cell.source = cell.source.encode(
+            "utf-8", "replace"
+        ).decode()  # half a sign cannot be written
+        if not CELL_ID.fullmatch(str(cell.get("id", "a"))):
+            cell.id = new_markdown_cell().id
         kept = {key: cell.metadata[key] for key in ("nbgrader", "tags") if key in cell.metadata}
         if not isinstance(kept.get("tags", []), list):
             del kept["tags"]
@@ -109,7 +117,7 @@ def mend(
     named: dict[str, list[tuple[int, NotebookNode]]] = {}
     for number, cell in enumerate(nb.cells):
         told = cell.metadata.pop("nbgrader", None)
-        name = told.get("grade_id") if isinstance(told, dict) else None
+        name = str(told.get("grade_id")) if isinstance(told, dict) else None
         if told is None or told == {}:
             continue
         if name not in known or known[name][0] != cell.cell_type:
@@ -134,6 +142,12 @@ def mend(
     if "imports" in places and places["imports"] in nb.cells:
         nb.cells.remove(places["imports"])
         nb.cells.insert(0, places["imports"])
+        _, handed_out = known["imports"]
+        if (changed := places["imports"].source).strip() != handed_out.strip():
+            nb.cells.insert(1, new_code_cell(changed))
+            remarks.append(
+                "The cell 'imports' was changed: your text of it stands in a cell below."
+            )
     return list(dict.fromkeys(remarks))
 
 

@@ -257,8 +257,9 @@ def ending_of(test: NotebookNode) -> Answer:
             if message.startswith(words):
                 said = first_sentence(message.removeprefix(f"{words}.").strip())
                 told = data.get(TOLD, {"share": float(state == SOLVED)})
-                state = PARTLY if 0 < told["share"] < 1 else state
-                return Answer(state, said, "", told.get("mistake") or "", told["share"])
+                share = min(max(float(told["share"]), 0.0), 1.0)
+                state = PARTLY if 0 < share < 1 else state
+                return Answer(state, said, "", str(told.get("mistake") or ""), share)
     errors = [output for output in test.outputs if output.output_type == "error"]
     return Answer(FAILED, errors[0].evalue if errors else "the test was not run")
 

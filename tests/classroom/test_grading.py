@@ -182,6 +182,33 @@ def test_of_pasted_answers_the_one_counts_that_python_has(right, late):
     assert (cells_of(notebook)["answer-6-3"] is pasted) == (not late)
 
 
+def test_what_is_added_to_the_imports_stands_in_a_cell_of_its_own(right):
+    notebook = copy.deepcopy(right)
+    known = {name: (c.cell_type, c.source) for name, c in cells_of(right).items()}
+    cells_of(notebook)["imports"].source += "\nimport numpy as np"
+    (remark,) = mend(notebook, known, {})
+    assert "The cell 'imports' was changed" in remark
+    assert (
+        "import numpy" in notebook.cells[1].source and "nbgrader" not in notebook.cells[1].metadata
+    )
+
+
+def test_slips_of_other_programs_are_mended_before_anybody_looks(right):
+    """Each of them would cost the whole notebook: nbconvert looks at it after every step."""
+    notebook = copy.deepcopy(right)
+    answer, test, *_ = notebook.cells[1:]
+    del answer["outputs"], answer["execution_count"]
+    answer.id, answer.source = "#VSC-0a1b", answer.source + "  # \ud83d"
+    test.execution_count, test.outputs = "*", [{"output_type": "stream", "text": "no name"}]
+    known = {name: (c.cell_type, c.source) for name, c in cells_of(right).items()}
+    notebook.cells[3].metadata.nbgrader["grade_id"] = ["a", "list"]
+    plain_metadata(notebook)
+    (remark,) = mend(notebook, known, {})
+    assert "A cell named \"['a', 'list']\" is not one of the assignment" in remark
+    nbformat.validate(notebook)
+    nbformat.writes(notebook).encode()
+
+
 def test_an_instructors_points_count(right, tmp_path):
     notebook = copy.deepcopy(right)
     cells_of(notebook)["test-6-3"].metadata.nbgrader.points = 8

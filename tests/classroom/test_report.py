@@ -19,6 +19,7 @@ from d2l_attention.classroom.report import (
     as_csv,
     as_page,
     as_text,
+    ending_of,
     read,
     read_student,
     tree_of,
@@ -235,6 +236,14 @@ def test_the_report_of_a_course_with_exercises_of_ones_own(tmp_path):
         [*command, str(tmp_path), "--with", str(EXAMPLE)], capture_output=True, encoding="utf-8"
     )
     assert "Who is surest?" in run.stdout, run.stderr
+
+
+def test_a_forged_verdict_ends_no_report():
+    told = {"mistake": {"m": 1}, "share": 1000}
+    data = {"text/plain": "x\nNot yet. a", TOLD: told}
+    output = new_output("display_data", data)
+    answer = ending_of(new_code_cell("", outputs=[output]))
+    assert (answer.mistake, answer.share) == ("{'m': 1}", 1.0)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "cp437", "utf-8"])

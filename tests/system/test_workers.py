@@ -344,6 +344,23 @@ def test_what_a_forked_one_leaves_ends_with_it(tmp_path):
         ready.end()
 
 
+@pytest.mark.parametrize("forks", [False, pytest.param(True, marks=needs_fork)])
+@pytest.mark.parametrize("wait", [0.0, 0.2, 0.25, 0.3, 0.6])
+def test_work_that_comes_when_the_spare_one_has_been_idle_for_long(monkeypatch, forks, wait):
+    """Also in the moment in which it ends, and its server with it."""
+    short = "from d2l_attention.system.workers import inside; inside.IDLE = 0.25; "
+    monkeypatch.setattr("d2l_attention.system.workers.spawned.BEGIN", BEGIN + short)
+    monkeypatch.setattr("d2l_attention.system.workers.ready.CAN_FORK", forks)
+    ready = Ready()
+    try:
+        for _ in range(1 + 2 * forks):
+            with ready.worker() as worker:
+                assert call(worker, math.sqrt, 49) == 7.0
+            time.sleep(wait)
+    finally:
+        ready.end()
+
+
 def test_idle_ones_end_by_themselves(monkeypatch):
     short = "from d2l_attention.system.workers import inside; inside.IDLE = 0.1; "
     monkeypatch.setattr("d2l_attention.system.workers.spawned.BEGIN", BEGIN + short)

@@ -96,7 +96,8 @@ class Forked:
 
     @property
     def is_over(self) -> bool:
-        self._listen(0.0)
+        while not self._is_over and self._listen(0.0):
+            pass
         return self._is_over
 
     def wait(self, timeout: float | None = None) -> int | None:
@@ -147,9 +148,9 @@ def serve(channel: int, modules: Sequence[str]) -> None:
         try:
             called, ends, _, _ = socket.recv_fds(calls, 64, 4)
         except TimeoutError:
-            return
-        if not called:  # the caller has gone
-            return
+            called = b""
+        if not called:  # or the caller has gone
+            os._exit(0)
         with saying_why_not(log=ends[2]):
             if os.fork() == 0:
                 calls.close()

@@ -43,18 +43,28 @@ class Ready:
         Errors: ``OSError`` where no process can be started, or where it cannot import its modules.
         """
         with self._free:
-            worker, self._spare = self._spare, None
-        if worker is not None and not worker.alive:  # it was idle for long
-            worker.end()
-            worker = None
-        worker = worker or self._started()
+            spare, self._spare = self._spare, None
+        worker = self._lent(spare)
         try:
-            _wait_for_imports(worker)
             yield worker
         finally:
             with suppress(OSError):  # then the next work will say so
                 self.warm_up()
             worker.end()
+
+    def _lent(self, spare: Worker | None, tries: int = 2) -> Worker:
+        """One that has just answered. A spare that was idle for long has ended, a fork server may
+        do so at this very moment, without a word: then another one serves in its place."""
+        worker = spare or self._started()
+        worker.give(packed(_imported, self._modules))
+        try:
+            worker.result(START)
+            return worker
+        except BaseException as error:
+            worker.end()
+            if isinstance(error, Gone) and (spare or (tries > 1 and not error.last_words.strip())):
+                return self._lent(None, tries - 1 if spare is None else tries)
+            raise cannot_begin(error) from error
 
     def end(self) -> None:
         """End the worker that waits, if one does."""
@@ -77,11 +87,11 @@ def _imported(names: tuple[str, ...]) -> None:
         importlib.import_module(name)
 
 
-def _wait_for_imports(worker: Worker) -> None:
-    try:
-        worker.result(START)
-    except Gone as gone:
-        said = gone.last_words.strip().splitlines() or ["it said nothing"]
-        raise OSError(f"a new Python {cause_of_death(gone.exit_code)}: {said[-1]}") from gone
-    except RuntimeError as error:
-        raise OSError(f"a new Python cannot begin: {str(error).splitlines()[0]}") from error
+def cannot_begin(error: BaseException) -> BaseException:
+    """That a worker could not do its imports, as what is wrong with the machine."""
+    if isinstance(error, Gone):
+        said = error.last_words.strip().splitlines() or ["it said nothing"]
+        return OSError(f"a new Python {cause_of_death(error.exit_code)}: {said[-1]}")
+    if isinstance(error, RuntimeError):
+        return OSError(f"a new Python cannot begin: {str(error).splitlines()[0]}")
+    return error
