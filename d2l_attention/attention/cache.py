@@ -91,8 +91,8 @@ class KeyValueCache:
             )
             self._buffer = _Buffer(keys, values, end)
         else:
-            # A copy of this cache may have written behind our rows: then that place is taken. And
-            # what was made under inference_mode, PyTorch locks when that ends.
+            # Two copies of a cache share this buffer: where the other has written past our end, we
+            # copy before we append. And what was made under inference_mode, PyTorch locks later.
             taken = self._buffer.used > start
             locked = self._buffer.keys.is_inference() and not torch.is_inference_mode_enabled()
             if taken or locked or end > self._buffer.keys.shape[2]:

@@ -126,8 +126,8 @@ def _chunk(
     queries: Tensor, keys: Tensor, values: Tensor, beta: Tensor, decay: Tensor, state: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The output of C tokens and the state behind them. Shape: as ``delta_rule``, n = C."""
-    # What token i wrote has faded to faded[t, i] = a_(i+1) ... a_t when token t comes: in column i
-    # a product down the rows, which begins behind i. A decay of 0 must not be divided by.
+    # faded[t, i]: the share of token i's write that is left at token t, the product of the decays
+    # i + 1 to t. It is multiplied up, because a decay may be 0 and cannot be divided by.
     size = decay.shape[-1]
     behind = torch.ones(size, size, dtype=torch.bool, device=decay.device).tril(-1)  # t > i
     faded = decay[..., :, None].where(behind, 1.0).cumprod(dim=-2).tril()  # (*, C, C)

@@ -73,11 +73,11 @@ def yarn_speeds_by_pair(
     many_turns: float = 32,
     whole_pairs: bool = True,
 ) -> Tensor:
-    """``yarn_speeds`` as published models have it: the ramp is even over the pairs' numbers.
+    """``yarn_speeds`` as published models have it: the ramp is linear in the pair's number j.
 
-    Both ramps begin and end at the pairs that turn ``many_turns`` and ``few_turns`` times. The
-    paper's formula falls between them with the turns; its authors' code, and after it the
-    ``transformers`` library, with the number j of the pair, which is the logarithm of the turns.
+    Both ramps begin and end at the pairs that turn ``many_turns`` and ``few_turns`` times. Between
+    them the paper's is linear in the turns; that of its authors' code, and after it of the
+    ``transformers`` library, in j, the logarithm of the turns.
     ``whole_pairs`` widens the ramp to whole numbers of pairs (gpt-oss does not).
 
     Source: Peng et al. (2023), the code at github.com/jquesnelle/yarn.

@@ -47,9 +47,9 @@ class SinkAttention(DotProductAttention):
             hidden = visible.blind
         if bias is not None:
             bias = F.pad(bias.expand(*bias.shape[:-1], num_keys), (1, 0))
-        # The sink is a key before all others, with value 0. Every query ends in 1 and the sink's
-        # key is (0, ..., 0, s sqrt(D + 1)), so that their score is s; the factor undoes the larger
-        # root for the real keys.
+        # The sink is a key before all others, with value 0. Every query ends in 1, and the sink's
+        # key is (0, ..., 0, s sqrt(D + 1)), so their score is s; the factor undoes the larger root
+        # for the real keys.
         scale = ((size + 1) / size) ** 0.5
         queries = F.pad(queries * scale, (0, 1), value=1.0)
         sink = F.pad((self.sinks * (size + 1) ** 0.5)[:, None, None], (size, 0))  # (H, 1, D + 1)

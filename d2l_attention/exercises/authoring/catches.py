@@ -27,10 +27,10 @@ class Suspect:
     """A broken implementation that the student's test must fail on.
 
     ``wrong`` is an edit of the right implementation, as in ``Mistake``, or an implementation
-    itself. ``what`` goes on after 'on an implementation that'. ``blind`` says where the suspect
-    gives what a right one gives: a function of some of a call's arguments, by their names, and the
-    sentence for a test of which it is true in all calls. It may ask for ``training``, too, of a
-    module, and for ``first``, the first call: ``first["queries"]``.
+    itself. ``what`` goes on after 'on an implementation that'. ``blind`` is a pair, a predicate
+    and a sentence: where the predicate holds in every call that the test made, the test could not
+    have seen this bug, and the sentence says so. The predicate takes some of a call's arguments, by
+    their names; ``training`` of a module; and ``first``, the first call: ``first["queries"]``.
     """
 
     wrong: Mapping[str, str] | Callable

@@ -45,7 +45,7 @@ def other_last_digits(result: Any) -> Any:
     if isinstance(result, Tensor) and result.is_floating_point():
         # Round numbers, such as a hidden key's weight 0, are exact in any order.
         is_round = (64 * result).frac() == 0
-        # The same for the same sizes: sums of other lengths are what rounds in another way.
+        # Same size, same noise: equal shapes must round equally.
         chance = torch.rand(result.shape, generator=torch.Generator().manual_seed(result.numel()))
         other = torch.where(chance < 0.5, torch.inf, -torch.inf).to(result)
         return torch.nextafter(result, torch.where(is_round, result, other))

@@ -132,8 +132,8 @@ class Look:
         """The wrong function, what to say, and the mistake's short name."""
         solution, mistakes = self.exercise.solution, self.exercise.mistakes
         singles = ((made(solution, each), each.why, each.short_name) for each in mistakes)
-        # What the student got right on earlier cases, the mistake gets right as well. That first:
-        # one that is out of the question may well never end on this case.
+        # Mistakes that fail a case which the student passed are dropped first: they may loop for
+        # ever on this one.
         possible = (each for each in singles if each[0] and self.right_before(each[0]))
         found = [each for each in possible if self.is_it(each[0], got)]
         if len(found) > 1:
