@@ -207,6 +207,13 @@ def test_an_underscore_is_seen_in_a_module_and_in_a_name_and_not_at_home():
     assert private_to_others("d2l_attention.views.picture", names) == set()
 
 
+def test_the_mechanism_is_as_small_as_the_readme_says():
+    files = [*(PACKAGE / "attention").glob("*.py"), *(PACKAGE / "models").glob("*.py")]
+    lines = sum(len(file.read_text("utf-8").splitlines()) for file in files)
+    told = re.search(r"fewer than ([\d,]+)\s+lines", (ROOT / "README.md").read_text("utf-8"))
+    assert lines < int(told[1].replace(",", "")) < lines + 1000
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_a_file_can_be_read_at_one_go(name):
     """Of modules: a text is as long as its chapter, a file of tests as long as its tables."""
