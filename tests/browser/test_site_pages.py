@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 from accessibility import contrast_harms, harms
 from PIL import Image
-from site_build import CHAPTERS
+from site_build import CHAPTERS, WITH_SLIDES
 
 from notebooks.publish.site.picture import PICTURE as README_PICTURE
 from notebooks.publish.site.picture import WINDOW, take_picture
@@ -27,8 +27,14 @@ PROBLEMS = """async () => {
   complain("equations not typeset", all(".math").filter((math) => !typeset(math)));
   complain("pictures missing", all("img").filter((image) => image.complete && !image.naturalWidth));
   complain("views not drawn", all("img.live-view"));
-  const ratio = (image) => parseFloat(getComputedStyle(image).width)
-    / parseFloat(getComputedStyle(image).height) / (image.naturalWidth / image.naturalHeight);
+  const ratio = (image) => {
+    const style = getComputedStyle(image);
+    const [left, right, top, bottom, width, height] =
+      ["paddingLeft", "paddingRight", "paddingTop", "paddingBottom", "width", "height"].map(
+        (name) => parseFloat(style[name]));
+    return (width - left - right) / (height - top - bottom)
+      / (image.naturalWidth / image.naturalHeight);
+  };
   complain("pictures squeezed", all("img").filter((image) => Math.abs(ratio(image) - 1) > 0.01));
   const wide = document.documentElement.scrollWidth - innerWidth;
   if (wide > 0) problems.push(`wider than the window by ${wide} px`);
@@ -144,6 +150,44 @@ def test_a_view_answers_without_a_kernel(open_page):
     assert frames[0] != frames[1]
     view.locator(".plot").hover(position={"x": 200, "y": 150})
     assert 'query "' in view.locator(".readout").inner_text()
+
+
+def test_a_view_that_python_drew_ahead_moves(open_page):
+    """With the small pictures of site_build.py: those of the decks are tried in test_decks.py."""
+    page = open_page(f"{WITH_SLIDES}.html")
+    place = page.locator(".frames")
+    page.locator("img.drawn-ahead, .frames").scroll_into_view_if_needed()
+    place.locator("canvas[data-shown]").wait_for()
+    assert page.locator("img.drawn-ahead").count() == 0
+    canvas = place.locator("canvas")
+    pictures = [canvas.screenshot()]
+    for act in (
+        lambda: place.get_by_role("slider").press("ArrowRight"),
+        lambda: place.get_by_role("button", name="hot").click(),
+        lambda: place.get_by_role("checkbox").click(),
+    ):
+        before = canvas.get_attribute("data-shown")
+        act()
+        place.locator(f"canvas:not([data-shown='{before}'])").wait_for()
+        pictures.append(canvas.screenshot())
+    assert len(set(pictures)) == 4
+    size = "(canvas) => [canvas.clientWidth / canvas.clientHeight, canvas.width / canvas.height]"
+    seen, drawn = canvas.evaluate(size)
+    assert abs(seen / drawn - 1) < 0.01
+
+
+def test_where_no_pictures_were_drawn_ahead_the_page_says_where_they_move(open_page):
+    page = open_page("04_masked_softmax.html")
+    assert "in JupyterLab and in the slides" in page.locator(".moves-elsewhere").inner_text()
+    assert page.locator("input[type=range]").count() == 0
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_folded_cell_is_called_by_what_it_does(site, name):
+    text = (site / f"{name}.html").read_text("utf-8")
+    assert "Show the source" not in text
+    folds = re.findall(r'<p class="collapsed admonition-title">(.*?)</p>', text)
+    assert folds and all(len(fold) > 8 for fold in folds), folds
 
 
 def test_the_switch_of_the_theme_reaches_views_and_answers(open_page):

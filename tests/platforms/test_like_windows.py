@@ -38,7 +38,7 @@ def test_the_pretence_holds():
     ("tests", "without"),
     [
         (
-            "workers",
+            "system/test_workers.py",
             "clock or pauses or cause_of_death or compiled or cannot_travel or left_behind",
         ),
         ("exercises/test_exercises_kernel.py", "nothing"),

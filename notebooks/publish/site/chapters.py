@@ -5,6 +5,8 @@ they are. Sphinx has no setting for documents outside its own folder, so it gets
 knows them: copies would have to be kept fresh, and links are not for every system.
 """
 
+import ast
+import json
 import os
 import re
 import shutil
@@ -16,6 +18,7 @@ from sphinx.project import Project
 
 from notebooks.publish.cells import WIDGET_MIME, is_note
 from notebooks.publish.course import notebook_of, texts
+from notebooks.publish.slides.frames import frames_key, is_explore_output
 from notebooks.publish.slides.views import REFERENCE, STATE_MIME, states_of
 
 NOTES_OF = "notes_"
@@ -65,7 +68,9 @@ def read(text):
         if cell.cell_type == "markdown":
             # Sphinx writes anchors in lower case, JupyterLab and GitHub as the heading is.
             cell.source = ANCHOR.sub(lambda anchor: anchor[0].lower(), cell.source)
-        for output in cell.get("outputs", []):
+        if "hide-input" in cell.metadata.get("tags", []):
+            name_fold(cell)
+        for number, output in enumerate(cell.get("outputs", [])):
             if "image/png" not in output.get("data", {}):
                 continue
             about = output.metadata.get("image/png", {})
@@ -76,11 +81,25 @@ def read(text):
             if view and (models := find_view(view["model_id"], states)):
                 live |= {model: states[model] for model in models}
                 image["classes"] = f"live-view model-{models[0]}"  # what views.js looks for
-            cell.metadata["mystnb"] = {"image": image}
+            if is_explore_output(output):
+                image["classes"] = f"drawn-ahead frames-{frames_key(cell, number)}"
+            cell.metadata.setdefault("mystnb", {})["image"] = image
     if live:
         widgets[STATE_MIME]["state"] = live
         notebook.metadata["widgets"] = widgets
     return notebook
+
+
+def name_fold(cell):
+    """A folded cell is called by what it does, its first line; imports, and checks that print
+    nothing, are not on the page at all."""
+    statements = ast.parse(cell.source).body
+    checks = any(isinstance(node, ast.Assert) for node in statements)
+    imports = all(isinstance(node, ast.Import | ast.ImportFrom | ast.Expr) for node in statements)
+    if not cell.outputs and (checks or imports):
+        cell.metadata.tags = [*cell.metadata.tags, "remove-cell"]
+    elif first := re.match(r"# (.+)", cell.source):
+        cell.metadata["mystnb"] = {"code_prompt_show": first[1], "code_prompt_hide": first[1]}
 
 
 def read_notes(text):
@@ -118,6 +137,14 @@ def link_chapter(app, pagename, templatename, context, doctree):
         decks = [Path(deck).stem for deck in app.config.course_decks]
         context["notebook_file"] = f"notebooks/{pagename}.ipynb"
         context["slides_file"] = f"slides/{pagename}.html" if pagename in decks else None
+        if pagename in frames_files(app):
+            address = f"_static/frames/{pagename}.js"
+            context["metatags"] += f'<meta name="frames" content="{address}">'
+
+
+def frames_files(app):
+    """Page name -> file: the pictures that Python has drawn ahead."""
+    return {Path(file).stem: Path(file) for file in app.config.course_frames}
 
 
 def copy_files(app, exception):
@@ -131,10 +158,17 @@ def copy_files(app, exception):
         folder.mkdir(exist_ok=True)
         for path in paths:
             shutil.copy2(path, folder)
+    folder = Path(app.outdir, "_static", "frames")
+    folder.mkdir(exist_ok=True)
+    for name, file in frames_files(app).items():
+        frames = json.dumps(json.loads(file.read_text("utf-8"))["frames"])
+        # A script, because a page that was opened from a folder may read no other file.
+        (folder / f"{name}.js").write_text(f"openFrames({frames});\n", "utf-8")
 
 
 def setup(app):
     app.add_config_value("course_decks", [], "html", list)
+    app.add_config_value("course_frames", [], "html", list)
     app.connect("builder-inited", use_course)
     app.connect("html-page-context", link_chapter)
     app.connect("build-finished", copy_files)

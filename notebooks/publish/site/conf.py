@@ -71,12 +71,14 @@ html_context = {"default_mode": "auto"}  # as the reader's system has it
 html_static_path = [
     "_static",
     str(ROOT / "notebooks" / "publish" / "slides" / "widgets.js"),
+    str(ROOT / "notebooks" / "publish" / "slides" / "frames.js"),
     str(mathjax / mathjax_path),
 ]
 html_css_files = ["site.css"]
 html_js_files = [
     "search.js",
     ("widgets.js", {"defer": "defer"}),
+    ("frames.js", {"defer": "defer"}),
     ("views.js", {"defer": "defer"}),
 ]
 html_scaled_image_link = False  # a live view is no link to its still picture
@@ -84,4 +86,5 @@ html_copy_source = False  # chapters offer their notebook files instead
 html_use_index = False
 templates_path = ["_templates"]
 # The slides, where `make slides` has made them; a list, so that a new deck is a new setting.
+course_frames = sorted(str(path) for path in (ROOT / "build/slides/.frames").glob("*.json"))
 course_decks = sorted(str(path) for path in (ROOT / "build" / "slides").glob("*.html"))

@@ -11,7 +11,46 @@ if (saved) {
   }
 }
 
+// Views that Python drew ahead, for every setting of their controls. Their pictures are a file of
+// the chapter's, of a megabyte or two, which is loaded when the first of them comes near.
+const drawn = [...document.querySelectorAll("img.drawn-ahead")];
+const frames = document.querySelector('meta[name="frames"]');
+function openFrames(all) {
+  for (const picture of drawn) {
+    const key = [...picture.classList].find((name) => name.startsWith("frames-"));
+    const place = document.createElement("div");
+    place.className = "frames";
+    picture.replaceWith(place);
+    place.append(picture);
+    showFrames(place, all[key.slice("frames-".length)]);
+    place.querySelector("canvas").style.width = `${picture.getAttribute("width")}px`;
+  }
+}
+if (frames) {
+  const near = new IntersectionObserver(
+    (seen) => {
+      if (!seen.some((each) => each.isIntersecting)) return;
+      near.disconnect();
+      document.head.append(Object.assign(document.createElement("script"), { src: frames.content }));
+    },
+    { rootMargin: "1000px" },
+  );
+  drawn.forEach((picture) => near.observe(picture));
+} else {
+  for (const picture of drawn) {
+    const words = document.createElement("p");
+    words.className = "moves-elsewhere";
+    words.textContent = "The controls of this picture are in JupyterLab and in the slides.";
+    picture.before(words);
+  }
+}
+
 // The theme's switch marks <html>; a view looks for changes at <body>.
 const follow = () => (document.body.dataset.theme = document.documentElement.dataset.theme);
 new MutationObserver(follow).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 follow();
+
+// A folded cell says what it does; the label of all of them would hide that from a screen reader.
+for (const fold of document.querySelectorAll("summary[aria-label='Toggle hidden content']")) {
+  fold.removeAttribute("aria-label");
+}
