@@ -24,6 +24,7 @@ from d2l_attention.attention.positional import (
     PositionalEncoding,
     Positions,
     RotaryEncoding,
+    rotary_speeds,
 )
 from d2l_attention.attention.scores import (
     additive_score,
@@ -80,6 +81,7 @@ __all__ = [
     "length_mask",
     "masked_softmax",
     "nadaraya_watson",
+    "rotary_speeds",
     "scaled_dot_score",
     "show_source",
     "sliding_window_mask",

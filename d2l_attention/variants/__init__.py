@@ -1,6 +1,5 @@
 """Attention in other forms: fewer keys and values, fewer links, other mathematics."""
 
-from d2l_attention.attention.positional import rotary_speeds
 from d2l_attention.variants.bigbird import BigBirdAttention
 from d2l_attention.variants.chosen_blocks import ChosenBlocksAttention, chosen_blocks_mask
 from d2l_attention.variants.delta_rule import GatedDeltaNet, delta_rule, delta_rule_step
@@ -65,7 +64,6 @@ __all__ = [
     "merge_windows",
     "ntk_speeds",
     "partition_windows",
-    "rotary_speeds",
     "why_not_compiled",
     "window_rule",
     "yarn_scale",

@@ -36,6 +36,10 @@ PROBLEMS = """async () => {
       / (image.naturalWidth / image.naturalHeight);
   };
   complain("pictures squeezed", all("img").filter((image) => Math.abs(ratio(image) - 1) > 0.01));
+  document.querySelectorAll("details.hide").forEach((fold) => (fold.open = true));
+  const cut = (box) => box.clientWidth && box.scrollWidth > box.clientWidth + 1;
+  const boxes = all(".cell_input pre, .cell_output :is(pre, table, .text_html)");
+  if (innerWidth >= 1280) complain("code or output is cut", boxes.filter(cut));
   const wide = document.documentElement.scrollWidth - innerWidth;
   if (wide > 0) problems.push(`wider than the window by ${wide} px`);
   return problems;

@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from d2l_attention import RotaryEncoding
-from d2l_attention.variants import rotary_speeds
+from d2l_attention import RotaryEncoding, rotary_speeds
 from d2l_attention.variants.longer_rotary import (
     interpolated_speeds,
     ntk_speeds,
