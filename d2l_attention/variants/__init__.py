@@ -1,5 +1,6 @@
 """Attention in other forms: fewer keys and values, fewer links, other mathematics."""
 
+from d2l_attention.attention.positional import rotary_speeds as rotary_speeds  # its older place
 from d2l_attention.variants.bigbird import BigBirdAttention
 from d2l_attention.variants.chosen_blocks import ChosenBlocksAttention, chosen_blocks_mask
 from d2l_attention.variants.delta_rule import GatedDeltaNet, delta_rule, delta_rule_step
