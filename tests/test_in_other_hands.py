@@ -248,6 +248,7 @@ class TestGraphs:
             assert_close(program.module()(X, lens), module(X, lens), rtol=1e-4, atol=1e-5)
 
     @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+    @pytest.mark.filterwarnings("ignore:.*torch.jit.trace:FutureWarning")  # of torch 2.14
     @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
     def test_traced_with_other_lengths(self):
         layer = MultiHeadAttention(D, H, 0.0)
