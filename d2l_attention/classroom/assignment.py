@@ -188,8 +188,9 @@ def assignment(number: int, path: Path) -> NotebookNode:
             written.append(not_graded(cell))
     if left:
         raise CannotWrite(
-            f'{path} has no cell that ends in check("{next(iter(left))}", your_answer), and so for '
-            f"{', '.join(left)}. (The course's own: bring it up to date with `make notebooks`.)"
+            f"{path} has no cell that checks {', '.join(left)}: write one that ends in "
+            f'check("{next(iter(left))}", your_answer), or, for a chapter of the course, bring it '
+            "up to date with `make notebooks`."
         )
     written[start:start] = [new_markdown_cell(BEFORE_THE_EXERCISES, id="graded"), imports]
     return nbformat.v4.new_notebook(

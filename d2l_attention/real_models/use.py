@@ -47,7 +47,7 @@ def use_attention(
             logits = model(input_ids=ids).logits
 
     With gradient checkpointing the backward pass runs the layers once more, by what they attend by
-    then: ``backward`` belongs into the block, too. Behind it gradients are silently wrong, or
+    then: ``backward`` belongs into the block, too. After it gradients are silently wrong, or
     PyTorch raises its ``CheckpointError``.
 
     Errors: ``TypeError`` for a model that does not attend through the library's interface, and for

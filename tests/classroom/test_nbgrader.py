@@ -326,7 +326,7 @@ def test_a_copy_beside_the_chapter_is_not_the_chapter(tmp_path):
     ("text", "expected"),
     [
         ("", "is no notebook: make it anew with `make notebooks`."),
-        (nbformat.writes(nbformat.v4.new_notebook()), "and so for 6.1, 6.2, "),
+        (nbformat.writes(nbformat.v4.new_notebook()), "has no cell that checks 6.1, 6.2, "),
     ],
 )
 def test_a_chapter_that_is_damaged(tmp_path, monkeypatch, text, expected):

@@ -31,15 +31,12 @@ CANNOT_BEGIN = "d2l_attention.system.workers.spawned.BEGIN", "raise SystemExit('
 PATIENCE = 200.0  # seconds: an error that is not about time came long before
 
 
-def each_way():
+@pytest.fixture(scope="module", params=["spawned", "forked"][: 1 + CAN_FORK])
+def start(request):
+    """Each way to start a worker."""
     server = ForkServer(["torch"])
-    ways = {"spawned": Spawned, "forked": server.fork} if CAN_FORK else {"spawned": Spawned}
-    return pytest.fixture(scope="module", params=ways.values(), ids=ways)(
-        lambda request: request.param
-    )
-
-
-start = each_way()
+    yield Spawned if request.param == "spawned" else server.fork
+    server.end()
 
 
 @pytest.fixture(scope="module")

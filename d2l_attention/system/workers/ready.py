@@ -53,8 +53,7 @@ class Ready:
             worker.end()
 
     def _lent(self, spare: Worker | None, tries: int = 2) -> Worker:
-        """One that has just answered. A spare that was idle for long has ended, a fork server may
-        do so at this very moment, without a word: then another one serves in its place."""
+        """One that has just answered, so that no work meets one that was idle for long and ends."""
         worker = spare or self._started()
         worker.give(packed(_imported, self._modules))
         try:
@@ -62,9 +61,13 @@ class Ready:
             return worker
         except BaseException as error:
             worker.end()
-            if isinstance(error, Gone) and (spare or (tries > 1 and not error.last_words.strip())):
-                return self._lent(None, tries - 1 if spare is None else tries)
-            raise cannot_begin(error) from error
+            # A spare has ended, or the fork server did so in this moment, without a word.
+            ended = isinstance(error, Gone) and (spare or not error.last_words.strip())
+            if ended and tries > 0:
+                return self._lent(None, tries - 1)
+            if isinstance(error, Gone | RuntimeError):
+                raise OSError(why_not(error)) from error
+            raise
 
     def end(self) -> None:
         """End the worker that waits, if one does."""
@@ -87,11 +90,9 @@ def _imported(names: tuple[str, ...]) -> None:
         importlib.import_module(name)
 
 
-def cannot_begin(error: BaseException) -> BaseException:
-    """That a worker could not do its imports, as what is wrong with the machine."""
+def why_not(error: Gone | RuntimeError) -> str:
+    """Why a worker cannot begin, as what is wrong with the machine."""
     if isinstance(error, Gone):
         said = error.last_words.strip().splitlines() or ["it said nothing"]
-        return OSError(f"a new Python {cause_of_death(error.exit_code)}: {said[-1]}")
-    if isinstance(error, RuntimeError):
-        return OSError(f"a new Python cannot begin: {str(error).splitlines()[0]}")
-    return error
+        return f"a new Python {cause_of_death(error.exit_code)}: {said[-1]}"
+    return f"a new Python cannot begin: {str(error).splitlines()[0]}"

@@ -13,36 +13,43 @@ if (saved) {
 
 // Views that Python drew ahead, for every setting of their controls. Their pictures are a file of
 // the chapter's, of a megabyte or two, which is loaded when the first of them comes near.
-const drawn = [...document.querySelectorAll("img.drawn-ahead")];
-const frames = document.querySelector('meta[name="frames"]');
+const drawnAhead = [...document.querySelectorAll("img.drawn-ahead")];
+const theirFile = document.querySelector('meta[name="frames"]');
 function openFrames(all) {
-  for (const picture of drawn) {
+  for (const picture of drawnAhead) {
     const key = [...picture.classList].find((name) => name.startsWith("frames-"));
+    const frames = all[key.slice("frames-".length)];
+    if (!frames) {
+      movesElsewhere(picture);
+      continue;
+    }
     const place = document.createElement("div");
     place.className = "frames";
     picture.replaceWith(place);
     place.append(picture);
-    showFrames(place, all[key.slice("frames-".length)]);
+    showFrames(place, frames);
     place.querySelector("canvas").style.width = `${picture.getAttribute("width")}px`;
   }
 }
-if (frames) {
+function movesElsewhere(picture) {
+  const words = document.createElement("p");
+  words.className = "moves-elsewhere";
+  words.textContent = "The controls of this picture are in JupyterLab and in the slides.";
+  picture.before(words);
+}
+if (theirFile) {
   const near = new IntersectionObserver(
     (seen) => {
       if (!seen.some((each) => each.isIntersecting)) return;
       near.disconnect();
-      document.head.append(Object.assign(document.createElement("script"), { src: frames.content }));
+      const script = Object.assign(document.createElement("script"), { src: theirFile.content });
+      document.head.append(script);
     },
     { rootMargin: "1000px" },
   );
-  drawn.forEach((picture) => near.observe(picture));
+  drawnAhead.forEach((picture) => near.observe(picture));
 } else {
-  for (const picture of drawn) {
-    const words = document.createElement("p");
-    words.className = "moves-elsewhere";
-    words.textContent = "The controls of this picture are in JupyterLab and in the slides.";
-    picture.before(words);
-  }
+  drawnAhead.forEach(movesElsewhere);
 }
 
 // The theme's switch marks <html>; a view looks for changes at <body>.
