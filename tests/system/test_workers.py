@@ -120,7 +120,8 @@ def test_the_clock_adds_up_what_runs_inside(own):
     with pytest.raises(Gone) as gone:
         call(own, in_pieces, 0.5, 0.05, 10**6)
     assert gone.value.why == "late"
-    assert [frame.name for frame in gone.value.frames] == ["in_pieces"]
+    # Its time may also be up in the clock's own lines, between two pieces.
+    assert gone.value.frames[0].name == "in_pieces"
 
 
 def test_pauses_do_not_count(kept):
