@@ -44,6 +44,7 @@ PROBLEMS = """async () => {
   if (wide > 0) problems.push(`wider than the window by ${wide} px`);
   return problems;
 }"""
+OPEN_GATES = "document.querySelectorAll('.gate').forEach((gate) => gate.requestSubmit())"
 # How the names of pages of other kinds than PAGES begin, and of those that are not the site's own.
 OTHERS, LISTINGS, NOT_OURS = ("api", "notes"), "_modules", ("_static", "slides")
 ADD_LISTINGS = """(listings) =>
@@ -80,6 +81,7 @@ def test_page(open_page, name):
     """
     page = open_page(f"{name}.html", color_scheme="light")
     page.wait_for_function("!document.querySelector('img.live-view')")
+    page.evaluate(OPEN_GATES)
     found = page.evaluate(PROBLEMS) + harms(page, SEEN["light"])
     use_dark(page)
     found += contrast_harms(page, SEEN["dark"])
@@ -240,24 +242,41 @@ def test_the_published_site_hands_out_notebooks_and_excerpts(address, new_page):
     page.wait_for_selector("#search-results .context")
 
 
-def test_the_first_page_translates_and_can_be_cut(open_page):
+def test_a_word_that_is_hidden_is_missed_on_the_first_page(open_page):
     page = open_page("index.html")
-    view = page.locator("#front-view .d2l-translator")
-    seen = set()
-    for sentence in ("she does not read these books", "he sees her", "the small house is old"):
-        view.get_by_role("button", name=sentence, exact=True).click()
-        seen.add(view.locator(".original").inner_text().strip())
-    assert seen == {"elle ne lit pas ces livres", "il la voit", "la petite maison est vieille"}
-    view.get_by_role("button", name="Hide 'not' from the French").click()
-    assert view.locator(".changed").inner_text().strip() == "with your cuts: elle lit ces livres"
-    assert not view.locator("canvas.map").is_visible()  # it is small at first
-    assert view.locator("canvas.lines").first.is_visible()
-    view.get_by_text("All looks").click()
-    assert view.locator("canvas.map").is_visible()
-    view.get_by_text("Look inside").click()
-    view.locator('[data-name="decoder"]').click()
-    view.locator('[data-name="block 2"]').click()
-    assert view.locator("[aria-current=location]").inner_text() == "block 2"
+    english, french = page.locator("#front-view .words").all()
+    lines, says = page.locator("#front-view path"), page.locator("#front-view .says")
+    assert french.inner_text().split() == ["elle", "ne", "lit", "pas", "ces", "livres"]
+    before = lines.count()
+    for _ in range(5):  # the keyboard is there at once
+        page.keyboard.press("Tab")
+        if english.locator("button:focus").count():
+            break
+    english.get_by_role("button", name="not").press("Enter")
+    assert french.locator("del").all_inner_texts() == ["ne", "pas"]
+    assert says.inner_text() == "Without ‘not’, the French loses ‘ne’ and ‘pas’."
+    assert 0 < lines.count() < before
+    english.get_by_role("button", name="not").click()
+    english.get_by_role("button", name="does").click()
+    assert french.locator("del").count() == 0 and "the French stays" in says.inner_text()
+    page.get_by_role("button", name="the small house is old").click()
+    english.get_by_role("button", name="old").click()
+    assert says.inner_text() == "Without ‘old’, ‘vieille’ becomes ‘blanche’."
+    assert french.locator("mark").all_inner_texts() == ["blanche"]
+    page.get_by_text("More of this translator").click()
+    whole = page.locator("#front-more .d2l-translator")
+    whole.get_by_role("textbox").fill("he sees her")
+    whole.get_by_text("il la voit").wait_for()
+
+
+def test_the_first_page_is_above_the_fold_on_a_phone(open_page):
+    page = open_page("index.html")
+    page.set_viewport_size({"width": 390, "height": 844})
+    box = page.locator(".course-map").bounding_box()
+    assert box["y"] + box["height"] <= 844
+    for map_link in page.locator(".course-map a").all():
+        assert map_link.get_attribute("href")[:2] in {name[:2] for name in CHAPTERS}
+    assert page.locator(".course-map a").count() == len(CHAPTERS)
 
 
 def test_the_readme_shows_today_s_first_page(open_page, tmp_path):

@@ -16,8 +16,9 @@ import jupytext
 import nbformat
 from sphinx.project import Project
 
-from notebooks.publish.cells import WIDGET_MIME, is_note
+from notebooks.publish.cells import WIDGET_MIME, is_folded, is_note
 from notebooks.publish.course import notebook_of, texts
+from notebooks.publish.gates import answers
 from notebooks.publish.slides.frames import frames_key, is_explore_output
 from notebooks.publish.slides.views import REFERENCE, STATE_MIME, states_of
 
@@ -62,13 +63,14 @@ def use_course(app):
 def read(text):
     """The student's page as the site shows it: views are pictures that may come to life."""
     notebook = nbformat.reads(text, as_version=4)
+    mark_gates(notebook)
     states, live = states_of(notebook), {}
     widgets = notebook.metadata.pop("widgets", None)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             # Sphinx writes anchors in lower case, JupyterLab and GitHub as the heading is.
             cell.source = ANCHOR.sub(lambda anchor: anchor[0].lower(), cell.source)
-        if "hide-input" in cell.metadata.get("tags", []):
+        if is_folded(cell):
             name_fold(cell)
         for number, output in enumerate(cell.get("outputs", [])):
             if "image/png" not in output.get("data", {}):
@@ -88,6 +90,14 @@ def read(text):
         widgets[STATE_MIME]["state"] = live
         notebook.metadata["widgets"] = widgets
     return notebook
+
+
+def mark_gates(notebook):
+    """Marks for gates.js, before and after the cells that answer a prediction."""
+    for question, cells in reversed(answers(notebook.cells).items()):
+        notebook.cells[question].source += '\n\n<div class="gate-starts"></div>'
+        end = nbformat.v4.new_markdown_cell('<div class="gate-ends"></div>')
+        notebook.cells.insert(cells.stop, end)
 
 
 def name_fold(cell):

@@ -67,6 +67,7 @@ html_theme_options = {
     "footer_content_items": ["copyright.html"],
     "search_bar_text": "Search the course",
 }
+html_sidebars = {"index": []}  # its map of the chapters is the way through the course
 html_context = {"default_mode": "auto"}  # as the reader's system has it
 html_static_path = [
     "_static",
@@ -77,6 +78,7 @@ html_static_path = [
 html_css_files = ["site.css"]
 html_js_files = [
     "search.js",
+    ("gates.js", {"defer": "defer"}),
     ("widgets.js", {"defer": "defer"}),
     ("frames.js", {"defer": "defer"}),
     ("views.js", {"defer": "defer"}),

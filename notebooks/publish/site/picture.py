@@ -1,6 +1,6 @@
 """``python -m notebooks.publish.site.picture``: the README's picture of the course, anew.
 
-It shows the first page of the site that `make site` has built, after one guided cut. A test
+It shows the first page of the site that `make site` has built, after one cut. A test
 compares the two: the picture cannot age.
 """
 
@@ -13,14 +13,14 @@ from playwright.sync_api import Page, sync_playwright
 from notebooks.publish.course import ROOT
 
 PICTURE = ROOT / ".github" / "course.png"
-WINDOW = {"width": 1320, "height": 1400}
-CUT = "Hide 'not' from the French"
+WINDOW = {"width": 1320, "height": 900}
+CUT = "not"
 
 
 def take_picture(page: Page, out: Path) -> None:
-    """Forbid a look on the site's first page, and write a picture of the translator there."""
+    """Hide a word on the site's first page, and write a picture of the translator there."""
     view = page.locator("#front-view")
-    view.get_by_role("button", name=CUT).click()
+    view.get_by_role("button", name=CUT, exact=True).click()
     page.mouse.move(0, 0)
     view.screenshot(path=out)
 

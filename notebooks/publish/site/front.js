@@ -1,0 +1,138 @@
+// The first page: a sentence, its translation, and a line for every weight between them. A click
+// on an English word hides it from the French. Before this, in one function with it: the files of
+// views/translator that translate. front.py joins them.
+
+const EXAMPLES = ["she does not read these books", "the small house is old"];
+const THINNEST = 0.04; // of the weights that are drawn
+const SVG = "http://www.w3.org/2000/svg";
+
+const inWords = (words) => words.map((word) => `‘${word}’`).join(" and ");
+
+// Both sentences in one: [word, "lost", "new" or "same"]
+function compared(before, after) {
+  const [lost, found] = [changedWords(after, before), changedWords(before, after)];
+  const all = [];
+  for (let i = 0, j = 0; i < before.length || j < after.length; ) {
+    if (lost[i]) all.push([before[i++], "lost"]);
+    else if (found[j]) all.push([after[j++], "new"]);
+    else all.push([before[i++], after[j++] && "same"]);
+  }
+  return all;
+}
+
+function frontView(place, translator) {
+  const element = (name, parent, text = "", attributes = {}) => {
+    const made = document.createElement(name);
+    Object.entries(attributes).forEach(([key, value]) => made.setAttribute(key, value));
+    made.textContent = text;
+    parent.append(made);
+    return made;
+  };
+  const english = element("div", place, "", { class: "words", role: "group", "aria-label": "English" });
+  const lines = document.createElementNS(SVG, "svg");
+  lines.setAttribute("aria-hidden", "true");
+  place.append(lines);
+  const french = element("div", place, "", { class: "words french", lang: "fr", "aria-label": "French" });
+  const says = element("p", place, "", { class: "says", "aria-live": "polite" });
+  const choice = element("div", place, "", { class: "examples" });
+  let words, plain, now, hidden, pointed;
+
+  for (const sentence of EXAMPLES) {
+    const button = element("button", choice, sentence, { type: "button" });
+    button.onclick = () => start(sentence);
+  }
+
+  function start(sentence) {
+    words = sentence.split(" ");
+    hidden = new Set();
+    plain = translate(translator, words);
+    english.replaceChildren();
+    words.forEach((word, i) => {
+      const button = element("button", english, word, { type: "button", "aria-pressed": "false" });
+      button.title = "hide this word from the French";
+      followPointer(button);
+      button.onclick = () => {
+        hidden.delete(i) || hidden.add(i);
+        button.setAttribute("aria-pressed", String(hidden.has(i)));
+        translateNow();
+      };
+    });
+    for (const button of choice.children)
+      button.setAttribute("aria-pressed", String(button.textContent === sentence));
+    translateNow();
+  }
+
+  function translateNow() {
+    const cuts = [...hidden].map((key) => readCut(`cross * * * ${key}`));
+    now = hidden.size ? translate(translator, words, visibleWith(cuts)) : plain;
+    pointed = null;
+    french.replaceChildren();
+    for (const [word, how] of compared(plain.words, now.words)) {
+      const name = { lost: "del", new: "mark", same: "span" }[how];
+      followPointer(element(name, french, word));
+      french.append(" ");
+    }
+    say();
+    draw();
+  }
+
+  function say() {
+    const parts = compared(plain.words, now.words);
+    const [lost, found] = ["lost", "new"].map((how) => parts.filter((p) => p[1] === how).map((p) => p[0]));
+    const without = `Without ${inWords([...hidden].map((i) => words[i]))}, `;
+    const changes = (word, i) => `‘${word}’ becomes ‘${found[i]}’`;
+    if (!hidden.size) says.textContent = "A thick line is a large weight. Click an English word to hide it.";
+    else if (!lost.length && !found.length)
+      says.textContent = `${without}the French stays: it needs no look there, or learns the same from another word.`;
+    else if (!found.length) says.textContent = `${without}the French loses ${inWords(lost)}.`;
+    else if (lost.length === found.length && lost.length < 3)
+      says.textContent = `${without}${lost.map(changes).join(" and ")}.`;
+    else says.textContent = `${without}the French says something else.`;
+    place.dataset.words = now.words.join(" "); // for those who test this
+  }
+
+  // The word under the pointer, and its lines alone.
+  function followPointer(word) {
+    const point = (what) => () => ((pointed = what), draw());
+    Object.assign(word, { onpointerenter: point(word), onpointerleave: point(null) });
+  }
+
+  // From each French word to the English ones: the weights of the last layer, a mean of its heads.
+  function draw() {
+    const heads = now.weights.cross.at(-1);
+    const box = lines.getBoundingClientRect();
+    const middle = (item) => {
+      const { left, width } = item.getBoundingClientRect();
+      return left + width / 2 - box.left;
+    };
+    const written = [...french.children].filter((item) => item.localName !== "del");
+    lines.replaceChildren();
+    written.forEach((item, i) =>
+      [...english.children].forEach((other, j) => {
+        const weight = heads.reduce((sum, rows) => sum + rows[i][j], 0) / heads.length;
+        if (weight < THINNEST) return;
+        const line = document.createElementNS(SVG, "path");
+        const [x, to, down] = [middle(item), middle(other), box.height];
+        line.setAttribute("d", `M${x},${down} C${x},${down / 2} ${to},${down / 2} ${to},0`);
+        line.setAttribute("stroke-width", 1 + 9 * weight);
+        line.setAttribute("opacity", pointed && ![item, other].includes(pointed) ? 0.1 : 0.35 + 0.65 * weight);
+        lines.append(line);
+      }),
+    );
+  }
+
+  new ResizeObserver(draw).observe(place);
+  start(EXAMPLES[0]);
+}
+
+const place = document.getElementById("front-view");
+const { transformer, vocabularies } = globalThis.storedTranslators;
+const bytes = Uint8Array.from(atob(transformer.base64), (letter) => letter.charCodeAt(0)).buffer;
+frontView(place.appendChild(document.createElement("div")), makeTranslator({ ...transformer, ...vocabularies, bytes }));
+
+// Everything else that the translator shows: drawn when it is asked for. widgets.js has openWidgets.
+const more = document.getElementById("front-more");
+more.ontoggle = () => {
+  if (more.childElementCount === 1)
+    openWidgets({ view: { model_name: "AnyModel", state: wholeView } }).show("view", more.appendChild(document.createElement("div")));
+};
