@@ -103,7 +103,7 @@ def parser() -> argparse.ArgumentParser:
                 type=from_here,
                 help="one deck from several chapters: a plan's file",
             )
-    add(site)
+    add(site).add_argument("--pdf", action="store_true", help="also for paper: build/pdf")
     add(bench).add_argument("--full", action="store_true", help="all, a quarter of an hour")
     return whole
 
@@ -222,7 +222,7 @@ def notebooks(numbers: list[str], force: bool) -> None:
     run("notebooks.publish.build", *["--force"] * force, *numbers)
 
 
-def site() -> None:
+def site(pdf: bool = False) -> None:
     """Write the whole course as pages to read, for any web server or none: build/site."""
     slides([], force=False)
     for made in ("site", "doctrees"):
@@ -231,6 +231,9 @@ def site() -> None:
     pages = ["notebooks/publish/site", "build/site"]
     options = ["-W", "--keep-going", "-q", "-b", "html", "-d", "build/doctrees"]
     run("sphinx", *options, *pages, **ONE_THREAD)
+    if pdf:
+        say("Printing, a minute or two:")
+        run("notebooks.publish.site.paper")
     say("Open build/site/index.html.")
 
 

@@ -77,7 +77,7 @@
   async function fitView(slide, view) {
     view.style.height = "0px";
     const room = Math.max(LEAST, roomLeft(slide));
-    if (view.querySelector(".d2l-translator")) return layOut(view, 1.15, SIDE / 1.15); // it scrolls
+    if (view.querySelector(".d2l-translator")) return layOut(view, 1.05, SIDE / 1.05); // it scrolls
     let best = [Infinity];
     for (const zoom of ZOOMS) {
       for (let width = widest(view) / zoom; width > 200; width *= 0.88) {
@@ -135,6 +135,31 @@
     const giveBack = () => document.activeElement.matches("input[type=text]") || document.activeElement.blur();
     element.addEventListener("pointerup", () => setTimeout(giveBack));
   }
+
+  // A prediction that somebody writes down is kept in this browser. Where the answer stands on the
+  // next slide, it goes along in the margin.
+  const slides = Reveal.getSlides();
+  document.querySelectorAll(".guess").forEach((field, number) => {
+    const key = `prediction ${location.pathname.split("/").at(-1)} ${number}`;
+    const slide = field.closest("section.slide");
+    const beside = [...slide.querySelectorAll(".fragment")].some(
+      (part) => field.compareDocumentPosition(part) & Node.DOCUMENT_POSITION_FOLLOWING,
+    );
+    const margin = document.createElement("div");
+    margin.className = "guessed";
+    if (!beside) slides[slides.indexOf(slide) + 1]?.append(margin);
+    const say = () => (margin.textContent = field.value && `predicted: ${field.value}`);
+    try { field.value = localStorage.getItem(key) ?? ""; } catch { /* a private window */ }
+    field.addEventListener("keydown", (event) => {
+      event.stopPropagation();
+      if (event.key === "Enter") field.blur();
+    });
+    field.addEventListener("input", () => {
+      say();
+      try { localStorage.setItem(key, field.value); } catch { /* a private window */ }
+    });
+    say();
+  });
 
   await Promise.all([...document.images].map((image) => image.decode().catch(() => {})));
   const frames = read("frames");

@@ -8,9 +8,12 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 
 from notebooks.publish.cells import WIDGET_MIME, is_description, is_folded, slide_type
+from notebooks.publish.gates import asks
 from notebooks.publish.slides.frames import MIME as FRAMES_MIME
 
 MOVE_IT = '<p class="aside">Move it in the notebook.</p>'
+QUESTION = re.compile(r"(<p><strong>Predict.*?)</p>", re.DOTALL)
+GUESS = '<input class="guess" aria-label="The prediction" placeholder="prediction" size="10">'
 # What fits beside each other at 1 px of font size, and the sizes that a hall can read.
 LINE_WIDTH, LETTER_WIDTH = 1132, 0.603
 SMALLEST, LARGEST = 17, 22
@@ -36,6 +39,10 @@ def cell_html(cell: NotebookNode, described_by: str | None, alive: set[str]) -> 
         return f'<div class="unseen" id="{described_by}">{text}</div>'
     if cell.cell_type == "markdown":
         content = markdown(STUDY_TIME.sub("", cell.source))
+        if asks(cell):  # the room's prediction is written beside the question: deck.js keeps it
+            content = re.sub(
+                r"(<p><strong>Predict.*?)</p>", rf"\1 {GUESS}</p>", content, flags=re.DOTALL
+            )
     elif cell.cell_type == "code":
         content = _code(cell, described_by, alive)
     else:
