@@ -17,6 +17,7 @@ NB =
 FORCE =
 # What `make bench` measures: empty, a short table; 1, the long one.
 FULL =
+PDF =
 
 # The version that constraints.txt pins, and lives in .venv.
 PINNED := $(shell sed -n 's/^torch==//p' constraints.txt)
@@ -52,8 +53,8 @@ notebooks: $(VENV)/.lab-stamp ## bring notebooks/ up to notebooks/src/ (NB=03: t
 slides: $(VENV)/.test-stamp ## one file a chapter for the lecture room, no network needed: build/slides (NB=03: this one)
 	@$(COURSE) slides $(if $(FORCE),--force) $(NB)
 
-site: $(VENV)/.test-stamp ## the whole course as pages to read, for any web server or none: build/site/index.html
-	@$(COURSE) site
+site: $(VENV)/.test-stamp ## the whole course as pages to read, for any web server or none: build/site/index.html (PDF=1: also on paper)
+	@$(COURSE) site $(if $(PDF),--pdf)
 
 bench: $(VENV)/.test-stamp ## speed against d2l and PyTorch: two minutes (FULL=1: all, a quarter of an hour)
 	@$(COURSE) bench $(if $(FULL),--full)

@@ -8,12 +8,15 @@ from notebooks.publish.site.paper import WHOLE, whole_course, within, write_pdf
 A4 = {"width": 658, "height": 990}  # the text's width on a sheet, in pixels
 # What a sheet shows wrongly, in words.
 PROBLEMS = """() => {
-  const shown = (selector) => [...document.querySelectorAll(selector)].filter(
-    (part) => part.checkVisibility({ contentVisibilityAuto: true }) && part.getClientRects().length);
-  const problems = shown("button, input, summary, nav:not(.contents)").map((part) => part.outerHTML);
-  for (const box of shown("pre, table, img, mjx-container, .on-paper"))
-    if (box.getBoundingClientRect().right > innerWidth + 1 || box.scrollWidth > box.clientWidth + 1)
+  const isShown = (part) =>
+    part.checkVisibility({ contentVisibilityAuto: true }) && part.getClientRects().length;
+  const shown = (selector) => [...document.querySelectorAll(selector)].filter(isShown);
+  const problems = shown("button, input, summary, nav").map((part) => part.outerHTML);
+  for (const box of shown("pre, table, img, mjx-container, .on-paper")) {
+    const right = box.getBoundingClientRect().right;
+    if (right > innerWidth + 1 || box.scrollWidth > box.clientWidth + 1)
       problems.push(`cut: ${box.outerHTML.slice(0, 80)}`);
+  }
   return problems;
 }"""
 
