@@ -1,11 +1,9 @@
 """Where to compute, and what is drawn there."""
 
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 
 import torch
-from torch import nn
 
 FROM_ENVIRONMENT = "D2L_ATTENTION_DEVICE"
 
@@ -41,15 +39,6 @@ def try_gpu(i: int | str = 0) -> torch.device:
     if torch.backends.mps.is_available():
         return torch.device("mps")
     return torch.device("cpu")
-
-
-@contextmanager
-def returning(model: nn.Module, home: torch.device) -> Iterator[None]:
-    """Move the model to ``home`` after the block, also where the block ends with an error."""
-    try:
-        yield
-    finally:
-        model.to(home)
 
 
 def seed_generators(device: torch.device, seed: int) -> None:

@@ -104,7 +104,11 @@ def translate(
                 eos=tgt_vocab[EOS],
                 max_len=10 + 2 * batch.src.shape[1],
             )
-        found += [tgt_vocab.to_tokens(numbers) for numbers in decoded.sentences()]
+        # The search is as long as the longest needs; a short one must not depend on the others.
+        found += [
+            tgt_vocab.to_tokens(numbers[: 10 + 2 * len(pair.source)])
+            for numbers, pair in zip(decoded.sentences(), some, strict=True)
+        ]
     return found
 
 

@@ -8,7 +8,8 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -32,7 +33,6 @@ from d2l_attention.training.checkpoints import (
 from d2l_attention.training.devices import (
     FROM_ENVIRONMENT,
     own_randomness,
-    returning,
     seed_generators,
     try_gpu,
 )
@@ -76,9 +76,11 @@ def train(
     ``KeyboardInterrupt`` that says how to go on.
 
     ``progress``: a bar with loss and tokens per second; ``None`` shows one where somebody
-    watches. Mixed precision: ``accelerator=Accelerator(mixed_precision="bf16")``.
+    watches. Mixed precision: ``accelerator=Accelerator(mixed_precision="bf16")``. A process has one
+    precision: give this ``accelerator`` to its other runs, too.
 
-    Errors: ``ValueError`` for arguments that make no sense, for a ``folder`` in which there is a
+    Errors: ``ValueError`` for arguments that make no sense, for an ``accelerator`` that accumulates
+    gradients, for another precision than the process has, for a ``folder`` in which there is a
     run already unless it is to be resumed, and for a checkpoint that is damaged or of another
     run, with other words for example; ``FloatingPointError`` where the loss or its gradient is no
     longer a finite number.
@@ -96,6 +98,8 @@ def train(
     if resume and last.exists():
         check_same_words(last.parent, source=src_vocab, target=tgt_vocab)
     accelerator = accelerator or default_accelerator()
+    if (number := accelerator.gradient_accumulation_steps) != 1:  # it would divide the gradient
+        raise ValueError(f"gradient_accumulation_steps must be 1, a step a batch, got {number}")
     home = next(model.parameters()).device
     model.to(accelerator.device)  # not every device lets an optimizer keep what is moved later
     order = torch.Generator()
@@ -104,9 +108,6 @@ def train(
     run = {"seed": seed, "batch_size": batch_size, "sentences": len(loader.dataset)}
     settings = {"lr": lr, "clip": clip, "guidance": guidance}
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
-    # What is called is `parallel`: the model, where needed with lower precision and with
-    # gradients averaged over the processes.
-    parallel, optimizer = accelerator.prepare(model, optimizer)
     history = History()
     if resume and last.exists():
         history, before = restore(last, run, model, optimizer, accelerator.scaler)
@@ -114,6 +115,9 @@ def train(
             accelerator.print(sentence)
     elif resume:
         accelerator.print(f"There is no {last} yet: training begins at the beginning.")
+    # What is called is `parallel`: the model, where needed with lower precision and with
+    # gradients averaged over the processes.
+    parallel, optimizer = accelerator.prepare(model, optimizer)
 
     def save(name: str) -> None:
         if last is not None and accelerator.is_main_process:
@@ -133,7 +137,7 @@ def train(
         tgt_vocab.save(last.with_name("target.json"))
 
     with (
-        returning(model, home),
+        returning(parallel, home, accelerator),
         StopRequest() as stop,
         own_randomness(accelerator.device),
         progress_bar(history.step, steps, progress, accelerator) as bar,
@@ -157,7 +161,9 @@ def train(
             check_finite("loss", loss + aside, step, lr, last)
             optimizer.zero_grad()
             accelerator.backward(losses.sum())
-            norm = accelerator.clip_grad_norm_(parallel.parameters(), clip)
+            # Its own clip_grad_norm_ also unscales for the optimizers of earlier runs.
+            accelerator.unscale_gradients(optimizer)
+            norm = nn.utils.clip_grad_norm_(parallel.parameters(), clip)
             if accelerator.scaler is None:  # with float16 the scaler sees to it
                 check_finite("gradient", norm.item(), step, lr, last)
             optimizer.step()
@@ -173,10 +179,21 @@ def train(
             started = time.perf_counter()
         if history.step < steps:
             save("last.pt")
-    accelerator.unwrap_model(parallel, keep_fp32_wrapper=False).eval()
     if stop.asked or history.step < steps:
         raise KeyboardInterrupt(interruption(history.step, steps, last))
     return history
+
+
+@contextmanager
+def returning(parallel: nn.Module, home: torch.device, accelerator: Accelerator) -> Iterator[None]:
+    """After the block, also after an error: the model at ``home``, in eval mode, in its precision.
+
+    What ``accelerator`` wrapped round it for the training is gone.
+    """
+    try:
+        yield
+    finally:
+        accelerator.unwrap_model(parallel, keep_fp32_wrapper=False).eval().to(home)
 
 
 def changes(before: dict[str, float], settings: dict[str, float]) -> list[str]:
@@ -280,16 +297,22 @@ def validation_loss(
 def default_accelerator() -> Accelerator:
     """Whatever device there is, and of several GPUs the one that is this process's. Without a GPU
     Accelerate has to be told that it is the CPU: two processes would not find each other."""
-    if name := os.environ.get(FROM_ENVIRONMENT):
-        return on_device(name)
-    return Accelerator(cpu=try_gpu().type == "cpu")
+    name = os.environ.get(FROM_ENVIRONMENT)
+    return on_device(name) if name else with_precision(try_gpu())
 
 
 def on_device(name: str) -> Accelerator:
     """Accelerate on the device of this name; it asks the environment, not its caller."""
     device = try_gpu(name)
     with patch_environment(ACCELERATE_TORCH_DEVICE=str(device)):
-        return Accelerator(cpu=device.type == "cpu")
+        return with_precision(device)
+
+
+def with_precision(device: torch.device) -> Accelerator:
+    """Full precision unless a launcher asks for less. Who asks for none gets, without a word, that
+    of the process's first accelerator: a process has one."""
+    precision = os.environ.get("ACCELERATE_MIXED_PRECISION", "no")
+    return Accelerator(cpu=device.type == "cpu", mixed_precision=precision)
 
 
 def progress_bar(done: int, steps: int, progress: bool | None, accelerator: Accelerator) -> tqdm:

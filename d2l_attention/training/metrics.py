@@ -45,7 +45,8 @@ def bleu(hypotheses: Sequence[Sentence], references: Sequence[Sequence[Sentence]
         for i in range(most)
     ]
     texts = [" ".join(hypothesis) for hypothesis in hypotheses]
-    return sacrebleu.corpus_bleu(texts, streams, tokenize="none", force=True).score
+    # Rounded, a perfect score is 100.00000000000004.
+    return min(sacrebleu.corpus_bleu(texts, streams, tokenize="none", force=True).score, 100.0)
 
 
 def in_one_piece(token: str) -> str:

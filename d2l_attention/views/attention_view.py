@@ -179,7 +179,7 @@ def as_weights(name: str, value) -> Tensor:
         tensor = value.detach().cpu().double()
     else:
         try:
-            tensor = torch.tensor(np.asarray(value, dtype=float))
+            tensor = torch.tensor(np.ma.filled(np.asanyarray(value, dtype=float), np.nan))
         except (TypeError, ValueError, RuntimeError):
             kind = type(value).__name__
             raise TypeError(f"{name} must be a tensor or array of numbers, got {kind}") from None

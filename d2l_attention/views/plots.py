@@ -41,9 +41,10 @@ def set_style() -> None:
 
 
 def on_cpu(weights: Any) -> Tensor:
-    """Weights to draw, NumPy's too: float32, on the CPU, without a gradient."""
-    given = weights if isinstance(weights, Tensor) else torch.tensor(np.asarray(weights))
-    return given.detach().cpu().float()
+    """Weights to draw, NumPy's too, what it masks as NaN: float32, on the CPU, no gradient."""
+    if not isinstance(weights, Tensor):
+        weights = torch.tensor(np.ma.filled(np.asanyarray(weights, dtype=float), math.nan))
+    return weights.detach().cpu().float()
 
 
 def scale_of(weights: Tensor) -> tuple[float, float]:

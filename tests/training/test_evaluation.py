@@ -38,6 +38,14 @@ def test_aligns_each_pair_as_if_it_were_alone():
         assert links == align_by_attention(weights[0], len(pair.source), len(pair.target))
 
 
+def test_a_translation_without_an_end_is_as_long_as_its_own_source_allows():
+    model = model_named("seq2seq")
+    with torch.no_grad():
+        model.decoder.dense.bias[TGT["<eos>"]] = -1e4  # it never ends
+    sources = [("the", "cat"), ("the",) * 20, ()]
+    assert [len(found) for found in translate(model, sources, SRC, TGT)] == [14, 50, 10]
+
+
 def test_is_what_the_metrics_say():
     model = model_named("bahdanau")
     result = evaluate(model, PAIRS, SRC, TGT)

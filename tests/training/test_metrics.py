@@ -23,7 +23,7 @@ SPACES = list(filter(str.isspace, map(chr, range(0x3001))))
 
 class TestBleu:
     def test_perfect_and_hopeless(self):
-        assert bleu([CAT], [[CAT]]) == pytest.approx(100)
+        assert bleu([CAT], [[CAT]]) == 100
         assert bleu(["x y z u v w".split()], [[CAT]]) < 1e-3
 
     def test_by_hand(self):

@@ -6,6 +6,8 @@ from itertools import islice
 
 import pytest
 import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from tiny import PAIRS, SRC, TGT, model_named, model_of, train_on
 from torch.testing import assert_close
 
@@ -13,7 +15,7 @@ from d2l_attention.data import Pair, data_loader, make_batch
 from d2l_attention.models.encoder_decoder import sequence_loss
 from d2l_attention.training import MODELS, loop
 from d2l_attention.training.evaluation import translate
-from d2l_attention.training.loop import validation_loss
+from d2l_attention.training.loop import default_accelerator, validation_loss
 from d2l_attention.training.metrics import align_by_attention, alignment_error_rate
 from d2l_attention.training.sharing import batches, share
 
@@ -110,19 +112,61 @@ class TestLearning:
         assert seeded == []
 
     @pytest.mark.parametrize("name", sorted(MODELS))
-    def test_bfloat16(self, name):
-        from accelerate import Accelerator
-        from accelerate.state import AcceleratorState
-
-        AcceleratorState._reset_state(reset_partial_state=True)  # one precision a process
-        try:
-            accelerator = Accelerator(cpu=True, mixed_precision="bf16")
-            low = train_on(model_named(name), accelerator=accelerator)
-        finally:
-            AcceleratorState._reset_state(reset_partial_state=True)
+    def test_bfloat16(self, name, accelerator_with):
+        low = train_on(model_named(name), accelerator=accelerator_with(mixed_precision="bf16"))
+        AcceleratorState._reset_state(reset_partial_state=True)
         full = train_on(model_named(name))
         assert low.losses != full.losses
         assert_close(torch.tensor(low.losses), torch.tensor(full.losses), atol=0.05, rtol=0.05)
+
+
+@pytest.fixture
+def accelerator_with():
+    """Makes an accelerator; afterwards the process, which has one precision, has none."""
+
+    def make(**options):
+        AcceleratorState._reset_state(reset_partial_state=True)
+        return Accelerator(cpu=True, **options)
+
+    yield make
+    AcceleratorState._reset_state(reset_partial_state=True)
+
+
+class TestAnAcceleratorOfOnesOwn:
+    def test_gradients_are_not_accumulated(self, accelerator_with):
+        # Accelerate would divide each gradient by 4: clipping and Adam would see other numbers.
+        with pytest.raises(ValueError, match="gradient_accumulation_steps must be 1, .* got 4"):
+            train_on(model_of(), accelerator=accelerator_with(gradient_accumulation_steps=4))
+
+    def test_a_later_run_without_one_is_not_in_its_precision(self, accelerator_with, monkeypatch):
+        accelerator_with(mixed_precision="bf16")
+        with pytest.raises(ValueError, match="mixed_precision='no'"):
+            train_on(model_of())
+        monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")  # as accelerate launch does
+        assert default_accelerator().mixed_precision == "bf16"
+
+    def test_an_error_leaves_the_model_in_full_precision(self, accelerator_with, tmp_path):
+        model, tokens = model_of().eval(), torch.ones(2, 3, dtype=torch.long)
+        expected, accelerator = model(tokens, tokens), accelerator_with(mixed_precision="bf16")
+        tmp_path.joinpath("last.pt").write_text("damaged")
+        for wrong in ({"on_step": lambda history: 1 / 0}, {"folder": tmp_path, "resume": True}):
+            with pytest.raises((ZeroDivisionError, ValueError)):
+                train_on(model, lr=1e-9, accelerator=accelerator, **wrong)
+            assert not model.training
+            assert_close(model(tokens, tokens), expected, rtol=0, atol=1e-6)
+
+    def test_the_same_for_two_runs_in_float16(self, accelerator_with):
+        def scaling():
+            accelerator = accelerator_with(mixed_precision="fp16")
+            accelerator.native_amp, accelerator.scaler = True, torch.amp.GradScaler("cpu")
+            return accelerator
+
+        def losses(*accelerators):
+            model = model_named("transformer")
+            return [train_on(model, accelerator=each).losses for each in accelerators]
+
+        one = scaling()
+        assert losses(one, one) == losses(scaling(), scaling())
 
 
 @pytest.mark.parametrize("name", ["lr", "clip"])

@@ -50,6 +50,13 @@ def test_a_cell_without_a_number_is_no_part_of_the_scale(odd, cell):
     assert ax.images[0].get_clim() == (0.0, 1.0)
 
 
+def test_what_numpy_masks_is_not_drawn():
+    weights = np.ma.masked_array([[1, 2], [3, 9]], [[0, 0], [0, 1]])
+    _, ax = plt.subplots()
+    image = heatmap(ax, weights).images[0]
+    assert image.get_array().tolist() == [[1, 2], [3, None]] and image.get_clim() == (0, 3)
+
+
 def test_nan_is_a_cross_and_infinity_the_end_of_the_scale():
     weights = torch.tensor([[0.5, math.nan, 0.0], [math.inf, -math.inf, 1.0]])
     figure, (ax, numbered) = plt.subplots(1, 2)

@@ -96,6 +96,7 @@ NAN, MINUS, INF = (torch.tensor([[0.5, value]]) for value in (float("nan"), -0.5
         ({"weights": torch.ones(1, 1, 1, 2, 3)}, ValueError, r"weights.*\(1, 1, 1, 2, 3\)"),
         ({"weights": torch.ones(0, 3)}, ValueError, r"weights must not be empty.*\(0, 3\)"),
         ({"weights": NAN}, ValueError, "weights must not be NaN, got 1 NaN"),
+        ({"weights": np.ma.masked_array([[1, 9]], [[0, 1]])}, ValueError, "NaN, got 1 NaN"),
         ({"weights": MINUS}, ValueError, "weights must be from 0 up and finite, got -0.5 to 0.5"),
         ({"weights": INF}, ValueError, "weights must be from 0 up and finite, got 0.5 to inf"),
         ({"weights": "no"}, TypeError, "weights must be a tensor or array of numbers, got str"),
