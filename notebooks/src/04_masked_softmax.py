@@ -6,19 +6,19 @@
 # - catch a model that copies the word it should guess, and stop it;
 # - write a masked softmax that is right even where every key is hidden;
 # - test an attention function for leaks, and say what such a test can miss;
-# - take a causal self-attention layer along, in plain PyTorch.
+# - take a causal self-attention layer along, in plain PyTorch (Going further).
 #
-# Core path: 65 minutes. Going further: 25. Exercises: 72.
+# Core path: 60 minutes. Going further: 30. Exercises: 72.
 #
 # Builds on chapter 3. The book is *Dive into Deep Learning* (D2L), section 11.3.2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 36 minutes: 7½ to the end of 'Where the mask acts', 3½ for the mask after the softmax and the
-# lengths, 7 for the future, 6 for the empty row, 4½ for the build, 7½ for the tests and the layer.
-# After 18 minutes you should be at 'A query that sees nothing'. Behind? Show the learned weights
-# and the layer without a word. On the page students write the masked softmax themselves (4.2), on
-# the slides pairs do it on paper. The slides after the summary are for questions; a quick room
-# deserves the vote on `True`. Homework: exercises 4.2 to 4.4.
+# 36 minutes: 7 to the end of 'Where the mask acts', 4 for the mask after the softmax and the
+# lengths, 7 for the future, 6 for the empty row, 5½ for the build, 6½ for the tests and the
+# summary. After 18 minutes you should be at 'A query that sees nothing'. Behind? Show the learned
+# weights without a word. On the page students write the masked softmax themselves (4.2), on the
+# slides pairs do it on paper. The slides after the summary are for questions; a quick room deserves
+# the layer and the vote on `True`. Homework: exercises 4.2 to 4.4.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -102,7 +102,7 @@ print("weights", torch.tensor([math.log(2), 0.0, 0.0]).softmax(dim=-1))
 #
 # This is a **masked softmax**. In code, a **mask** is a boolean tensor in which `True` means that
 # the query may attend to the key. Every other score becomes $-\infty$ before the softmax, because
-# $e^{-\infty} = 0$. Here each padding has the score 0 and the value $(-6, 0)$:
+# $e^{-\infty} = 0$. Here each padding has score 0 and value $(-6, 0)$:
 
 # %% slideshow={"slide_type": "fragment"}
 hello_scores = torch.tensor([math.log(2)] + [0.0] * 99)
@@ -119,7 +119,7 @@ for n in (2, 3, 10, 100):
 # PyTorch gave no warning. With the mask the answer stays $(4, 2)$, however much padding there is.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Write the sum for 'Hello' on the board and strike the padding's 1 out of it: 2 + 1.
+# 2½ minutes. Write the sum for 'Hello' on the board and strike the padding's 1 out of it: 2 + 1.
 # Before the numbers, ask what the answer comes close to with 100 tokens and no mask. After them,
 # ask who would notice it in training, where no error is raised. A stumble: `~mask` exchanges True
 # and False, because `masked_fill` wants to know where to fill. Say 'True is visible' aloud, and
@@ -147,7 +147,7 @@ for pad_score in (0.0, 80.0, 100.0, 105.0):
 # number'. This is why the mask acts **on the scores, before the softmax**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Most say 'the same, since the padding is multiplied by 0'. If someone asks where a
+# 2½ minutes. Most say 'the same, since the padding is multiplied by 0'. If someone asks where a
 # score of 105 should come from: an unscaled dot product of two vectors of 4,096 independent entries
 # of mean 0 and variance 1 has a standard deviation of 64 (chapter 3). The safe order costs nothing.
 
@@ -376,38 +376,29 @@ print(torch.zeros(4, 4).masked_fill(~left_padded, -1e6).softmax(dim=-1)[[0, 3]])
 # score first. Its NaN is minus infinity minus minus infinity, before any division.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A row of NaN that the loss leaves out
+# ### Rows of NaN that the loss leaves out
 #
-# 'My loss leaves out the empty rows', says the friend, 'so they may be NaN.' To try this, let row 0
-# see two of three keys, and let row 1 be empty. All scores are 0 and all values are (1, 1), while
-# the loss adds up the answer of row 0 only.
-
-
-# %% slideshow={"slide_type": "-"}
-def loss_and_gradient(hide_with):
-    values = torch.ones(3, 2, requires_grad=True)
-    mask = torch.tensor([[True, True, False], [False, False, False]])  # (Q, K)
-    weights = torch.zeros(2, 3).masked_fill(~mask, hide_with).softmax(dim=-1)
-    loss = (weights @ values)[0].sum()  # the answer of row 0 only
-    loss.backward()
-    return loss.item(), values.grad.tolist()
-
-
-# %% [markdown] slideshow={"slide_type": "-"}
+# 'My loss leaves out the empty rows', says the friend, 'so they may be NaN.' To try this, let all
+# values be 1, and let the loss add up the answers of the two words, rows 2 and 3.
+#
 # **Predict.** Hidden scores become $-\infty$. Is the loss finite? Is the gradient of the values?
 
 # %% slideshow={"slide_type": "fragment"}
-print("minus infinity ", *loss_and_gradient(-math.inf))
-print("minus a million", *loss_and_gradient(-1e6))
+values = torch.ones(4, 1, requires_grad=True)
+weights = torch.zeros(4, 4).masked_fill(~left_padded, -math.inf).softmax(dim=-1)
+loss = (weights @ values)[2:].sum()  # without the empty rows
+loss.backward()
+print("loss", loss.item(), "  gradient of the values", values.grad[:, 0].tolist())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The loss is finite, but every gradient is NaN: it is a sum over both rows, to which row 1 adds
-# $\text{NaN} \cdot 0 = \text{NaN}$. Such a gradient spoils the parameters of the layer that made
-# the values. With $-10^6$ the gradient is right.
+# The loss is finite, but the gradient of every value is NaN, because it is a sum over all rows, to
+# which rows 0 and 1 add $\text{NaN} \cdot 0 = \text{NaN}$. Such gradients spoil the parameters of
+# the layer that made the values.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Two votes. Expect most hands for 'loss finite', rightly, and then 'so the gradient is,
-# too'. Write the product on the board: a column of weights 1/2 and NaN times a gradient of 1 and 0.
+# too'. Write the product on the board: the last column of weights, NaN, NaN, 0 and 1/2, times the
+# gradients of the four answers, 0, 0, 1 and 1.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Build the masked softmax
@@ -417,8 +408,8 @@ print("minus a million", *loss_and_gradient(-1e6))
 # that sum to 1, so a second step must follow it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask for that second step: someone will say 'set them to 0'. Then let pairs write the
-# function on paper, four lines, before you show ours.
+# Three minutes. Ask for that second step: someone will say 'set them to 0'. Then let pairs write
+# the function on paper, four lines, before you show ours.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # You know all the parts, so write the function before you read ours. `check` says what is right or
@@ -496,6 +487,14 @@ def plain_masked_softmax(scores, valid_lens):  # (B, Q, K); lengths (B,), (B, Q)
     return plain_softmax_where(scores, plain_length_mask(valid_lens, scores.shape[-1]))
 
 
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks it against the package's
+some_scores = torch.randn(3, 2, 5)
+for lens in (torch.tensor([5, 2, 0]), torch.tensor([[1, 4], [0, 5], [3, 3]]), None):
+    expected = masked_softmax(some_scores, lens)
+    torch.testing.assert_close(plain_masked_softmax(some_scores, lens), expected)
+print("checked: plain_masked_softmax equals the package's masked_softmax")
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Read the function line by line. Ask what row 0 holds after the softmax (a quarter four
 # times) and after the last line (zeros).
@@ -520,8 +519,8 @@ def plain_attention(queries, keys, values, mask, softmax=plain_softmax_where):
 # ### Test 1: dye in the padding
 #
 # A plumber who looks for a leak pours dye into a pipe. Our dye is the number 7, in the **keys and
-# values** of the padding. Run, dye, run, compare: if the mask is tight, every answer stays the same
-# in every bit.
+# values** of the padding. If the mask is tight, every answer stays the same in every bit. Run, dye,
+# run, compare:
 
 # %% slideshow={"slide_type": "-"}
 queries, keys, values = torch.randn(3, 4, 5, 8)  # three times (B, n, D)
@@ -537,9 +536,9 @@ print("equal in every bit:", torch.equal(before, after))
 # 0. Ask what the sentence of length 0 is for; the answer comes with the suspects.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Four wrong masks in test 1
+# ### Three wrong masks in test 1
 #
-# A test that cannot fail shows nothing. So we put four wrong functions in the place of the masked
+# A test that cannot fail shows nothing. So we put three wrong functions in the place of the masked
 # softmax, the friend's among them:
 
 
@@ -550,7 +549,6 @@ def the_friends(scores, mask):
 
 
 suspects = {
-    "no_mask": lambda scores, mask: scores.softmax(dim=-1),
     "the_friends": the_friends,
     "minus_a_million": lambda scores, mask: scores.masked_fill(~mask, -1e6).softmax(dim=-1),
     "one_key_too_few": lambda scores, mask: plain_softmax_where(scores, mask & mask.roll(-1, -1)),
@@ -560,8 +558,7 @@ suspects = {
 # In the last, `roll` moves each row of the mask one key to the left, so that a row with padding
 # loses its last visible key.
 #
-# **Predict.** `no_mask` must leak. Which of the three others passes in every sentence? The lengths
-# are 5, 3, 1 and 0.
+# **Predict.** Which of the three passes in every sentence? The lengths are 5, 3, 1 and 0.
 
 # %% slideshow={"slide_type": "fragment"}
 print(f"{'length':16} 5      3      1      0")
@@ -589,7 +586,7 @@ assert 0 < (before - after)[:3].abs().max() < 1e-6 and after[3].isnan().all()
 print("checked: less than a millionth where the sentence has words, NaN where it has none")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes, the vote in pairs. Many say that nothing wrong can pass. Afterwards ask why -1e6 is
+# 2½ minutes, the vote in pairs. Many say that nothing wrong can pass. Afterwards ask why -1e6 is
 # found: only the empty sentence gives equal weights to its padding. A function that always returns
 # zeros would pass as well.
 
@@ -616,59 +613,6 @@ for too_far in (4, 1, 0):
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask first what must stay and what must change. Most forget the second: a function
 # that always answers 0 keeps the past, too. Then vote: answer 1, because it sees position 2.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## A causal self-attention layer
-#
-# This cell holds the chapter once more and needs only PyTorch, so you can copy it into a file of
-# your own. The tokens of a sentence attend to each other, which is **self-attention**: three
-# learned matrices, as in chapter 1, turn them into queries, keys and values. `is_word` marks the
-# words, so that padding may be at either end.
-
-# %% slideshow={"slide_type": "-"} tags=["build"]
-import torch
-
-
-class PlainCausalSelfAttention(torch.nn.Module):
-    def __init__(self, D):
-        super().__init__()
-        self.W_q, self.W_k, self.W_v = (torch.nn.Linear(D, D, bias=False) for _ in range(3))
-
-    def forward(self, X, is_word):  # finite (B, n, D), True at the words (B, n) -> (B, n, D)
-        scores = self.W_q(X) @ self.W_k(X).mT / X.shape[-1] ** 0.5  # (B, n, n)
-        positions = torch.arange(X.shape[1], device=X.device)
-        mask = is_word[:, None] & (positions <= positions[:, None])  # (B, n, n)
-        weights = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim=-1)
-        return weights.masked_fill(~mask, 0.0) @ self.W_v(X)
-
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# All numbers in `X` must be finite, even in the padding: 'NaN as a dye', in Going further, shows
-# why.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Do not read the cell: let the room find in it the two masks and the two fills. What a
-# real model adds: several heads (chapter 6) and positions (chapter 7).
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Checks the layer by both tests, and all functions of the page against the package's
-layer, X = PlainCausalSelfAttention(8), torch.randn(3, 5, 8)
-words = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [0, 0, 1, 1, 1]]).bool()
-other = X.masked_fill(~words[:, :, None], 7.0)
-other[:, 3:] = 7.0  # padding, or the future of the positions 0 to 2
-before, after = layer(X, words), layer(other, words)
-assert torch.equal(before[:, :3], after[:, :3]) and (before != after)[:, 3:].any(dim=-1).all()
-assert (before[2, :2] == 0).all()
-print("checked: padding on either side and the future leave the layer's answers as they were")
-
-projected = [W(X) for W in (layer.W_q, layer.W_k, layer.W_v)]
-expected = dot_product_attention(*projected, mask=words[:, None], is_causal=True)
-torch.testing.assert_close(before, expected)
-some_scores = torch.randn(3, 2, 5)
-for lens in (torch.tensor([5, 2, 0]), torch.tensor([[1, 4], [0, 5], [3, 3]]), None):
-    expected = masked_softmax(some_scores, lens)
-    torch.testing.assert_close(plain_masked_softmax(some_scores, lens), expected)
-print("checked: masked softmax and layer equal the package's masked_softmax, dot_product_attention")
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
@@ -738,6 +682,53 @@ check("4.4", decoder_lens)
 #
 # These sections can be read in any order.
 #
+# ### A causal self-attention layer
+#
+# *4 minutes.* This cell holds the chapter once more and needs only PyTorch, so you can copy it into
+# a file of your own. The tokens of a sentence attend to each other, which is **self-attention**:
+# three learned matrices, as in chapter 1, turn them into queries, keys and values. `is_word` marks
+# the words, so that padding may be at either end.
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
+import torch
+
+
+class PlainCausalSelfAttention(torch.nn.Module):
+    def __init__(self, D):
+        super().__init__()
+        self.W_q, self.W_k, self.W_v = (torch.nn.Linear(D, D, bias=False) for _ in range(3))
+
+    def forward(self, X, is_word):  # finite (B, n, D), True at the words (B, n) -> (B, n, D)
+        scores = self.W_q(X) @ self.W_k(X).mT / X.shape[-1] ** 0.5  # (B, n, n)
+        positions = torch.arange(X.shape[1], device=X.device)
+        mask = is_word[:, None] & (positions <= positions[:, None])  # (B, n, n)
+        weights = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim=-1)
+        return weights.masked_fill(~mask, 0.0) @ self.W_v(X)
+
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# All numbers in `X` must be finite, even in the padding: 'NaN as a dye' shows why.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 1½ minutes. Do not read the cell: let the room find in it the two masks and the two fills. What a
+# real model adds: several heads (chapter 6) and positions (chapter 7).
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Checks the layer by both tests, and against the package
+layer, X = PlainCausalSelfAttention(8), torch.randn(3, 5, 8)
+words = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [0, 0, 1, 1, 1]]).bool()
+other = X.masked_fill(~words[:, :, None], 7.0)
+other[:, 3:] = 7.0  # padding, or the future of the positions 0 to 2
+before, after = layer(X, words), layer(other, words)
+assert torch.equal(before[:, :3], after[:, :3]) and (before != after)[:, 3:].any(dim=-1).all()
+assert (before[2, :2] == 0).all()
+print("checked: padding and future change no answer of the layer that they are hidden from")
+projected = [W(X) for W in (layer.W_q, layer.W_k, layer.W_v)]
+expected = dot_product_attention(*projected, mask=words[:, None], is_causal=True)
+torch.testing.assert_close(before, expected)
+print("checked: the layer equals the package's dot_product_attention")
+
+# %% [markdown] slideshow={"slide_type": "slide"}
 # ### Hide keys or queries?
 #
 # *2 minutes.* Lengths hide *keys*, the columns of the weights. But the padding also asks: should
@@ -774,7 +765,7 @@ plt.show()
 # ### Which mean?
 #
 # *2 minutes.* The loss should leave out the answers of the padding. Here every word of our batch
-# has the loss 1 and every padding the loss 9, so the mean should be 1.
+# has loss 1 and every padding loss 9, so the mean should be 1.
 
 # %% slideshow={"slide_type": "fragment"}
 losses = torch.where(is_word[:, 0], 1.0, 9.0)  # (B, n)
@@ -862,8 +853,8 @@ print(dot_product_attention(queries, keys, dyed, is_causal=True)[0].isnan().any(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Half precision
 #
-# *6 minutes.* Many models compute with 16 bits per number, and the largest finite float16 is
-# 65,504. A popular choice for hidden scores is $-10^9$, as in Tensor2Tensor, the code of the
+# *6 minutes.* When a model computes with 16 bits per number, as many do, the largest finite float16
+# is 65,504. Yet a popular choice for hidden scores is $-10^9$, as in Tensor2Tensor, the code of the
 # Transformer's authors, in 2017.
 #
 # **Predict.** What does PyTorch turn $-10^9$ into in float16: the nearest number, $-65504$, or
