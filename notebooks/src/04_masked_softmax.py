@@ -13,7 +13,7 @@
 # Builds on chapter 3. The book is *Dive into Deep Learning* (D2L), section 11.3.2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 36 minutes: 7 to the end of 'Where the mask acts', 4 for the mask after the softmax and the
+# 36 minutes: 7 to the end of 'More and more padding', 4 for the mask after the softmax and the
 # lengths, 7 for the future, 6 for the empty row, 5½ for the build, 6½ for the tests and the
 # summary. After 18 minutes you should be at 'A query that sees nothing'. Behind? Show the learned
 # weights without a word. On the page students write the masked softmax themselves (4.2), on the
@@ -102,7 +102,17 @@ print("weights", torch.tensor([math.log(2), 0.0, 0.0]).softmax(dim=-1))
 #
 # This is a **masked softmax**. In code, a **mask** is a boolean tensor in which `True` means that
 # the query may attend to the key. Every other score becomes $-\infty$ before the softmax, because
-# $e^{-\infty} = 0$. Here each padding has score 0 and value $(-6, 0)$:
+# $e^{-\infty} = 0$.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Write the sum for 'Hello' on the board and strike the padding's 1 out of it: 2 + 1. A
+# stumble: `~mask` exchanges True and False, because `masked_fill` wants to know where to fill. Say
+# 'True is visible' aloud, and keep to it.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### More and more padding
+#
+# To see what the mask is worth, let each padding have score 0 and value $(-6, 0)$:
 
 # %% slideshow={"slide_type": "fragment"}
 hello_scores = torch.tensor([math.log(2)] + [0.0] * 99)
@@ -119,13 +129,11 @@ for n in (2, 3, 10, 100):
 # PyTorch gave no warning. With the mask the answer stays $(4, 2)$, however much padding there is.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes. Write the sum for 'Hello' on the board and strike the padding's 1 out of it: 2 + 1.
-# Before the numbers, ask what the answer comes close to with 100 tokens and no mask. After them,
-# ask who would notice it in training, where no error is raised. A stumble: `~mask` exchanges True
-# and False, because `masked_fill` wants to know where to fill. Say 'True is visible' aloud, and
-# keep to it. Someone asks whether a mask saves work. Here it saves none: the hidden scores are
-# computed and thrown away. Fused kernels skip hidden blocks that they are told of, as by
-# `is_causal`, but not under a mask tensor (chapters 9 and 10).
+# 1½ minutes. Before the numbers, ask what the answer comes close to with 100 tokens and no mask.
+# After them, ask who would notice it in training, where no error is raised. Someone asks whether a
+# mask saves work. Here it saves none: the hidden scores are computed and thrown away. Fused kernels
+# skip hidden blocks that they are told of, as by `is_causal`, but not under a mask tensor (chapters
+# 9 and 10).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A mask after the softmax
@@ -160,10 +168,12 @@ for pad_score in (0.0, 80.0, 100.0, 105.0):
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
 def plain_length_mask(valid_lens, num_keys):  # (B,) -> (B, 1, K), or (B, Q) -> (B, Q, K)
-    # PyTorch works out the -1: it is 1 for lengths (B,), and Q for lengths (B, Q).
     lens = valid_lens.reshape(len(valid_lens), -1, 1)  # (B, 1, 1), or (B, Q, 1)
     return torch.arange(num_keys) < lens
 
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# PyTorch works out the -1 in `reshape`: it is 1 for lengths (B,), and Q for lengths (B, Q).
 
 # %% slideshow={"slide_type": "fragment"}
 is_word = plain_length_mask(valid_lens, 4)  # (B, 1, K)
@@ -180,11 +190,11 @@ print(one_more_each[0].int())  # a row for each query
 # ## Not seeing the future
 #
 # A language model learns to guess the next word. In training it computes all positions of a
-# sentence at once, so the word that position 1 should guess is in the same tensor, at position 2.
-# Attention could simply copy it. To see whether it does, let us take words that nobody can guess:
-# each is one of four, drawn at random. A model learns a score for each pair of positions. Since a
-# word's value is its one-hot vector, an answer gives each of the four words a share, and the
-# largest share is the guess.
+# sentence at once, so the word that position 1 should guess is in the same tensor, at position 2,
+# where attention could simply copy it. To see whether it does, let us take words that nobody can
+# guess: each is one of four, drawn at random. A model learns a score for each pair of positions.
+# Since a word's value is its one-hot vector, an answer gives each of the four words a share, and
+# the largest share is the guess.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -215,9 +225,8 @@ share_right, open_weights = learn_to_guess(torch.ones(5, 6, dtype=torch.bool))
 print(f"without a mask {share_right:.0%} right; weights of query 1:", open_weights[1])
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# All of them: the model has learned to copy. Query 1, for example, gives nearly all of its weight
-# to word 2, the word that it should guess. When such a model later writes, the next word is still
-# unwritten.
+# All of them, by copying: query 1 gives nearly all of its weight to word 2, the word that it should
+# guess. When such a model later writes, that word is still unwritten.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. The code is on the student's page: 100 steps of Adam on a (5, 6) table of scores. Let
@@ -305,13 +314,8 @@ def play(figure, length=3, causal=True):
     ax.set(title="Visible keys share the weight equally", xlabel="key", ylabel="query")
 
 
-explore(
-    play,
-    figsize=(6.5, 4.2),
-    alt="Equal scores: attention weights of 'Learn to code <pad>' under the chosen masks.",
-    length=(1, 4),
-    causal=True,
-)
+alt = "Equal scores: attention weights of 'Learn to code <pad>' under the chosen masks."
+explore(play, figsize=(6.5, 4.2), alt=alt, length=(1, 4), causal=True)
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive heat map of the weights of 'Learn to code `<pad>`', with a slider for the
@@ -344,15 +348,16 @@ explore(
 left_padded = plain_causal_mask(4) & torch.tensor([False, False, True, True])
 print(left_padded.int())
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Which weights do such rows get? So far we have hidden scores with $-\infty$, as *Attention Is All
+# You Need* does, whereas D2L's code uses $-10^6$.
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Why pad on the left? The next word of every text is appended at the right, so
 # all texts must end at the same position.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Minus infinity or minus a million
-#
-# We have hidden scores with $-\infty$, as *Attention Is All You Need* does, whereas D2L's code uses
-# $-10^6$.
 #
 # **Predict.** All scores are 0. Which weights do the rows 0 and 3 get if hidden scores become
 # $-\infty$, and which if they become $-10^6$?
@@ -457,8 +462,8 @@ schematic("masked softmax")
 # (B, Q, K), goes up to the two boxes that fill what is hidden.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Follow an empty row through the boxes: four equal numbers, 0.25 each,
-# zeros. Ask which of the two fills can go if no row is ever empty: the second.
+# 1½ minutes. Follow an empty row through the boxes: four equal numbers, 0.25 each, zeros. Ask which
+# of the two fills can go if no row is ever empty: the second.
 
 
 # %% slideshow={"slide_type": "subslide"} tags=["build"]
@@ -470,7 +475,8 @@ def plain_softmax_where(scores, mask):  # (*, Q, K), and a mask that broadcasts 
 
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# - The first fill takes the hidden keys out of the sum.
+# - The first fill takes the hidden keys out of the sum. Since the lowest number is finite, an empty
+#   row holds equal weights, and no NaN, until the second fill.
 # - The **second fill clears the empty rows** and leaves all other weights as they are.
 
 # %% slideshow={"slide_type": "fragment"}
@@ -560,7 +566,10 @@ suspects = {
 #
 # **Predict.** Which of the three passes in every sentence? The lengths are 5, 3, 1 and 0.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 1½ minutes, the vote in pairs. Many say that nothing wrong can pass.
+
+# %% slideshow={"slide_type": "subslide"}
 print(f"{'length':16} 5      3      1      0")
 for name, softmax in suspects.items():
     before = plain_attention(queries, keys, values, mask, softmax)
@@ -586,9 +595,8 @@ assert 0 < (before - after)[:3].abs().max() < 1e-6 and after[3].isnan().all()
 print("checked: less than a millionth where the sentence has words, NaN where it has none")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes, the vote in pairs. Many say that nothing wrong can pass. Afterwards ask why -1e6 is
-# found: only the empty sentence gives equal weights to its padding. A function that always returns
-# zeros would pass as well.
+# One minute. Ask why -1e6 is found: only the empty sentence gives equal weights to its padding. A
+# function that always returns zeros would pass as well.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Test 2: another future
@@ -681,13 +689,14 @@ check("4.4", decoder_lens)
 # ## Going further
 #
 # These sections can be read in any order.
-#
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A causal self-attention layer
 #
 # *4 minutes.* This cell holds the chapter once more and needs only PyTorch, so you can copy it into
-# a file of your own. The tokens of a sentence attend to each other, which is **self-attention**:
-# three learned matrices, as in chapter 1, turn them into queries, keys and values. `is_word` marks
-# the words, so that padding may be at either end.
+# a file of your own. In **self-attention**, the tokens of a sentence attend to each other: three
+# learned matrices, as in chapter 1, turn them into queries, keys and values. `is_word` marks the
+# words, and padding may be at either end.
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
 import torch
@@ -706,14 +715,14 @@ class PlainCausalSelfAttention(torch.nn.Module):
         return weights.masked_fill(~mask, 0.0) @ self.W_v(X)
 
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # All numbers in `X` must be finite, even in the padding: 'NaN as a dye' shows why.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Do not read the cell: let the room find in it the two masks and the two fills. What a
 # real model adds: several heads (chapter 6) and positions (chapter 7).
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the layer by both tests, and against the package
 layer, X = PlainCausalSelfAttention(8), torch.randn(3, 5, 8)
 words = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [0, 0, 1, 1, 1]]).bool()
@@ -778,8 +787,7 @@ print("mean over the words    ", losses[is_word[:, 0]].mean().item())
 # its share: it divides by 12 instead of 9.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# `F.cross_entropy(..., ignore_index=...)` divides by the number of words. Exercise 4.5 below is
-# about this mean.
+# `F.cross_entropy(..., ignore_index=...)` also takes this mean. Exercise 4.5 below is about it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask for all three numbers first. For the second many say 1. Ask what it would do to a batch that
@@ -922,7 +930,7 @@ print("PyTorch's is_causal shows only key 0:", torch.allclose(first[0, 0], keys_
 # ignore to `F.scaled_dot_product_attention`. What is the answer to 'Hello' in 'Hello world
 # `<pad> <pad>`'?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "subslide"}
 one_pad = torch.randn(8)  # the vector of every <pad>
 batch = torch.where(is_word.mT, torch.randn(3, 4, 8), one_pad)  # (B, n, D)
 ignore = ~is_word.expand(3, 4, 4)  # True at the padding
