@@ -323,14 +323,14 @@ explore(play, figsize=(6.5, 4.2), alt=alt, length=(1, 4), causal=True)
 # twice; a third three times; and a third three times again. All other cells are hatched, exactly
 # 0.*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # With length 3 and the causal mask, the last two rows are equal, because 'code' and the padding see
 # the same three words.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Before you show the view, ask for the four weights of the last row under both masks.
-# Some say a quarter four times: they forget the padding. The sliders work on the slide. Switch the
-# causal mask off: three equal columns. Then set the length to 4, so that the padding is visible.
+# Some say a quarter four times: they forget the padding. Why are the last two rows equal? The page
+# says it. The sliders work on the slide: switch the causal mask off, and set the length to 4.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **A good place to stop.** You can now hide padding and the future with one boolean mask, which
