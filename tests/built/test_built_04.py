@@ -35,15 +35,17 @@ def test_attention_equals_the_packages_whatever_is_in_the_padding():
 
 def test_the_layer_equals_the_packages_attention_and_hides_padding_and_future():
     layer = page["PlainCausalSelfAttention"](7)
-    X, lens = torch.randn(3, 5, 7), torch.tensor([5, 3, 0])
+    X, is_word = torch.randn(4, 5, 7), torch.ones(4, 5).bool()
+    is_word[1, 3:], is_word[2, :2], is_word[3] = False, False, False  # right, left, everything
     queries, keys, values = layer.W_q(X), layer.W_k(X), layer.W_v(X)
-    expected = dot_product_attention(queries, keys, values, lens, is_causal=True)
-    torch.testing.assert_close(layer(X, lens), expected)
-    assert (layer(X, lens)[2] == 0).all()
-    other = X.clone()
-    other[:, 3:] = torch.randn(3, 2, 7)
-    assert torch.equal(layer(other, lens)[:, :3], layer(X, lens)[:, :3])
-    layer(X, lens).sum().backward()
+    before = layer(X, is_word)
+    expected = dot_product_attention(queries, keys, values, mask=is_word[:, None], is_causal=True)
+    torch.testing.assert_close(before, expected)
+    assert (before[3] == 0).all() and (before[2, :2] == 0).all()
+    other = torch.where(is_word[:, :, None], X, torch.randn(4, 5, 7))
+    other[:, 3:] = torch.randn(4, 2, 7)
+    assert torch.equal(layer(other, is_word)[:, :3], before[:, :3])
+    before.sum().backward()
     assert all(W.weight.grad.isfinite().all() for W in (layer.W_q, layer.W_k, layer.W_v))
 
 
@@ -52,4 +54,4 @@ def test_the_layer_stands_in_one_cell():
     names = {}
     exec(compile(cell, "<the cell that a student takes along>", "exec"), names)
     layer = names["PlainCausalSelfAttention"](8)
-    assert layer(torch.randn(2, 4, 8), torch.tensor([4, 2])).shape == (2, 4, 8)
+    assert layer(torch.randn(2, 4, 8), torch.ones(2, 4).bool()).shape == (2, 4, 8)
