@@ -107,18 +107,6 @@ def layers():
     }
 
 
-@pytest.mark.parametrize("name", layers())
-def test_weights_of_hidden_keys_are_zero(name):
-    layer = layers()[name]
-    X = torch.randn(B, K, HIDDEN)
-    lens = torch.tensor([3, 2])
-    _, weights = layer(X, X, X, lens, need_weights=True)
-    assert weights.shape[-2:] == (K, K) == layer.attention_weights.shape[-2:]
-    torch.testing.assert_close(layer.attention_weights, weights.detach())
-    assert (weights[..., 3:] == 0).all() and (weights[1, ..., 2:] == 0).all()
-    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:-1]))
-
-
 @pytest.mark.parametrize("name", ["dot", "heads"])
 def test_a_traced_causal_layer(name):
     """While a layer is traced its sizes are tensors, which are no truth for PyTorch's kernel."""

@@ -230,6 +230,9 @@ def test_scores_and_weights_are_those_of_teacher_forcing(make, beam_size):
             model, source, LENS, bos=0, eos=eos, max_len=8, need_weights=True,
             beam_size=beam_size, length_penalty=length_penalty,
         )  # fmt: skip
+        if beam_size == 1:
+            greedy = greedy_decode(model, source, LENS, bos=0, eos=eos, max_len=8)
+            assert torch.equal(found.tokens, greedy.tokens)
         fed = torch.cat((torch.zeros(B, 1, dtype=torch.long), found.tokens[:, :-1]), dim=1)
         with torch.no_grad():
             logits, weights = model(source, fed, LENS, need_weights=True)

@@ -158,18 +158,6 @@ def test_no_mask_where_nothing_is_padded():
     assert torch.equal(model.decoder(target, full)[0], expected)
 
 
-@ALL_POSITIONS
-def test_weights_of_a_search_belong_to_its_tokens(positions):
-    model, (source, _) = restless_model(False, positions), batch()
-    for search in (greedy_decode, beam_search):
-        found = search(model, source, LENS, bos=BOS, eos=N - 1, max_len=11, need_weights=True)
-        assert found.weights.shape == (B, found.tokens.shape[1], S)
-        fed = torch.cat((torch.full((B, 1), BOS), found.tokens[:, :-1]), dim=1)
-        _, weights = model(source, fed, LENS, need_weights=True)
-        for b, length in enumerate(found.lens.tolist()):
-            assert_close(found.weights[b, :length], weights[b, :length])
-
-
 def test_a_search_for_nobody_and_a_target_without_tokens():
     model, (source, target) = restless_model(False, None), batch()
     for search in (greedy_decode, beam_search):

@@ -176,13 +176,6 @@ def test_empty_batch_and_input_left_alone():
     assert layer(X[:0]).shape == (0, 7, 5, C)
 
 
-def test_dropout_falls_in_training_alone():
-    layer, X = WindowAttention(C, H, 3, dropout=0.5), torch.randn(B, 5, 7, C)
-    assert not torch.equal(layer(X), layer(X))
-    layer.eval()
-    assert torch.equal(layer(X), layer(X))
-
-
 @pytest.mark.parametrize(
     ("error", "message", "call"),
     [
