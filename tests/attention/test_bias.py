@@ -81,15 +81,14 @@ class TestBothPaths:
             lambda *qkv: attend(*qkv[:3], lens, bias=qkv[3], need_weights=need_weights), inputs
         )
 
-    @pytest.mark.parametrize("garbage", [math.nan, math.inf, 1e30])
     @pytest.mark.parametrize("is_causal", [False, True], ids=["all", "causal"])
-    def test_what_nobody_sees_changes_nothing(self, garbage, is_causal, need_weights):
+    def test_what_nobody_sees_changes_nothing(self, is_causal, need_weights):
         lens, bias = torch.tensor([4, 0]), torch.randn(H, Q, K)
         clean = qkv()
         dirty = [x.clone() for x in clean]
         for b, length in enumerate(lens):
             for x in dirty[1:]:
-                x[b, :, length:] = garbage
+                x[b, :, length:] = math.nan
         results = []
         for inputs in (clean, dirty):
             inputs = [x.requires_grad_() for x in inputs]

@@ -15,9 +15,7 @@ from d2l_attention import (
     AdditiveAttention,
     DotProductAttention,
     MultiHeadAttention,
-    additive_score,
     attention_mask,
-    attention_pooling,
     causal_mask,
 )
 
@@ -133,17 +131,6 @@ def test_heads_that_do_not_divide(heads):
         MultiHeadAttention(6, heads, 0.0)
 
 
-def test_additive_attention_step_by_step():
-    queries, keys, values = torch.randn(B, Q, 4), torch.randn(B, K, 9), torch.randn(B, K, V)
-    layer, lens = AdditiveAttention(8, 0.0), torch.tensor([5, 2])
-    output = layer(queries, keys, values, lens)
-    projected = queries @ layer.W_q.weight.T, keys @ layer.W_k.weight.T
-    scores = additive_score(*projected, layer.w_v.weight[0])
-    expected, weights = attention_pooling(scores, values, lens)
-    assert_close(output, expected)
-    assert_close(layer.attention_weights, weights)
-
-
 def test_gradient_reaches_every_parameter_through_the_weights_too():
     layer = MultiHeadAttention(HIDDEN, H, 0.0, attention=AdditiveAttention(4, 0.0))
     _, weights = layer(*qkv(), need_weights=True)
@@ -224,12 +211,6 @@ def test_multi_head_wants_a_batch():
         MultiHeadAttention(6, 3, 0.0)(*(torch.randn(5, 6),) * 3)
 
 
-def test_causal_flag_equals_causal_mask():
-    layer = MultiHeadAttention(HIDDEN, H, 0.0)
-    inputs = qkv()
-    assert_close(layer(*inputs, is_causal=True), layer(*inputs, mask=causal_mask(Q, K)))
-
-
 @pytest.mark.skipif(
     shutil.which("g++") is None
     or " " in torch.__file__
@@ -306,14 +287,6 @@ class TestOddSizes:
     def test_no_queries_with_lengths_and_the_future_hidden(self):
         layer, X = MultiHeadAttention(HIDDEN, H, 0.0), torch.randn(2, 5, HIDDEN)
         assert layer(X[:, :0], X, X, torch.tensor([3, 5]), is_causal=True).shape == (2, 0, HIDDEN)
-
-    def test_without_keys_a_query_gets_zero_whatever_it_holds(self):
-        layer, X = MultiHeadAttention(HIDDEN, H, 0.0), torch.randn(1, 2, HIDDEN)
-        layer(X, X, X)
-        dirty, nothing = torch.full_like(X, math.nan), X[:, :0]
-        for mask in (None, torch.ones(2, 1, dtype=torch.bool)):
-            output = layer(dirty, nothing, nothing, mask=mask)
-            assert (output == 0).all()
 
     def test_a_negative_offset_is_an_error_everywhere(self):
         X = torch.randn(1, 3, 4)

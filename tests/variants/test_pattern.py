@@ -142,15 +142,6 @@ def test_weights_are_those_of_the_plain_form(form):
     assert torch.equal(weights > 0, visible)
 
 
-def test_to_read_the_weights_changes_nothing(form):
-    _, make, _ = form
-    layer = make()
-    layer(*qkv(leading=(B, H)), torch.tensor([13, N]))
-    before = dict(vars(layer))
-    assert torch.equal(layer.attention_weights, layer.attention_weights)
-    assert all(vars(layer)[name] is value for name, value in before.items())
-
-
 def test_masks_biases_and_lengths_for_each_query_combine(form):
     _, make, pattern = form
     layer, inputs = make(), qkv()
