@@ -271,26 +271,16 @@ class TestProperties:
         assert_close(output.double(), expected, atol=tolerance, rtol=tolerance)
 
     def test_errors_come_before_any_work(self, need_weights):
-        queries, keys, values = random_qkv(B)
+        queries, keys, values = right = random_qkv(B)
         bad = [
             (ValueError, "same size", (queries[..., 1:], keys, values), {}),
             (ValueError, "pairs", (queries, keys, values[:, 1:]), {}),
             (ValueError, "leading axes", (queries[:1], keys, values), {}),
             (ValueError, "at least two axes", (queries[0, 0], keys, values), {}),
-            (
-                ValueError,
-                r"dropout must lie in \[0, 1\), got 1.0",
-                (queries, keys, values),
-                {"dropout": 1.0},
-            ),
-            (
-                TypeError,
-                "mask must be a boolean",
-                (queries, keys, values),
-                {"mask": torch.ones(Q, K)},
-            ),
-            (TypeError, "integers, got list", (queries, keys, values, [1, 2]), {}),
-            (ValueError, "number of keys, 7", (queries, keys, values, torch.tensor([1, 8])), {}),
+            (ValueError, r"dropout must lie in \[0, 1\), got 1.0", right, {"dropout": 1.0}),
+            (TypeError, "mask must be a boolean", right, {"mask": torch.ones(Q, K)}),
+            (TypeError, "integers, got list", right, {"valid_lens": [1, 2]}),
+            (ValueError, "number of keys, 7", right, {"valid_lens": torch.tensor([1, 8])}),
         ]
         for error, message, args, options in bad:
             with pytest.raises(error, match=message):

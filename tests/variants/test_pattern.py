@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from pattern_functions import bigbird_attention, global_local_attention, sliding_window_attention
+from pattern_functions import sliding_window_attention
 from torch.testing import assert_close
 
 from d2l_attention import (
@@ -30,34 +30,25 @@ def global_local(num_tokens, window, num_global):
     return local | global_tokens_mask(torch.arange(num_tokens) < num_global)
 
 
-FORMS = {  # name: function, layer, the mask that says the same
+FORMS = {  # name: what makes the layer, and the mask that says the same
     "window": (
-        lambda *inputs, **options: sliding_window_attention(*inputs, window=3, **options),
-        lambda dropout=0.0: SlidingWindowAttention(3, dropout),
+        lambda: SlidingWindowAttention(3, 0.0),
         lambda n: sliding_window_mask(n, window=3),
     ),
     "wide window": (
-        lambda *inputs, **options: sliding_window_attention(*inputs, window=33, **options),
-        lambda dropout=0.0: SlidingWindowAttention(33, dropout),
+        lambda: SlidingWindowAttention(33, 0.0),
         lambda n: sliding_window_mask(n, window=33),
     ),
     "dilated": (
-        lambda *inputs, **options: sliding_window_attention(
-            *inputs, window=2, dilation=3, **options
-        ),
-        lambda dropout=0.0: SlidingWindowAttention(2, dropout, dilation=3),
+        lambda: SlidingWindowAttention(2, 0.0, dilation=3),
         lambda n: sliding_window_mask(n, window=2, dilation=3),
     ),
     "global and local": (
-        lambda *inputs, **options: global_local_attention(
-            *inputs, window=3, num_global=2, **options
-        ),
-        lambda dropout=0.0: GlobalLocalAttention(3, 2, dropout),
+        lambda: GlobalLocalAttention(3, 2, 0.0),
         lambda n: global_local(n, 3, 2),
     ),
     "bigbird": (
-        lambda *inputs, **options: bigbird_attention(*inputs, **LINKS, **options),
-        lambda dropout=0.0: BigBirdAttention(5, 1, 1, 1, dropout, seed=4),
+        lambda: BigBirdAttention(5, 1, 1, 1, 0.0, seed=4),
         lambda n: bigbird_mask(n, **LINKS),
     ),
 }
@@ -65,16 +56,17 @@ FORMS = {  # name: function, layer, the mask that says the same
 
 @pytest.fixture(params=FORMS)
 def form(request):
-    return FORMS[request.param]
+    make, mask = FORMS[request.param]
+    return make(), mask
 
 
 def qkv(num_tokens=N, leading=(B,), dtype=torch.float64):
     return [torch.randn(*leading, num_tokens, size, dtype=dtype) for size in (D, D, V)]
 
 
-def grads(function, inputs):
+def grads(run, inputs):
     inputs = [X.clone().requires_grad_() for X in inputs]
-    output = function(*inputs)
+    output = run(*inputs)
     (
         output * torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view_as(output)
     ).sum().backward()
@@ -84,12 +76,12 @@ def grads(function, inputs):
 @pytest.mark.parametrize("lens", [None, [N, 11], [0, 30]], ids=str)
 @pytest.mark.parametrize("is_causal", [False, True], ids=["all", "causal"])
 def test_the_plain_form_under_the_mask(form, lens, is_causal):
-    function, _, mask = form
+    layer, mask = form
     options = dict(valid_lens=None if lens is None else torch.tensor(lens), is_causal=is_causal)
     inputs = qkv()
-    sparse = grads(lambda *X: function(*X, **options), inputs)
+    sparse = grads(lambda *X: layer(*X, **options), inputs)
     plain = grads(lambda *X: dot_product_attention(*X, mask=mask(N), **options), inputs)
-    explicit = grads(lambda *X: function(*X, **options, need_weights=True)[0], inputs)
+    explicit = grads(lambda *X: layer(*X, **options, need_weights=True)[0], inputs)
     for one, other, third in zip(sparse, plain, explicit, strict=True):
         assert_close(one, other, atol=1e-10, rtol=1e-10)
         assert_close(third, other, atol=1e-10, rtol=1e-10)
@@ -98,10 +90,10 @@ def test_the_plain_form_under_the_mask(form, lens, is_causal):
 @pytest.mark.parametrize("num_tokens", [1, 2, 3, 32, 33, 64, 67, 101])
 @pytest.mark.parametrize("leading", [(), (B,), (B, H), (B, 1, H)], ids=str)
 def test_every_length_and_any_leading_axes(form, num_tokens, leading):
-    function, _, mask = form
+    layer, mask = form
     for is_causal in (False, True):
         inputs = qkv(num_tokens, leading)
-        output = function(*inputs, is_causal=is_causal)
+        output = layer(*inputs, is_causal=is_causal)
         visible = mask(num_tokens) & causal_mask(num_tokens) if is_causal else mask(num_tokens)
         expected = dot_product_attention(*inputs, mask=visible)
         assert_close(output, expected, atol=1e-10, rtol=1e-10)
@@ -128,23 +120,22 @@ def test_a_query_with_nothing_in_its_window(need_weights):
 
 
 def test_weights_are_those_of_the_plain_form(form):
-    function, make, mask = form
-    layer, inputs, lens = make(), qkv(), torch.tensor([N, 11])
-    _, weights = function(*inputs, lens, is_causal=True, need_weights=True)
+    layer, mask = form
+    inputs, lens = qkv(), torch.tensor([N, 11])
+    _, weights = layer(*inputs, lens, is_causal=True, need_weights=True)
     _, expected = dot_product_attention(
         *inputs, lens, mask=mask(N), is_causal=True, need_weights=True
     )
     assert_close(weights, expected)
     layer(*inputs, lens, is_causal=True)
     assert_close(layer.attention_weights, expected)
-    assert_close(layer.attention_weights, expected)  # read twice
     visible = attention_mask((B, N, N), lens, mask(N), True).expand(B, N, N)
     assert torch.equal(weights > 0, visible)
 
 
 def test_masks_biases_and_lengths_for_each_query_combine(form):
-    _, make, pattern = form
-    layer, inputs = make(), qkv()
+    layer, pattern = form
+    inputs = qkv()
     mask, bias = torch.rand(B, N, N) < 0.6, torch.randn(N, N, dtype=torch.float64)
     lens = torch.randint(0, N + 1, (B, N))
     for options in (dict(mask=mask), dict(bias=bias), dict(valid_lens=lens)):
@@ -159,8 +150,8 @@ def test_masks_biases_and_lengths_for_each_query_combine(form):
 
 
 def test_in_the_heads_of_multi_head_attention(form):
-    _, make, mask = form
-    layer = MultiHeadAttention(12, H, 0.0, attention=make())
+    attention, mask = form
+    layer = MultiHeadAttention(12, H, 0.0, attention=attention)
     plain = MultiHeadAttention(12, H, 0.0)
     X, lens = torch.randn(B, N, 12), torch.tensor([11, N])
     layer(X, X, X), plain(X, X, X)
@@ -175,8 +166,7 @@ def test_in_the_heads_of_multi_head_attention(form):
 
 @pytest.mark.parametrize("sizes", [[1] * 23, [5, 1, 17], [22, 1]], ids=str)
 def test_token_by_token_behind_a_cache(form, sizes):
-    _, make, _ = form
-    attention = make()
+    attention, _ = form
     if isinstance(attention, BigBirdAttention):  # its random links have no cache: see test_bigbird
         attention = BigBirdAttention(5, 1, 1, 0, 0.0, seed=4)
     layer, cache = MultiHeadAttention(12, H, 0.0, attention=attention), KeyValueCache()
@@ -186,19 +176,19 @@ def test_token_by_token_behind_a_cache(form, sizes):
 
 
 def test_errors(form):
-    function, make, _ = form
+    layer, _ = form
     queries, keys, values = qkv()
     with pytest.raises(ValueError, match="for self-attention, .* got 36 queries and 37 keys"):
-        function(queries[:, 1:], keys, values)
+        layer(queries[:, 1:], keys, values)
     with pytest.raises(ValueError, match="queries and keys must have the same size"):
-        function(queries[..., 1:], keys, values)
+        layer(queries[..., 1:], keys, values)
     with pytest.raises(TypeError, match="valid_lens must be a tensor of integers"):
-        function(queries, keys, values, torch.ones(B))
+        layer(queries, keys, values, torch.ones(B))
     with pytest.raises(ValueError, match="got values from 1 to 38"):
-        function(queries, keys, values, torch.tensor([1, N + 1]))
+        layer(queries, keys, values, torch.tensor([1, N + 1]))
     with pytest.raises(AttributeError, match="attention_weights"):
-        _ = make().attention_weights
-    heads, X, memory = MultiHeadAttention(12, H, 0.0, attention=make()), *torch.randn(2, B, N, 12)
+        _ = layer.attention_weights
+    heads, X, memory = MultiHeadAttention(12, H, 0.0, attention=layer), *torch.randn(2, B, N, 12)
     with pytest.raises(ValueError, match="for self-attention, .* got 37 queries and 5 keys"):
         heads(X, memory[:, :5], memory[:, :5])
 
