@@ -78,14 +78,10 @@ class TestEveryLayer:
         [
             (ValueError, "keys and values must come in pairs", {2: 1}, {}),
             (ValueError, "leading axes", {0: 0}, {}),
-            (ValueError, "leading axes", {2: 0}, {}),
             (TypeError, "mask must be a boolean tensor", {}, {"mask": torch.ones(Q, K)}),
-            (TypeError, "mask must be a boolean tensor", {}, {"mask": [[True]]}),
             (ValueError, "does not fit scores", {}, {"mask": torch.ones(K, Q) > 0}),
-            (TypeError, "integers, got torch.float32", {}, {"valid_lens": torch.ones(B)}),
             (TypeError, "integers, got list", {}, {"valid_lens": [1, 2]}),
             (ValueError, "got values from 1 to 8", {}, {"valid_lens": torch.tensor([1, 8])}),
-            (ValueError, "got values from -1 to 3", {}, {"valid_lens": torch.tensor([-1, 3])}),
             (ValueError, "does not fit scores", {}, {"valid_lens": torch.tensor([1, 2, 3])}),
         ],
     )

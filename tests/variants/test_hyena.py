@@ -52,15 +52,6 @@ def test_by_hand():
     assert_close(long_convolution(X, filters), torch.tensor([[1.0], [12.0], [23.0]]))
 
 
-def test_an_impulse_brings_out_the_filter_and_one_tap_changes_nothing():
-    filters = torch.randn(N, C).double()
-    impulse = torch.zeros(N, C).double()
-    impulse[0] = 1
-    assert_close(long_convolution(impulse, filters), filters, **EXACT)
-    X, identity = tokens(), torch.ones(1, C).double()
-    assert_close(long_convolution(X, identity), X, **EXACT)
-
-
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_equals_its_definition(order):
     layer, X = make(order), tokens()
