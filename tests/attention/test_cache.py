@@ -204,18 +204,6 @@ class TestSelfAttention:
         parts = [layer(x, x, x, is_causal=True, cache=cache) for x in X.split([4, 1, 6], dim=1)]
         assert_close(torch.cat(parts, dim=1), expected, atol=1e-6, rtol=1e-6)
 
-    @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-    def test_dtypes(self, dtype, model):
-        X, cache = torch.randn(B, N, HIDDEN), KeyValueCache()
-        model(X)
-        model.layer.to(dtype)
-        X = X.to(dtype)
-        expected = model(X, is_causal=True)
-        parts = [model(x, cache, is_causal=True) for x in X.split([4, 1, 6], dim=1)]
-        tolerance = 8 * torch.finfo(dtype).eps
-        assert cache.keys.dtype == dtype
-        assert_close(torch.cat(parts, dim=1), expected, atol=tolerance, rtol=tolerance)
-
 
 class TestCrossAttention:
     @pytest.mark.parametrize("lens", [None, [4, 0]], ids=["", "padded"])

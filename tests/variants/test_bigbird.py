@@ -2,7 +2,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from pattern_functions import bigbird_attention, global_local_attention, sliding_window_attention
+from pattern_functions import bigbird_attention
 from torch.testing import assert_close
 
 from d2l_attention import KeyValueCache, MultiHeadAttention, dot_product_attention
@@ -14,25 +14,6 @@ from d2l_attention.variants.masks import bigbird_blocks, bigbird_mask
 
 def qkv(n, size=3):
     return torch.randn(3, 2, n, size, dtype=torch.float64).unbind()
-
-
-@pytest.mark.parametrize("is_causal", [False, True])
-def test_special_cases(is_causal):
-    inputs, options = qkv(37), dict(is_causal=is_causal)
-    few = dict(num_random=0, seed=0)
-    blocks_of_one = bigbird_attention(
-        *inputs, block_size=1, window=3, num_global=0, **few, **options
-    )
-    assert_close(blocks_of_one, sliding_window_attention(*inputs, window=3, **options))
-    with_global = bigbird_attention(*inputs, block_size=1, window=3, num_global=2, **few, **options)
-    assert_close(with_global, global_local_attention(*inputs, window=3, num_global=2, **options))
-    expected = dot_product_attention(*inputs, **options)
-    for links in ((7, 5, 0, 0), (7, 0, 6, 0), (7, 0, 0, 5), (37, 0, 0, 0), (50, 1, 1, 1)):
-        names = ("block_size", "window", "num_global", "num_random")
-        whole = bigbird_attention(
-            *inputs, **dict(zip(names, links, strict=True)), seed=0, **options
-        )
-        assert_close(whole, expected, atol=1e-10, rtol=1e-10)
 
 
 def test_by_hand():

@@ -8,6 +8,7 @@ from d2l_attention.variants import HyenaOperator, long_convolution
 
 B, N, C, MAX_LEN = 2, 13, 6, 29
 EXACT = {"atol": 1e-10, "rtol": 1e-10}
+ONES = torch.ones(5, 3)
 
 
 def direct_sum(X, filters):
@@ -110,15 +111,11 @@ def test_every_parameter_learns():
 @pytest.mark.parametrize(
     ("error", "message", "call"),
     [
-        (ValueError, "same columns", lambda: long_convolution(torch.ones(5, 3), torch.ones(5, 2))),
-        (ValueError, "same columns", lambda: long_convolution(torch.ones(5), torch.ones(5, 1))),
-        (ValueError, "same columns", lambda: long_convolution(torch.ones(5, 3), torch.ones(0, 3))),
-        (
-            TypeError,
-            "X must be",
-            lambda: long_convolution(torch.ones(5, 3).int(), torch.ones(5, 3)),
-        ),
-        (TypeError, "filters must be", lambda: long_convolution(torch.ones(5, 3), [[1.0]])),
+        (ValueError, "same columns", lambda: long_convolution(ONES, ONES[:, :2])),
+        (ValueError, "same columns", lambda: long_convolution(ONES[:, 0], ONES[:, :1])),
+        (ValueError, "same columns", lambda: long_convolution(ONES, ONES[:0])),
+        (TypeError, "X must be", lambda: long_convolution(ONES.int(), ONES)),
+        (TypeError, "filters must be", lambda: long_convolution(ONES, [[1.0]])),
         (ValueError, "order must be a whole number from 1 on, got 0", lambda: make(0)),
         (ValueError, "max_len must be .* got 2.5", lambda: HyenaOperator(C, 2.5)),
         (ValueError, r"\(B, n, 6\), got \(13, 6\)", lambda: make()(tokens()[0])),

@@ -12,6 +12,7 @@ from d2l_attention.variants import MultiTokenAttention
 B, H, Q, K, D, HIDDEN = 2, 6, 5, 7, 11, 12
 QUERY_SIZE, KEY_SIZE, HEAD_SIZE = 3, 5, 2
 EXACT = {"atol": 1e-10, "rtol": 1e-10}
+ONE = {"query_size": 1, "key_size": 1, "mix_heads": 1}
 SETTINGS = {
     "plain": {},
     "causal": {"is_causal": True},
@@ -159,23 +160,15 @@ def test_fewer_tokens_than_the_kernel(sizes):
 @pytest.mark.parametrize(
     ("error", "message", "call"),
     [
+        (
+            ValueError,
+            "num_hiddens=12 and num_heads=5",
+            lambda: MultiTokenAttention(12, 5, 0.0, **ONE),
+        ),
         (ValueError, "num_heads=6 and mix_heads=4", lambda: make(sizes=(3, 5, 4))),
-        (
-            ValueError,
-            "query_size must be a whole number from 1 on, got 0",
-            lambda: make(sizes=(0, 5, 2)),
-        ),
-        (
-            ValueError,
-            "key_size must be a whole number from 1 on, got 2.5",
-            lambda: make(sizes=(3, 2.5, 2)),
-        ),
-        (
-            ValueError,
-            "mix_heads must be a whole number from 1 on, got -1",
-            lambda: make(sizes=(3, 5, -1)),
-        ),
-        (ValueError, "dropout must lie in", lambda: make(dropout=1.0)),
+        (ValueError, "query_size must be .* from 1 on, got 0", lambda: make(sizes=(0, 5, 2))),
+        (ValueError, "key_size must be .* from 1 on, got 2.5", lambda: make(sizes=(3, 2.5, 2))),
+        (ValueError, "mix_heads must be .* from 1 on, got -1", lambda: make(sizes=(3, 5, -1))),
         (ValueError, "from 1 to 8", lambda: make()(*inputs(), torch.tensor([1, 8]))),
         (TypeError, "mask must be a boolean", lambda: make()(*inputs(), mask=torch.ones(Q, K))),
         (TypeError, "unexpected keyword argument 'cache'", lambda: make()(*inputs(), cache=None)),
@@ -191,11 +184,6 @@ def test_fewer_tokens_than_the_kernel(sizes):
 def test_errors(error, message, call):
     with pytest.raises(error, match=message):
         call()
-
-
-def test_heads_that_do_not_divide():
-    with pytest.raises(ValueError, match="num_hiddens=12 and num_heads=5"):
-        MultiTokenAttention(HIDDEN, 5, 0.0, query_size=1, key_size=1, mix_heads=1)
 
 
 def test_what_one_head_may_not_see_stays_hidden_after_the_mixing():

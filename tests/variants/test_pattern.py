@@ -87,8 +87,8 @@ def test_the_plain_form_under_the_mask(form, lens, is_causal):
         assert_close(third, other, atol=1e-10, rtol=1e-10)
 
 
-@pytest.mark.parametrize("num_tokens", [1, 2, 3, 32, 33, 64, 67, 101])
-@pytest.mark.parametrize("leading", [(), (B,), (B, H), (B, 1, H)], ids=str)
+@pytest.mark.parametrize("num_tokens", [1, 32, 67])
+@pytest.mark.parametrize("leading", [(), (B, 1, H)], ids=str)
 def test_every_length_and_any_leading_axes(form, num_tokens, leading):
     layer, mask = form
     for is_causal in (False, True):
@@ -191,17 +191,3 @@ def test_errors(form):
     heads, X, memory = MultiHeadAttention(12, H, 0.0, attention=layer), *torch.randn(2, B, N, 12)
     with pytest.raises(ValueError, match="for self-attention, .* got 37 queries and 5 keys"):
         heads(X, memory[:, :5], memory[:, :5])
-
-
-def test_no_global_tokens_with_lengths_and_the_future_hidden():
-    X, lens = torch.randn(2, 40, 8), torch.tensor([3, 40])
-    for layer in (GlobalLocalAttention(2, 0, 0.0), BigBirdAttention(4, 1, 0, 1, 0.0, seed=0)):
-        mask = layer.pattern(40, 40)
-        expected = dot_product_attention(X, X, X, lens, mask=mask, is_causal=True)
-        assert_close(layer(X, X, X, lens, is_causal=True), expected)
-
-
-def test_lengths_that_are_no_tensor_are_named():
-    X = torch.randn(2, 4, 8)
-    with pytest.raises(TypeError, match="valid_lens must be a tensor of integers, got list"):
-        SlidingWindowAttention(2, 0.0)(X, X, X, [3, 4])
