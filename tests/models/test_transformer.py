@@ -309,50 +309,40 @@ class TestDropoutOfTheEmbeddings:
 
 def test_errors():
     model, (source, target) = model_of(), batch()
-    encoded = model.encoder(source, LENS)
-    state = model.decoder.init_state(encoded, LENS)
-    with pytest.raises(ValueError, match="num_blks must be 1 or more, got 0"):
-        TransformerEncoder(M, D, FFN, H, 0, 0.0)
-    with pytest.raises(ValueError, match="num_hiddens=12 and num_heads=5"):
-        TransformerDecoder(N, D, FFN, 5, 1, 0.0)
-    with pytest.raises(ValueError, match=r"dropout must lie in \[0, 1\), got 1"):
-        TransformerEncoder(M, D, FFN, H, 1, 1)
-    with pytest.raises(ValueError, match=r"token numbers, \(B, n\), got torch.float32 .*\(3, 7\)"):
-        model.encoder(source.float(), LENS)
-    with pytest.raises(ValueError, match=r"token numbers, \(B, n\), got torch.int64 .*\(3,\)"):
-        model.decoder(target[0, :B], state)
-    with pytest.raises(ValueError, match="between 0 and the number of keys, 7"):
-        model.encoder(source, torch.tensor([8, 1, 1]))
-    with pytest.raises(ValueError, match="between 0 and the number of keys, 7"):
-        model.decoder.init_state(encoded, torch.tensor([8, 1, 1]))
-    with pytest.raises(ValueError, match=r"enc_outputs .* \(B, n, 12\), got \(3, 7, 11\)"):
-        model.decoder.init_state(torch.zeros(B, S, 11), LENS)
+    encoded, far = model.encoder(source, LENS), torch.tensor([8, 1, 1])
+    start, block = model.decoder.init_state, model.decoder.blks[0]
+    state = start(encoded, LENS)
+    for message, call in (
+        ("num_blks must be 1 or more, got 0", lambda: TransformerEncoder(M, D, FFN, H, 0, 0.0)),
+        ("num_hiddens=12 and num_heads=5", lambda: TransformerDecoder(N, D, FFN, 5, 1, 0.0)),
+        (r"dropout must lie in \[0, 1\), got 1", lambda: TransformerEncoder(M, D, FFN, H, 1, 1)),
+        ("between 0 and the number of keys, 7", lambda: model.encoder(source, far)),
+        ("between 0 and the number of keys, 7", lambda: start(encoded, far)),
+        (r"enc_outputs .* \(B, n, 12\), got \(3, 7, 11\)", lambda: start(encoded[..., 1:], LENS)),
+        ("as many rows as the state, 3, got 2", lambda: model.decoder(target[:2], state)),
+        (r"X .* \(B, n, 12\), got \(3, 5, 11\)", lambda: block(torch.zeros(B, T, 11), state)),
+        (r"X .* \(B, n, 12\), got \(3, 12\)", lambda: model.encoder.blks[0](torch.zeros(B, D))),
+        (r"got \(3, 1\) and \(3, 2\)", lambda: AddNorm(2, 0.0)(torch.ones(3, 1), torch.ones(3, 2))),
+        ("positions 0 to 1000 do not fit", lambda: model.encoder(source[:1, :1].expand(1, 1001))),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
     for X, came in (
         ([[1, 2]], "got list"),
+        (source.float(), r"got torch.float32 of shape \(3, 7\)"),
         (target.bool(), r"got torch.bool of shape \(3, 5\)"),
         (target.byte(), r"got torch.uint8 of shape \(3, 5\)"),
-        (target[None], r"got torch.int64 of shape \(1, 3, 5\)"),
+        (target[0, :B], r"got torch.int64 of shape \(3,\)"),
     ):
         for call in (model.encoder, lambda X: model.decoder(X, state)):
             with pytest.raises(ValueError, match=f"X must hold token numbers, .* {came}"):
                 call(X)
     # A length for all sentences, or one a query, is none a sentence.
     for lens in (LENS[:1], LENS[:, None], LENS[:2], LENS[:, None].expand(B, S)):
-        shape = str(tuple(lens.shape)).replace("(", r"\(").replace(")", r"\)")
-        with pytest.raises(ValueError, match=rf"valid_lens must have shape \(3,\), .*got {shape}"):
-            model.decoder.init_state(encoded, lens)
-    with pytest.raises(ValueError, match="as many rows as the state, 3, got 2"):
-        model.decoder(target[:2], state)
-    with pytest.raises(ValueError, match=r"X must have shape \(B, n, 12\), got \(3, 5, 11\)"):
-        model.decoder.blks[0](torch.zeros(B, T, 11), state)
-    with pytest.raises(ValueError, match=r"X must have shape \(B, n, 12\), got \(3, 12\)"):
-        model.encoder.blks[0](torch.zeros(B, D))
-    with pytest.raises(ValueError, match=r"got \(3, 1\) and \(3, 2\)"):
-        AddNorm(2, 0.0)(torch.zeros(3, 1), torch.zeros(3, 2))
-    with pytest.raises(ValueError, match="positions 0 to 1000 do not fit max_len=1000"):
-        model.encoder(torch.zeros(1, 1001, dtype=torch.long))
-    with pytest.raises(AttributeError, match="attention_weights"):
-        _ = model_of().decoder.attention_weights
+        with pytest.raises(ValueError, match=r"valid_lens must have shape \(3,\)") as raised:
+            start(encoded, lens)
+        assert f"got {tuple(lens.shape)}" in str(raised.value)
+    assert not hasattr(model_of().decoder, "attention_weights")
 
 
 def test_embedded_tokens_are_about_as_large_as_their_positions():
