@@ -11,10 +11,7 @@ from torch.testing import assert_close
 
 from d2l_attention import PositionWiseFFN, boxcar, constant, epanechikov, gaussian, nadaraya_watson
 from d2l_attention.models.encoder_decoder import guidance_loss
-from d2l_attention.scale.online_softmax import (
-    online_softmax,
-    running_sums,
-)
+from d2l_attention.scale.online_softmax import online_softmax, running_sums
 from d2l_attention.variants import GatedDeltaNet, Indexer, elu_plus_one, linear_attention
 
 TINY = torch.finfo(torch.float64).tiny

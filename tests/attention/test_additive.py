@@ -136,8 +136,7 @@ def test_vmap_and_gradients_under_it():
     assert_close(together(queries, keys[0], w_v[0]), expected)
     of_one = torch.func.grad(lambda *one: additive_score_in_chunks(*one).square().sum())
     assert_close(
-        torch.vmap(of_one)(*given),
-        torch.stack([of_one(*one) for one in zip(*given, strict=True)]),
+        torch.vmap(of_one)(*given), torch.stack([of_one(*one) for one in zip(*given, strict=True)])
     )
 
 

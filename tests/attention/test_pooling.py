@@ -57,11 +57,7 @@ class TestMaskedSoftmax:
         assert masked_softmax(scores, mask=mask).tolist() == [[0.5, 0.5, 0.0]]
         assert scores.tolist() == [[0.0, 0.0, 0.0]]
 
-    @given(
-        st.tuples(*[st.integers(1, 5)] * 3),
-        st.integers(0, 2**16),
-        st.floats(0, 1),
-    )
+    @given(st.tuples(*[st.integers(1, 5)] * 3), st.integers(0, 2**16), st.floats(0, 1))
     def test_rows_sum_to_one_or_to_nothing(self, shape, seed, share):
         torch.manual_seed(seed)
         scores = torch.randn(shape, dtype=torch.float64) * 50

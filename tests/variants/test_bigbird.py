@@ -6,9 +6,7 @@ from pattern_functions import bigbird_attention
 from torch.testing import assert_close
 
 from d2l_attention import KeyValueCache, MultiHeadAttention, dot_product_attention
-from d2l_attention.variants import (
-    BigBirdAttention,
-)
+from d2l_attention.variants import BigBirdAttention
 from d2l_attention.variants.masks import bigbird_blocks, bigbird_mask
 
 

@@ -5,11 +5,7 @@ import torch
 from torch.nn.attention.flex_attention import and_masks, create_mask, flex_attention
 from torch.testing import assert_close
 
-from d2l_attention import (
-    causal_mask,
-    dot_product_attention,
-    sliding_window_mask,
-)
+from d2l_attention import causal_mask, dot_product_attention, sliding_window_mask
 from d2l_attention.variants import flex
 
 B, H, Q, K = 3, 2, 11, 13

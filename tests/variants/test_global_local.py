@@ -6,9 +6,7 @@ from pattern_functions import global_local_attention
 from torch.testing import assert_close
 
 from d2l_attention import dot_product_attention
-from d2l_attention.variants import (
-    GlobalLocalAttention,
-)
+from d2l_attention.variants import GlobalLocalAttention
 from d2l_attention.variants.masks import global_tokens_mask, sliding_window_mask
 
 

@@ -14,11 +14,7 @@ from d2l_attention import (
     causal_mask,
     dot_product_attention,
 )
-from d2l_attention.variants import (
-    BigBirdAttention,
-    GlobalLocalAttention,
-    SlidingWindowAttention,
-)
+from d2l_attention.variants import BigBirdAttention, GlobalLocalAttention, SlidingWindowAttention
 from d2l_attention.variants.masks import bigbird_mask, global_tokens_mask, sliding_window_mask
 
 B, H, N, D, V = 2, 3, 37, 5, 7
@@ -31,10 +27,7 @@ def global_local(num_tokens, window, num_global):
 
 
 FORMS = {  # name: what makes the layer, and the mask that says the same
-    "window": (
-        lambda: SlidingWindowAttention(3, 0.0),
-        lambda n: sliding_window_mask(n, window=3),
-    ),
+    "window": (lambda: SlidingWindowAttention(3, 0.0), lambda n: sliding_window_mask(n, window=3)),
     "wide window": (
         lambda: SlidingWindowAttention(33, 0.0),
         lambda n: sliding_window_mask(n, window=33),
@@ -43,10 +36,7 @@ FORMS = {  # name: what makes the layer, and the mask that says the same
         lambda: SlidingWindowAttention(2, 0.0, dilation=3),
         lambda n: sliding_window_mask(n, window=2, dilation=3),
     ),
-    "global and local": (
-        lambda: GlobalLocalAttention(3, 2, 0.0),
-        lambda n: global_local(n, 3, 2),
-    ),
+    "global and local": (lambda: GlobalLocalAttention(3, 2, 0.0), lambda n: global_local(n, 3, 2)),
     "bigbird": (
         lambda: BigBirdAttention(5, 1, 1, 1, 0.0, seed=4),
         lambda n: bigbird_mask(n, **LINKS),
