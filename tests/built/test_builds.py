@@ -9,7 +9,7 @@ from notebooks.publish.clock import lines_of
 WITH_BUILDS = ["01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "13"]
 
 
-@pytest.mark.parametrize("number", WITH_BUILDS)
+@pytest.mark.parametrize("number", WITH_BUILDS, ids="{}_".format)
 def test_build_cells_are_plain_and_short(number):
     cells = build_cells(number)
     assert cells, "the chapter builds its mechanism on the page"
@@ -18,7 +18,7 @@ def test_build_cells_are_plain_and_short(number):
     assert not [source for source in cells if "assert " in source], "checks have cells of their own"
 
 
-def test_chapter_4s_layer_stands_in_one_cell():
+def test_built_04_layer_stands_in_one_cell():
     (cell,) = (source for source in build_cells("04") if "class " in source)
     names = {}
     exec(compile(cell, "<the cell that a student takes along>", "exec"), names)

@@ -259,7 +259,7 @@ def test_a_function_is_the_packages(case):
         assert_close(floats, before, rtol=0, atol=0, equal_nan=True)  # no input was changed
 
 
-def test_hyena_is_the_packages():
+def test_built_09_hyena_is_the_packages():
     for order in (1, 2, 3):
         hyena, Y = HyenaOperator(D, max_len=N, order=order), torch.randn(1, N, D)
         projected = torch.nn.functional.pad(hyena.W_in(Y).transpose(1, 2), (2, 0))

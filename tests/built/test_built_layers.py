@@ -160,7 +160,7 @@ def test_dropout_acts_in_training_only(name):
     assert_close(first(layer.eval()(*given)), kept)
 
 
-def test_chapter_4s_layer_is_the_packages_attention():
+def test_built_04_layer_is_the_packages_attention():
     layer, Y, lens = built("04")["PlainCausalSelfAttention"](7), X(B, K, 7), LENS[1]
     projected = layer.W_q(Y), layer.W_k(Y), layer.W_v(Y)
     expected = dot_product_attention(*projected, lens, is_causal=True)
@@ -169,14 +169,14 @@ def test_chapter_4s_layer_is_the_packages_attention():
     assert_close(learned(layer, output), learned(layer, expected))
 
 
-def test_the_loop_over_heads_is_the_layer():
+def test_built_06_loop_over_heads_is_the_layer():
     page, given = built("06"), apart()
     plain = page["PlainMultiHeadAttention"](num_hiddens=6, num_heads=H, dropout=0.0)
     output = plain(*given)
     assert_close(page["loop_over_heads"](*given, *plain.parameters(), num_heads=H), output)
 
 
-def test_learned_queries_are_the_packages_without_their_other_projections():
+def test_built_09_learned_queries_are_the_packages_without_their_other_projections():
     plain, package = built("09")["PlainLearnedQueries"](Q, D), LearnedQueries(Q, D, 1, 0.0)
     Y = X(B, K, 11)
     plain(Y), package(Y)

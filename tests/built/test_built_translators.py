@@ -67,8 +67,7 @@ def test_the_gru_decoder_is_the_packages(tokens, num_layers):
     assert torch.equal(states, before)
 
 
-@pytest.mark.parametrize("chapter", ["05_"])
-def test_dropout_acts_in_training_only(tokens, chapter):
+def test_built_05_dropout_acts_in_training_only(tokens):
     plain, _ = decoders(num_layers=2, dropout=0.5)
     states, summary = encoder()(tokens[0], LENS)
     state = plain.init_state((states, summary.expand(2, -1, -1)), LENS)
@@ -100,8 +99,7 @@ def test_greedy_loops_write_what_the_packages_writes(tokens, chapter):
         assert up_to_the_end(written) == expected.sentences()
 
 
-@pytest.mark.parametrize("chapter", ["08_"])
-def test_a_step_with_the_cache_gives_the_scores_of_the_whole_beginning(tokens, chapter):
+def test_built_08_step_with_the_cache_gives_the_scores_of_the_whole_beginning(tokens):
     page, (plain, _), (source, said) = built("08"), transformers(), tokens
     encoded, cached = plain.encoder(source, LENS), page["CachedDecoder"](plain.decoder)
     whole = plain.decoder(said, encoded, LENS)

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from pattern_functions import sliding_window_attention
 from torch.testing import assert_close
 
 from d2l_attention import (
@@ -100,7 +99,7 @@ def test_a_query_with_nothing_in_its_window(need_weights):
             X[:, 5 + 3 :] = garbage
 
         def run(*X):
-            result = sliding_window_attention(*X, lens, window=3, need_weights=need_weights)
+            result = SlidingWindowAttention(3, 0.0)(*X, lens, need_weights=need_weights)
             return result[0] if need_weights else result
 
         results.append(grads(run, inputs))
