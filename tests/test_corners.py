@@ -11,7 +11,13 @@ from torch.testing import assert_close
 
 from d2l_attention import PositionWiseFFN, boxcar, constant, epanechikov, gaussian, nadaraya_watson
 from d2l_attention.models.encoder_decoder import guidance_loss
-from d2l_attention.scale.online_softmax import online_softmax, running_sums
+from d2l_attention.scale.online_softmax import (
+    merge_partial,
+    online_softmax,
+    partial_attention,
+    running_sums,
+    tiled_attention,
+)
 from d2l_attention.variants import GatedDeltaNet, Indexer, elu_plus_one, linear_attention
 
 TINY = torch.finfo(torch.float64).tiny
@@ -98,6 +104,27 @@ def test_equal_scores_have_the_softmax_s_slopes(block_size):
         return maximum + total.log()
 
     assert_close(slopes_of(log_sum, TIES), slopes_of(lambda x: x.logsumexp(-1, keepdim=True), TIES))
+
+
+def by_tiles(queries, keys, values):
+    return tiled_attention(queries, keys, values, block_size=2)
+
+
+def by_parts(queries, keys, values):
+    parts = zip(keys.split(2, dim=-2), values.split(2, dim=-2), strict=True)
+    return merge_partial(*zip(*(partial_attention(queries, *part) for part in parts), strict=True))[
+        0
+    ]
+
+
+@pytest.mark.parametrize("way", [by_tiles, by_parts])
+def test_equal_keys_have_plain_attention_s_slopes(way):
+    queries, values = torch.randn(1, 3, 4).double(), torch.randn(1, 6, 5).double()
+    keys = torch.randn(1, 1, 4).double().repeat(1, 6, 1)
+    given = [X.requires_grad_() for X in (queries, keys, values)]
+    plain = (queries @ keys.mT / 2).softmax(dim=-1) @ values
+    expected = torch.autograd.grad(plain.square().sum(), given)
+    assert_close(torch.autograd.grad(way(*given).square().sum(), given), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])

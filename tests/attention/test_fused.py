@@ -50,7 +50,7 @@ def test_a_head_sees_what_it_sees_among_all(visible):
 
 
 def test_the_backward_pass_drops_the_same_weights():
-    given = inputs(2, 3)
+    given = [X[:1].detach().requires_grad_() for X in inputs(2, 3)]
 
     def attend(*given):
         torch.manual_seed(2)
