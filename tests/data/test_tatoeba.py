@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from d2l_oracle import load_d2l
 
-from d2l_attention.data import dates, grammar, load, tatoeba
+from d2l_attention.data import grammar, load, tatoeba
 from d2l_attention.data.tatoeba import download, normalize, read, splits, tokenize
 
 TWO = "Go.\tVa !\nRun!\tCours\u202f!\nRun!\tCourez\u00a0!\nHi.\tSalut !\n"
@@ -203,7 +203,6 @@ def test_splits_by_source(tmp_path):
 def test_load(tmp_path, capsys):
     path = write(tmp_path, TWO)
     assert load(path) == load(str(path)) == splits(path)
-    assert load("dates") == dates.splits()
     assert capsys.readouterr().out == ""
 
 
