@@ -19,6 +19,7 @@ from d2l_attention.data.corpus import Corpus, Pair
 URL = "http://d2l-data.s3-accelerate.amazonaws.com/fra-eng.zip"
 SHA1 = "94646ad1522d915e7b0f9296181140edcf86a4f5"
 
+MOST_BROKEN = 0.01  # of the lines: a file with more is something else
 MOST_BYTES = 200_000_000  # of text: what unpacks to more is no file of sentence pairs
 
 # Narrow, no-break and thin spaces become plain ones, the curly apostrophe a straight one;
@@ -38,7 +39,7 @@ def tokenize(text: str) -> list[str]:
     return re.findall(r"[,.!?]|[^\s,.!?]+", normalize(text).lower())
 
 
-def read(path: str | Path, *, max_broken: float = 0.01) -> list[Pair]:
+def read(path: str | Path) -> list[Pair]:
     """The sentence pairs of a text file, or of the one text file in a zip; one pair per source.
 
     Lines whose source is the same in tokens make one pair with several targets. Empty lines do
@@ -46,8 +47,8 @@ def read(path: str | Path, *, max_broken: float = 0.01) -> list[Pair]:
     sentences is broken: it is left out, and a warning says so.
 
     Errors: ``FileNotFoundError``; ``ValueError`` where the file is damaged or no UTF-8 text, where
-    nothing in it is a pair, where more than the share ``max_broken`` of its lines is broken, or
-    where a zip holds more than 200 MB of text.
+    nothing in it is a pair, where more than a hundredth of its lines is broken, or where a zip
+    holds more than 200 MB of text.
     """
     text = read_text(Path(path))
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
@@ -69,8 +70,8 @@ def read(path: str | Path, *, max_broken: float = 0.01) -> list[Pair]:
         )
     if broken:
         complaint = f"{len(broken)} of {len(lines)} lines of {path} hold no pair, first {broken[0]}"
-        if len(broken) > max_broken * len(lines):
-            raise ValueError(f"{complaint}; at most {max_broken:.1%} may be broken")
+        if len(broken) > MOST_BROKEN * len(lines):
+            raise ValueError(f"{complaint}; at most {MOST_BROKEN:.0%} may be broken")
         warnings.warn(f"{complaint}; left out", stacklevel=2)
     return [
         Pair(source, tuple(targets), attributions=tuple(targets.values()))

@@ -24,7 +24,7 @@ from d2l_attention.system.workers import (
     packed,
 )
 from d2l_attention.system.workers.forked import CAN_FORK, ForkServer
-from d2l_attention.system.workers.packing import search_path
+from d2l_attention.system.workers.packing import same, search_path
 from d2l_attention.system.workers.spawned import BEGIN, Spawned
 
 CANNOT_BEGIN = "d2l_attention.system.workers.spawned.BEGIN", "raise SystemExit('no torch here'); "
@@ -128,11 +128,8 @@ def test_the_clock_adds_up_what_runs_inside(own):
     assert gone.value.frames[0].name == "in_pieces"
 
 
-def test_pauses_do_not_count(kept):
+def test_pauses_do_not_count_and_a_clock_without_an_end_ends_nothing(kept):
     assert call(kept, in_pieces, 3.0, 0.0, 2, 2.0) == "done"
-
-
-def test_without_an_end_the_clock_ends_nothing():
     assert in_pieces(math.inf, 0.0, 2) == "done"
 
 
@@ -149,17 +146,6 @@ def test_one_that_dies_or_says_nothing(start):
         finally:
             worker.end()
         assert not worker.alive
-
-
-def test_one_that_cannot_begin_says_why(monkeypatch):
-    monkeypatch.setattr(*CANNOT_BEGIN)
-    worker = Worker()
-    try:
-        with pytest.raises(Gone) as gone:
-            call(worker, len, "")
-        assert "no torch here" in gone.value.last_words
-    finally:
-        worker.end()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -394,14 +380,11 @@ def test_what_cannot_travel_says_what_stands_in_the_way():
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's own imports
 def test_compiled_functions_and_modules_travel_as_they_were_written(kept):
     layer = torch.nn.Linear(2, 3)
-
-    def twice(number):
-        return 2 * number
-
-    assert as_written(torch.compile(twice, backend="eager")) is twice
+    compiled = torch.compile(same, backend="eager")
+    assert as_written(compiled) is same
     assert as_written(torch.compile(layer, backend="eager")) is layer
     assert as_written(layer) is layer and as_written(3) == 3
-    assert call(kept, torch.compile(twice, backend="eager"), 21) == 42
+    assert call(kept, compiled, 42) == 42
 
 
 @pytest.mark.parametrize(
