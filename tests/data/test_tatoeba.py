@@ -1,16 +1,13 @@
 """The reader of Tatoeba files, on small files of its own, and ``load``."""
 
-import hashlib
 import io
-import threading
 import zipfile
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from d2l_oracle import load_d2l
 
 from d2l_attention.data import grammar, load, tatoeba
-from d2l_attention.data.tatoeba import download, normalize, read, splits, tokenize
+from d2l_attention.data.tatoeba import normalize, read, splits, tokenize
 
 TWO = "Go.\tVa !\nRun!\tCours\u202f!\nRun!\tCourez\u00a0!\nHi.\tSalut !\n"
 CREDIT = "CC-BY 2.0 (France) Attribution: tatoeba.org #2877272 (CM) & #1158250 (Wittydev)"
@@ -213,80 +210,3 @@ def test_without_a_file_the_built_in_corpus_is_used_and_says_so(capsys, monkeypa
 def test_a_file_that_is_not_there_is_never_replaced(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no file .*typo\.zip: .*load\(\)"):
         load(tmp_path / "typo.zip")
-
-
-# ---- Download ------------------------------------------------------------------------------------
-
-CONTENT = zipped(fra_txt=TWO)
-
-
-@pytest.fixture
-def serve(monkeypatch):
-    """A local server in place of the book's; ``serve(body, length, status)`` says what it sends."""
-    answer = {}
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            answer["requests"] = answer.get("requests", 0) + 1
-            self.send_response(answer["status"])
-            self.send_header("Content-Length", str(answer["length"]))
-            self.end_headers()
-            self.wfile.write(answer["body"])
-
-        def log_message(self, *args):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(tatoeba, "URL", f"http://127.0.0.1:{server.server_port}/fra-eng.zip")
-    monkeypatch.setattr(tatoeba, "SHA1", hashlib.sha1(CONTENT).hexdigest())
-
-    def says(body=CONTENT, length=None, status=200):
-        answer.update(body=body, length=len(body) if length is None else length, status=status)
-        return answer
-
-    yield says
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-def test_download_once_and_again_where_the_file_is_damaged(tmp_path, serve):
-    answer = serve()
-    assert download(tmp_path) == download(tmp_path) == tmp_path / "fra-eng.zip"
-    assert answer["requests"] == 1
-    (tmp_path / "fra-eng.zip").write_bytes(b"damaged")
-    assert download(tmp_path).read_bytes() == CONTENT
-    assert len(read(tmp_path / "fra-eng.zip")) == 3
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        {"body": CONTENT[:60], "length": len(CONTENT)},
-        {"body": b"another file"},
-        {"body": b"not found", "status": 404},
-    ],
-    ids=["cut", "other", "missing"],
-)
-def test_a_failed_download_leaves_nothing_and_says_what_to_do(tmp_path, serve, sent):
-    serve(**sent)
-    with pytest.raises(ConnectionError, match=r"nothing was kept: .*manythings.*load\(\)"):
-        download(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_no_server_at_all(tmp_path, monkeypatch):
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(tatoeba, "URL", "http://127.0.0.1:9/fra-eng.zip")
-    with pytest.raises(ConnectionError, match="nothing was kept"):
-        download(tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_without_a_path_the_file_is_downloaded(tmp_path, serve, monkeypatch):
-    serve()
-    monkeypatch.setattr(tatoeba, "download", lambda fetch=download: fetch(tmp_path))
-    assert splits().origin.startswith("fra-eng.zip")
