@@ -225,7 +225,7 @@ def test_cells_that_are_gone_or_there_twice(right):
     assert len(mend(notebook, known, points)) == 4
     assert list(cells_of(notebook)) == ["imports", "test-6-1", "test-6-3", "test-6-6"]
     assert cells_of(notebook)["test-6-6"].metadata.nbgrader.points == 3
-    notebook.cells = copy.deepcopy([*right.cells, *right.cells])
+    notebook.cells = copy.deepcopy(right.cells) + copy.deepcopy(right.cells)
     assert len(mend(notebook, known, points)) == 7
     named = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in notebook.cells]
     assert named == [*known, *[None] * 7]
