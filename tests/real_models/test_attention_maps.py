@@ -115,8 +115,8 @@ def test_a_layer_that_is_not_asked_for_attends_as_it_was_told_to():
 
 def test_after_an_error_the_model_is_as_it_was():
     model = WRITERS["Llama"]().train()
-    with pytest.raises(TypeError, match="unexpected keyword argument 'words'"):
-        attention_maps(model, words=ids())
+    with pytest.raises(ValueError, match="input_ids"):
+        attention_maps(model)
     assert model.config._attn_implementation == "sdpa" and model.lm_head.training
 
 
