@@ -1,7 +1,6 @@
 """A view of attention weights that the browser draws alone, with or without a kernel."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import anywidget
 import numpy as np
@@ -10,11 +9,10 @@ from torch import Tensor
 from traitlets import Enum, Float, Int, List, TraitError, Unicode, validate
 
 from d2l_attention.views.picture import add_picture, draw_weights, png, ramp
+from d2l_attention.views.script import joined, script
 from d2l_attention.views.words import whole
 
 ALL_HEADS = -1
-HERE = Path(__file__).parent
-PARTS = ("drawing", "view")
 
 
 class AttentionView(anywidget.AnyWidget):
@@ -33,9 +31,8 @@ class AttentionView(anywidget.AnyWidget):
     broadcast to the weights; ``TypeError`` for what is no numbers or no list of str.
     """
 
-    # A widget is one module, whole, so that it also lives where there is no server.
-    _esm = "\n".join((HERE / f"attention_{part}.js").read_text("utf-8") for part in PARTS)
-    _css = (HERE / "attention_view.css").read_text("utf-8")
+    _esm = script("renderAttention", "attention_drawing.js", "attention_view.js")
+    _css = joined("attention_view.css")
 
     frame = Int(0).tag(sync=True)
     head = Int(0).tag(sync=True)
@@ -132,11 +129,11 @@ class AttentionView(anywidget.AnyWidget):
 
     @validate("frame")
     def _frame_exists(self, proposal):
-        return _within("frame", proposal["value"], 0, self.shape[0] - 1)
+        return within("frame", proposal["value"], 0, self.shape[0] - 1)
 
     @validate("head")
     def _head_exists(self, proposal):
-        return _within("head", proposal["value"], ALL_HEADS, self.shape[1] - 1)
+        return within("head", proposal["value"], ALL_HEADS, self.shape[1] - 1)
 
     def __repr__(self) -> str:
         num_frames, num_heads, num_queries, num_keys = self.shape
@@ -233,7 +230,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun if number == 1 else plural}"
 
 
-def _within(name: str, value: int, low: int, high: int) -> int:
+def within(name: str, value: int, low: int, high: int) -> int:
     if not low <= value <= high:
         raise TraitError(f"{name} must be from {low} to {high}, got {value}")
     return value

@@ -3,7 +3,6 @@
 import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import anywidget
 import matplotlib
@@ -13,14 +12,13 @@ import torch.nn.functional as F
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
-from traitlets import Int, TraitError, Unicode, validate
+from traitlets import Int, Unicode, validate
 
-from d2l_attention.views.attention_view import as_labels, as_weights
+from d2l_attention.views.attention_view import as_labels, as_weights, within
 from d2l_attention.views.picture import DPI, add_picture, draw_weights, png, ramp
+from d2l_attention.views.script import joined, script
 from d2l_attention.views.words import ALL_LITERAL, whole
 
-HERE = Path(__file__).parent
-INSIDE = HERE / "inside"
 ALL = -1
 TILE = 16  # pixels of a head in the still picture of all
 LEVELS = 255  # a weight is sent as one byte
@@ -41,13 +39,8 @@ class HeadsView(anywidget.AnyWidget):
     that are negative or not finite; ``TypeError`` for what is no numbers or no list of str.
     """
 
-    # A widget is one module, whole, so that it also lives where there is no server.
-    _esm = "\n".join(
-        path.read_text("utf-8") for path in (INSIDE / "inside_drawing.js", HERE / "heads_view.js")
-    )
-    _css = "\n".join(
-        path.read_text("utf-8") for path in (INSIDE / "inside.css", HERE / "heads_view.css")
-    )
+    _esm = script("renderHeads", "inside/inside_drawing.js", "heads_view.js")
+    _css = joined("inside/inside.css", "heads_view.css")
 
     layer = Int(ALL).tag(sync=True)
     head = Int(0).tag(sync=True)
@@ -92,12 +85,12 @@ class HeadsView(anywidget.AnyWidget):
 
     @validate("layer")
     def _layer_exists(self, proposal):
-        return _within("layer", proposal["value"], ALL, len(self._layers) - 1)
+        return within("layer", proposal["value"], ALL, len(self._layers) - 1)
 
     @validate("head")
     def _head_exists(self, proposal):
         most = max(len(layer) for layer in self._layers.values())
-        return _within("head", proposal["value"], 0, most - 1)
+        return within("head", proposal["value"], 0, most - 1)
 
     def __repr__(self) -> str:
         heads = sum(len(layer) for layer in self._layers.values())
@@ -186,9 +179,3 @@ def _by_layer(weights) -> dict[str, Tensor]:
     if len(shapes) > 1:
         raise ValueError(f"all layers must have as many queries and keys, got {sorted(shapes)}")
     return layers
-
-
-def _within(name: str, value: int, low: int, high: int) -> int:
-    if not low <= value <= high:
-        raise TraitError(f"{name} must be from {low} to {high}, got {value}")
-    return value

@@ -3,7 +3,6 @@
 import copy
 import random
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import anywidget
@@ -17,9 +16,8 @@ from d2l_attention.views.differences import first_difference
 from d2l_attention.views.picture import add_picture, png, ramp
 from d2l_attention.views.recorder import Recording, Step, record
 from d2l_attention.views.replays import replays
+from d2l_attention.views.script import joined, script
 from d2l_attention.views.watch_drawing import Page, as_text, draw, in_words, scales
-
-HERE = Path(__file__).parent
 
 
 class Watch(anywidget.AnyWidget):
@@ -30,9 +28,8 @@ class Watch(anywidget.AnyWidget):
     then) and ``error``. ``step``, the one that is shown, may be set, observed and linked.
     """
 
-    # A widget is one module, whole, so that it also lives where there is no server.
-    _esm = (HERE / "watch.js").read_text("utf-8")
-    _css = (HERE / "watch.css").read_text("utf-8")
+    _esm = script("renderWatch", "watch.js")
+    _css = joined("watch.css")
 
     step = Int(0).tag(sync=True)
     # Numbers travel as text: a saved notebook would give each entry of a list its own line.

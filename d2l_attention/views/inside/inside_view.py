@@ -1,7 +1,6 @@
 """The view into a model: from the whole to a part, to a head, to one number, and back."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import anywidget
@@ -13,10 +12,8 @@ from d2l_attention.views.inside.recording import Run, record
 from d2l_attention.views.inside.sending import as_text, parts_of
 from d2l_attention.views.inside.still import draw
 from d2l_attention.views.picture import add_picture, png, ramp
+from d2l_attention.views.script import joined, script
 from d2l_attention.views.words import whole
-
-HERE = Path(__file__).parent
-FILES = ("inside_drawing.js", "inside.js")
 
 
 class LookInside(anywidget.AnyWidget):
@@ -25,9 +22,8 @@ class LookInside(anywidget.AnyWidget):
     ``place`` is what is open, "" the whole: it may be set, observed and linked.
     """
 
-    # A widget is one module, whole, so that it also lives where there is no server.
-    _esm = "\n".join((HERE / name).read_text("utf-8") for name in FILES)
-    _css = (HERE / "inside.css").read_text("utf-8")
+    _esm = script("renderInside", "inside/inside_drawing.js", "inside/inside.js")
+    _css = joined("inside/inside.css")
 
     place = Unicode().tag(sync=True)
     run_text = Unicode().tag(sync=True)

@@ -19,10 +19,10 @@ from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder, Seq2SeqEncoder
 from d2l_attention.models.transformer import TransformerDecoder, TransformerEncoder
 from d2l_attention.training import translators
 from d2l_attention.views.picture import add_picture, draw_weights, png, ramp
+from d2l_attention.views.script import joined, script
 from d2l_attention.views.words import whole
 
 HERE = Path(__file__).parent
-INSIDE = HERE.parent / "inside"
 MODEL_FILES = ("attention.js", "transformer.js", "bahdanau.js", "translate.js")
 MOST_WORDS = 24  # as in cuts.js
 
@@ -78,19 +78,6 @@ GUIDED: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def _module() -> str:
-    """All files as one JavaScript module."""
-    texts = [(HERE / name).read_text("utf-8") for name in (*MODEL_FILES, "cuts.js", "live_run.js")]
-    drawing, view = ((INSIDE / f).read_text("utf-8") for f in ("inside_drawing.js", "inside.js"))
-    # The view into a model has names of its own: it stays in a function. The drawings are shared.
-    view = view.replace("export default { render };", "return { render };")
-    texts += [drawing, f"const lookInside = (() => {{\n{view}\n}})();"]
-    keys = "\n".join(
-        line for line in view.splitlines() if line.startswith(("const KEYS", "const ARR"))
-    )
-    return "\n".join([*texts, keys, (HERE / "translator_view.js").read_text("utf-8")])
-
-
 class TranslatorView(anywidget.AnyWidget):
     """A translator of the course, alive in the page, that a reader can cut.
 
@@ -106,15 +93,14 @@ class TranslatorView(anywidget.AnyWidget):
     is not stored, a model without vocabularies, a cut that is none, and words that are not known.
     """
 
-    # A widget is one module, whole, so that it also lives where there is no server.
-    _esm = _module()
-    _css = "\n".join(
-        path.read_text("utf-8") for path in (INSIDE / "inside.css", HERE / "translator.css")
+    _esm = script(
+        "renderTranslator",
+        *(f"translator/{name}" for name in (*MODEL_FILES, "cuts.js", "live_run.js")),
+        *("inside/inside_drawing.js", "inside/inside.js", "translator/translator_view.js"),
     )
+    _css = joined("inside/inside.css", "translator/translator.css")
 
-    stored = Unicode().tag(
-        sync=True
-    )  # the name of a stored translator, "" for a model of one's own
+    stored = Unicode().tag(sync=True)  # a stored translator's name, "" for a model of one's own
     sentence = Unicode().tag(sync=True)
     cuts_text = Unicode().tag(sync=True)
     examples_text = Unicode().tag(sync=True)
