@@ -2,20 +2,19 @@
 
 from collections.abc import Sequence
 
-import anywidget
 import numpy as np
 import torch
 from torch import Tensor
-from traitlets import Enum, Float, Int, List, TraitError, Unicode, validate
+from traitlets import Enum, Float, Int, List, Unicode, validate
 
-from d2l_attention.views.picture import add_picture, draw_weights, png, ramp
-from d2l_attention.views.script import joined, script
+from d2l_attention.views.picture import draw_weights, png
+from d2l_attention.views.view import View, joined, script, within
 from d2l_attention.views.words import whole
 
 ALL_HEADS = -1
 
 
-class AttentionView(anywidget.AnyWidget):
+class AttentionView(View):
     """Attention weights as a heat map or as lines between tokens.
 
     Shape: weights (F, H, Q, K), (H, Q, K) or (Q, K): F frames (layers, steps of decoding, steps
@@ -49,9 +48,6 @@ class AttentionView(anywidget.AnyWidget):
     key_labels = List(Unicode()).tag(sync=True)
     head_labels = List(Unicode()).tag(sync=True)
     frame_labels = List(Unicode()).tag(sync=True)
-    title = Unicode().tag(sync=True)
-    alt = Unicode().tag(sync=True)
-    ramp = Unicode(" ".join(ramp())).tag(sync=True)
 
     def __init__(
         self,
@@ -140,10 +136,6 @@ class AttentionView(anywidget.AnyWidget):
         frames, heads = _count(num_frames, "frame"), _count(num_heads, "head")
         return f"AttentionView({frames}, {heads}, {num_queries} x {num_keys})"
 
-    def _repr_mimebundle_(self, **kwargs):
-        bundle = super()._repr_mimebundle_(**kwargs)
-        return add_picture(bundle, self.still(), f"{self!r}: {self.alt}", self.alt)
-
     def still(self) -> bytes:
         """The present frame and head as a PNG, for a page that runs no widget."""
         return png(self._figure(), math=False)
@@ -228,9 +220,3 @@ def _describe(title: str | None, shape: tuple[int, ...]) -> str:
 def _count(number: int, noun: str) -> str:
     plural = {"query": "queries"}.get(noun, noun + "s")
     return f"{number} {noun if number == 1 else plural}"
-
-
-def within(name: str, value: int, low: int, high: int) -> int:
-    if not low <= value <= high:
-        raise TraitError(f"{name} must be from {low} to {high}, got {value}")
-    return value

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import anywidget
 from torch import nn
 from traitlets import TraitError, Unicode, validate
 
@@ -11,12 +10,12 @@ from d2l_attention.views.inside.places import find
 from d2l_attention.views.inside.recording import Run, record
 from d2l_attention.views.inside.sending import as_text, parts_of
 from d2l_attention.views.inside.still import draw
-from d2l_attention.views.picture import add_picture, png, ramp
-from d2l_attention.views.script import joined, script
+from d2l_attention.views.picture import png
+from d2l_attention.views.view import View, joined, script
 from d2l_attention.views.words import whole
 
 
-class LookInside(anywidget.AnyWidget):
+class LookInside(View):
     """A recorded run of a model, as ``look_inside`` returns it.
 
     ``place`` is what is open, "" the whole: it may be set, observed and linked.
@@ -27,9 +26,6 @@ class LookInside(anywidget.AnyWidget):
 
     place = Unicode().tag(sync=True)
     run_text = Unicode().tag(sync=True)
-    title = Unicode().tag(sync=True)
-    alt = Unicode().tag(sync=True)
-    ramp = Unicode(" ".join(ramp())).tag(sync=True)
 
     def __init__(self, run: Run, title: str, at: str):
         self._parts = parts_of(run)
@@ -54,10 +50,6 @@ class LookInside(anywidget.AnyWidget):
         inner = ", ".join(self._parts[number].name for number in whole.below[:8])
         text = f"A run of {whole.name} from the outside: {inner or 'it has no parts'}."
         return f"{title}. {text}" if title else text
-
-    def _repr_mimebundle_(self, **kwargs):
-        bundle = super()._repr_mimebundle_(**kwargs)
-        return add_picture(bundle, self.still(), f"{self!r}: {self.alt}", self.alt)
 
     def still(self, at: str | None = None, title: str | None = None) -> bytes:
         """The place that is open, or ``at``, as a PNG, for a page that runs no widget."""
