@@ -50,7 +50,7 @@ def test_the_numbers_that_are_sent_are_the_models_own():
     run = sent(shown)
     with torch.no_grad():
         logits = model(*inputs)
-    name, number, words = part(run, "decoder")["out"][0]
+    [[name, number, words]] = part(run, "decoder")["out"]  # no state that is only handed on
     value = run["values"][number]
     assert value["shape"] == [1, 4, 19] and run["words"][words] == TARGET
     assert torch.equal(floats(value["x"]), logits.flatten())
@@ -112,6 +112,8 @@ def test_a_large_model_is_sent_in_part_and_says_so(name):
     run = sent(shown)
     if len(model) > 2:
         assert run["left_out"] == run["parts"][0]["more"] == 1000 - len(run["parts"]) + 1
+        figure = draw(shown._parts, find(shown._parts, ""), "")
+        assert "...  490 more" in [text.get_text() for text in figure.texts]
     else:
         value = run["values"][run["parts"][0]["out"][0][1]]
         assert value["all"] == [3, 4096] and value["sent"] == [3, 64]
@@ -189,6 +191,17 @@ def test_the_picture_of_a_cell_ends_with_the_answer_that_the_weights_and_values_
     *_, last = figure.axes
     written = [float(text.get_text()) for text in last.texts]
     assert written == pytest.approx(answer.tolist(), abs=0.006)
+
+
+def test_the_picture_of_a_cell_of_weights_alone_has_the_weights():
+    def attend(self, X):
+        self.attention_weights = torch.tensor([[[0.25, 0.75], [0.5, 0.5]]])
+        return X
+
+    shown = look_inside(Made(attend), torch.zeros(1, 2, 3))
+    figure = draw(shown._parts, find(shown._parts, "head 1/query 0, key 1"), "")
+    texts = [text.get_text() for text in figure.texts]
+    assert texts[-8:] == ["0", "", "", "0.250", "1", "", "", "0.750"]
 
 
 def test_a_part_whose_name_has_a_slash_can_be_opened():
