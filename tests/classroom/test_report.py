@@ -13,7 +13,7 @@ from nbgrader_course import ROOT, nothing_private_stays  # noqa: F401 - a fixtur
 
 from d2l_attention.classroom.assignment import solution_source
 from d2l_attention.classroom.report import (
-    Report,
+    ClassReport,
     as_csv,
     as_page,
     as_text,
@@ -74,7 +74,7 @@ def course(tmp_path):
 def made_of(**students):
     """A report of graded cells, by student."""
     read_ones = [read_student(name, new_notebook(cells=cells)) for name, cells in students.items()]
-    return Report(NAME, {each.id: each for each in load_chapter(6).exercises}, read_ones)
+    return ClassReport(NAME, {each.id: each for each in load_chapter(6).exercises}, read_ones)
 
 
 def test_numbers_by_hand(course):

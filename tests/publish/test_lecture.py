@@ -21,8 +21,8 @@ from notebooks.publish.slides.errors import SlidesError
 from notebooks.publish.slides.lecture import (
     SHIPPED,
     SPEAKING,
+    Excerpt,
     Lecture,
-    Part,
     chapters_of,
     export_plan,
     minutes_of_headings,
@@ -65,7 +65,7 @@ def two_chapters(monkeypatch):
 
 
 def plan(*parts):
-    return Lecture("mine", "My lecture", 45, [Part(*part) for part in parts])
+    return Lecture("mine", "My lecture", 45, [Excerpt(*part) for part in parts])
 
 
 def sources(notebook):
@@ -166,7 +166,7 @@ def test_a_plan_that_is_none(tmp_path, change, words):
 @pytest.mark.parametrize("number", ["6", '"6"', '"06"'])
 def test_a_chapter_s_number_with_and_without_quotes(tmp_path, number):
     (tmp_path / "mine.toml").write_text(PLAN.replace('"01"', number), "utf-8")
-    assert read_plan(tmp_path / "mine.toml").parts == [Part("06", ["A"])]
+    assert read_plan(tmp_path / "mine.toml").parts == [Excerpt("06", ["A"])]
 
 
 def test_a_plan_or_a_chapter_that_is_not_there():
