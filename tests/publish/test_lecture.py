@@ -93,13 +93,10 @@ def test_what_is_left_out_of_another_chapter_is_told_and_bridged(two_chapters):
     assert "'What you need' of chapter 02 is put in" in asked.remarks[1]
 
 
-def test_what_is_left_out_of_the_same_chapter_is_told(two_chapters):
+def test_what_is_left_out_of_the_same_chapter_or_comes_later_is_told(two_chapters):
     asked = plan(("01", ["Softmax"]), ("02", ["B"]))
     whole = notebook_of_plan(asked, two_chapters)
     assert asked.remarks == ["02 B needs 02 A"] and "## What you need" not in sources(whole)
-
-
-def test_what_comes_later_is_no_help(two_chapters):
     asked = plan(("02", ["A", "B"]), ("01", ["Softmax"]))
     notebook_of_plan(asked, two_chapters)
     assert asked.remarks[0] == "02 B needs 01 Softmax"
@@ -194,21 +191,11 @@ def bridged(remark):
     return "put in" in remark or section[:2] != needed[:2]
 
 
-def test_each_section_says_what_it_needs_and_needs_what_there_is():
+def test_each_section_says_what_it_needs_and_nothing_needs_what_comes_after_it():
     assert list(needs()) == all_sections()
-    unknown = {name for needed in needs().values() for name in needed} - set(all_sections())
-    assert not unknown
-
-
-def test_nothing_needs_what_comes_after_it():
     order = {section: place for place, section in enumerate(all_sections())}
-    late = [
-        (section, name)
-        for section, needed in needs().items()
-        for name in needed
-        if order[name] >= order[section]
-    ]
-    assert not late
+    for section, needed in needs().items():
+        assert all(order[name] < order[section] for name in needed), section
     assert needs_of_chapters()["06"] == ["01", "03", "04"]
 
 
