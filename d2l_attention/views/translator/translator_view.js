@@ -3,7 +3,6 @@
 
 const PLACES = { cross: "French looks at English", decoder: "French looks at French", encoder: "English looks at English" };
 const HINT = "Click a cell of the map, and this head may no longer look there. Click a word beside the map, and no head may look at it.";
-const SMALL_HINT = "Thick lines are large shares. Forbid a look with a button, and see what becomes of the sentence.";
 const NOTHING = "Other heads, layers or words may bring the same.";
 const KEYS = { Enter: "cell", " ": "cell", r: "row", R: "row", c: "column", C: "column" };
 const PAUSE = 120; // milliseconds after the last key, before a sentence is translated
@@ -28,7 +27,7 @@ function findModel(model) {
 }
 
 async function renderTranslator({ model, el }) {
-  const root = add(el, "div", { class: `d2l-inside d2l-translator${model.get("small") ? " small" : ""}` });
+  const root = add(el, "div", { class: `d2l-inside d2l-translator` });
   if (model.get("title")) add(root, "div", { class: "title" }, model.get("title"));
   const waiting = add(root, "div", { class: "faint" }, "The translator is being read …");
   const translator = await findModel(model);
@@ -64,14 +63,8 @@ function show(translator, model, root) {
   const known = JSON.parse(model.get("guided_text"));
   for (const { label: text, sentence, cuts: texts } of known)
     addButton(guided, text, () => take(sentence, texts.map(readCut)), { class: "guided", title: sentence });
-  // Small: lines between the words; all maps, and the view into the model, open by a click.
-  const small = model.get("small");
-  const overview = small ? add(root, "canvas", { class: "lines", "aria-hidden": "true" }) : null;
-  const rest = small ? add(root, "details", { class: "rest" }) : root;
-  if (small) add(rest, "summary", {}, "All looks: every layer and head, with its numbers, to cut yourself");
-  if (small) rest.ontoggle = () => rest.open && now && paint();
-  const maps = add(rest, "div", { class: "maps" });
-  const inside = isTransformer ? add(rest, "details", { class: "inside" }) : null;
+  const maps = add(root, "div", { class: "maps" });
+  const inside = isTransformer ? add(root, "details", { class: "inside" }) : null;
   if (inside) add(inside, "summary", {}, "Look inside: every part with the numbers of this sentence");
   const insideBox = inside && add(inside, "div");
   let insideModel = null;
@@ -165,7 +158,6 @@ function show(translator, model, root) {
   function paint() {
     painters = [];
     paintFrench();
-    if (small) paintOverview();
     paintMaps();
     painters.forEach((draw) => draw());
     if (inside?.open) paintInside();
@@ -179,7 +171,7 @@ function show(translator, model, root) {
     const lost = changedWords(now.words, plain.words);
     plain.words.forEach((word, i) => add(original, lost[i] ? "del" : "span", {}, `${word} `));
     const second = add(french, "div", { class: "changed", "aria-live": "polite" });
-    if (!cuts.length) return void add(second, "span", { class: "faint" }, small && !rest.open ? SMALL_HINT : HINT);
+    if (!cuts.length) return void add(second, "span", { class: "faint" }, HINT);
     add(second, "span", { class: "faint" }, "with your cuts: ");
     const changed = changedWords(plain.words, now.words);
     now.words.forEach((word, i) => add(second, changed[i] ? "mark" : "span", {}, `${word} `));
@@ -193,13 +185,6 @@ function show(translator, model, root) {
     addButton(row, "all back", () => change([]));
     if (globalThis.storedTranslators) addButton(row, "copy a link", copyLink);
     if (!guide && now.words.join(" ") === plain.words.join(" ")) add(row, "span", { class: "faint" }, NOTHING);
-  }
-
-  function paintOverview() {
-    const layers = now.weights.cross;
-    const last = layers.length - 1;
-    const look = asLook(layers[last], (h, i, j) => visible("cross", last, h, i, j));
-    painters.push(() => drawLines(overview, look, 0, labels("cross"), null, colour));
   }
 
   function copyLink(event) {

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from traitlets import Bool, Unicode
+from traitlets import Unicode
 
 from d2l_attention.attention.multi_head import MultiHeadAttention
 from d2l_attention.data import BOS, EOS, Vocab
@@ -97,7 +97,6 @@ class TranslatorView(View):
     cuts_text = Unicode().tag(sync=True)
     examples_text = Unicode().tag(sync=True)
     guided_text = Unicode("[]").tag(sync=True)
-    small = Bool(False).tag(sync=True)  # the first page of the site: the maps open by a click
 
     def __init__(
         self,
