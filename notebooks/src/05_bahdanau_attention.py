@@ -711,8 +711,8 @@ assert model_1 < attention < diagonal
 # ### A state knows more than its own word
 #
 # What does a weight tell us, then? To find out, **mask out** a look: its weight becomes 0, and the
-# others share what it had (chapter 4). The translator below has the form of ours and is the one
-# trained for 5,000 steps. A click on a word, or on a cell of its map, forbids the look.
+# others share what it had (chapter 4). In the map below, of the translator with 5,000 steps, a
+# click on a cell forbids this look, and a click on a word all looks at it.
 #
 # **Predict.** How does it translate *she does not read these books* without any look at *not*, and
 # how without any look at *books*?
@@ -856,7 +856,7 @@ check("5.6", translate_greedily)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
 #
-# Read these sections in any order. Two exercises follow.
+# Read these sections in any order. Two exercises follow after them.
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # ### The alignment error rate
