@@ -32,5 +32,3 @@ sum_of_weights = Exercise(
         )
     ],
 )
-
-EXERCISES = [sum_of_weights]

@@ -31,7 +31,6 @@ README = ROOT / "README.md"
 INSTRUCTORS = ROOT / "notebooks" / "publish" / "site" / "instructors.md"
 PARTS = ("Core path", "Going further", "Exercises")
 CHAPTER, SECTION = 5, 2  # how many minutes an announcement may differ from the clock
-EXERCISE_SAYS = r"^# \*\*(\d+\.\d+)\*\* .+\*\w+, (\d+ minutes?)\*"
 
 
 @dataclass
@@ -103,9 +102,6 @@ def in_chapter(chapter: Chapter) -> Iterator[Announced]:
         yield Announced(path, section, match, 1, true, right, SECTION)
         for match in re.finditer(rf"^# - \*{title}\*, (\d+ minutes?)", text, re.MULTILINE):
             yield Announced(path, section, match, 1, true, right, SECTION)
-    for match in re.finditer(EXERCISE_SAYS, text, re.MULTILINE):
-        own = chapter.exercises[match[1]]
-        yield Announced(path, f"exercise {match[1]}", match, 2, own, own, 0)
 
 
 def in_readme(chapters: list[Chapter]) -> Iterator[Announced]:

@@ -2,14 +2,12 @@
 
 import dataclasses
 import importlib
-import textwrap
 
 import pytest
 import torch
 from sample_exercise import SCORES, an_exercise, softmax
 
-from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Case, Mistake
+from d2l_attention.exercises.authoring import Case, Mistake, new
 from d2l_attention.exercises.engine import ladder
 from d2l_attention.exercises.engine.edits import AuthorError, wrong_function
 from d2l_attention.exercises.engine.examine import examine
@@ -211,14 +209,20 @@ def test_an_answer_that_is_used_more_than_once_in_a_case():
     assert "could not be called" in examine(exercise, lambda row: row.sum()).message
 
 
-def test_the_example_for_authors(tmp_path, monkeypatch):
-    text = authoring.__doc__
-    lines = text[text.index("    '''4.9") : text.index("**What you get.**")].rstrip()
-    (tmp_path / "example_for_authors.py").write_text(textwrap.dedent(lines))
-    monkeypatch.syspath_prepend(tmp_path)
-    exercise = importlib.import_module("example_for_authors").write_attend
+def test_the_example_for_authors_begins_a_new_exercise(tmp_path, monkeypatch):
+    monkeypatch.setattr(new, "EXERCISES", tmp_path)
+    (tmp_path / "chapter_03").mkdir()
+    told = new.write_new("3.9", "zero_query", "A title")
+    assert f"{tmp_path / 'chapter_03' / 'zero_query.py'} has" in told and "# **3.9** ·" in told
+    with pytest.raises(FileExistsError):
+        new.write_new("3.9", "zero_query", "A title")
+    with pytest.raises(ValueError, match="such as zero_query, got 3.9 zero-query"):
+        new.write_new("3.9", "zero-query", "A title")
+    monkeypatch.syspath_prepend(tmp_path / "chapter_03")
+    exercise = importlib.import_module("zero_query").write_zero_query
+    assert (exercise.id, exercise.title) == ("3.9", "A title")
+    assert exercise.stub.__name__ == "zero_query"
     assert verified(exercise) and len(exercise.mistakes) == 8
-    assert len(lines.splitlines()) <= 70
     assert examine(exercise, exercise.solution).state == "solved"
     assert examine(exercise, exercise.stub).state == "not attempted"
     for mistake in exercise.mistakes:

@@ -1,19 +1,25 @@
 """All that an author of exercises needs: how to write one, from a stub to its tests.
 
-**Where.** One file, ``chapter_NN/name.py``, and a line in ``EXERCISES`` of ``chapter_NN/__init__``.
-The task itself stands in the notebook's cell and nowhere else; the stub there is the one here.
+**Where.** One file, ``chapter_NN/name.py``. The task itself is a cell of the chapter's text; title,
+minutes and stub are here alone, and the page takes them from here.
 
 **What you write.** A stub with a docstring (shapes, one worked example, ``...``); the solution;
 two or three cases, the smallest and most telling first; and the mistakes. A mistake is an edit of
 the solution: a piece of its source, what students write instead, and the sentence to say. Names
 that an edit uses (``torch``, a helper) must be known in your file. That is all::
 
-    '''4.9: softmax with a mask.'''
+    '''4.9: Softmax with a mask.'''
 
     import torch
 
     from d2l_attention.exercises.authoring import (
-        Case, Exercise, Mistake, gradients_flow, instead_of, normal, rows_sum_to_one,
+        Case,
+        Exercise,
+        Mistake,
+        gradients_flow,
+        instead_of,
+        normal,
+        rows_sum_to_one,
     )
 
 
@@ -38,6 +44,7 @@ that an edit uses (``torch``, a helper) must be known in your file. That is all:
         title="Softmax with a mask",
         difficulty="easy",
         minutes=5,
+        section="The heading of the chapter that teaches it",
         stub=attend,
         solution=attend_solution,
         explanation="Hidden scores are -inf before the softmax, so that their weight is 0.",
