@@ -12,10 +12,8 @@ sum_of_weights = Exercise(
     section="From scores to weights",
     stub=None,
     solution=1.0,
-    explanation=(
-        "Attention weights are shares: the softmax makes them positive and divides by their "
-        "sum. Chapter 1 shows what that is good for."
-    ),
+    explanation="Attention weights are shares: the softmax makes them positive and divides by "
+    "their sum. Chapter 1 shows what that is good for.",
     hints=[
         "The picture rounds to two digits. Add up the row 'it was too tired'.",
         "0.77 and six times 0.04 make 1.01: two digits are rounded. What is it exactly?",

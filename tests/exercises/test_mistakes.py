@@ -5,6 +5,7 @@ import importlib
 
 import pytest
 import torch
+from answers import RIGHT, WRONG
 from sample_exercise import SCORES, an_exercise, softmax
 
 from d2l_attention.exercises.authoring import Case, Mistake, new
@@ -14,11 +15,12 @@ from d2l_attention.exercises.engine.examine import examine
 from d2l_attention.exercises.engine.registry import all_chapters
 from d2l_attention.exercises.engine.verify import verified
 
-CHAPTERS = all_chapters()
+for chapter in all_chapters():  # whose answers then stand in RIGHT and WRONG
+    importlib.import_module(f"wrong_answers.chapter_{chapter.number:02d}")
 # A slow machine is no mistake: minutes, where a student has seconds.
 EXERCISES = [
     dataclasses.replace(exercise, seconds=600)
-    for chapter in CHAPTERS
+    for chapter in all_chapters()
     for exercise in chapter.exercises
 ]
 
@@ -54,12 +56,6 @@ def each_of_ours_runs_once():
         yield
 
 
-def answers(kind, exercise):
-    """What ``wrong_answers/chapter_NN.py`` has in ``RIGHT`` or ``WRONG`` for an exercise."""
-    module = importlib.import_module(f"wrong_answers.chapter_{int(exercise.id.split('.')[0]):02d}")
-    return getattr(module, kind)[exercise.id]
-
-
 def not_told(exercise, wrong):
     """Of wrong answers with the words that each should get: those that get others."""
     failures = []
@@ -85,23 +81,21 @@ class TestEachExercise:
         assert not not_told(exercise, made)
 
     def test_wrong_in_a_voice_of_its_own(self, exercise):
-        wrong = answers("WRONG", exercise)
+        wrong = WRONG[exercise.id]
         assert len(wrong) >= 2
         assert not not_told(exercise, wrong)
 
     def test_right_in_another_voice(self, exercise):
-        right = answers("RIGHT", exercise)
+        right = RIGHT[exercise.id]
         assert len(right) >= 1
         for answer in right:
             verdict = examine(exercise, answer)
             assert verdict.state == "solved", f"{answer}: {verdict.message}"
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: str(chapter.number))
-def test_no_answers_to_what_nobody_asks(chapter):
-    module = importlib.import_module(f"wrong_answers.chapter_{chapter.number:02d}")
-    ids = {exercise.id for exercise in chapter.exercises}
-    assert set(module.WRONG) == set(module.RIGHT) == ids
+def test_no_answers_to_what_nobody_asks():
+    ids = {exercise.id for exercise in EXERCISES}
+    assert set(WRONG) == set(RIGHT) == ids
 
 
 @pytest.mark.parametrize(

@@ -111,10 +111,7 @@ from d2l_attention.exercises.authoring.by_hand import Part, choice, number, part
 from d2l_attention.exercises.authoring.catches import Blind, Suspect, catches
 from d2l_attention.exercises.authoring.demands import gradients_flow, holds
 from d2l_attention.exercises.authoring.inputs import in_dtype, normal
-from d2l_attention.exercises.authoring.rules import (
-    no_nan,
-    rows_sum_to_one,
-)
+from d2l_attention.exercises.authoring.rules import no_nan, rows_sum_to_one
 from d2l_attention.exercises.authoring.spy import Spy
 from d2l_attention.exercises.engine.attempt import Attempt
 from d2l_attention.exercises.engine.compare import alike, as_numbers

@@ -64,11 +64,9 @@ repair_the_pairing = Exercise(
     section="All walkers at once",
     stub=authoring.with_mistakes(all_pairs_solution, DOES_NOT_LISTEN, name="all_pairs"),
     solution=all_pairs_solution,
-    explanation=(
-        "`*` pairs query i with key i: one score a query, whose softmax is 1, so that the function "
-        "returned `values`, whatever was asked. The matrix product with the turned keys gives all "
-        "Q times K scores, and a second one pools."
-    ),
+    explanation="`*` pairs query i with key i: one score a query, whose softmax is 1, so that the "
+    "function returned `values`, whatever was asked. The matrix product with the turned keys "
+    "gives all Q times K scores, and a second one pools.",
     hints=[
         "Run it on two queries and two keys and print `weights`. Change the queries: what changes?",
         "With 2 queries and 3 keys, how many pairs are there? `*` makes query i meet key i only.",

@@ -101,10 +101,8 @@ write_attend = Exercise(
     section="Build it",
     stub=attend,
     solution=attend_solution,
-    explanation=(
-        "`dim=-1` is the axis of the keys: each query shares a weight of 1 among all keys. PyTorch "
-        "takes the largest score off first, so that no exponential overflows."
-    ),
+    explanation="`dim=-1` is the axis of the keys: each query shares a weight of 1 among all keys. "
+    "PyTorch takes the largest score off first, so that no exponential overflows.",
     hints=[
         "Two lines are enough: one makes weights (Q, K), the other pools the values.",
         "Each row of the weights must sum to 1. A row runs along which axis?",

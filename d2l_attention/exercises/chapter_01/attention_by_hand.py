@@ -47,10 +47,8 @@ pool_by_hand = Exercise(
     section="The one formula",
     stub=None,
     solution=8.0,
-    explanation=(
-        "The exponentials 1, 1 and 2 sum to 4, so the weights are 1/4, 1/4 and 1/2. The output is "
-        "1 + 2 + 5: nearer to 10, the value of the best key, than to the smallest, 4."
-    ),
+    explanation="The exponentials 1, 1 and 2 sum to 4, so the weights are 1/4, 1/4 and 1/2. The "
+    "output is 1 + 2 + 5: nearer to 10, the value of the best key, than to the smallest, 4.",
     hints=[
         "Softmax, step one: the exponential of each score. The exponential of 0 is not 0.",
         "Step two: divide the three exponentials by their sum. Do your weights sum to 1 now?",

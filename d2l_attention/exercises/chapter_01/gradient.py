@@ -108,12 +108,10 @@ write_the_gradient = Exercise(
     section="All slopes as one matrix",
     stub=pooling_gradient,
     solution=pooling_gradient_solution,
-    explanation=(
-        "Score j moves with the query by k_j - q, and the output with score j by a_j (v_j - o). "
-        "The chain rule multiplies the two and adds over j. The a_j (v_j - o) sum to 0, so you may "
-        "leave q out: what is left is the covariance of keys and values under the weights. Where "
-        "one key has all the weight there is none, and the slope is 0: a lookup cannot learn."
-    ),
+    explanation="Score j moves with the query by k_j - q, and the output with score j by a_j (v_j "
+    "- o). The chain rule multiplies the two and adds over j. The a_j (v_j - o) sum to 0, so you "
+    "may leave q out: what is left is the covariance of keys and values under the weights. Where "
+    "one key has all the weight there is none, and the slope is 0: a lookup cannot learn.",
     hints=[
         "On paper, for one key: by how much does -|q - k|² / 2 change when coordinate c of q rises "
         "a little?",

@@ -50,10 +50,8 @@ one_score_rises = Exercise(
     section="Why it can learn",
     stub=None,
     solution=0.5,
-    explanation=(
-        "Adding ln 2 to a score doubles its exponential: 2, 1 and 1. The sum grows with it, to 4, "
-        "so the weight grows from 1/3 to 2/4 and not to 2/3."
-    ),
+    explanation="Adding ln 2 to a score doubles its exponential: 2, 1 and 1. The sum grows with "
+    "it, to 4, so the weight grows from 1/3 to 2/4 and not to 2/3.",
     hints=[
         "Equal weights come from equal scores, and only differences count: call them all 0.",
         "What does adding ln 2 to a score do to its exponential? And to the sum of all three?",

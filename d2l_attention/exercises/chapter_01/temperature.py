@@ -96,11 +96,9 @@ find_the_temperature = Exercise(
     section="Between a lookup and an average",
     stub=temperature_for,
     solution=temperature_for_solution,
-    explanation=(
-        "The best key's share falls steadily as the temperature rises, from 1 (lookup) to 1/K "
-        "(average), so there is exactly one answer and halving finds it. Scores ten times as large "
-        "need a temperature ten times as large; adding a number to all of them changes nothing."
-    ),
+    explanation="The best key's share falls steadily as the temperature rises, from 1 (lookup) to "
+    "1/K (average), so there is exactly one answer and halving finds it. Scores ten times as large "
+    "need a temperature ten times as large; adding a number to all of them changes nothing.",
     hints=[
         "First write the best key's share at a temperature. Does it rise or fall from 0.1 to 10?",
         "Bisection: keep one temperature that is too cold and one that is too hot; try the middle.",

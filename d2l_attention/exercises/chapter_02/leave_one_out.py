@@ -74,11 +74,9 @@ write_leave_one_out = Exercise(
     section="Hide each point from itself",
     stub=leave_one_out_error,
     solution=leave_one_out_error_solution,
-    explanation=(
-        "The mask hides each point from itself before the softmax, so the others share all the "
-        "weight, and no score is too low for the softmax. The prediction has shape (K, 1), and "
-        "its column [:, 0] is what stands against `y`."
-    ),
+    explanation="The mask hides each point from itself before the softmax, so the others share all "
+    "the weight, and no score is too low for the softmax. The prediction has shape (K, 1), and "
+    "its column [:, 0] is what stands against `y`.",
     hints=[
         "Take `other_points` and `learn_width` of the chapter as models. Which mask goes in, and "
         "what is compared with `y`?",

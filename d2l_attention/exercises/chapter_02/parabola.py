@@ -36,10 +36,8 @@ write_parabola = Exercise(
     section="Four kernels",
     stub=parabola,
     solution=parabola_solution,
-    explanation=(
-        "Beyond distance 1 the parabola falls below 0, and `clamp` cuts it off, entry by entry, "
-        "in a new tensor. `torch.where` and `torch.relu` do it as well."
-    ),
+    explanation="Beyond distance 1 the parabola falls below 0, and `clamp` cuts it off, entry by "
+    "entry, in a new tensor. `torch.where` and `torch.relu` do it as well.",
     hints=[
         "Work on the whole tensor at once. What is 1 - x² at x = -3, and what should stand there?",
         "The chapter's `epanechikov` shows how the triangle is cut off at 0.",

@@ -59,11 +59,9 @@ repair_smooth = Exercise(
     section="The formula",
     stub=with_mistakes(smooth_solution, Mistake(AS_HANDED_OUT, OVER_QUERIES), name="smooth"),
     solution=smooth_solution,
-    explanation=(
-        "The keys share the attention of one query, so the sum runs over the keys, axis 1, and "
-        "keeps its axis to meet the rows. Where it is exactly 0, dividing by 1 leaves weights 0; "
-        "a small number added to every sum would spoil the weights of far queries."
-    ),
+    explanation="The keys share the attention of one query, so the sum runs over the keys, axis 1, "
+    "and keeps its axis to meet the rows. Where it is exactly 0, dividing by 1 leaves weights "
+    "0; a small number added to every sum would spoil the weights of far queries.",
     hints=[
         "Run it with one query and two keys. What should the weights be?",
         "Print `similarity.shape` and the shape of the sum. Which axis is the keys'? Which shape "

@@ -65,10 +65,8 @@ triangle_by_hand = Exercise(
     ],
     stub=None,
     solution=[1 / 3, 2 / 3, 0, 10 / 3],
-    explanation=(
-        "The distances 1, 0, 2 give the similarities 0.5, 1, 0. Divided by their sum, 1.5, they "
-        "are the weights 1/3, 2/3, 0, and the prediction is 6/3 + 2·2/3 = 10/3. The third key "
-        "stands exactly at the edge of the triangle, where the similarity reaches 0."
-    ),
+    explanation="The distances 1, 0, 2 give the similarities 0.5, 1, 0. Divided by their sum, 1.5, "
+    "they are the weights 1/3, 2/3, 0, and the prediction is 6/3 + 2·2/3 = 10/3. The third key "
+    "stands exactly at the edge of the triangle, where the similarity reaches 0.",
     steps=[weights_and_prediction],
 )

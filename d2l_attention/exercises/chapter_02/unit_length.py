@@ -12,11 +12,7 @@ CONSTANTS = {
     0: "the score is not the dot product itself: something is left over, the same for each key.",
 }
 PRODUCTS = {
-    (
-        -2,
-        -1,
-        -0.8,
-    ): "these are the Gaussian scores. The dot products are q · k.",
+    (-2, -1, -0.8): "these are the Gaussian scores. The dot products are q · k.",
     (2, 1, 2): "you exchanged the two components of q.",
     (1, 2, 1.4): "the last key has two components: 1 · 0.6 + 2 · 0.8.",
     (2, 4, 4.4): "these are 2 q · k. The factor 1/2 of the score takes the 2 away.",
@@ -51,10 +47,8 @@ keys_of_unit_length = Exercise(
     ],
     stub=None,
     solution=[-3, 1, 2, 2.2],
-    explanation=(
-        "-|q - k|²/2 = q · k - (|q|² + |k|²)/2. With |q|² = 5 and |k|² = 1 the constant is -3, "
-        "and the scores are -2, -1 and -0.8. By distance and by dot product the same key wins, the "
-        "last. For keys of equal length the dot product gives the weights of the Gaussian score."
-    ),
+    explanation="-|q - k|²/2 = q · k - (|q|² + |k|²)/2. With |q|² = 5 and |k|² = 1 the constant is "
+    "-3, and the scores are -2, -1 and -0.8. By distance and by dot product the same key wins, the "
+    "last. For keys of equal length the dot product gives the weights of the Gaussian score.",
     steps=[constant_and_products],
 )

@@ -62,11 +62,9 @@ write_pooling_test = Exercise(
     section="Four kernels",
     stub=test_pooling,
     solution=test_pooling_solution,
-    explanation=(
-        "One case is enough if it is chosen well: two queries and three keys, so that no axis "
-        "can be mistaken for another; similarities that do not sum to 1; a query that reaches "
-        "nobody; numbers known from paper, compared with a tolerance."
-    ),
+    explanation="One case is enough if it is chosen well: two queries and three keys, so that no "
+    "axis can be mistaken for another; similarities that do not sum to 1; a query that reaches "
+    "nobody; numbers known from paper, compared with a tolerance.",
     hints=[
         "Work one small case out by hand and assert its weights and its prediction with "
         "`torch.testing.assert_close`. The street of the chapter is worked out already.",

@@ -105,13 +105,11 @@ repair_the_scores = Exercise(
     section="A batch at once",
     stub=with_mistakes(all_scores_solution, GIVEN, name="all_scores"),
     solution=all_scores_solution,
-    explanation=(
-        "`reshape` keeps the order of the numbers in memory and cuts it into rows of another "
-        "length, so that a column holds numbers of several keys. `transpose(-2, -1)` exchanges "
-        "the two axes, so that column j is key j, and leaves the leading axes where they are. "
-        "Both give the shape (*, D, K): a test of shapes cannot tell them apart. They agree only "
-        "where K = 1 or D = 1, or by luck of the numbers."
-    ),
+    explanation="`reshape` keeps the order of the numbers in memory and cuts it into rows of "
+    "another length, so that a column holds numbers of several keys. `transpose(-2, -1)` "
+    "exchanges the two axes, so that column j is key j, and leaves the leading axes where they "
+    "are. Both give the shape (*, D, K): a test of shapes cannot tell them apart. They agree "
+    "only where K = 1 or D = 1, or by luck of the numbers.",
     hints=[
         "Take the keys [[1, 1], [3, 4]] and write down `turned`. A matrix product takes rows with "
         "columns: which numbers does query 0 meet in column 0?",

@@ -108,10 +108,8 @@ repair_the_attention = Exercise(
     section="Divide by the standard deviation",
     stub=with_mistakes(attention_solution, GIVEN, name="attention"),
     solution=attention_solution,
-    explanation=(
-        "`keys.shape[1]` is the number of keys; the vectors' size is `shape[-1]`. In the test "
-        "both were 16. So give every axis of a test its own size."
-    ),
+    explanation="`keys.shape[1]` is the number of keys; the vectors' size is `shape[-1]`. In the "
+    "test both were 16. So give every axis of a test its own size.",
     hints=[
         "Which three sizes does `keys.shape` hold, in order? Which of them are equal in the "
         "author's test?",

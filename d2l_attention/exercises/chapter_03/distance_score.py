@@ -122,11 +122,9 @@ write_distance_score = Exercise(
     section="From distance to dot product",
     stub=distance_score,
     solution=distance_score_solution,
-    explanation=(
-        "The square expands into q · k and two squared lengths, one number a query and one a "
-        "key. No vector for each pair is needed. The price: where q and k are long and close to "
-        "each other, large numbers cancel, and float32 has only seven digits."
-    ),
+    explanation="The square expands into q · k and two squared lengths, one number a query and one "
+    "a key. No vector for each pair is needed. The price: where q and k are long and close to "
+    "each other, large numbers cancel, and float32 has only seven digits.",
     hints=[
         "Expand -|q - k|²/2 on paper. Which of the three terms depends on the pair?",
         "All q · k at once are one matrix product, `(*, Q, K)`. A query's squared length belongs "

@@ -122,12 +122,10 @@ find_the_weights = Exercise(
     section="A query that looks for something else",
     stub=like_finds_like,
     solution=like_finds_like_solution,
-    explanation=(
-        "tanh(s - 1) - tanh(s + 1) is -1.52 at s = 0, where the signs differ, and -0.23 at both "
-        "ends. Without the constant the score is odd: a(-q, -k) = -a(q, k). If query 1 prefers "
-        "key 1, a(1, 1) > a(1, -1); change all signs, and -a(-1, -1) > -a(-1, 1), so query -1 "
-        "prefers key 1 as well."
-    ),
+    explanation="tanh(s - 1) - tanh(s + 1) is -1.52 at s = 0, where the signs differ, and -0.23 at "
+    "both ends. Without the constant the score is odd: a(-q, -k) = -a(q, k). If query 1 "
+    "prefers key 1, a(1, 1) > a(1, -1); change all signs, and -a(-1, -1) > -a(-1, 1), so query "
+    "-1 prefers key 1 as well.",
     hints=[
         "Give `W_q` and `W_k` first columns of 1. Then a unit sees the sum of the two signs: 2 "
         "or -2 for like, 0 for unlike. The score should be high at both ends.",

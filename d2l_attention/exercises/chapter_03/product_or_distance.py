@@ -40,11 +40,9 @@ product_or_distance = Exercise(
     section="Nearest key, largest product",
     stub=None,
     solution=(2, 0),
-    explanation=(
-        "The dot products are 3, 4 and 8, the squared distances 1, 13 and 18: one key has the "
-        "largest product, and it is the farthest of all. It is long, and the dot product takes "
-        "no fee for that."
-    ),
+    explanation="The dot products are 3, 4 and 8, the squared distances 1, 13 and 18: one key has "
+    "the largest product, and it is the farthest of all. It is long, and the dot product takes "
+    "no fee for that.",
     hints=[
         "Dot product: multiply first with first, second with second, and add, minus signs "
         "included.",

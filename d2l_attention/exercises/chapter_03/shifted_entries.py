@@ -43,11 +43,9 @@ shifted_entries = Exercise(
     section="What the factor assumes",
     stub=None,
     solution=300,
-    explanation=(
-        "One term is (1 + a)(1 + b) = 1 + a + b + ab. The 1 does not vary; a, b and ab have "
-        "variance 1 each and are uncorrelated. That is 3 for a term, 300 for 100 of them. So "
-        "1/√d keeps the variance at 1 only where the mean is 0."
-    ),
+    explanation="One term is (1 + a)(1 + b) = 1 + a + b + ab. The 1 does not vary; a, b and ab "
+    "have variance 1 each and are uncorrelated. That is 3 for a term, 300 for 100 of them. So "
+    "1/√d keeps the variance at 1 only where the mean is 0.",
     hints=[
         "Measure: `q = torch.randn(10_000, 100) + 1`, the same for k, and one dot product a row.",
         "The terms are still independent, so their variances still add. What is the variance "

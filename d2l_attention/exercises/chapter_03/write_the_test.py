@@ -41,11 +41,9 @@ write_the_test = Exercise(
     section="Scaled dot-product attention",
     stub=test_score,
     solution=test_score_solution,
-    explanation=(
-        "It takes expected scores worked out in another way, a comparison that forgives "
-        "rounding, and sizes that all differ, such as 3 queries, 5 keys and 7 numbers. Two equal "
-        "sizes may hide one of the four. `assert_close` compares the shapes as well."
-    ),
+    explanation="It takes expected scores worked out in another way, a comparison that forgives "
+    "rounding, and sizes that all differ, such as 3 queries, 5 keys and 7 numbers. Two equal "
+    "sizes may hide one of the four. `assert_close` compares the shapes as well.",
     hints=[
         "Make queries and keys, work out the expected scores yourself, and compare: "
         "`torch.testing.assert_close(implementation(queries, keys), expected)`.",

@@ -29,8 +29,7 @@ OVER_QUERIES = Mistake(
     "That is the sum of the values: each key got weight 1. Which axis holds the keys?",
 )
 ONE_TOO_MANY = Mistake(
-    {">=": ">"},
-    "That is the mean of three values. Length 2 shows keys 0 and 1; what about key 2?",
+    {">=": ">"}, "That is the mean of three values. Length 2 shows keys 0 and 1; what about key 2?"
 )
 FROM_PADDING = Mistake(
     {CLEAR: "weights"},

@@ -5,13 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    gradients_flow,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises.authoring import Case, Exercise, gradients_flow, instead_of, normal
 
 
 def mean_loss(losses, valid_lens):

@@ -9,11 +9,7 @@ HIDDEN = math.exp(5)  # what the hidden key would put into the sum
 MISTAKES = {
     (3 / (4 + HIDDEN), 1 / (4 + HIDDEN), HIDDEN / (4 + HIDDEN)): "nothing is hidden here. Of three "
     "keys the first two are words, and the third must not take part.",
-    (
-        3 / (4 + HIDDEN),
-        1 / (4 + HIDDEN),
-        0,
-    ): "your weights sum to 0.03. The third key gets "
+    (3 / (4 + HIDDEN), 1 / (4 + HIDDEN), 0): "your weights sum to 0.03. The third key gets "
     "nothing, but its exponential still stands in the sum that you divide by.",
     (
         0.6,

@@ -87,12 +87,10 @@ write_attention_step = Exercise(
     section="Line by line",
     stub=attention_step,
     solution=attention_step_solution,
-    explanation=(
-        "The decoder's state is the query, the encoder's states are keys and values. The axis of "
-        "size 1 lets every query meet the words of its own sentence only. The softmax runs over "
-        "the words, after the padding is hidden; there is no softmax over the batch, because "
-        "sentences have nothing to say to each other."
-    ),
+    explanation="The decoder's state is the query, the encoder's states are keys and values. The "
+    "axis of size 1 lets every query meet the words of its own sentence only. The softmax runs "
+    "over the words, after the padding is hidden; there is no softmax over the batch, because "
+    "sentences have nothing to say to each other.",
     hints=[
         "Write the shapes down, from (B, D) and (B, K, D) to (B, K) and the context (B, D). Who "
         "is the query, and what are the values?",

@@ -86,12 +86,10 @@ repair_run_decoder = Exercise(
     section="The decoder, line by line",
     stub=with_mistakes(run_decoder_solution, LATE, TOKEN_FIRST, TIME_FIRST, name="run_decoder"),
     solution=run_decoder_solution,
-    explanation=(
-        "The query of step t is s_{t-1}, the newest state before the step. The loop asked before "
-        "it had brought `state` up to date, so from step 2 on the decoder looked for the word "
-        "before. `cat` had the token first, which fits in size but not in meaning. And `stack` "
-        "put time first, which B = T hides. None of the three raises an error."
-    ),
+    explanation="The query of step t is s_{t-1}, the newest state before the step. The loop asked "
+    "before it had brought `state` up to date, so from step 2 on the decoder looked for the "
+    "word before. `cat` had the token first, which fits in size but not in meaning. And "
+    "`stack` put time first, which B = T hides. None of the three raises an error.",
     hints=[
         "Play computer with numbers: `attend = lambda query: 10 * query`, one sentence with the "
         "tokens 2, 3, 5, the state 1. Write down who asks before each step.",

@@ -104,12 +104,10 @@ write_teacher_forcing = Exercise(
     section="A translator with one vector",
     stub=teacher_forcing_loss,
     solution=teacher_forcing_loss_solution,
-    explanation=(
-        "The decoder reads `bos` and the right words, shifted by one, so that word t is never "
-        "read before it is asked for; the right ones, even where it would have said others. That "
-        "is teacher forcing. Picking the real places leaves the padding out above the fraction "
-        "and below it, whatever number fills it, and every word weighs the same."
-    ),
+    explanation="The decoder reads `bos` and the right words, shifted by one, so that word t is "
+    "never read before it is asked for; the right ones, even where it would have said others. "
+    "That is teacher forcing. Picking the real places leaves the padding out above the "
+    "fraction and below it, whatever number fills it, and every word weighs the same.",
     hints=[
         "Write two rows below each other for the sentence 5 7 <eos>: what the decoder reads at "
         "each step, and what it is to say. What does it read first?",

@@ -80,12 +80,10 @@ repair_translate = Exercise(
     section="A translation without a wrong word",
     stub=translate_greedily,
     solution=translate_greedily_solution,
-    explanation=(
-        "Teacher forcing belongs to training: there the right word is known, and all steps can "
-        "be learned at once. At test time it hides every mistake, since the decoder is put back "
-        "on its path after each word. Now it hears its own words, `eos` and `max_len` end the "
-        "sentence, and nothing of the reference comes in, not even its length."
-    ),
+    explanation="Teacher forcing belongs to training: there the right word is known, and all steps "
+    "can be learned at once. At test time it hides every mistake, since the decoder is put "
+    "back on its path after each word. Now it hears its own words, `eos` and `max_len` end the "
+    "sentence, and nothing of the reference comes in, not even its length.",
     hints=[
         "Which token does the decoder hear in each step, and who knows that token in use?",
         "What it has just said is what it hears next. The loop can no longer run over the "

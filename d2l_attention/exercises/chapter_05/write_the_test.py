@@ -71,12 +71,10 @@ write_the_test = Exercise(
     section="A measure: BLEU",
     stub=test_bleu,
     solution=test_bleu_solution,
-    explanation=(
-        "BLEU is a precision with a penalty for being short, so it is not symmetric; only where "
-        "both sides have equally many words does a swap go unnoticed. <eos> and characters match "
-        "more often than words do. And BLEU belongs to a corpus: matches and possible matches "
-        "are added up before one is divided by the other."
-    ),
+    explanation="BLEU is a precision with a penalty for being short, so it is not symmetric; only "
+    "where both sides have equally many words does a swap go unnoticed. <eos> and characters "
+    "match more often than words do. And BLEU belongs to a corpus: matches and possible "
+    "matches are added up before one is divided by the other.",
     hints=[
         "Choose small sentences of at least four words, and look at what `bleu` gives. A perfect "
         "translation shows none of the six: why?",

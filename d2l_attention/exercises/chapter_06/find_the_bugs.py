@@ -114,13 +114,11 @@ find_the_bugs = Exercise(
         attend_in_heads_solution, SCALED_BY_ALL, NO_AXIS, RESHAPED, name="attend_in_heads"
     ),
     solution=attend_in_heads_solution,
-    explanation=(
-        "`queries` is still the uncut tensor, so its last axis is D; a head's is D / H. The mask "
-        "was read as (1, B, Q, K): for three sentences and two heads that is an error, for B = H "
-        "it silently gives head h the mask of sentence h. And `reshape` without `transpose` writes "
-        "one head's answers to several queries into one token. Give every axis of a test its own "
-        "size, and test equal sizes as well."
-    ),
+    explanation="`queries` is still the uncut tensor, so its last axis is D; a head's is D / H. "
+    "The mask was read as (1, B, Q, K): for three sentences and two heads that is an error, "
+    "for B = H it silently gives head h the mask of sentence h. And `reshape` without "
+    "`transpose` writes one head's answers to several queries into one token. Give every axis "
+    "of a test its own size, and test equal sizes as well.",
     hints=[
         "One bug at a time. With a mask of `torch.eye(n, dtype=torch.bool)[None]` every token "
         "sees itself alone: what must come out, and what does? Then one query, one sentence.",

@@ -126,11 +126,10 @@ write_multi_head = Exercise(
     section="The whole layer",
     stub=multi_head,
     solution=multi_head_solution,
-    explanation=(
-        "Inside a head nothing is new: scores over the root of the head's own size, softmax over "
-        "the keys, average of the values. The lengths belong to sentences and hold for all of a "
-        "sentence's heads. W_o sees all heads of a token at once, the only place where they meet."
-    ),
+    explanation="Inside a head nothing is new: scores over the root of the head's own size, "
+    "softmax over the keys, average of the values. The lengths belong to sentences and hold "
+    "for all of a sentence's heads. W_o sees all heads of a token at once, the only place "
+    "where they meet.",
     hints=[
         "Five steps: project, cut into heads (6.3), scaled dot-product attention in each head, "
         "heads end to end, W_o. Print the shape after each.",

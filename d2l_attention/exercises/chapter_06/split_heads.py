@@ -90,12 +90,10 @@ write_split_heads = Exercise(
     section="All heads in one product",
     stub=split_heads,
     solution=split_heads_solution,
-    explanation=(
-        "The columns of one token lie side by side, so D can be cut into H times D / H without "
-        "moving a number. Then the heads' axis changes places with the tokens'. A `view` straight "
-        "to (B, H, n, D / H) has the right shape and fills it with the first tokens first: a head "
-        "gets some tokens whole, and the other heads never see them."
-    ),
+    explanation="The columns of one token lie side by side, so D can be cut into H times D / H "
+    "without moving a number. Then the heads' axis changes places with the tokens'. A `view` "
+    "straight to (B, H, n, D / H) has the right shape and fills it with the first tokens "
+    "first: a head gets some tokens whole, and the other heads never see them.",
     hints=[
         "Three tokens, four columns, two heads: write down what the first head should hold. Then "
         "print what your function makes of it.",

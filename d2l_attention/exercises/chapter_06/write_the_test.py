@@ -50,11 +50,9 @@ write_the_test = Exercise(
     section="The whole layer",
     stub=test_multi_head,
     solution=test_multi_head_solution,
-    explanation=(
-        "The loop cuts nothing but columns, so it cannot mix up axes, and it has no axis for a "
-        "mask to land on. All sizes differ but B = H, with unequal lengths: different sizes turn "
-        "most mix-ups into errors, and this one needs equal sizes to be silent."
-    ),
+    explanation="The loop cuts nothing but columns, so it cannot mix up axes, and it has no axis "
+    "for a mask to land on. All sizes differ but B = H, with unequal lengths: different sizes "
+    "turn most mix-ups into errors, and this one needs equal sizes to be silent.",
     hints=[
         "A loop over the heads is slow and easy to get right. `W.chunk(H, dim=-1)` cuts "
         "W_q, W_k and W_v into the columns of each head; `torch.cat` puts outputs end to end.",

@@ -132,11 +132,9 @@ write_add_positions = Exercise(
     section="Sines and cosines",
     stub=add_positions,
     solution=add_positions_solution,
-    explanation=(
-        "The rows depend only on the position, so every sentence gets the same ones, and they are "
-        "added: what comes out is the word, moved by its position's row. With `offset` a decoder "
-        "that gives one word at a time gets the rows that it would get all at once."
-    ),
+    explanation="The rows depend only on the position, so every sentence gets the same ones, and "
+    "they are added: what comes out is the word, moved by its position's row. With `offset` a "
+    "decoder that gives one word at a time gets the rows that it would get all at once.",
     hints=[
         "Give it zeros: `add_positions(torch.zeros(1, 4, 4), 0)` is the encoding itself, and you "
         "know its last row from 7.1.",

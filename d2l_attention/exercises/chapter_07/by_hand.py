@@ -39,10 +39,8 @@ row_by_hand = Exercise(
     ],
     stub=None,
     solution=[0.14, -0.99, 0.03, 1.0],
-    explanation=(
-        "The angles are 3 and 0.03: sin 3 = 0.14, cos 3 = -0.99, sin 0.03 = 0.03, cos 0.03 = 1.00. "
-        "From token to token the first pair changes much, the second hardly. It takes 100 "
-        "positions to turn the second pair as far as the first turns in one."
-    ),
+    explanation="The angles are 3 and 0.03: sin 3 = 0.14, cos 3 = -0.99, sin 0.03 = 0.03, cos 0.03 "
+    "= 1.00. From token to token the first pair changes much, the second hardly. It takes 100 "
+    "positions to turn the second pair as far as the first turns in one.",
     steps=[number(row(), tolerance=0.006, mistakes=MISTAKES, counts=COUNTS)],
 )

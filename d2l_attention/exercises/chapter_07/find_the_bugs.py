@@ -80,12 +80,10 @@ find_the_bugs = Exercise(
         alibi_bias_solution, FROM_0, FROM_THE_OLDEST, SIGN, OFF_BY_ONE, name="alibi_bias"
     ),
     solution=alibi_bias_solution,
-    explanation=(
-        "Heads were counted from 0, so the first had the slope 1, and the flattest slope was "
-        "missing. Queries were counted from 0, which is right only where all tokens ask: a decoder "
-        "that gives one token at a time asks from the end. The sign made far keys more attractive. "
-        "And `>=` hid each token from itself, so the first had nothing to see."
-    ),
+    explanation="Heads were counted from 0, so the first had the slope 1, and the flattest slope "
+    "was missing. Queries were counted from 0, which is right only where all tokens ask: a "
+    "decoder that gives one token at a time asks from the end. The sign made far keys more "
+    "attractive. And `>=` hid each token from itself, so the first had nothing to see.",
     hints=[
         "Print `alibi_bias(1, 3, 3)`: three tokens, all of them ask. Which keys should each see, "
         "and what should a key cost that is nearer than another?",
@@ -118,8 +116,7 @@ find_the_bugs = Exercise(
                 "torch.arange(num_keys - num_queries + 1, num_keys + 1)": "Your queries stand one "
                 "position too far. Each token sees the next one.",
                 "(torch.arange(num_queries) + max(num_keys - num_queries - 1, 0))": "Your queries "
-                "stand one position too early. The last query is the last token: it sees all "
-                "keys.",
+                "stand one position too early. The last query is the last token: it sees all keys.",
             },
         ),
         *instead_of(

@@ -99,12 +99,10 @@ write_rotate = Exercise(
     section="Rotary: turn the query and the key",
     stub=rotate,
     solution=rotate_solution,
-    explanation=(
-        "Each pair is a point in a plane, and its position turns it. The dot product of a query "
-        "turned by i and a key turned by k depends only on i - k, and the turns have no "
-        "parameters. A turn keeps lengths, so no score gets beyond the product of the two lengths, "
-        "however far a token is. As complex numbers it is one product: (a + ib) times e^(it)."
-    ),
+    explanation="Each pair is a point in a plane, and its position turns it. The dot product of a "
+    "query turned by i and a key turned by k depends only on i - k, and the turns have no "
+    "parameters. A turn keeps lengths, so no score gets beyond the product of the two lengths, "
+    "however far a token is. As complex numbers it is one product: (a + ib) times e^(it).",
     hints=[
         "One pair first: d = 2, tokens (1, 0), (1, 0). At position 0 nothing turns, at position 1 "
         "it becomes (cos 1, sin 1).",

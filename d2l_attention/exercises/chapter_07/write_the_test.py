@@ -65,12 +65,10 @@ write_the_test = Exercise(
     section="A shift is a rotation",
     stub=test_rotary,
     solution=test_rotary_solution,
-    explanation=(
-        "The expected output is worked out in complex numbers, with other code than the pairs of "
-        "7.4: a query times the conjugate of a key has the difference of their angles. Moving both "
-        "on is the idea of the encoding, but no full test: who counts from 0, or forgets the root "
-        "of D, passes it. Starts that differ and are not 0 make the rest visible."
-    ),
+    explanation="The expected output is worked out in complex numbers, with other code than the "
+    "pairs of 7.4: a query times the conjugate of a key has the difference of their angles. "
+    "Moving both on is the idea of the encoding, but no full test: who counts from 0, or "
+    "forgets the root of D, passes it. Starts that differ and are not 0 make the rest visible.",
     hints=[
         "Your `rotate` of 7.4 and three lines of attention give the output that should come back. "
         "Compare with `torch.testing.assert_close`.",

@@ -117,12 +117,10 @@ repair_decode_step = Exercise(
         decode_step_solution, SAME_POSITION, ONLY_THE_NEWEST, VALUES_TURNED, name="decode_step"
     ),
     solution=decode_step_solution,
-    explanation=(
-        "The cache's length is the new token's position. Old keys keep the turn that they were "
-        "given, each at its own place, so the cache grows by one row and nothing in it is touched. "
-        "Values are not turned: what is read says nothing of where it stood. For the first token "
-        "all three bugs are invisible: position 0 turns nothing, and there is nothing to forget."
-    ),
+    explanation="The cache's length is the new token's position. Old keys keep the turn that they "
+    "were given, each at its own place, so the cache grows by one row and nothing in it is "
+    "touched. Values are not turned: what is read says nothing of where it stood. For the first "
+    "token all three bugs are invisible: position 0 turns nothing, and there is nothing to forget.",
     hints=[
         "Write down the shapes of `keys` in steps 1, 2 and 3, and the position that each token is "
         "given. What is special about the first step?",

@@ -84,11 +84,7 @@ def random_case(pre_norm: bool, seed: int, B: int, T: int, S: int, D: int) -> tu
 # As many target as source tokens: what is swapped fits, and can be named.
 X = torch.tensor([[[1.0, 2.0, 0.0], [0.0, 1.0, 3.0]]])
 SOURCES = torch.tensor([[[2.0, 0.0, 1.0], [1.0, 1.0, 0.0]]])
-OTHERS = [
-    (1, 2, 3, 5, 7),
-    (2, 3, 5, 2, 3),
-    (3, 2, 1, 4, 5),
-]
+OTHERS = [(1, 2, 3, 5, 7), (2, 3, 5, 2, 3), (3, 2, 1, 4, 5)]
 SIZES = (
     "Where target and source are equally long your block is right. Here they are not: queries "
     "come from the target, keys and values from the source."
@@ -149,12 +145,10 @@ write_decoder_block = Exercise(
     section="The decoder's block",
     stub=decoder_block,
     solution=decoder_block_solution,
-    explanation=(
-        "Post-norm is norm(X + dropout(f(X))), pre-norm X + dropout(f(norm(X))): one line each, "
-        "for all three sublayers. In post-norm every number passes the norm; in pre-norm X runs "
-        "from the block's input to its output by additions only, and dropout never touches it. "
-        "The target asks, so the output is as long as the target, however long the source."
-    ),
+    explanation="Post-norm is norm(X + dropout(f(X))), pre-norm X + dropout(f(norm(X))): one line "
+    "each, for all three sublayers. In post-norm every number passes the norm; in pre-norm X "
+    "runs from the block's input to its output by additions only, and dropout never touches "
+    "it. The target asks, so the output is as long as the target, however long the source.",
     hints=[
         "All three sublayers are treated alike. Write post-norm for one of them first, as a line "
         "with `f`, `norm` and `dropout`; then the line for pre-norm.",

@@ -74,12 +74,10 @@ count_the_cost = Exercise(
     ],
     stub=None,
     solution=[(55, 10), (70, 7), (385, 55)],
-    explanation=(
-        "Without a cache the keys grow as n²/2 and the scores as n³/3; with one as n and n²/2. "
-        "The source is projected once instead of at every step. A cache changes no number of the "
-        "output: the keys of older tokens depend on nothing that comes later, because the mask "
-        "hides it."
-    ),
+    explanation="Without a cache the keys grow as n²/2 and the scores as n³/3; with one as n and "
+    "n²/2. The source is projected once instead of at every step. A cache changes no number of "
+    "the output: the keys of older tokens depend on nothing that comes later, because the mask "
+    "hides it.",
     steps=[
         turned_round,
         parts(

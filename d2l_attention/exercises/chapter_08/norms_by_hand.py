@@ -109,12 +109,10 @@ norms_by_hand = Exercise(
     ],
     stub=None,
     solution=[[1, -1, -1, 1], [-2.04, -0.96, 0.04, 4.96]],
-    explanation=(
-        "Post-norm is ln(x + f(x)): the sum (12, 0, 0, 12) has mean 6 and standard deviation 6. "
-        "Pre-norm is x + f(ln(x)): ln(x) is (-1.4, -0.2, 0.2, 1.4), its squares are added to the "
-        "token as it came. Nothing normalises that sum, so it may grow from block to block, and "
-        "a pre-norm stack needs one layer norm at its end."
-    ),
+    explanation="Post-norm is ln(x + f(x)): the sum (12, 0, 0, 12) has mean 6 and standard "
+    "deviation 6. Pre-norm is x + f(ln(x)): ln(x) is (-1.4, -0.2, 0.2, 1.4), its squares are "
+    "added to the token as it came. Nothing normalises that sum, so it may grow from block to "
+    "block, and a pre-norm stack needs one layer norm at its end.",
     steps=[
         each_norm_on_its_own,
         number(torch.stack([POST, PRE]).tolist(), tolerance=0.006, counts=COUNTS),

@@ -122,12 +122,10 @@ write_three_masks = Exercise(
     section="Three sublayers",
     stub=three_masks,
     solution=three_masks_solution,
-    explanation=(
-        "The source's padding is hidden from all who ask the source, encoder and decoder alike. "
-        "The future is hidden where tokens ask tokens that are not written yet: only in the "
-        "decoder's self-attention. `tgt_lens` is not needed: the target's padding stands behind "
-        "its words, and the causal mask hides it from them. (To hide it twice is right, too.)"
-    ),
+    explanation="The source's padding is hidden from all who ask the source, encoder and decoder "
+    "alike. The future is hidden where tokens ask tokens that are not written yet: only in the "
+    "decoder's self-attention. `tgt_lens` is not needed: the target's padding stands behind "
+    "its words, and the causal mask hides it from them. (To hide it twice is right, too.)",
     hints=[
         "For each of the three ask: who asks (rows), who is asked (columns), and which of those "
         "asked are padding, or not yet written?",

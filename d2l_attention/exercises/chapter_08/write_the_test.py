@@ -101,12 +101,10 @@ write_the_test = Exercise(
     section="The decoder's block",
     stub=test_no_leak,
     solution=test_no_leak_solution,
-    explanation=(
-        "While decoding, a beginning stands alone: no future, no final length, no neighbours. "
-        "If it gives the same logits there as in a training batch, in both modes, nothing leaks, "
-        "by whatever way. Changing the future in place is a good test, too, but it keeps length "
-        "and batch, and two of the seven hide there."
-    ),
+    explanation="While decoding, a beginning stands alone: no future, no final length, no "
+    "neighbours. If it gives the same logits there as in a training batch, in both modes, "
+    "nothing leaks, by whatever way. Changing the future in place is a good test, too, but it "
+    "keeps length and batch, and two of the seven hide there.",
     hints=[
         "Two calls that agree up to place t, and differ behind it, have to give the same logits up "
         "to t. What may differ behind it? All that a right decoder must not know.",

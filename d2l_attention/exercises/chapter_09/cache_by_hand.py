@@ -32,7 +32,7 @@ def of_a_token(heads: int) -> dict[float, str]:
 
 
 MULTI_HEAD = of_a_token(HEADS) | {
-    kib(GROUPS): "that is with 6 groups. In multi-head attention each of the 24 heads has its own.",
+    kib(GROUPS): "that is with 6 groups. In multi-head attention each of the 24 heads has its own."
 }
 GROUPED = of_a_token(GROUPS) | {
     kib(HEADS): "that is with 24 heads of keys and values. Query heads are not kept; the heads of "
@@ -79,12 +79,10 @@ cache_by_hand = Exercise(
     ],
     stub=None,
     solution=(480, 120, 1920, 240),
-    explanation=(
-        "2 x 40 x 24 x 128 x 2 bytes are 480 KiB a token. With 6 groups four heads share a key and "
-        "a value, and a quarter is left: 120 KiB. 16,384 tokens make 1,920 MiB of it. The groups "
-        "divide what a token weighs, the window bounds how many tokens are kept: from then on the "
-        "cache, 240 MiB, does not grow any more."
-    ),
+    explanation="2 x 40 x 24 x 128 x 2 bytes are 480 KiB a token. With 6 groups four heads share a "
+    "key and a value, and a quarter is left: 120 KiB. 16,384 tokens make 1,920 MiB of it. The "
+    "groups divide what a token weighs, the window bounds how many tokens are kept: from then "
+    "on the cache, 240 MiB, does not grow any more.",
     steps=[
         parts(
             Part("A token in multi-head attention", kib(HEADS), MULTI_HEAD),

@@ -68,12 +68,10 @@ mend_the_groups = Exercise(
     ],
     stub=with_mistakes(grouped_attention_solution, REPEATED, name="grouped_attention"),
     solution=grouped_attention_solution,
-    explanation=(
-        "`repeat` lays copies of all groups one after the other, `repeat_interleave` puts the "
-        "copies of a group beside each other. With one group, or one head a group, both are the "
-        "same, so a test of the two special cases is blind. A model trained from the beginning "
-        "would not mind, either: only weights that were learned under another order show it."
-    ),
+    explanation="`repeat` lays copies of all groups one after the other, `repeat_interleave` puts "
+    "the copies of a group beside each other. With one group, or one head a group, both are "
+    "the same, so a test of the two special cases is blind. A model trained from the beginning "
+    "would not mind, either: only weights that were learned under another order show it.",
     cases=[
         Case(random_case(1, 1, 1, 2, 2, 4, 1)),
         Case(VALUES, "Here each head gives the number of the group whose values it reads."),

@@ -87,13 +87,11 @@ count_the_links = Exercise(
     ],
     stub=None,
     solution=(688, 394, 652, 1070, 6200),
-    explanation=(
-        "A window of w has n (2w + 1) links less w (w + 1) at the edges, 700 - 12; gaps of 4 make "
-        "the edges 4 times as wide, 700 - 48. The causal one has n (w + 1) - w (w + 1) / 2. Two "
-        "global tokens see 100 each; the other 98 see both, and a window among themselves: 200 + "
-        "196 + 674. BigBird has 10 + 5 + 7 x 6 + 5 = 62 pairs of blocks, of 100 links each. With n "
-        "tokens all five grow as n, where all pairs, here 10,000, grow as n²."
-    ),
+    explanation="A window of w has n (2w + 1) links less w (w + 1) at the edges, 700 - 12; gaps of "
+    "4 make the edges 4 times as wide, 700 - 48. The causal one has n (w + 1) - w (w + 1) / 2. "
+    "Two global tokens see 100 each; the other 98 see both, and a window among themselves: 200 "
+    "+ 196 + 674. BigBird has 10 + 5 + 7 x 6 + 5 = 62 pairs of blocks, of 100 links each. With "
+    "n tokens all five grow as n, where all pairs, here 10,000, grow as n².",
     steps=[
         parts(
             Part("The window", 688, WINDOW, 0.1),

@@ -121,12 +121,10 @@ write_linear_step = Exercise(
     ],
     stub=linear_step,
     solution=linear_step_solution,
-    explanation=(
-        "f(q) stands in front of a sum of keys and values that does not wait for any query. First "
-        "the token goes into the state, then it asks, so that it sees itself. S and z are as large "
-        "after a million tokens as after one, where a cache holds a million rows. The price: what "
-        "no longer fits into the D V numbers of S is mixed up."
-    ),
+    explanation="f(q) stands in front of a sum of keys and values that does not wait for any "
+    "query. First the token goes into the state, then it asks, so that it sees itself. S and z "
+    "are as large after a million tokens as after one, where a cache holds a million rows. The "
+    "price: what no longer fits into the D V numbers of S is mixed up.",
     run=all_steps,
     cases=[
         Case(sentence(*SHORT, one_plus_square)),

@@ -120,11 +120,9 @@ write_shifted_windows = Exercise(
     ],
     stub=shifted_windows,
     solution=shifted_windows_solution,
-    explanation=(
-        "The last window of the small map holds pixels 15, 12, 3 and 0, the four corners: each may "
-        "see only itself. Moving the map keeps all windows equally large and equally many; without "
-        "the roll there would be smaller ones at the edges, and no single batch."
-    ),
+    explanation="The last window of the small map holds pixels 15, 12, 3 and 0, the four corners: "
+    "each may see only itself. Moving the map keeps all windows equally large and equally "
+    "many; without the roll there would be smaller ones at the edges, and no single batch.",
     cases=[
         Case((NUMBERED[4], 2, 1)),
         *(

@@ -57,10 +57,8 @@ write_window_mask = Exercise(
     ],
     stub=window_mask,
     solution=window_mask_solution,
-    explanation=(
-        "The last neighbour stands `window * dilation` places away, and gaps count from the query. "
-        "The mask itself is (n, n): only code that never builds it costs n times window."
-    ),
+    explanation="The last neighbour stands `window * dilation` places away, and gaps count from "
+    "the query. The mask itself is (n, n): only code that never builds it costs n times window.",
     cases=[Case(inputs) for inputs in CASES],
     mistakes=[
         *instead_of(

@@ -165,13 +165,11 @@ write_the_test = Exercise(
     ],
     stub=test_keeps_the_order,
     solution=test_keeps_the_order_solution,
-    explanation=(
-        "The test asks one question of every form, and knows none of them: does another future "
-        "change the past? All places are tried, since a single link leaks at one of them. The "
-        "new future has ordinary numbers. NaN is a dye for what nobody may see; here every token "
-        "is seen by somebody, and 0 times NaN is NaN. This Linformer cannot pass: its mixtures "
-        "hold the future before anybody masks."
-    ),
+    explanation="The test asks one question of every form, and knows none of them: does another "
+    "future change the past? All places are tried, since a single link leaks at one of them. "
+    "The new future has ordinary numbers. NaN is a dye for what nobody may see; here every "
+    "token is seen by somebody, and 0 times NaN is NaN. This Linformer cannot pass: its "
+    "mixtures hold the future before anybody masks.",
     steps=[
         fails_where_it_should_pass,
         catches(
@@ -206,8 +204,7 @@ write_the_test = Exercise(
                     (
                         lambda: True,
                         "Only the second token sees too much, and only one token of its future. "
-                        "Try every place t: change all that stands after it, compare all up to "
-                        "it.",
+                        "Try every place t: change all that stands after it, compare all up to it.",
                     ),
                 ],
             ),
@@ -231,8 +228,7 @@ write_the_test = Exercise(
                 (
                     lambda X, first: torch.equal(X, first["X"]),
                     "Your test always gives the same tokens. Let two calls differ in the future, "
-                    "and in nothing else. (After `b = a` both are one tensor: change a "
-                    "`clone()`.)",
+                    "and in nothing else. (After `b = a` both are one tensor: change a `clone()`.)",
                 ),
                 (
                     lambda X: torch.equal(X, X[:, :1].expand_as(X)),

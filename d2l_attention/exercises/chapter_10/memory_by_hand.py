@@ -76,6 +76,6 @@ memory_by_hand = Exercise(
             Part("All four at twice the length", 1, TWICE_IN_AND_OUT, tolerance=0.004),
             give="two pairs of numbers, such as `[(1, 1), (1, 1)]`",
             otherwise="count the numbers first, as a power of two; then the bytes, then the GiB.",
-        ),
+        )
     ],
 )

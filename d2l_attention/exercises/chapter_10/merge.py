@@ -4,13 +4,7 @@ import math
 
 import torch
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
 
 
 def merge(first, second):

@@ -152,9 +152,7 @@ repair_process_loss = Exercise(
         ),
         *instead_of(
             "losses.masked_fill(~real, 0.0).sum() * num_processes / tokens",
-            {
-                "losses.mean()": "That is the mean over all places, padding included.",
-            },
+            {"losses.mean()": "That is the mean over all places, padding included."},
         ),
         Mistake({"< valid": "<= valid"}, "One token too many counts: the places begin at 0."),
     ],

@@ -35,8 +35,7 @@ DIVIDED = "return output / total"
 FROM_0 = {"torch.full((len(queries), 1), -torch.inf)": "torch.zeros(len(queries), 1)"}
 
 BEGINS_AT_0 = Mistake(
-    FROM_0,
-    "Your running maximum begins at 0, above them: the weights vanish, and 0 / 0 is NaN.",
+    FROM_0, "Your running maximum begins at 0, above them: the weights vanish, and 0 / 0 is NaN."
 )
 SHORT_TILE = Mistake(
     {"len(keys), b": "len(keys) - block_size + 1, b", "  # the last one ends with the keys": ""},

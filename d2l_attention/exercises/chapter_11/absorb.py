@@ -44,12 +44,10 @@ write_absorb = Exercise(
     ],
     stub=absorb,
     solution=absorb_solution,
-    explanation=(
-        "x^T W_q^T W_uk c: the two matrices in the middle are known before any token comes. M is "
-        "(D, L), but it is a product of a (D, d) and a (d, L) matrix, so its rank is at most d. "
-        "With D = 7,168, L = 512 and d = 128 M has 3.7 million numbers and the two factors have "
-        "less than a million. So models keep the factors and apply them one after the other."
-    ),
+    explanation="x^T W_q^T W_uk c: the two matrices in the middle are known before any token "
+    "comes. M is (D, L), but it is a product of a (D, d) and a (d, L) matrix, so its rank is at "
+    "most d. With D = 7,168, L = 512 and d = 128 M has 3.7 million numbers and the two factors "
+    "have less than a million. So models keep the factors and apply them one after the other.",
     cases=[
         Case(SQUARE),
         Case(HEADS, because="For one head it was right, for two it is not."),

@@ -33,12 +33,10 @@ latent_cache_by_hand = Exercise(
     ],
     stub=None,
     solution=(768, 48, 672),
-    explanation=(
-        "Multi-head attention keeps 2 x 32 x 128 numbers a layer, the latent form 448 + 64, "
-        "however many heads there are: a sixteenth. With mixed layers 8 keep 16,384 tokens and 40 "
-        "keep 1,024: 172,032 tokens and layers of 4 KiB each are 672 MiB. As many layers without "
-        "a window would keep 3,072 MiB."
-    ),
+    explanation="Multi-head attention keeps 2 x 32 x 128 numbers a layer, the latent form 448 + "
+    "64, however many heads there are: a sixteenth. With mixed layers 8 keep 16,384 tokens and "
+    "40 keep 1,024: 172,032 tokens and layers of 4 KiB each are 672 MiB. As many layers "
+    "without a window would keep 3,072 MiB.",
     steps=[
         parts(
             Part(

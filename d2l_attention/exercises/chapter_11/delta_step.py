@@ -59,12 +59,10 @@ write_delta_step = Exercise(
     ],
     stub=delta_step,
     solution=delta_step_solution,
-    explanation=(
-        "Fade first, so that the state is asked as it now is. Then write beta times the difference "
-        "between the new value and what the state says: with beta = 1 and a key of length 1 the "
-        "state answers exactly the value, with beta = 0 nothing is written. The query comes last, "
-        "so a token sees itself."
-    ),
+    explanation="Fade first, so that the state is asked as it now is. Then write beta times the "
+    "difference between the new value and what the state says: with beta = 1 and a key of "
+    "length 1 the state answers exactly the value, with beta = 0 nothing is written. The query "
+    "comes last, so a token sees itself.",
     cases=[
         Case(small(1.0)),
         Case(small(0.5), because="Without fading it was right, with a decay of 0.5 it is not."),

@@ -54,12 +54,10 @@ write_differential = Exercise(
     ],
     stub=differential,
     solution=differential_solution,
-    explanation=(
-        "What both softmaxes give to the same keys cancels, as noise does between two microphones. "
-        "A row of weights sums to 1 - share, and single weights may be negative: for share = 0 it "
-        "is plain attention with the first halves. In the paper (Ye et al., 2024) the share is "
-        "learned, and each head's output is normalised after it."
-    ),
+    explanation="What both softmaxes give to the same keys cancels, as noise does between two "
+    "microphones. A row of weights sums to 1 - share, and single weights may be negative: for "
+    "share = 0 it is plain attention with the first halves. In the paper (Ye et al., 2024) the "
+    "share is learned, and each head's output is normalised after it.",
     cases=[
         Case(random_case(0, 1, 3, 2, 1, 0.5)),
         Case(random_case(1, 2, 4, 3, 5, 0.8), because=MANY),

@@ -49,11 +49,9 @@ write_rule = Exercise(
     ],
     stub=near_or_first,
     solution=near_or_first_solution,
-    explanation=(
-        "The rule sees one query and one key, so it works for any shapes that broadcast. A cache "
-        "of `window + num_first` tokens is enough for it. With one first token it is the cache of "
-        "*A softmax must spend its one*."
-    ),
+    explanation="The rule sees one query and one key, so it works for any shapes that broadcast. A "
+    "cache of `window + num_first` tokens is enough for it. With one first token it is the "
+    "cache of *A softmax must spend its one*.",
     run=as_mask,
     cases=[Case(inputs) for inputs in CASES],
     mistakes=[

@@ -70,11 +70,9 @@ repair_sink_softmax = Exercise(
         attend_with_sink_solution, HEADS, SHIFT, ONLY_SCORES, name="attend_with_sink"
     ),
     solution=attend_with_sink_solution,
-    explanation=(
-        "The sink is one score more of every row. So it takes part in the maximum, it is measured "
-        "from the maximum, and it has a head's axis. The first bug is hidden where no row is "
-        "empty, the second where the maximum is 0, the third where there is one head."
-    ),
+    explanation="The sink is one score more of every row. So it takes part in the maximum, it is "
+    "measured from the maximum, and it has a head's axis. The first bug is hidden where no row "
+    "is empty, the second where the maximum is 0, the third where there is one head.",
     cases=[
         Case(ONE),
         Case(EMPTY, because="Here a query may see nothing, and its answer should be 0."),

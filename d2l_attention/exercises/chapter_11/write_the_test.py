@@ -76,12 +76,10 @@ write_the_test = Exercise(
     ],
     stub=test_choice_is_causal,
     solution=test_choice_is_causal_solution,
-    explanation=(
-        "A mask without a True above the diagonal is not enough. In three of the broken ones no "
-        "query ever sees a later key, and yet the later tokens decide which earlier ones it sees. "
-        "So the test asks the question of chapter 4 of the mask itself: another future, the same "
-        "past. In training such a leak looks like progress."
-    ),
+    explanation="A mask without a True above the diagonal is not enough. In three of the broken "
+    "ones no query ever sees a later key, and yet the later tokens decide which earlier ones "
+    "it sees. So the test asks the question of chapter 4 of the mask itself: another future, "
+    "the same past. In training such a leak looks like progress.",
     steps=[
         catches(
             two_best_blocks,

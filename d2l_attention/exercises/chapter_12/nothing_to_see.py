@@ -55,7 +55,7 @@ nothing_to_see = exhibit(
             lambda mask: mask.any(dim=-1).all(),
             "Each of your queries sees a key, and then nothing is wrong. Hide all keys from one "
             "of them.",
-        ),
+        )
     ],
     stub=test_nothing_to_see,
     solution=test_nothing_to_see_solution,

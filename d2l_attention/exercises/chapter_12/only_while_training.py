@@ -96,9 +96,8 @@ only_while_training = exhibit(
     solution=test_in_both_modes_solution,
     explanation="A validation loss is measured in eval mode, on whole sentences: there this "
     "decoder sees the words that it should predict, which it never saw while training. Its loss "
-    "says nothing of the model that writes. "
-    "While it writes, one token at a time, nothing is wrong. A module has two modes: test both, "
-    "with the same seed, because dropout draws by lot.",
+    "says nothing of the model that writes. While it writes, one token at a time, nothing is "
+    "wrong. A module has two modes: test both, with the same seed, because dropout draws by lot.",
     hints=[
         "A module has two modes. Which of them does your test try?",
         "`attention.eval()` switches dropout off, and whatever else asks for `self.training`.",

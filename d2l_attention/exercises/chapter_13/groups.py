@@ -80,12 +80,10 @@ write_groups = Exercise(
     ],
     stub=attend_in_groups,
     solution=attend_in_groups_solution,
-    explanation=(
-        "This is all that a Llama or a Qwen needs from an attention function. The library calls "
-        "it once in each layer, and hands over the queries and keys after they were rotated. "
-        "`use_attention` copies the groups before it calls your function. This one does it itself, "
-        "so it can be used where nobody copies them."
-    ),
+    explanation="This is all that a Llama or a Qwen needs from an attention function. The library "
+    "calls it once in each layer, and hands over the queries and keys after they were rotated. "
+    "`use_attention` copies the groups before it calls your function. This one does it itself, "
+    "so it can be used where nobody copies them.",
     cases=[
         Case(NO_MASK),
         Case(ONE_HEAD, because="Without a mask it was right. Here query 0 may not see key 1."),

@@ -56,18 +56,15 @@ write_induction_score = Exercise(
     ],
     stub=induction_score,
     solution=induction_score_solution,
-    explanation=(
-        "The map of copies is `tril(-1)`: earlier ones only. It moves one column to the right, "
-        "and nothing comes round, because its last column is empty. Tokens without a copy have "
-        "nothing to say about induction, so the mean leaves them out. In the first half of a text "
-        "whose second half repeats the first no token counts, unless it came before by chance."
-    ),
+    explanation="The map of copies is `tril(-1)`: earlier ones only. It moves one column to the "
+    "right, and nothing comes round, because its last column is empty. Tokens without a copy have "
+    "nothing to say about induction, so the mean leaves them out. In the first half of a text "
+    "whose second half repeats the first no token counts, unless it came before by chance.",
     cases=[
         Case(ONE),
         Case(REPEATED, because="Here two heads read a text whose second half repeats the first."),
         Case(
-            THRICE,
-            because="Where halves are alike it was right. Here a token comes three times.",
+            THRICE, because="Where halves are alike it was right. Here a token comes three times."
         ),
         Case(AT_ONCE, because="Here a token comes twice in a row: behind the copy is itself."),
         Case(random_case(3, 4, 20, 5), because="Here are 20 tokens of 5 kinds."),

@@ -63,13 +63,11 @@ repair_new_queries = Exercise(
     ],
     stub=with_mistakes(attend_to_cache_solution, TOP_LEFT, name="attend_to_cache"),
     solution=attend_to_cache_solution,
-    explanation=(
-        "PyTorch's `is_causal` puts the triangle in the upper left corner. While the prompt is "
-        "read there are as many queries as keys, and this is right. With a cache the queries are "
-        "the last tokens, and the triangle belongs in the lower right corner. To leave the mask "
-        "out for a single query is right, too, and it fails as soon as several new tokens come at "
-        "once, as in chunked prefill and speculative decoding."
-    ),
+    explanation="PyTorch's `is_causal` puts the triangle in the upper left corner. While the "
+    "prompt is read there are as many queries as keys, and this is right. With a cache the "
+    "queries are the last tokens, and the triangle belongs in the lower right corner. To leave "
+    "the mask out for a single query is right, too, and it fails as soon as several new tokens "
+    "come at once, as in chunked prefill and speculative decoding.",
     cases=[
         Case(PROMPT, because=f"Here are as many queries as keys, a whole prompt. {MORE}"),
         Case(ONE_NEW, because=f"Here one new query meets three keys. {MORE}"),
@@ -86,10 +84,7 @@ repair_new_queries = Exercise(
             "left corner: the first of them sees key 0 only.",
         ),
         Mistake(
-            {
-                TRIANGLE: "",
-                "attn_mask=past": "is_causal=queries.shape[-2] == keys.shape[-2]",
-            },
+            {TRIANGLE: "", "attn_mask=past": "is_causal=queries.shape[-2] == keys.shape[-2]"},
             "Your new queries have no mask where there are fewer queries than keys. For one it is "
             "right; of two, the first sees the second, which comes after it.",
         ),

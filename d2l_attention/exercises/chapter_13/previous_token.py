@@ -34,10 +34,7 @@ EVEN = head([10, 0, 0, 0], [5, 5, 0, 0], [4, 3, 3, 0], [3, 3, 2, 2])
 
 PAIRS = (
     torch.tensor(
-        [
-            [[[1, 0], [0.4, 0.6]], [[1, 0], [0.9, 0.1]]],
-            [[[1, 0], [0.3, 0.7]], [[1, 0], [0.2, 0.8]]],
-        ]
+        [[[[1, 0], [0.4, 0.6]], [[1, 0], [0.9, 0.1]]], [[[1, 0], [0.3, 0.7]], [[1, 0], [0.2, 0.8]]]]
     ),
 )
 
@@ -74,13 +71,11 @@ find_previous_token_head = Exercise(
     ],
     stub=previous_token_head,
     solution=previous_token_head_solution,
-    explanation=(
-        "A mean over the diagonal below the main one asks exactly for this habit. A head that "
-        "looks at the first token, or at itself, gets a low score. In the "
-        "chapter's model of two layers such a head is the first half of induction: it writes at "
-        "each token what came before it. A score says "
-        "where a head looks, not what the model would lose without it: for that it is taken away."
-    ),
+    explanation="A mean over the diagonal below the main one asks exactly for this habit. A head "
+    "that looks at the first token, or at itself, gets a low score. In the chapter's model of "
+    "two layers such a head is the first half of induction: it writes at each token what came "
+    "before it. A score says where a head looks, not what the model would lose without it: for "
+    "that it is taken away.",
     cases=[
         Case(PAIRS),
         Case(layers([ITSELF], [BEFORE]), because="Here are 2 layers of one head, and 4 tokens."),

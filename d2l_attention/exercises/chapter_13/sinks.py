@@ -80,12 +80,10 @@ write_sinks = Exercise(
     ],
     stub=attend_with_sinks,
     solution=attend_with_sinks_solution,
-    explanation=(
-        "Only two lines and a cut are new, and with them gpt-oss runs on your function. A row of "
-        "weights sums to one minus the share of the sink. A head that finds nothing can give its "
-        "weight to the sink, and its output is then almost 0. A query that may see no key gets "
-        "zeros, without a rule of its own, because the sink takes all."
-    ),
+    explanation="Only two lines and a cut are new, and with them gpt-oss runs on your function. A "
+    "row of weights sums to one minus the share of the sink. A head that finds nothing can "
+    "give its weight to the sink, and its output is then almost 0. A query that may see no key "
+    "gets zeros, without a rule of its own, because the sink takes all.",
     cases=[
         Case(PLAIN),
         Case(ONE, because="Without sinks it was right. Here is a sink of 3."),

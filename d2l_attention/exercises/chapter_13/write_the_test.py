@@ -94,13 +94,11 @@ write_the_test = Exercise(
     ],
     stub=test_sees_only_the_past,
     solution=test_sees_only_the_past_solution,
-    explanation=(
-        "Nothing in a model of millions of parameters says that its mask is the wrong way round: "
-        "the shapes are right, and the logits are ordinary numbers. Two calls that differ in one "
-        "token show it from outside. The first question finds what sees the future, the second "
-        "what is blind to the past. The same test runs on a model of the library: "
-        "`lambda tokens: model(input_ids=tokens).logits`."
-    ),
+    explanation="Nothing in a model of millions of parameters says that its mask is the wrong way "
+    "round: the shapes are right, and the logits are ordinary numbers. Two calls that differ "
+    "in one token show it from outside. The first question finds what sees the future, the "
+    "second what is blind to the past. The same test runs on a model of the library: `lambda "
+    "tokens: model(input_ids=tokens).logits`.",
     steps=[
         catches(
             small_model,
