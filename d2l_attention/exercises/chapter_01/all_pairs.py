@@ -1,7 +1,6 @@
 """1.5: an attention in which every query meets one key only."""
 
 import torch
-from torch import Tensor
 
 from d2l_attention.exercises import authoring
 from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
@@ -47,11 +46,11 @@ AS_MANY = "It is right for as many queries as keys, not here. What in it still c
 NO_PRODUCT = {"cannot be multiplied": "Your weights should be (2, 2). Print the shape of yours."}
 
 
-def sized(Q: int, K: int, D: int, V: int) -> tuple[Tensor, ...]:
+def sized(Q, K, D, V):
     return normal(Q, (Q, D), (K, D), (K, V))
 
 
-def never_met(weights: Tensor, *_: Tensor) -> str | None:
+def never_met(weights, *_):
     told = "Still query i with key i and no other: query 0 gives key 1 a weight of exactly 0."
     return None if weights[0, 1] or weights[1, 0] else told
 

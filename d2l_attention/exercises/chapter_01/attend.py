@@ -1,7 +1,5 @@
 """1.2: softmax, then the weighted sum."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -37,7 +35,7 @@ FAR_APART = (
 )
 
 
-def shapes(result: Any, queries: Tensor, *others: Tensor) -> Any:
+def shapes(result, queries, *others):
     """For outputs (Q, V); ``queries``, or their scores, have Q rows."""
     if isinstance(result, tuple | list) and len(result) == 2:
         return "Your function returns two results. Only the output is asked for, one row a query."

@@ -1,12 +1,9 @@
 """1.6: the slope of the output in the query, without autograd."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Attempt, Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
 from d2l_attention.exercises.chapter_01.attend import OF_SIZE_1, OTHER_DTYPE
 
 
@@ -45,18 +42,18 @@ FAR_AWAY = (
 )
 
 
-def random_case(K: int, D: int, V: int) -> tuple[Tensor, ...]:
+def random_case(K, D, V):
     return normal(0, (D,), (K, D), (K, V))
 
 
-def nearly_right(gradient: Tensor, *case: Tensor) -> str | None:
+def nearly_right(gradient, *case):
     off = (gradient - pooling_gradient_solution(*case)).abs().max()
     close = "Close, but not exact: a difference over a small step? The slope itself needs no step."
     return close if off < 0.05 else None
 
 
-def leans_on_autograd(attempt: Attempt) -> str | None:
-    def refuse(*_: Any) -> None:
+def leans_on_autograd(attempt):
+    def refuse(*_):
         raise RuntimeError("autograd wants to remember something")
 
     with torch.autograd.graph.saved_tensors_hooks(refuse, refuse):

@@ -1,7 +1,6 @@
 """2.4: predict how many keys a query listens to, then measure."""
 
 import torch
-from torch import Tensor
 
 from d2l_attention import gaussian
 from d2l_attention.exercises.authoring import Attempt, Exercise, as_numbers, number, show
@@ -9,12 +8,12 @@ from d2l_attention.exercises.authoring import Attempt, Exercise, as_numbers, num
 DISTANCES = torch.arange(101, dtype=torch.float64) / 10 - 5
 
 
-def effective_number(similarity: Tensor) -> float:
+def effective_number(similarity):
     weights = similarity / similarity.sum()
     return 1 / weights.square().sum().item()
 
 
-def at_both(measure=effective_number, distances=lambda width: DISTANCES / width) -> tuple:
+def at_both(measure=effective_number, distances=lambda width: DISTANCES / width):
     """What ``measure`` makes of the Gaussian's similarities at the widths 0.25 and 0.5."""
     return tuple(measure(gaussian(distances(width))) for width in (0.25, 0.5))
 
@@ -64,7 +63,7 @@ MISTAKES = {
 numbers_are_right = number(RIGHT, tolerance=0.06, mistakes=MISTAKES)
 
 
-def prediction_and_measurement(attempt: Attempt) -> str | None:
+def prediction_and_measurement(attempt):
     got = as_numbers(attempt.answer)
     if got is None or got.numel() != 3:
         return (

@@ -1,9 +1,6 @@
 """2.2: Epanechnikov's own kernel, for tensors of any shape."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from d2l_attention.exercises.authoring import Case, Exercise, in_dtype, instead_of, normal
 
@@ -20,7 +17,7 @@ def parabola_solution(x):
     return (1 - x**2).clamp(min=0)
 
 
-def shapes(result: Any, x: Tensor) -> str | None:
+def shapes(result, x):
     if isinstance(result, tuple) and hasattr(result, "indices"):
         return "`torch.max(a, 0)` is not the larger of a and 0: it goes along axis 0."
 

@@ -29,7 +29,7 @@ weights_are_right = number([1 / 3, 2 / 3, 0], mistakes=WEIGHTS)
 prediction_is_right = number(10 / 3, tolerance=0.02, mistakes=PREDICTIONS)
 
 
-def weights_and_prediction(attempt: Attempt) -> str | None:
+def weights_and_prediction(attempt):
     got = as_numbers(attempt.answer)
     if got is None:
         return (

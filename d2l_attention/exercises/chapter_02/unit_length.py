@@ -21,7 +21,7 @@ constant_is_right = number(-3, mistakes=CONSTANTS)
 products_are_right = number([1, 2, 2.2], mistakes=PRODUCTS)
 
 
-def constant_and_products(attempt: Attempt) -> str | None:
+def constant_and_products(attempt):
     got = as_numbers(attempt.answer)
     if got is None or got.numel() != 4:
         return (

@@ -5,14 +5,7 @@ from torch import Tensor
 from torch._C._functorch import get_unwrapped, is_batchedtensor
 from torch.overrides import TorchFunctionMode
 
-from d2l_attention.exercises.authoring import (
-    Attempt,
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    instead_of,
-)
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, gradients_flow, instead_of
 from d2l_attention.exercises.chapter_03.all_scores import BATCHES
 
 
@@ -46,8 +39,8 @@ class Watch(TorchFunctionMode):
         return returned
 
 
-def too_much_work(attempt: Attempt) -> str | None:
-    def watched(num_queries: int, num_keys: int, size: int) -> Watch:
+def too_much_work(attempt):
+    def watched(num_queries, num_keys, size):
         with Watch() as watch:
             attempt(torch.ones(num_queries, size), torch.ones(num_keys, size))
         return watch

@@ -1,6 +1,6 @@
 """3.1: one key has the largest product, another is nearest."""
 
-from d2l_attention.exercises.authoring import Attempt, Exercise, as_numbers, number
+from d2l_attention.exercises.authoring import Exercise, as_numbers, number
 
 KEY_0 = (
     "the largest dot product: key 0 has the smallest angle to the query, but a dot product weighs "
@@ -22,7 +22,7 @@ MISTAKES = {
 }
 
 
-def not_a_key(attempt: Attempt) -> str | None:
+def not_a_key(attempt):
     got = as_numbers(attempt.answer)
     if got is None or got.numel() != 2 or tuple(got.flatten().tolist()) in {(2, 0), *MISTAKES}:
         return None

@@ -1,6 +1,6 @@
 """3.3: the variance of a dot product where the mean is not 0."""
 
-from d2l_attention.exercises.authoring import Attempt, Exercise, as_numbers, number
+from d2l_attention.exercises.authoring import Exercise, as_numbers, number
 
 MISTAKES = {
     100: "that is the variance for mean 0. A term is now (1 + a)(1 + b) rather than ab: what does "
@@ -25,7 +25,7 @@ MISTAKES = {
 }
 
 
-def measured(attempt: Attempt) -> str | None:
+def measured(attempt):
     got = as_numbers(attempt.answer)
     if got is None or got.numel() != 1 or not 1e-6 < abs(got.item() - 300) < 50:
         return None

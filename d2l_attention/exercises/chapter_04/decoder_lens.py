@@ -1,7 +1,5 @@
 """4.4: lengths per query that hide the padding and the future."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -24,7 +22,7 @@ def decoder_lens_solution(valid_lens, num_steps):
 EACH = "That is one length a sentence. Under a causal mask each query has its own."
 
 
-def shapes(result: Any, valid_lens: Tensor, num_steps: int) -> Any:
+def shapes(result, valid_lens, num_steps):
     batch, queries = len(valid_lens), num_steps
     if not isinstance(result, Tensor):
         return None

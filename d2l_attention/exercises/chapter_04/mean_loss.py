@@ -1,9 +1,6 @@
 """4.5: a loss that leaves the padding out, above the fraction and below it."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from d2l_attention.exercises.authoring import Case, Exercise, gradients_flow, instead_of, normal
 
@@ -22,18 +19,18 @@ def mean_loss_solution(losses, valid_lens):
     return losses.masked_fill(~is_word, 0.0).sum() / is_word.sum().clamp(min=1)
 
 
-def random_case(seed: int, valid_lens: list[int], steps: int) -> tuple[Tensor, Tensor]:
+def random_case(seed, valid_lens, steps):
     """Losses with NaN in the padding."""
     lens = torch.tensor(valid_lens)
     losses = normal(seed, (len(valid_lens), steps))[0].abs()
     return losses.masked_fill(torch.arange(steps) >= lens[:, None], torch.nan), lens
 
 
-def one_sentence(*losses: float, length: int) -> tuple[Tensor, Tensor]:
+def one_sentence(*losses, length):
     return torch.tensor([losses]), torch.tensor([length])
 
 
-def shapes(result: Any, *_: Tensor) -> Any:
+def shapes(result, *_):
     if isinstance(result, int | float):
         return "You return a Python number. It has no gradient: return a tensor, also for 0."
     return {None: "One number for the whole batch is asked for."}

@@ -1,17 +1,9 @@
 """5.3: one step of additive attention, from the decoder's state to the context."""
 
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, in_dtype, instead_of, normal
 
 
 def attention_step(hidden, states, valid_lens, W_q, W_k, w_v):
@@ -35,7 +27,7 @@ def attention_step_solution(hidden, states, valid_lens, W_q, W_k, w_v):
     return (weights[:, None] @ states)[:, 0], weights
 
 
-def random_case(seed: int, lens: list[int], K: int, D: int, M: int) -> tuple[Tensor, ...]:
+def random_case(seed, lens, K, D, M):
     B = len(lens)
     hidden, states, *weights = normal(seed, (B, D), (B, K, D), (M, D), (M, D), (M,))
     return hidden, states, torch.tensor(lens), *weights
@@ -222,5 +214,5 @@ write_attention_step = Exercise(
         "non-singleton dimension 0": "Positions (K,) and lengths (B,) do not line up. Which of "
         "them has to become a column?",
     },
-    steps=[gradients_flow(why="The weights could not learn.")],
+    steps=[authoring.gradients_flow(why="The weights could not learn.")],
 )

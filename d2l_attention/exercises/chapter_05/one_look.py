@@ -9,7 +9,7 @@ S_0, S_1, S_2 = (4, 1, 2), (1, 3, 4), (7, 1, 1)
 H = (4, 8, 20)
 
 
-def context(exponentials: tuple[int, ...], length: int) -> float:
+def context(exponentials, length):
     visible = exponentials[:length]
     return sum(e * h for e, h in zip(visible, H, strict=False)) / sum(visible)
 

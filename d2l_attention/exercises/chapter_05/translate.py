@@ -1,10 +1,6 @@
 """5.6: teacher forcing at test time."""
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from d2l_attention.exercises.authoring import Case, Exercise, Mistake, as_numbers, instead_of, show
 
@@ -31,7 +27,7 @@ def translate_greedily_solution(decoder, state, reference, bos, eos, max_len):
 LOST, CHATTER, MOST = 8, 9, 30
 
 
-def translated(translate: Callable, decoder_says, reference, bos, eos, max_len) -> Any:
+def translated(translate, decoder_says, reference, bos, eos, max_len):
     """With a decoder that says its sentence as long as it hears its own last word.
 
     After `bos` it begins, after another word it says ``LOST``, after its sentence ``CHATTER``.
@@ -39,7 +35,7 @@ def translated(translate: Callable, decoder_says, reference, bos, eos, max_len) 
     """
     script = [bos, *decoder_says, *[CHATTER] * MOST]
 
-    def decoder(token: Any, state: int) -> tuple[Tensor, int]:
+    def decoder(token, state):
         if state == MOST:
             raise RuntimeError("the decoder was asked for 30 words and more")
         word = script[state + 1] if int(token) == script[state] else LOST
@@ -52,7 +48,7 @@ def translated(translate: Callable, decoder_says, reference, bos, eos, max_len) 
     return translate(decoder, 0, reference, bos, eos, max_len)
 
 
-def not_the_words(result: Any, *inputs: Any) -> str | None:
+def not_the_words(result, *inputs):
     words = as_numbers(result)
     if not isinstance(result, list | tuple):
         return None

@@ -16,7 +16,7 @@ COUNTS = {
 }
 
 
-def one_head(first: float, second: float, third: float) -> tuple[float, float]:
+def one_head(first, second, third):
     """What one row of exponentials gives for both columns of the values."""
     total = first + second + third
     return (8 * first + 4 * second) / total, (9 * second + 6 * third) / total

@@ -1,20 +1,10 @@
 """6.4: all of multi-head attention."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from d2l_attention import length_mask, masked_softmax
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    instead_of,
-    normal,
-    show,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal, show
 
 
 def multi_head(queries, keys, values, W_q, W_k, W_v, W_o, num_heads, valid_lens):
@@ -46,7 +36,7 @@ def hide_and_share(scores, valid_lens, dim=-1, visible=None):
     return scores.masked_fill(~visible, -1e9).softmax(dim).masked_fill(~visible, 0.0)
 
 
-def random_case(seed: int, H: int, lens: list[int], Q: int, K: int, *sizes: int) -> tuple:
+def random_case(seed, H, lens, Q, K, *sizes):
     """``sizes`` of queries, keys, values, and of all heads together."""
     *inputs, D = sizes
     shapes = [(len(lens), n, size) for n, size in zip((Q, K, K), inputs, strict=True)]
@@ -56,14 +46,14 @@ def random_case(seed: int, H: int, lens: list[int], Q: int, K: int, *sizes: int)
     return (*tensors[:3], *matrices, H, torch.tensor(lens))
 
 
-def equal_scores(*values: list, lens: list[int]) -> tuple:
+def equal_scores(*values, lens):
     """One query that scores every key 0, two heads, and matrices that change nothing."""
     rows = torch.tensor(values)
     zeros = torch.zeros_like(rows)
     return (zeros[:, :1], zeros, rows, *[torch.eye(2)] * 4, 2, torch.tensor(lens))
 
 
-def small(queries: list, num_keys: int = 2, W: Tensor | None = None) -> tuple:
+def small(queries, num_keys=2, W=None):
     """Whole numbers, with one matrix for all four, to show a mistake on."""
     size = len(queries[0])
     keys = [[1, 0, 0, 1], [0, 2, 1, 0]] if size == 4 else [[1, 0], [0, 1]]
@@ -73,7 +63,7 @@ def small(queries: list, num_keys: int = 2, W: Tensor | None = None) -> tuple:
     return (*inputs, *[matrix] * 4, 2, torch.tensor([num_keys]))
 
 
-def shapes(result: Any, queries: Tensor, keys: Tensor, *others: Any) -> Any:
+def shapes(result, queries, keys, *others):
     if isinstance(result, tuple | list):
         return "Only the output is asked for; you return more than one thing."
     batch, Q, _ = queries.shape
@@ -91,7 +81,7 @@ def shapes(result: Any, queries: Tensor, keys: Tensor, *others: Any) -> Any:
     }
 
 
-def nothing_to_see(output: Tensor, *_: Any) -> str:
+def nothing_to_see(output, *_):
     if output.isnan().any():
         return "A sentence of length 0 gives NaN: its softmax divides 0 by 0. It should give 0."
     return (
@@ -298,5 +288,5 @@ write_multi_head = Exercise(
         "view size is not compatible": "After a `transpose` the numbers no longer lie in the order "
         "of the axes, and `view` cannot join two of them. `reshape` and `flatten` can: they copy.",
     },
-    steps=[gradients_flow()],
+    steps=[authoring.gradients_flow()],
 )

@@ -1,9 +1,6 @@
 """6.3: cut the last axis into heads. Every number carries its place, so that it can be traced."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from d2l_attention.exercises.authoring import Case, Exercise, gradients_flow, instead_of, show
 
@@ -23,7 +20,7 @@ def split_heads_solution(X, num_heads):
     return X.reshape(batch, n, num_heads, num_hiddens // num_heads).transpose(1, 2)
 
 
-def marked(batch: int, n: int, num_hiddens: int) -> Tensor:
+def marked(batch, n, num_hiddens):
     """Number 213 stands in sentence 2, token 1, column 3."""
     sentences, tokens, columns = (
         torch.arange(size, dtype=torch.float32) for size in (batch, n, num_hiddens)
@@ -31,7 +28,7 @@ def marked(batch: int, n: int, num_hiddens: int) -> Tensor:
     return 100 * sentences[:, None, None] + 10 * tokens[:, None] + columns
 
 
-def shapes(result: Any, X: Tensor, num_heads: int) -> Any:
+def shapes(result, X, num_heads):
     if isinstance(result, list | tuple):
         return (
             f"Your function returned a {type(result).__name__} of {len(result)} pieces. One "
@@ -60,7 +57,7 @@ def shapes(result: Any, X: Tensor, num_heads: int) -> Any:
     }
 
 
-def every_number_in_its_place(result: Tensor, X: Tensor, num_heads: int) -> str:
+def every_number_in_its_place(result, X, num_heads):
     right = split_heads_solution(X, num_heads)
     sentence, head, token, _ = (result != right).nonzero()[0].tolist()
     return (

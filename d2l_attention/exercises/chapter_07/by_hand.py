@@ -2,13 +2,13 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Exercise, Mistake, number, with_mistakes
+from d2l_attention.exercises.authoring import Exercise, number, with_mistakes
 from d2l_attention.exercises.chapter_07.add_positions import WRONG_ROWS, add_positions_solution
 
 POSITION = 3
 
 
-def row(*mistakes: Mistake) -> tuple[float, ...]:
+def row(*mistakes):
     """What 7.3 adds at this position, with these mistakes in it."""
     add = with_mistakes(add_positions_solution, *mistakes)
     return tuple(add(torch.zeros(1, POSITION + 1, 4), 0)[0, POSITION].tolist())

@@ -1,16 +1,9 @@
 """7.5: four bugs in ALiBi's bias. Small cases show them one at a time."""
 
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    instead_of,
-    show,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, show
 
 
 def alibi_bias_solution(num_heads, num_queries, num_keys):
@@ -48,7 +41,7 @@ AT_HOME = (
 )
 
 
-def story(bias: Tensor, num_heads: int, num_queries: int, num_keys: int) -> str | None:
+def story(bias, num_heads, num_queries, num_keys):
     hidden = alibi_bias_solution(num_heads, num_queries, num_keys).isinf()
     if bias.isnan().any():
         return "Your bias holds NaN: 0 times infinity. Replace entries (`masked_fill`, `where`)."
@@ -63,7 +56,7 @@ def story(bias: Tensor, num_heads: int, num_queries: int, num_keys: int) -> str 
     return None
 
 
-def shapes(result: Tensor, num_heads: int, num_queries: int, num_keys: int) -> dict:
+def shapes(result, num_heads, num_queries, num_keys):
     return {
         (num_queries, num_keys): "There is no axis for the heads: each head has its own bias.",
         (num_heads, num_queries, num_keys): "(H, Q, K)",
@@ -76,7 +69,7 @@ find_the_bugs = Exercise(
     difficulty="medium",
     minutes=12,
     section="ALiBi: pay for distance",
-    stub=with_mistakes(
+    stub=authoring.with_mistakes(
         alibi_bias_solution, FROM_0, FROM_THE_OLDEST, SIGN, OFF_BY_ONE, name="alibi_bias"
     ),
     solution=alibi_bias_solution,

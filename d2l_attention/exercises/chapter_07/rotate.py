@@ -1,19 +1,9 @@
 """7.4: a rotary encoding, pair by pair."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, in_dtype, instead_of, normal
 
 
 def rotate(X, offset):
@@ -53,7 +43,7 @@ BACKWARDS = Mistake(
 )
 
 
-def lengths_stay(result: Tensor, X: Tensor, offset: int) -> str | None:
+def lengths_stay(result, X, offset):
     before, after = X.norm(dim=-1), result.norm(dim=-1)
     changed = (before - after).abs() > 1e-3
     if not changed.any():
@@ -65,7 +55,7 @@ def lengths_stay(result: Tensor, X: Tensor, offset: int) -> str | None:
     )
 
 
-def each_head_alike(result: Tensor, X: Tensor, offset: int) -> str:
+def each_head_alike(result, X, offset):
     wrong = ~torch.isclose(result, rotate_solution(X, offset), atol=1e-4)
     sentence, head, token, _ = wrong.nonzero()[0].tolist()
     return (
@@ -74,7 +64,7 @@ def each_head_alike(result: Tensor, X: Tensor, offset: int) -> str:
     )
 
 
-def shapes(result: Any, X: Tensor, offset: int) -> dict:
+def shapes(result, X, offset):
     *axes, d = X.shape
     return {
         (*axes, d // 2, 2): "Your pairs have an axis of their own. Join the last two axes.",
@@ -199,5 +189,5 @@ write_rotate = Exercise(
         "must match the size of tensor": "Two shapes do not line up. The angles (n, d / 2) meet "
         "`X[..., 0::2]`, or they stand twice, for both columns of a pair."
     },
-    steps=[gradients_flow("X", why="W_q and W_k could not learn.")],
+    steps=[authoring.gradients_flow("X", why="W_q and W_k could not learn.")],
 )

@@ -1,7 +1,6 @@
 """7.6: a test that catches wrong relative positions."""
 
 import torch
-from torch import Tensor
 
 from d2l_attention.exercises.authoring import Exercise, Suspect, catches, with_mistakes
 from d2l_attention.exercises.chapter_07.rotate import BACKWARDS, IN_HALVES, rotate_solution
@@ -22,7 +21,7 @@ def another_right_one(queries, keys, values, first_query, first_key):
     return attend_solution(queries, keys, values, first_query - first_key, 0)
 
 
-def turn_all_pairs(values: Tensor, first: int) -> Tensor:
+def turn_all_pairs(values, first):
     """An odd number of columns leaves the last one as it is: an error would give it away."""
     even = values.shape[-1] // 2 * 2
     return torch.cat((turn(values[..., :even], first), values[..., even:]), dim=-1)

@@ -1,18 +1,10 @@
 """8.4: a decoder block, post-norm or pre-norm."""
 
-from collections.abc import Callable
-
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
 
 
 def decoder_block(X, sources, attention1, attention2, ffn, norms, dropout, pre_norm):
@@ -36,32 +28,32 @@ def decoder_block_solution(X, sources, attention1, attention2, ffn, norms, dropo
     return X
 
 
-def named(name: str, layer: Callable) -> Callable:
+def named(name, layer):
     """With the name that a case shows it by."""
     layer.__name__ = layer.__qualname__ = name
     return layer
 
 
-def attention(name: str, W: Tensor) -> Callable:
+def attention(name, W):
     def attend(queries, keys, values):
         return (queries @ W @ keys.mT).softmax(dim=-1) @ values @ W.mT
 
     return named(name, attend)
 
 
-def layer_norm(name: str, scale: Tensor, shift: Tensor) -> Callable:
+def layer_norm(name, scale, shift):
     size = scale.shape
     return named(name, lambda X: nn.functional.layer_norm(X, size, 1 + scale / 2, shift))
 
 
-def drop(X: Tensor) -> Tensor:
+def drop(X):
     """A dropout that always takes the second number of each token, and makes up for it."""
     kept = X.new_full((X.shape[-1],), X.shape[-1] / (X.shape[-1] - 1))
     kept[1] = 0.0
     return X * kept
 
 
-def with_layers(seed: int, X: Tensor, sources: Tensor, pre_norm: bool) -> tuple:
+def with_layers(seed, X, sources, pre_norm):
     D = X.shape[-1]
     numbers = normal(seed, (D, D), (D, D), (D, D), (3, D), (3, D))
     A, B, C, scales, shifts = (each.to(X.dtype) for each in numbers)
@@ -77,7 +69,7 @@ def with_layers(seed: int, X: Tensor, sources: Tensor, pre_norm: bool) -> tuple:
     )
 
 
-def random_case(pre_norm: bool, seed: int, B: int, T: int, S: int, D: int) -> tuple:
+def random_case(pre_norm, seed, B, T, S, D):
     return with_layers(seed, *normal(seed + 50, (B, T, D), (B, S, D)), pre_norm)
 
 
@@ -122,7 +114,7 @@ EITHER = {
 }
 
 
-def bare(which: str, names: str) -> Mistake:
+def bare(which, names):
     why = f"{names} no residual connection: every sublayer has one."
     return Mistake({"X + dropout": f"({which}) * X + dropout"}, why, everywhere=True)
 
@@ -258,5 +250,7 @@ write_decoder_block = Exercise(
         "are the same.",
         "'list' object is not callable": "`norms` is a list of three: one for each sublayer.",
     },
-    steps=[gradients_flow("X", "sources", why="The layers before the block could not learn.")],
+    steps=[
+        authoring.gradients_flow("X", "sources", why="The layers before the block could not learn.")
+    ],
 )

@@ -1,6 +1,6 @@
 """8.2: what a cache saves, counted before it is measured."""
 
-from d2l_attention.exercises.authoring import Attempt, Exercise, Part, as_numbers, parts
+from d2l_attention.exercises.authoring import Exercise, Part, as_numbers, parts
 
 SELF_WITHOUT = {
     10: "that is a single pass. Without a cache every step reads its whole prefix again.",
@@ -49,7 +49,7 @@ SCORES_WITH = {
 }
 
 
-def turned_round(attempt: Attempt) -> str | None:
+def turned_round(attempt):
     got = as_numbers(attempt.answer)
     if got is None or got.flatten().tolist() != [10, 55, 7, 70, 55, 385]:
         return None

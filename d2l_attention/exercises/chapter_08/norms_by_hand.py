@@ -1,17 +1,16 @@
 """8.1: post-norm and pre-norm of one token, worked out on paper."""
 
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import Attempt, Exercise, as_numbers, number
+from d2l_attention.exercises.authoring import Exercise, as_numbers, number
 
 
-def norm(numbers: Tensor, *, root: float = 0.5, one_less: int = 0) -> Tensor:
+def norm(numbers, *, root=0.5, one_less=0):
     """Layer norm; ``root`` and ``one_less`` are for those who divide by something else."""
     return centred(numbers) / numbers.var(correction=one_less) ** root
 
 
-def centred(numbers: Tensor) -> Tensor:
+def centred(numbers):
     return numbers - numbers.mean()
 
 
@@ -69,11 +68,11 @@ PRE_MISTAKES = [
 ]
 
 
-def near(mine: Tensor, wanted: Tensor) -> bool:
+def near(mine, wanted):
     return torch.allclose(mine, wanted.double(), rtol=0, atol=0.006)
 
 
-def each_norm_on_its_own(attempt: Attempt) -> str | None:
+def each_norm_on_its_own(attempt):
     got = as_numbers(attempt.answer)
     if got is None or got.numel() != 8:
         return None

@@ -4,9 +4,6 @@ Each case looks at one mask, as broadcast to (B, Q, K), and at the queries that 
 what a padding query sees does not matter.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -40,12 +37,12 @@ ROLES = [
 ]
 
 
-def axes(which: int, source: Any, target: Any) -> tuple[Any, Any]:
+def axes(which, source, target):
     """Who asks and who is asked in this mask."""
     return [(source, source), (target, target), (target, source)][which]
 
 
-def one_mask(three_masks: Callable, src_lens, tgt_lens, num_src, num_tgt, which) -> Any:
+def one_mask(three_masks, src_lens, tgt_lens, num_src, num_tgt, which):
     """The mask, or a sentence on its form."""
     result = three_masks(src_lens, tgt_lens, num_src, num_tgt)
     if result is None:
@@ -72,7 +69,7 @@ def one_mask(three_masks: Callable, src_lens, tgt_lens, num_src, num_tgt, which)
         )
 
 
-def first_wrong_key(mask: Tensor, *inputs: Any) -> str:
+def first_wrong_key(mask, *inputs):
     right = one_mask(three_masks_solution, *inputs)
     sentence, query, key = (mask != right).nonzero()[0].tolist()
     may = right[sentence, query, key]
@@ -82,7 +79,7 @@ def first_wrong_key(mask: Tensor, *inputs: Any) -> str:
     )
 
 
-def cases(src_lens: list, tgt_lens: list, num_src: int, num_tgt: int, because: str = "") -> list:
+def cases(src_lens, tgt_lens, num_src, num_tgt, because=""):
     inputs = torch.tensor(src_lens), torch.tensor(tgt_lens), num_src, num_tgt
     told = f"`{src_lens = }, {tgt_lens = }, {num_src = }, {num_tgt = }`"
     return [

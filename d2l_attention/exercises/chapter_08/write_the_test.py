@@ -1,7 +1,7 @@
 """8.6: the test that catches a leak."""
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from d2l_attention.exercises.authoring import Exercise, Suspect, catches
 
@@ -64,7 +64,7 @@ def drawn_by_lot():
     """Says something else each time: only a test that looks at too little is content."""
     decoder, generator = right_decoder(), torch.Generator().manual_seed(1)
 
-    def other(module: nn.Module, tokens: tuple, logits: Tensor) -> Tensor:
+    def other(module, tokens, logits):
         return torch.randn(logits.shape, generator=generator)
 
     decoder.register_forward_hook(other)

@@ -5,12 +5,12 @@ from d2l_attention.exercises.authoring import Exercise, Part, parts
 HEADS, GROUPS, TOKENS, WINDOW = 24, 6, 16384, 2048
 
 
-def kib(heads: float, layers: int = 40) -> float:
+def kib(heads, layers=40):
     """Of one token: keys and values of 128 numbers, 2 bytes each."""
     return 2 * layers * heads * 128 * 2 / 1024
 
 
-def mib(heads: int, tokens: int = TOKENS) -> float:
+def mib(heads, tokens=TOKENS):
     return tokens * kib(heads) / 1024
 
 
@@ -18,7 +18,7 @@ ONLY_KEYS = "that is half of it. A token leaves a key and a value, of 2 bytes a 
 ONE_LAYER = "that is one layer. Each of the 40 has keys and values of its own."
 
 
-def of_a_token(heads: int) -> dict[float, str]:
+def of_a_token(heads):
     return {
         kib(heads) / 2: ONLY_KEYS,
         kib(heads, layers=1): ONE_LAYER,

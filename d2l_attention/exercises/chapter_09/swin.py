@@ -1,22 +1,11 @@
 """9.6: shifted windows of a feature map, and who is no neighbour in them."""
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F  # noqa: F401, for a mistake
 from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    alike,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-    show,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal, show
 
 
 def shifted_windows(X, window, shift):
@@ -63,7 +52,7 @@ ORDERS = {
 }
 
 
-def shapes(result: Any, X: Tensor, window: int, shift: int) -> str | None:
+def shapes(result, X, window, shift):
     if not isinstance(result, tuple | list) or len(result) != 2:
         return None if result is None else "Return two results: the windows and the mask."
     right = shifted_windows_solution(X, window, shift)
@@ -82,10 +71,10 @@ def shapes(result: Any, X: Tensor, window: int, shift: int) -> str | None:
     return None
 
 
-def first_wrong(result: tuple, *inputs: Any) -> str:
+def first_wrong(result, *inputs):
     """In a window, or in the mask of one."""
     right, mask = shifted_windows_solution(*inputs)
-    if not alike(result[0], right):
+    if not authoring.alike(result[0], right):
         number = int((result[0] != right).flatten(1).any(dim=1).nonzero()[0])
         mine, wanted = (show(windows[number].mT) for windows in (result[0], right))
         return f"Window {number} holds {mine}; it should hold {wanted}."
@@ -130,7 +119,7 @@ write_shifted_windows = Exercise(
             for s, w, shift in [(4, 2, 0), (6, 3, 1), (6, 3, 2)]
         ),
         *(Case(inputs, MANY) for inputs in OTHERS),
-        Case(in_dtype(OTHERS[2], torch.float64)),
+        Case(authoring.in_dtype(OTHERS[2], torch.float64)),
     ],
     mistakes=[
         *instead_of(ORDER, ORDERS),
@@ -186,5 +175,5 @@ write_shifted_windows = Exercise(
     ],
     shapes=shapes,
     rules=[first_wrong],
-    steps=[gradients_flow("X")],
+    steps=[authoring.gradients_flow("X")],
 )

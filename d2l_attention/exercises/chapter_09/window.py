@@ -31,7 +31,7 @@ FROM_THE_BEGINNING = (
 )
 
 
-def shapes(mask: object, *_: object) -> object:
+def shapes(mask, *_):
     if isinstance(mask, Tensor) and mask.dtype != torch.bool:
         return f"Your mask is {mask.dtype}. Here masks are bool, True = may attend."
     return {None: "A row for each query, a column for each key."}

@@ -27,11 +27,11 @@ def merge_solution(first, second):
     return maximum, total, output / total.masked_fill(total == 0, 1.0)[:, None]
 
 
-def part(maxima: list, totals: list, outputs: list) -> tuple:
+def part(maxima, totals, outputs):
     return tuple(torch.tensor(numbers) for numbers in (maxima, totals, outputs))
 
 
-def random_case(seed: int, Q: int, V: int, size: float = 1.0) -> tuple:
+def random_case(seed, Q, V, size=1.0):
     m1, m2, s1, s2, o1, o2 = normal(seed, *[(Q,)] * 4, *[(Q, V)] * 2)
     return (size * m1, 1 + s1.abs(), o1), (size * m2, 1 + s2.abs(), o2)
 

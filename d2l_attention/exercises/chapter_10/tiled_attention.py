@@ -4,14 +4,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from d2l_attention.exercises.authoring import (
-    Attempt,
-    Case,
-    Exercise,
-    Mistake,
-    normal,
-    with_mistakes,
-)
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, normal, with_mistakes
 
 
 def by_tiles_solution(queries, keys, values, block_size):
@@ -66,7 +59,7 @@ class Watch(TorchFunctionMode):
         return made
 
 
-def no_whole_matrix(attempt: Attempt) -> str | None:
+def no_whole_matrix(attempt):
     with Watch() as watch:
         attempt(*normal(0, (5, 3), (16, 3), (16, 2)), 4)
     for function, made in watch.seen:
@@ -84,13 +77,13 @@ def no_whole_matrix(attempt: Attempt) -> str | None:
     return None
 
 
-def one_query(scores: list[float], block_size: int) -> tuple:
+def one_query(scores, block_size):
     """A query of one number, 1: the keys are the scores. The values are powers of two."""
     keys = torch.tensor(scores, dtype=torch.float32)[:, None]
     return torch.ones(1, 1), keys, 2.0 ** torch.arange(len(scores))[:, None], block_size
 
 
-def random_case(seed: int, Q: int, K: int, D: int, V: int, block_size: int) -> tuple:
+def random_case(seed, Q, K, D, V, block_size):
     return (*(3 * X for X in normal(seed, (Q, D), (K, D), (K, V))), block_size)
 
 

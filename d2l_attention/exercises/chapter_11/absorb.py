@@ -2,15 +2,8 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, in_dtype, instead_of, normal
 
 
 def absorb(W_q, W_uk):
@@ -75,5 +68,5 @@ write_absorb = Exercise(
     ],
     shapes={None: "M is (H, D, L): a row for each number of x, a column for each of c."},
     errors={"must match": "The product does not fit: d is the middle axis of both matrices."},
-    steps=[gradients_flow("W_q", "W_uk")],
+    steps=[authoring.gradients_flow("W_q", "W_uk")],
 )

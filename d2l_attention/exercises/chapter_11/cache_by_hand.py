@@ -6,12 +6,12 @@ LAYERS, HEADS, SIZE, LATENT, TURNED = 48, 32, 128, 448, 64
 TOKENS, WINDOW, GLOBAL, GROUPS = 16384, 1024, 8, 8
 
 
-def kib(numbers: float, layers: int = LAYERS) -> float:
+def kib(numbers, layers=LAYERS):
     """Of one token: so many numbers in each layer, 2 bytes each."""
     return 2 * layers * numbers / 1024
 
 
-def mixed(num_global: int = GLOBAL, window: int = WINDOW) -> float:
+def mixed(num_global=GLOBAL, window=WINDOW):
     """MiB of all tokens with grouped queries: windows in all layers but the global ones."""
     kept = num_global * TOKENS + (LAYERS - num_global) * window
     return kept * 2 * GROUPS * SIZE * 2 / 2**20

@@ -2,15 +2,8 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, in_dtype, instead_of, normal
 
 
 def delta_step(query, key, value, beta, decay, state):
@@ -29,13 +22,13 @@ def delta_step_solution(query, key, value, beta, decay, state):
     return (query[:, :, None] * new).sum(dim=1), new
 
 
-def random_case(seed: int, H: int, D: int, V: int) -> tuple:
+def random_case(seed, H, D, V):
     query, key, value, state = normal(seed, (H, D), (H, D), (H, V), (H, D, V))
     beta, decay = (X.sigmoid() for X in normal(seed + 1, (H,), (H,)))
     return query, key / key.norm(dim=-1, keepdim=True), value, beta, decay, state
 
 
-def small(decay: float) -> tuple:
+def small(decay):
     """One head, D = V = 2: a state that is turned over fits, and can be named."""
     query, key = torch.tensor([[1.0, 1.0]]), torch.tensor([[0.6, 0.8]])
     value, state = torch.tensor([[7.0, 2.0]]), torch.tensor([[[3.0, 1.0], [4.0, -2.0]]])
@@ -112,5 +105,5 @@ write_delta_step = Exercise(
     ],
     shapes={None: "Return two results: the output (H, V) and the new state (H, D, V)."},
     errors={"must match the size": "The shapes do not line up: (H, D, 1) times (H, 1, V)."},
-    steps=[gradients_flow("query", "key", "value", "beta", "decay", "state")],
+    steps=[authoring.gradients_flow("query", "key", "value", "beta", "decay", "state")],
 )

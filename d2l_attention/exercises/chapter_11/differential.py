@@ -2,15 +2,8 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, in_dtype, instead_of, normal
 
 
 def differential(queries, keys, values, share):
@@ -32,7 +25,7 @@ def differential_solution(queries, keys, values, share):
     return (first - share * second) @ values
 
 
-def random_case(seed: int, B: int, n: int, d: int, V: int, share: float) -> tuple:
+def random_case(seed, B, n, d, V, share):
     queries, keys, values = normal(seed, (B, n, 2 * d), (B, n, 2 * d), (B, n, V))
     return queries, keys, values, torch.tensor(share)
 
@@ -106,5 +99,5 @@ write_differential = Exercise(
     ],
     shapes={None: "One output for each query, (B, n, V)."},
     errors={"must match": "The products do not fit: queries (B, n, d), keys turned (B, d, n)."},
-    steps=[gradients_flow("queries", "keys", "values", "share")],
+    steps=[authoring.gradients_flow("queries", "keys", "values", "share")],
 )

@@ -1,7 +1,5 @@
 """11.2: a rule for FlexAttention: the latest tokens, and the first ones."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -21,13 +19,13 @@ def near_or_first_solution(query, key, window, num_first):
     return (key <= query) & (near | (key < num_first))
 
 
-def as_mask(rule: Callable, n: int, window: int, num_first: int) -> object:
+def as_mask(rule, n, window, num_first):
     """The mask (n, n) that the rule makes of the positions 0 to n - 1."""
     positions = torch.arange(n)
     return rule(positions[:, None], positions, window, num_first)
 
 
-def shapes(mask: object, *_: object) -> object:
+def shapes(mask, *_):
     if isinstance(mask, Tensor) and mask.dtype != torch.bool:
         return f"Your rule gives {mask.dtype}. A comparison gives bool, True = may see."
     return {None: "Compare the tensors `query` and `key`: one entry for each pair."}

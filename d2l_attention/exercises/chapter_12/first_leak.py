@@ -1,7 +1,5 @@
 """12.6: of all that a block computes, the first result that knows the future."""
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 
@@ -61,7 +59,7 @@ def at_the_end(X):
     return steps | {"halved": halved, "largest": halved + X.amax(dim=(1, 2), keepdim=True)}
 
 
-def case(run: Any, seed: int, t: int, because: str, B: int = 2, n: int = 5, D: int = 3) -> Case:
+def case(run, seed, t, because, B=2, n=5, D=3):
     return Case((run, *normal(seed, (B, n, D)), t), because=because, shown=because)
 
 

@@ -44,11 +44,11 @@ def noise(parts):
     return torch.rand(())
 
 
-def words_in(parts) -> list[int]:
+def words_in(parts):
     return [int((targets != -100).sum()) for _, targets in parts]
 
 
-def is_full(parts) -> bool:
+def is_full(parts):
     return all((targets != -100).all() for _, targets in parts)
 
 

@@ -2,15 +2,8 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, in_dtype, instead_of, normal
 
 
 def attend_in_groups(queries, keys, values, mask=None):
@@ -32,7 +25,7 @@ def attend_in_groups_solution(queries, keys, values, mask=None):
     return scores.softmax(dim=-1) @ values
 
 
-def random_case(seed: int, H: int, G: int, B: int, n: int, d: int, v: int) -> tuple:
+def random_case(seed, H, G, B, n, d, v):
     """A causal text of n tokens."""
     mask = torch.ones(n, n, dtype=torch.bool).tril()
     return *normal(seed, (B, H, n, d), (B, G, n, d), (B, G, n, v)), mask
@@ -154,5 +147,5 @@ write_groups = Exercise(
         "NoneType": "The mask may be `None`: then everything may be seen.",
         "unary ~": "The mask may be `None`: then everything may be seen.",
     },
-    steps=[gradients_flow("queries", "keys", "values")],
+    steps=[authoring.gradients_flow("queries", "keys", "values")],
 )

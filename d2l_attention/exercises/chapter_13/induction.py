@@ -21,7 +21,7 @@ def induction_score_solution(weights, tokens):
     return looks[:, behind.any(dim=-1)].mean(dim=-1)
 
 
-def random_case(seed: int, H: int, n: int, kinds: int) -> tuple:
+def random_case(seed, H, n, kinds):
     """Causal weights by chance, and tokens of few kinds, so that they come again."""
     scores, drawn = normal(seed, (H, n, n), (n,))
     hidden = ~torch.ones(n, n, dtype=torch.bool).tril()

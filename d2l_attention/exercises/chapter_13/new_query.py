@@ -2,16 +2,8 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
 
 
 def attend_to_cache_solution(queries, keys, values):
@@ -33,11 +25,11 @@ EARLY = (
 TOP_LEFT = Mistake({TRIANGLE: "", "attn_mask=past": "is_causal=True"}, EARLY)
 
 
-def random_case(seed: int, B: int, H: int, Q: int, K: int, d: int) -> tuple:
+def random_case(seed, B, H, Q, K, d):
     return normal(seed, (B, H, Q, d), (B, H, K, d), (B, H, K, d))
 
 
-def means(Q: int, *numbers: float) -> tuple:
+def means(Q, *numbers):
     """All scores are 0: each query gives the mean of the values that it sees."""
     values = torch.tensor(numbers).reshape(1, 1, -1, 1)
     return torch.zeros(1, 1, Q, 1), torch.zeros_like(values), values
@@ -61,7 +53,7 @@ repair_new_queries = Exercise(
         "0 to K - Q + i. `tril` takes a number that moves the diagonal; hand the mask over as "
         "`attn_mask`.",
     ],
-    stub=with_mistakes(attend_to_cache_solution, TOP_LEFT, name="attend_to_cache"),
+    stub=authoring.with_mistakes(attend_to_cache_solution, TOP_LEFT, name="attend_to_cache"),
     solution=attend_to_cache_solution,
     explanation="PyTorch's `is_causal` puts the triangle in the upper left corner. While the "
     "prompt is read there are as many queries as keys, and this is right. With a cache the "
@@ -75,7 +67,7 @@ repair_new_queries = Exercise(
         Case(random_case(0, 2, 3, 5, 5, 4), because="Here is a whole prompt of 5 tokens."),
         Case(random_case(1, 2, 3, 1, 7, 4), because="Here one new query meets 7 keys."),
         Case(random_case(2, 3, 2, 4, 9, 5), because="Here four new queries meet 9 keys."),
-        Case(in_dtype(random_case(3, 2, 2, 3, 8, 4), torch.float64)),
+        Case(authoring.in_dtype(random_case(3, 2, 2, 3, 8, 4), torch.float64)),
     ],
     mistakes=[
         Mistake(
@@ -125,5 +117,5 @@ repair_new_queries = Exercise(
         "broadcast shape": "The mask has the shape (Q, K): a row for each query.",
         "expanded size": "The mask has the shape (Q, K): a row for each query.",
     },
-    steps=[gradients_flow("queries", "keys", "values")],
+    steps=[authoring.gradients_flow("queries", "keys", "values")],
 )

@@ -19,7 +19,7 @@ def previous_token_head_solution(weights):
     return divmod(int(scores.argmax()), weights.shape[1])
 
 
-def head(*rows: list[int]) -> torch.Tensor:
+def head(*rows):
     """Weights in tenths."""
     return torch.tensor(rows) / 10
 
@@ -39,11 +39,11 @@ PAIRS = (
 )
 
 
-def layers(*several: list[torch.Tensor]) -> tuple:
+def layers(*several):
     return (torch.stack([torch.stack(each) for each in several]),)
 
 
-def random_case(seed: int, L: int, H: int, n: int, layer: int, head: int) -> tuple:
+def random_case(seed, L, H, n, layer, head):
     """Causal weights by chance, and one head that prefers the token before."""
     (scores,) = normal(seed, (L, H, n, n))
     scores[layer, head] += 3 * torch.ones(n, n).tril(-1).triu(-1)

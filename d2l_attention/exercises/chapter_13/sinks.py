@@ -2,16 +2,8 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    no_nan,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, no_nan, normal
 
 
 def attend_with_sinks(queries, keys, values, mask=None, sinks=None):
@@ -35,7 +27,7 @@ def attend_with_sinks_solution(queries, keys, values, mask=None, sinks=None):
     return weights @ values, weights
 
 
-def random_case(seed: int, H: int, B: int, n: int, d: int, v: int) -> tuple:
+def random_case(seed, H, B, n, d, v):
     """A causal text of n tokens."""
     mask = torch.ones(n, n, dtype=torch.bool).tril()
     queries, keys, values, sinks = normal(seed, (B, H, n, d), (B, H, n, d), (B, H, n, v), (H,))
@@ -91,7 +83,7 @@ write_sinks = Exercise(
         Case(EMPTY, because="Here all keys are hidden, and the sink takes all."),
         Case(TWO, because="Here are two heads and two queries, and each head has its own sink."),
         Case(SIZES, because="Here is a causal mask for 2 texts and 3 heads."),
-        Case(in_dtype(SIZES, torch.float64)),
+        Case(authoring.in_dtype(SIZES, torch.float64)),
     ],
     mistakes=[
         *instead_of(
@@ -149,5 +141,5 @@ write_sinks = Exercise(
         "unary ~": "Mask and sinks may be `None`, each of them.",
     },
     rules=[no_nan],
-    steps=[gradients_flow("queries", "keys", "values", "sinks")],
+    steps=[authoring.gradients_flow("queries", "keys", "values", "sinks")],
 )
