@@ -79,35 +79,42 @@ write_the_test = Exercise(
             Suspect(
                 RAW | {LENS: "torch.arange(queries.shape[1])[:, None] < valid_lens[:, None, None]"},
                 "hides rows (queries) instead of columns (keys)",
-                {lambda: True: "Its visible queries read the padding."},
+                [(lambda: True, "Its visible queries read the padding.")],
             ),
             Suspect(
                 {LENS: "length_mask((valid_lens + 1).clamp(max=keys.shape[1]), keys.shape[1])"},
                 "sees one key too many",
-                {
-                    lambda: (
-                        True
-                    ): "Is the very first place behind the words among those that you change?"
-                },
+                [
+                    (
+                        lambda: True,
+                        "Is the very first place behind the words among those that you change?",
+                    )
+                ],
             ),
             Suspect(
                 RAW_KEYS | {SOFTMAX: "scores.softmax(dim=-1).masked_fill(~visible, 0.0)"},
                 "masks after the softmax",
-                {no_nan_in: "Its values are clean. Do you change the padding's keys?"},
+                [(no_nan_in, "Its values are clean. Do you change the padding's keys?")],
             ),
             Suspect(
                 {LENS: "length_mask(valid_lens.clamp(min=1), keys.shape[1])"},
                 "takes a length of 0 for a length of 1",
-                {
-                    lambda valid_lens: (
-                        valid_lens > 0
-                    ).all(): "Which of your lengths would tell? None is 0."
-                },
+                [
+                    (
+                        lambda valid_lens: (valid_lens > 0).all(),
+                        "Which of your lengths would tell? None is 0.",
+                    )
+                ],
             ),
             Suspect(
                 RAW,
                 "has the right weights and lets NaN in the padding through (0 times NaN)",
-                {lambda values: not values.isnan().any(): "Is there NaN in your padding's values?"},
+                [
+                    (
+                        lambda values: not values.isnan().any(),
+                        "Is there NaN in your padding's values?",
+                    )
+                ],
             ),
             name="attend",
             also_right=[dot_product_attention],

@@ -90,21 +90,22 @@ write_the_test = Exercise(
             Suspect(
                 {"numbers >= own, -torch.inf": "numbers > own, -torch.inf"},
                 "lets the own block compete, by a mean that holds later keys",
-                {
-                    lambda queries: queries.shape[0] <= 12: TOO_SHORT.format(12),
-                    lambda: (
-                        True
-                    ): "No query sees a later key here. Compare the rows before t of two masks "
-                    "whose keys differ from t on, for every t.",
-                },
+                [
+                    (lambda queries: queries.shape[0] <= 12, TOO_SHORT.format(12)),
+                    (
+                        lambda: True,
+                        "No query sees a later key here. Compare the rows before t of two masks "
+                        "whose keys differ from t on, for every t.",
+                    ),
+                ],
             ),
             Suspect(
                 {"(queries @ means.T)": "(queries @ means.T).softmax(dim=0)"},
                 "compares the blocks after a softmax over the queries, the later ones too",
-                {
-                    lambda queries: queries.shape[0] <= 12: TOO_SHORT.format(12),
-                    lambda queries, first: torch.equal(queries, first["queries"]): SAME_QUERIES,
-                },
+                [
+                    (lambda queries: queries.shape[0] <= 12, TOO_SHORT.format(12)),
+                    (lambda queries, first: torch.equal(queries, first["queries"]), SAME_QUERIES),
+                ],
             ),
             Suspect(
                 {
@@ -112,10 +113,10 @@ write_the_test = Exercise(
                     ".repeat_interleave(4, dim=0) @ means.T)"
                 },
                 "chooses once for all queries of a block, by their mean",
-                {
-                    lambda queries: queries.shape[0] <= 12: TOO_SHORT.format(12),
-                    lambda queries, first: torch.equal(queries, first["queries"]): SAME_QUERIES,
-                },
+                [
+                    (lambda queries: queries.shape[0] <= 12, TOO_SHORT.format(12)),
+                    (lambda queries, first: torch.equal(queries, first["queries"]), SAME_QUERIES),
+                ],
             ),
             name="choose",
             also_right=(one_best_block,),
