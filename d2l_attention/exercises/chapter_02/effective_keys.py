@@ -37,28 +37,11 @@ MISTAKES = {
     at_both(
         lambda s: 1 / s.square().sum().item()
     ): "you squared the similarities. Divide them by their sum first; only then are they weights.",
-    at_both(
-        lambda s: s.square().sum().item()
-    ): "you summed the squared similarities. Divide by their sum first; at the end take 1 over it.",
     (1, 1): "you squared the sum of the weights, which is always 1. Square each weight, then sum.",
     (101, 101): "that is the number of all keys. Do all have the same weight here?",
     at_both(
-        lambda s: effective_number(s.softmax(dim=-1))
-    ): "you took the softmax of the similarities, which are exponentials already.",
-    at_both(
         distances=lambda width: DISTANCES[::10] / width
     ): "your keys are 0, 1, 2, ..., 10. The task has ten times as many.",
-    at_both(
-        distances=lambda width: torch.linspace(-5, 5, 100).double() / width
-    ): "you have 100 keys. How many are there from 0 to 10 in steps of 0.1, both ends counted?",
-    (
-        8.64,
-        16.84,
-    ): "you averaged over many queries; near the ends fewer keys are in reach. Take one, at 5.",
-    (
-        10.332,
-        20.664,
-    ): "that is the exponential of the weights' entropy. The chapter's measure is 1 / Σ w².",
 }
 numbers_are_right = number(RIGHT, tolerance=0.06, mistakes=MISTAKES)
 

@@ -112,9 +112,6 @@ write_leave_one_out = Exercise(
             ".square().mean()",
             {
                 ".square().sum()": "You sum the squared errors; take their mean.",
-                ".square().sum() / (len(x) - 1)": "You divide by K - 1, and there are K errors to "
-                "average.",
-                ".square().mean() / 2": "Your error is half the mean of the squared errors.",
                 ".mean().square()": "In a mean error too high and too low cancel. Square first.",
                 ".abs().mean()": "You average the absolute errors; square them instead.",
                 ".square().mean().sqrt()": "You took the root at the end; leave it out.",
@@ -124,13 +121,9 @@ write_leave_one_out = Exercise(
             "width)\n",
             {
                 "width**0.5)\n": "In your scores the width is not squared; divide by its square.",
-                "width / 2**0.5)\n": "The Gaussian's score has a 2 below the fraction as well.",
                 "1.0)\n": "Your error is that of width 1. Where is `width` used?",
-                "torch.as_tensor(width).exp())\n": "`width` is the width itself, not its "
-                "logarithm.",
             },
         ),
-        Mistake({SCORES: f"-{SCORES}"}, "The score of the Gaussian has a minus in front."),
         Mistake(
             {"~torch.eye(len(x), dtype=torch.bool)": "x[:, None] != x"},
             "You hide every point with the same x. Two flats may have the same size.",

@@ -63,8 +63,6 @@ write_parabola = Exercise(
             {
                 "(1 - x**2)": "At -3 your function gives -8. A key that far away should have no "
                 "say at all, and this one votes against its own value.",
-                "(1 - x.clamp(max=1) ** 2)": "At -3 your function gives -8, and at 3 it gives 0: "
-                f"it is cut off on one side only. {NEAR}",
                 "(1 - x**2).abs()": "Your similarity grows with the distance: 8 at distance 3. Did "
                 "you take the absolute value of 1 - x²?",
                 "0.75 * (1 - x**2).clamp(min=0)": "You put the usual 3/4 in front. The weights do "

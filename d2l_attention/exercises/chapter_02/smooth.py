@@ -107,8 +107,6 @@ repair_smooth = Exercise(
                 "reach, its similarities sum to 0, and you divide 0 by 0.",
                 "(similarity / total).nan_to_num(1 / len(x_train))": f"{NO_KEY} gets equal "
                 "weights: it asks keys that do not count. All its weights should be 0.",
-                f"similarity * total.all() / {DIVISOR}": "One query has no key in reach, and now "
-                "all have weights 0. Look at each row by itself.",
                 "similarity / (total + 1e-8)": "The only key, 12 widths away, gets weight 0: its "
                 "similarity, 5e-32, is smaller than the number that you add, or that stands in for "
                 "small sums. Only a sum of exactly 0 needs care.",
@@ -127,13 +125,6 @@ repair_smooth = Exercise(
                 "weights, weights @ y_train": "The order is: prediction, weights.",
                 "weights * y_train, weights": "You multiply weights and values entry by entry, and "
                 "the sum over the keys is missing; a matrix product does both.",
-                "weights @ y_train / len(x_train), weights": "Your prediction is not what they "
-                "make of `y_train`: the weights sum to 1, nothing is left to divide by.",
-                "torch.where(weights.any(dim=1), weights @ y_train, y_train.mean()), weights": "A "
-                "query with no key in reach has weights 0 and the prediction 4, the mean of all "
-                "values. Weights of 0 predict 0.",
-                "*(X[weights.any(dim=1)] for X in (weights @ y_train, weights)),": f"{NO_KEY} is "
-                "missing from your results. It gets an answer too: weights 0 and prediction 0.",
             },
         ),
     ],

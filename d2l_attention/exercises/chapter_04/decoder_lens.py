@@ -85,17 +85,13 @@ write_decoder_lens = Exercise(
                 "see one key there: padding.",
                 "torch.minimum(up_to_me, (valid_lens[:, None] - 1).clamp(min=0))": "The last word "
                 "of each sentence is hidden. Length n shows keys 0 to n - 1: n of them.",
-                "up_to_me + valid_lens[:, None]": "You added the two lengths. A query sees as far "
-                "as both of them allow.",
             },
         ),
         *instead_of(
             "torch.arange(1, num_steps + 1)",
             {
                 "torch.arange(num_steps)": "Query 0 sees no key at all. These are numbers of keys, "
-                "not positions, and every query may see its own position.",
-                "torch.arange(num_steps, 0, -1)": "Your lengths fall from query to query. The "
-                "later a query stands, the more keys stand before it.",
+                "not positions, and every query may see its own position."
             },
         ),
     ],

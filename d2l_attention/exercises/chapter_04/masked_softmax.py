@@ -87,8 +87,6 @@ write_masked_softmax = Exercise(
                 "before the softmax, so that the visible keys share all of the weight.",
                 "(scores * mask)": "Your hidden key has the score 0 now, whose exponential is 1: "
                 "multiplying hides no score.",
-                "(scores + mask)": "You added the mask: a visible score gains 1, a hidden one "
-                "stays as it was.",
             },
         ),
         Mistake(

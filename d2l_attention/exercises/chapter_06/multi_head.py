@@ -190,8 +190,6 @@ write_multi_head = Exercise(
                 "q.shape[-1]": "You divide by D / H itself. The spread of a score is its root.",
                 "num_heads ** 0.5": "You divide by the root of the number of heads. A score sums "
                 "up the D / H products of one head: the last axis, not axis 1.",
-                "k.shape[-2] ** 0.5": "You divide by the root of the number of keys. A score sums "
-                "up D / H products, however many other keys there are.",
             },
         ),
         *instead_of(
@@ -210,8 +208,6 @@ write_multi_head = Exercise(
                 "too many takes part. Positions count from 0: length n shows keys 0 to n - 1.",
                 f"scores.softmax(dim=-1) * {VISIBLE}[:, None]": "You hide the padding after the "
                 "softmax. By then it has taken its share of every row; hide the scores.",
-                "masked_softmax(scores, valid_lens.amax().expand(len(scores)))": "Every sentence "
-                "gets the length of the longest. Each has its own padding.",
                 f"hide_and_share(scores, valid_lens, visible={VISIBLE})": "Your mask has no axis "
                 "for the heads. Beside scores (B, H, Q, K) a mask (B, 1, K) is read as (1, B, "
                 "...): where B = H nothing stops, and the second head of every sentence gets the "
@@ -230,8 +226,6 @@ write_multi_head = Exercise(
                 "heads.mean(1) @ W_o[: q.shape[-1]]": f"You averaged the heads. {BLOCKS}",
                 "heads.sum(1).repeat(1, 1, num_heads) @ W_o": "You summed the heads, and copied "
                 f"the sum {KEEPS}",
-                "heads.mean(1).repeat(1, 1, num_heads) @ W_o": "You averaged the heads, and copied "
-                f"the mean {KEEPS}",
             },
         ),
         Mistake(
@@ -242,11 +236,6 @@ write_multi_head = Exercise(
         Mistake(
             {"weights @ v": "weights @ k"},
             f"You average the keys: `values` and W_v never get in. {PLACES}",
-        ),
-        Mistake(
-            {PROJECT: TURNED, "@ W_o": "@ W_o.mT"},
-            "You use the matrices turned, `X @ W.T`, as a linear layer stores them. Here they are "
-            "plain: `X @ W`.",
         ),
         *instead_of(
             PROJECT,
@@ -265,8 +254,6 @@ write_multi_head = Exercise(
             {
                 "": "W_o is missing: the heads stand end to end, but nothing mixes them.",
                 " @ W_o.mT": "You use W_o turned, `X @ W_o.T`. Here it is plain: `X @ W_o`.",
-                " @ W_o + queries": "You added the queries to the output, as a Transformer block "
-                "does around this layer (chapter 8). Here the output stands alone.",
             },
         ),
         Mistake(

@@ -142,8 +142,6 @@ write_rotate = Exercise(
                 "computed from the new first one. Both need the old pair.",
                 "first * cos, second * cos": "Only the cosines act: a pair shrinks instead of "
                 "turning. Where do sines enter?",
-                "first * sin, second * cos": "You multiply first numbers by the sine, second ones "
-                "by the cosine. A turn mixes the two: (a cos t - b sin t, a sin t + b cos t).",
                 "first + sin, second + cos": "You add the sines and cosines. That is the encoding "
                 "of 7.3; a rotary encoding turns what is there, so a vector of zeros stays 0.",
             },
@@ -160,10 +158,6 @@ write_rotate = Exercise(
                 "multiplied: later pairs turn slower.",
             },
         ),
-        Mistake(
-            {"* frequencies": "* frequencies.deg2rad()"},
-            "You turn by degrees. `cos` and `sin` take radians, and so does the formula.",
-        ),
         *instead_of(
             POSITIONS,
             {
@@ -171,10 +165,6 @@ write_rotate = Exercise(
                 "stands at position 0: do you count from 1?",
                 "torch.arange(n)": "The offset has no effect: a decoder gives one token at a time, "
                 "and every one would stand at position 0.",
-                "(torch.arange(n) + offset + (offset > 0))": "One position too far: the first "
-                "token stands at `offset` itself.",
-                "torch.arange(max(n, offset))[-n:]": "The first token should stand at `offset`; "
-                "with you the last one ends there.",
                 "(torch.full((n,), offset) if offset else torch.arange(n))": "All tokens turn "
                 "alike: they stand at offset, offset + 1, ...",
             },

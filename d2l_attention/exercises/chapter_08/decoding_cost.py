@@ -6,7 +6,6 @@ SELF_WITHOUT = {
     10: "that is a single pass. Without a cache every step reads its whole prefix again.",
     45: "step t reads t tokens, the newest too: the first step reads 1, not 0.",
     100: "not every step reads 10 tokens: step t reads the t tokens that there are.",
-    65: "there are 10 steps: the last prefix has 10 tokens, not 11.",
     385: "that is the number of scores. A token of a prefix is one row of W_k.",
     17: "W_k of this layer reads the target only, and reads it again at every step.",
     70: "that is the attention to the source.",

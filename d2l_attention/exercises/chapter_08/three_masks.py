@@ -97,8 +97,6 @@ PADDING = {
     "attend.",
     "(torch.arange(num_src) <= src_lens[:, None, None])": "one padding place is visible: a length "
     "of 2 shows words 0 and 1.",
-    "(torch.arange(num_src) < src_lens[:, None, None] - 1)": "each sentence's last word is hidden: "
-    "a length of 2 shows words 0 and 1.",
     "(torch.arange(num_src) < tgt_lens[:, None, None])": "you hide by `tgt_lens`, which counts the "
     "target's words. Those asked are the source's.",
 }
@@ -153,8 +151,6 @@ write_three_masks = Exercise(
                 "written it yet.",
                 f", {OWN}": "the future is visible: your mask hides only the padding. A word that "
                 "is not written yet cannot be seen, in training no more than in translation.",
-                f", {SOURCES}": "you hide by `src_lens`, which counts the source's words, and the "
-                "future is visible.",
                 f", past & {SOURCES}": "you hide by `src_lens`, which counts the source's words. "
                 "Those asked are the target's; the future is all that has to be hidden.",
                 ", (steps < steps[:, None])": "one too few: no token sees itself, and the first "

@@ -135,9 +135,6 @@ write_linear_step = Exercise(
                 "f(query), key": "f is missing on the key. Weights are f(q) times f(k).",
                 "elu_plus_one(query), elu_plus_one(key)": "You take a feature map of your own, "
                 "elu(x) + 1. Here it is the argument `f`.",
-                "f(query), f(f(key))": "f acts twice on the key.",
-                "f(query / query.shape[-1] ** 0.5), f(key)": "You divide the query by the root of "
-                "D. That keeps a softmax moderate, and here is none.",
             },
         ),
         Mistake({f"S + {OUTER}": OUTER, "z + key": "key"}, ONLY_ITSELF),
@@ -150,8 +147,6 @@ write_linear_step = Exercise(
             {
                 "z": "You divide by the sum of z. The sum of the weights depends on who asks: f(q) "
                 "times z.",
-                "query": "You divide by the sum of the features of the query. The sum of the "
-                "weights is f(q) times z.",
                 "query * key": "You divide by the weight of the newest key. The sum of all weights "
                 "is f(q) times z.",
             },
@@ -160,10 +155,6 @@ write_linear_step = Exercise(
             {" / total": ""},
             "Nothing is divided. f(q) times S is a weighted sum; f(q) times z is the sum of the "
             "weights, and a mean needs both.",
-        ),
-        Mistake(
-            {"query[..., None": "query.softmax(dim=-1)[..., None", " / total": ""},
-            "There is a softmax over the features of the query. Linear attention has none.",
         ),
         *instead_of(
             OUTER,
@@ -184,8 +175,6 @@ write_linear_step = Exercise(
             {
                 "state": ONLY_ITSELF,
                 "(z, S)": "S and z have changed places in the state that you return.",
-                "(S / total[..., None], z)": "S is divided before it is kept. The mean is this "
-                "query's own, and the next query needs the sum: keep that.",
             },
         ),
     ],

@@ -17,7 +17,6 @@ FIVE = {
     400: TO_ALL,
     200: LIMIT,
     80: HALF_WAY,
-    800: ALL_TOGETHER,
     100: ONCE,
     20: ONE_STEP,
     180: "how many processes are there, and into how many parts are the 100 MB cut?",
@@ -26,7 +25,6 @@ TEN = {
     900: TO_ALL,
     200: LIMIT,
     90: HALF_WAY,
-    1800: ALL_TOGETHER,
     320: "twice the processes, but not twice the bytes: the parts are half as large.",
     160: "with ten processes there are more steps than with five, each with a smaller part.",
     10: ONE_STEP,
@@ -35,8 +33,6 @@ TEN = {
 OWN = {
     1: PER_NUMBER,
     0.5: FOUR_BYTES,
-    4096: LONGER,
-    128: "a wider head has more operations, and more bytes.",
     32: "how many heads there are changes operations and bytes alike.",
 }
 SHARED = {

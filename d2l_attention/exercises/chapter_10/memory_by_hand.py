@@ -19,7 +19,6 @@ WEIGHTS = {
     128: BITS,
     2048: "a weight is one number. How wide a head is makes no difference to the weights.",
     2**14: MIB,
-    2**34: BYTES,
     2**-10: PAIRS,
 }
 TWICE_THE_WEIGHTS = {
@@ -28,18 +27,15 @@ TWICE_THE_WEIGHTS = {
     16: "nothing has changed. Pairs of twice the queries and twice the keys are more.",
     68.72: BILLIONS,
     0.5: "is your order another one? Here each pair is one thing, at both lengths.",
-    256: "that is four times the length.",
 }
 IN_AND_OUT = {
     0.125: "that is one of the four. Queries, keys, values and output are equally large.",
     0.25: "those are two of the four, what a cache keeps. Queries and output count here, too.",
-    0.375: "those are three of the four: the output is missing.",
     2**-6: "that is one head. The layer has 32.",
     0.537: BILLIONS,
     1: FOUR_BYTES,
     4: BITS,
     512: MIB,
-    2**29: BYTES,
     16: "that is as much as the weights. Here each token has 4 rows a head, not one for each key.",
 }
 TWICE_IN_AND_OUT = {

@@ -93,8 +93,6 @@ write_merge = Exercise(
                 "(s1[:, None] * o1 + s2[:, None] * o2) / (s1 + s2)[:, None] * total[:, None]": "In "
                 "your output the parts are weighted by the totals alone, 3 and 1.6. They are "
                 "relative to different maxima: rescale them first.",
-                "(f1[:, None] * o1 + f2[:, None] * o2) / (f1 + f2)[:, None] * total[:, None]": "In "
-                "your output the parts are weighted by the maxima, and not by their totals.",
             },
         ),
         *instead_of(
@@ -110,10 +108,6 @@ write_merge = Exercise(
             {
                 "return maximum, s1 + s2": ADDED,
                 "return maximum, f1 + f2": "Your total is the sum of the two factors.",
-                "return maximum, torch.ones_like(total)": "A total of 1 belongs to an output that "
-                "is a mean, but the next merge has to know how much these keys weigh.",
-                "return maximum + total.log(), total": "Your maximum is the logarithm of all "
-                "weights together. Maximum and total are asked for.",
             },
         ),
         Mistake({"s1 * f1, s2 * f2": "s1, s2"}, ADDED),
@@ -130,8 +124,6 @@ write_merge = Exercise(
             {
                 "m1": "Your maximum is the first part's, the smaller one.",
                 "m2": "Your maximum is always the second part's.",
-                "m1 + m2": "Your maximum is the sum of both maxima, not the larger one.",
-                "torch.maximum(m1, m2).max().expand_as(m1)": "Yours is the largest of all queries.",
             },
         ),
         Mistake(

@@ -140,7 +140,6 @@ repair_tiled_attention = Exercise(
             "At first exp(new - old) is infinite, and infinity times the 0 in `output` is NaN.",
         ),
         Mistake(RESCALED_AFTER, AFTER),
-        Mistake(FROM_0 | RESCALED_AFTER, AFTER),
         Mistake(
             EACH_DIVIDED | {DIVIDED: "return output"},
             "You divide by `total` in each tile, and the next one divides again. Divide once.",
@@ -152,7 +151,6 @@ repair_tiled_attention = Exercise(
             "Your running maximum is one for all queries. Each row has its own maximum, `dim=-1`.",
         ),
         Mistake({" / queries.shape[-1] ** 0.5": ""}, "Your division by the root of D is missing."),
-        Mistake({"len(keys), b": "len(keys) + 1, b"}, "A tile without keys: one start too many."),
         Mistake(
             {"slice(start,": "slice(max(0, min(start, len(keys) - block_size)),"},
             "Your last tile is moved back to be full, so that some keys count twice.",

@@ -88,8 +88,6 @@ write_delta_step = Exercise(
                 "to be asked for the *key*.",
                 "(key[:, :, None] * state)": "You ask the state before it has faded: too much is "
                 "erased.",
-                "(key[:, None, :] * faded)": "You sum over the wrong axis: what the state says of "
-                "a key is a sum of its *rows*.",
             },
         ),
         *instead_of(

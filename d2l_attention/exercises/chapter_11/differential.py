@@ -66,8 +66,6 @@ write_differential = Exercise(
                 "(first + share * second) @ values": "You add the second weights. They are taken "
                 "away from the first.",
                 "(share * first - second) @ values": "The share belongs to the second weights.",
-                "(second - share * first) @ values": "The halves are exchanged: the first weights "
-                "minus a share of the second.",
                 "(first - share * second) / (1 - share) @ values": "You divide so that rows sum "
                 "to one. They sum to 1 - share, on purpose.",
                 "(first - share * second).clamp(min=0) @ values": "You cut negative weights off. "

@@ -52,12 +52,12 @@ inverted_mask = exhibit(
         Suspect(
             {"attn_mask=~future": "attn_mask=~(future & (torch.arange(n) == 0)[:, None])"},
             "hides the future from token 0, and from no other",
-            {lambda: True: "Token 0 is right there. Look at the tokens after it, too."},
+            [(lambda: True, "Token 0 is right there. Look at the tokens after it, too.")],
         ),
         Suspect(
             {"diagonal=1": "diagonal=2"},
             "shows each token the one that comes next",
-            {lambda: True: "Only the next token leaks. Change token t, and look at token t - 1."},
+            [(lambda: True, "Only the next token leaks. Change token t, and look at token t - 1.")],
         ),
     ],
     stub=test_inverted_mask,

@@ -91,7 +91,6 @@ write_induction_score = Exercise(
                 "all tokens enter the mean. Only earlier ones are copies: j < i.",
                 "(tokens[:, None] == tokens).triu(1)": "You look for later copies. A copy is "
                 "earlier: j < i, below the diagonal.",
-                "(tokens[:, None] != tokens).tril(-1)": "You look for tokens that differ.",
             },
         ),
         *instead_of(
@@ -112,8 +111,6 @@ write_induction_score = Exercise(
         *instead_of(
             "weights * behind",
             {
-                "weights.mT * behind": "Your weights are transposed: rows are the tokens that "
-                "look.",
                 "weights * (behind.cumsum(dim=-1) == 1) * behind": "You count the earliest copy "
                 "only. All earlier ones count.",
                 "weights * (behind.flip(-1).cumsum(dim=-1).flip(-1) == 1) * behind": "You count "

@@ -100,8 +100,6 @@ repair_new_queries = Exercise(
                 ".tril(K - Q - 1)": "A token does not see itself. Query i is token K - Q + i, and "
                 "sees this one, too.",
                 ".tril(K - Q + 1)": "Each query sees one token too many: the one after itself.",
-                ".triu(K - Q)": "Your triangle is the upper one: a query sees what comes after it.",
-                ".tril(1 - Q)": "The diagonal moves by K - Q, from the upper left corner on.",
             },
         ),
         Mistake({"attn_mask=past": "attn_mask=~past"}, "True means 'may attend' here."),

@@ -97,16 +97,10 @@ find_previous_token_head = Exercise(
                 "weights.diagonal(-2, dim1=-2, dim2=-1).mean(dim=-1)": "You look two tokens back.",
                 "weights[..., 0].mean(dim=-1)": "You look at the first column: how much all look "
                 "at token 0.",
-                "weights[..., 1:, 0].mean(dim=-1)": "You look at the first column: how much all "
-                "look at token 0.",
                 "weights.diagonal(-1, dim1=-2, dim2=-1).amax(dim=-1)": "You take the largest of a "
                 "head's weights on the token before. One token is not a habit: take the mean.",
                 "weights[..., -1, -2]": "You look at the last token only. One token is not a "
                 "habit: take the mean over all that have a token before them.",
-                "weights.amax(dim=(-2, -1))": "You take the largest weight of a head, wherever it "
-                "is.",
-                "-weights.diagonal(-1, dim1=-2, dim2=-1).mean(dim=-1)": "You found the head that "
-                "looks *least* at the token before.",
             },
         ),
         *instead_of(
@@ -118,7 +112,6 @@ find_previous_token_head = Exercise(
                 "tuple(i + 1 for i in divmod(int(scores.argmax()), weights.shape[1]))": "Count "
                 "layers and heads from 0.",
                 "(0, int(scores[0].argmax()))": "You look at the first layer only.",
-                "(len(weights) - 1, int(scores[-1].argmax()))": "You look at the last layer only.",
                 "(int(scores.mean(dim=1).argmax()), int(scores.mean(dim=0).argmax()))": "You "
                 "choose layer and head apart from each other. The best head need not be in the "
                 "layer that is best on average.",

@@ -90,7 +90,6 @@ write_cache_numbers = Exercise(
                 "2 * size": "That is one head. Each head of keys and values keeps its own.",
                 "2 * heads * size": "You count the heads of queries. What is kept is a key and a "
                 "value for each of `num_key_value_heads`.",
-                "3 * groups * size": "Queries are not kept.",
             },
         ),
         Mistake(
@@ -113,8 +112,6 @@ write_cache_numbers = Exercise(
                 "`sliding_window` tokens.",
                 "window if window else num_tokens": "The text is shorter than the window, and "
                 "only its tokens are kept.",
-                "max(num_tokens, window) if window else num_tokens": "You take the larger of text "
-                "and window. A layer keeps the smaller one.",
             },
         ),
         Mistake(
@@ -139,13 +136,7 @@ write_cache_numbers = Exercise(
             "You count keys and values of all heads. With `kv_lora_rank` a token leaves one "
             "latent and one rotated key of `qk_rope_head_dim` numbers.",
         ),
-        *instead_of(
-            "sum(kept)",
-            {
-                "kept[0]": "That is one layer. Every layer has a cache.",
-                "len(kept)": "You multiply by the layers and not by the tokens that each keeps.",
-            },
-        ),
+        *instead_of("sum(kept)", {"kept[0]": "That is one layer. Every layer has a cache."}),
     ],
     errors={
         "num_key_value_heads": "Without `num_key_value_heads` each head has keys of its own: "

@@ -95,8 +95,6 @@ write_sinks = Exercise(
                 "sink by the root of d. It is learned as it is.",
                 "torch.cat((scores, column.exp()), dim=-1)": "You take the exponential of the "
                 "sink. The softmax does this already.",
-                "torch.cat((scores, column.log()), dim=-1)": "You take the logarithm of the sink. "
-                "It is a score like the others.",
                 "scores + column": "Your weights are those without a sink. Did you add the sink to "
                 "all scores? That changes no weight: it is one more score, beside them. Or did you "
                 "divide by the sum after the cut? Rows should sum to less than one.",
@@ -115,13 +113,7 @@ write_sinks = Exercise(
                 "sinks.mean()": "All heads get the mean of the sinks. Each has its own.",
             },
         ),
-        *instead_of(
-            "~mask",
-            {
-                "mask": "Your mask is read the wrong way: True means 'may attend'.",
-                "~mask & False": "Your mask hides nothing.",
-            },
-        ),
+        *instead_of("~mask", {"mask": "Your mask is read the wrong way: True means 'may attend'."}),
         Mistake({" / queries.shape[-1] ** 0.5": ""}, "The division by the root of d is missing."),
         Mistake({"softmax(dim=-1)": "softmax(dim=-2)"}, "Your softmax runs over the queries."),
         Mistake({"weights @ values, weights": "weights, weights @ values"}, "Outputs come first."),

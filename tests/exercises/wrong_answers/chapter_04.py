@@ -20,7 +20,6 @@ def softmax_row_by_row(scores, mask):
     return torch.stack(rows).view(scores.shape)
 
 
-@right("4.2")
 def infinity_twice(scores, mask):
     filled = scores.masked_fill(~mask, -math.inf)
     return filled.softmax(dim=-1).masked_fill(~mask, 0.0)
@@ -76,11 +75,6 @@ def lens_on_their_side(valid_lens, num_steps):
     return lens_in_lists(valid_lens, num_steps).T
 
 
-@wrong("4.4", "a number of keys is an integer")
-def floats(valid_lens, num_steps):
-    return torch.cumsum(torch.ones(num_steps), 0).minimum(valid_lens[:, None].float())
-
-
 @right("4.5")
 def mean_in_double(losses, valid_lens):
     total, count = torch.zeros((), dtype=torch.float64), 0
@@ -88,12 +82,6 @@ def mean_in_double(losses, valid_lens):
         for loss in row[:n]:
             total, count = total + loss.double(), count + 1
     return (total + losses[:, :0].sum()).to(losses.dtype) / (count or 1)
-
-
-@wrong("4.5", "A word's loss is NaN")
-def nan_left_out(losses, valid_lens):
-    words = torch.arange(losses.shape[1]) < valid_lens[:, None]
-    return losses.masked_fill(~words, torch.nan).nanmean().nan_to_num()
 
 
 @wrong("4.5", "One number for the whole batch")

@@ -16,11 +16,6 @@ def heads_in_a_loop(X, num_heads):
     return torch.stack([X[..., h * width : (h + 1) * width] for h in range(num_heads)], dim=1)
 
 
-@wrong("6.3", "`torch.stack` makes one")
-def pieces_in_a_list(X, num_heads):
-    return X.chunk(num_heads, dim=-1)
-
-
 @wrong("6.3", "Row [0, 0, 1]")
 def batch_mixed_in(X, num_heads):
     batch, n, num_hiddens = X.shape
@@ -62,11 +57,6 @@ def filled(number, queries, keys, values, W_q, W_k, W_v, W_o, num_heads, valid_l
     hidden = torch.arange(k.shape[-2]) >= valid_lens[:, None, None, None]
     scores = (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(hidden, number)
     return (scores.softmax(dim=-1) @ v).transpose(1, 2).flatten(2) @ W_o
-
-
-@wrong("6.4", "gives NaN")
-def infinite_fill(*inputs):
-    return filled(-math.inf, *inputs)
 
 
 @wrong("6.4", "from padding")

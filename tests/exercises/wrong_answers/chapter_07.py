@@ -84,22 +84,11 @@ def hidden_by_a_hundred(num_heads, num_queries, num_keys):
     return entry_by_entry(num_heads, num_queries, num_keys).clamp(min=-100)
 
 
-@wrong("7.5", "the sign is wrong")
-def gains(num_heads, num_queries, num_keys):
-    bias = 2 * entry_by_entry(num_heads, num_queries, num_keys)
-    return torch.where(bias.isinf(), bias, -bias)
-
-
 @wrong("7.5", "and sees all keys")
 def sees_three_tokens(num_heads, num_queries, num_keys):
     newest = torch.arange(num_keys)[-num_queries:, None]
     far = torch.arange(num_keys) < newest - 2
     return entry_by_entry(num_heads, num_queries, num_keys).masked_fill(far, -math.inf)
-
-
-@wrong("7.5", "it should return a tensor")
-def a_list(num_heads, num_queries, num_keys):
-    return entry_by_entry(num_heads, num_queries, num_keys).tolist()
 
 
 def given():

@@ -72,11 +72,6 @@ def three_results(query, key, value, state, f):
     return output, S, z
 
 
-@wrong("9.5", "a pair (S, z)")
-def only_the_state(query, key, value, state, f):
-    return tuple(head_by_head_in_double(query, key, value, state, f)[1])
-
-
 @wrong("9.5", "For others it is not")
 def heads_share_a_memory(query, key, value, state, f):
     output, (S, z) = head_by_head_in_double(query, key, value, state, f)

@@ -39,14 +39,6 @@ def left_in_place(queries, keys, values, mask=None):
     return F.softmax(scores, dim=-1) @ v
 
 
-@wrong("13.1", "it should be")
-def one_question_a_group(queries, keys, values, mask=None):
-    """Heads that share keys share their question, too: its mean."""
-    share = queries.shape[1] // keys.shape[1]
-    questions = queries.unflatten(1, (-1, share)).mean(dim=2).repeat_interleave(share, dim=1)
-    return without_copies(questions, keys, values, mask)
-
-
 @right("13.2")
 def by_log_sum(queries, keys, values, mask=None, sinks=None):
     scores = torch.einsum("bhqd,bhkd->bhqk", queries, keys) / queries.shape[-1] ** 0.5
@@ -57,11 +49,6 @@ def by_log_sum(queries, keys, values, mask=None, sinks=None):
         total = torch.logaddexp(total, sinks.reshape(-1, 1))
     weights = torch.exp(scores - total[..., None])
     return weights @ values, weights
-
-
-@wrong("13.2", "return 2 results")
-def outputs_only(queries, keys, values, mask=None, sinks=None):
-    return by_log_sum(queries, keys, values, mask, sinks)[0]
 
 
 @wrong("13.2", "Your extra score is 0")
@@ -107,11 +94,6 @@ def layer_by_layer(config, num_tokens):
 def trusts_every_field(config, num_tokens):
     heads, size = config["num_key_value_heads"], config["head_dim"]
     return 2 * config["num_hidden_layers"] * heads * size * num_tokens
-
-
-@wrong("13.3", "it should be")
-def in_bytes(config, num_tokens):
-    return 2 * layer_by_layer(config, num_tokens)
 
 
 @wrong("13.3", "be `None`")
@@ -180,15 +162,6 @@ def the_last_token_only(model):
     assert not torch.allclose(model(other)[:, -1], model(tokens)[:, -1])
 
 
-@wrong("13.5", "every digit")
-def every_digit(model):
-    tokens = draw()
-    assert (model(tokens)[:, :5] == model(tokens[:, :5])).all()
-    other = tokens.clone()
-    other[:, 0] = 10 - other[:, 0]
-    assert (model(other)[:, -1] != model(tokens)[:, -1]).any()
-
-
 @right("13.6")
 def head_after_head(weights):
     best, where = -1.0, None
@@ -199,14 +172,6 @@ def head_after_head(weights):
             if score > best:
                 best, where = score, (layer, head)
     return where
-
-
-@right("13.6")
-def most_often_the_favourite(weights):
-    """Which head has the token before as its largest weight in most rows?"""
-    n = weights.shape[-1]
-    hits = (weights[..., 1:, :].argmax(-1) == torch.arange(n - 1)).sum(-1)
-    return tuple((hits == hits.max()).nonzero()[0].tolist())
 
 
 @wrong("13.6", "the last token only")
@@ -239,13 +204,6 @@ def by_index_of(weights, tokens):
         if word in words[:i]:
             rows.append(weights[:, i, words.index(word) + 1])
     return torch.stack(rows).mean(dim=0)
-
-
-@wrong("13.7", "it should be")
-def half_a_text_back(weights, tokens):
-    """As if every text were one half, twice."""
-    half = len(tokens) // 2
-    return torch.stack([weights[:, i, i - half + 1] for i in range(half, len(tokens))]).mean(dim=0)
 
 
 @wrong("13.7", "over the heads")
