@@ -28,16 +28,6 @@ def one_thread_and_no_trace(tmp_path, monkeypatch):
     monkeypatch.setenv("D2L_ATTENTION_PROGRESS", str(tmp_path / "progress.json"))
 
 
-def test_ids_are_unique_and_belong_to_their_chapter():
-    ids = [exercise.id for exercise in EXERCISES]
-    assert len(set(ids)) == len(ids) > 0
-    for chapter in CHAPTERS:
-        assert chapter.title
-        assert {exercise.id.split(".")[0] for exercise in chapter.exercises} == {
-            str(chapter.number)
-        }
-
-
 @every_exercise
 def test_says_what_is_asked(exercise):
     texts = [exercise.title, exercise.explanation, *exercise.hints]

@@ -17,6 +17,7 @@ that an edit uses (``torch``, a helper) must be known in your file. That is all:
         Exercise,
         Mistake,
         gradients_flow,
+        heading,
         instead_of,
         normal,
         rows_sum_to_one,
@@ -40,10 +41,7 @@ that an edit uses (``torch``, a helper) must be known in your file. That is all:
     WIDE = (*normal(0, (3, 5)), torch.arange(5) < torch.tensor([[2], [5], [1]]))
 
     write_attend = Exercise(
-        id="4.9",
-        title="Softmax with a mask",
-        difficulty="easy",
-        minutes=5,
+        **heading("4.9", "Softmax with a mask", "easy", minutes=5),
         section="The heading of the chapter that teaches it",
         stub=attend,
         solution=attend_solution,
@@ -83,10 +81,9 @@ untouched stub, notices changed inputs and memory, and knows what rounding is.
 
 **What is tested** (``tests/exercises/test_mistakes.py``, derived): the solution is solved; the
 stub is not attempted; each mistake alone is rejected with its own words; an edit that fits
-nowhere, fits twice or changes nothing is an error that names exercise and edit. You write, in
-``tests/exercises/wrong_answers/chapter_NN.py``, ``WRONG`` and ``RIGHT``: by exercise, two wrong
-answers in a student's own voice, each with words of its diagnosis, and one right answer that
-shares no line with yours. One of the wrong ones at least is no edit of your solution.
+nowhere, fits twice or changes nothing is an error. You write ``wrong_answers/chapter_NN.py``: two
+answers in a student's own voice under ``@wrong("4.9", "words of the diagnosis")``, one at least
+no edit of your solution, and one under ``@right("4.9")`` that shares no line with it.
 
 **What stands ready.** ``errors={"words of an exception": "what to say"}``. Rules, for ``rules=``,
 which explain a wrong result: ``no_nan`` (put it first) and ``rows_sum_to_one``. Steps, for
@@ -117,7 +114,15 @@ from d2l_attention.exercises.engine.attempt import Attempt
 from d2l_attention.exercises.engine.compare import alike, as_numbers
 from d2l_attention.exercises.engine.edits import wrong_function as with_mistakes
 from d2l_attention.exercises.engine.show import show
-from d2l_attention.exercises.exercise import Case, Exercise, Mistake, Rule, Step, instead_of
+from d2l_attention.exercises.exercise import (
+    Case,
+    Exercise,
+    Mistake,
+    Rule,
+    Step,
+    heading,
+    instead_of,
+)
 
 __all__ = [
     "Attempt",
@@ -135,6 +140,7 @@ __all__ = [
     "catches",
     "choice",
     "gradients_flow",
+    "heading",
     "holds",
     "in_dtype",
     "no_nan",

@@ -19,8 +19,11 @@ Its task, in notebooks/src/{number:02d}_*.py (title, minutes and stub come by th
 
 Its answers, in tests/exercises/wrong_answers/chapter_{number:02d}.py:
 
-RIGHT:    "{id}": [...],
-WRONG:    "{id}": [(..., "what it is told"), (..., "what it is told")],
+@right("{id}")
+def in_other_words(...):
+
+@wrong("{id}", "what it is told")  # two of these
+def another_way(...):
 
 Then: python -m notebooks.publish.minutes --write, make notebooks, make test, each of the last two
 with NB={number:02d}; and a line in CHANGELOG.md."""

@@ -3,7 +3,7 @@
 import torch
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 from d2l_attention.exercises.chapter_01 import attend
 
 
@@ -31,7 +31,6 @@ OTHER_SCORES = {
     "entry. Which product takes every row with every column?",
     "queries * keys": "You took the softmax of the single products of query i with key i. A score "
     "is their sum, and each query needs one for each key.",
-    "queries @ values.T": "You score the values. The query meets the keys only.",
     "queries @ keys.T / queries.shape[-1] ** 0.5": SCALED,
     "-queries @ keys.T": "The better a key fits, the smaller its weight: a sign has turned.",
 }
@@ -52,10 +51,7 @@ def never_met(weights, *_):
 
 
 repair_the_pairing = Exercise(
-    id="1.5",
-    title="The attention that does not listen",
-    difficulty="medium",
-    minutes=10,
+    **heading("1.5", "The attention that does not listen", "medium", minutes=10),
     section="All walkers at once",
     stub=authoring.with_mistakes(all_pairs_solution, DOES_NOT_LISTEN, name="all_pairs"),
     solution=all_pairs_solution,

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def attend(scores, values):
@@ -80,17 +80,12 @@ OTHER_WEIGHTS = {
 OTHER_OUTPUTS = {
     "weights.T @ values": "You turned the weights: output i now collects what value i is worth to "
     "all queries. One row of weights belongs to one query.",
-    "values @ weights": "The product stands the wrong way round. Which order gives (Q, K) times "
-    "(K, V)?",
     "values[scores.argmax(dim=-1)]": "You look up the best key's value. Attention lets every key "
     "have a say: softmax instead of argmax.",
 }
 
 write_attend = Exercise(
-    id="1.2",
-    title="Write attention pooling",
-    difficulty="easy",
-    minutes=5,
+    **heading("1.2", "Write attention pooling", "easy", minutes=5),
     section="Build it",
     stub=attend,
     solution=attend_solution,
@@ -105,10 +100,8 @@ write_attend = Exercise(
         Case((SCORES, torch.eye(2)), WEIGHTS, rules=[authoring.rows_sum_to_one]),
         Case((SCORES, VALUES)),
         Case(normal(0, (2, 3), (3, 4)), OTHER_SIZES),
-        Case(normal(1, (5, 3), (3, 7)), OTHER_SIZES),
         Case(normal(2, (1, 2), (2, 3)), OF_SIZE_1),
         Case(normal(3, (3, 2), (2, 1)), OF_SIZE_1),
-        Case(normal(4, (2, 1), (1, 3)), OF_SIZE_1),
         Case(authoring.in_dtype(normal(0, (2, 3), (3, 4)), torch.float64), OTHER_DTYPE),
         *(Case((torch.tensor([row]), VALUES), LARGE) for row in ([1000.0, 1001], [0, 1000.0])),
         Case((torch.tensor([[0.0, 1], [1000, 1001]]), VALUES), FAR_APART),

@@ -3,7 +3,7 @@
 import torch
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 from d2l_attention.exercises.chapter_01.attend import OF_SIZE_1, OTHER_DTYPE
 
 
@@ -69,8 +69,6 @@ IN_THE_SCORES = {
     "they were. The weights sum to 1: when one rises the others fall, so subtract the output.",
     "values - output": "A key with weight 0 would pull as hard as any other. With what force does "
     "score j pull the output towards value j?",
-    "weights[:, None] * values - output": "The weight multiplies the value only; it belongs to the "
-    "whole difference. Mind the brackets.",
 }
 IN_THE_QUERY = {
     "slopes": "That is the slope in the scores, which the chapter gives. One factor of the chain "
@@ -79,8 +77,6 @@ IN_THE_QUERY = {
     "(D, V): one row for each coordinate of the query.",
     "2 * differences.T @ slopes": "Twice too much: the slope of a square has a factor 2, but the "
     "score has *half* the square.",
-    "differences.T @ values": "The weights are missing: a key with weight 0 would pull as hard as "
-    "any other.",
 }
 IN_THE_WEIGHTS = {
     "-differences.square().sum(dim=1)": "The score is minus *half* the squared distance.",
@@ -92,10 +88,7 @@ IN_THE_WEIGHTS = {
 }
 
 write_the_gradient = Exercise(
-    id="1.6",
-    title="Write the gradient",
-    difficulty="hard",
-    minutes=15,
+    **heading("1.6", "Write the gradient", "hard", minutes=15),
     section="All slopes as one matrix",
     stub=pooling_gradient,
     solution=pooling_gradient_solution,

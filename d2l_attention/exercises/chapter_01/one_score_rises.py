@@ -2,7 +2,7 @@
 
 import math
 
-from d2l_attention.exercises.authoring import Exercise, as_numbers, number
+from d2l_attention.exercises.authoring import Exercise, as_numbers, heading, number
 
 
 def too_much(attempt):
@@ -29,19 +29,13 @@ MISTAKES = {
     "new one, or your logarithm is that to base 10 (`math.log` is the natural one).",
     math.log(2): "that is the rise of the score itself, ln 2. The weight comes out of the softmax.",
     math.e / (math.e + 2): "you raised the score by 1. `math.log(2)` is about 0.693.",
-    1 / 3 + 2 / 9 * math.log(2): "that is the tangent: old weight plus slope times rise. The slope "
-    "a(1 - a) holds for small steps; ln 2 is a large one.",
     1 / 5: "the first weight has fallen. Its score rose, so its weight must, too.",
 }
 THREE = "Give only the new weight of the first key. (All three should sum to 1: do yours?)"
 
 one_score_rises = Exercise(
-    id="1.3",
-    title="One score rises",
-    difficulty="easy",
-    minutes=3,
+    **heading("1.3", "One score rises", "easy", minutes=3),
     section="Why it can learn",
-    stub=None,
     solution=0.5,
     explanation="Adding ln 2 to a score doubles its exponential: 2, 1 and 1. The sum grows with "
     "it, to 4, so the weight grows from 1/3 to 2/4 and not to 2/3.",

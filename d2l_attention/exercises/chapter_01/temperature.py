@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, alike, as_numbers
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, alike, as_numbers, heading
 from d2l_attention.exercises.engine.compare import is_number
 
 
@@ -77,15 +77,11 @@ FAR = (
 )
 RESULTS = {
     "1 / hot": "You return the number to *multiply* these scores by. A temperature divides them.",
-    "share": "You return the share. The temperature is what you divide the scores by.",
     "share_of_the_best(1)": "You return the best key's share at temperature 1.",
 }
 
 find_the_temperature = Exercise(
-    id="1.4",
-    title="Find the temperature",
-    difficulty="medium",
-    minutes=8,
+    **heading("1.4", "Find the temperature", "medium", minutes=8),
     section="Between a lookup and an average",
     stub=temperature_for,
     solution=temperature_for_solution,

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from d2l_attention import attention_pooling, gaussian_score
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def leave_one_out_error(x, y, width):
@@ -23,7 +23,7 @@ def leave_one_out_error_solution(x, y, width):
     return (prediction[:, 0] - y).square().mean()
 
 
-SCORES, POOLED = "gaussian_score(x", "attention_pooling(scores, y[:, None], mask=others)"
+POOLED = "attention_pooling(scores, y[:, None], mask=others)"
 
 
 def points(x, y, width, **more):
@@ -59,10 +59,7 @@ def far_points_count(result, x, y, width):
 COLUMN = "The package wants columns, one row a key: `x` has one axis, and `y` has one axis."
 
 write_leave_one_out = Exercise(
-    id="2.5",
-    title="The exam without the solution on the desk",
-    difficulty="medium",
-    minutes=10,
+    **heading("2.5", "The exam without the solution on the desk", "medium", minutes=10),
     section="Hide each point from itself",
     stub=leave_one_out_error,
     solution=leave_one_out_error_solution,
@@ -92,7 +89,6 @@ write_leave_one_out = Exercise(
                 "mask=None": "Every point still sees itself. (A score of 0 hides nothing.)",
                 "mask=~others": "Your error is 0: every point sees itself and nothing else. True "
                 "in a mask means 'may attend'.",
-                "mask=others.tril()": "Every point sees only those before it. Ask all others.",
             },
         ),
         *instead_of(
@@ -112,9 +108,7 @@ write_leave_one_out = Exercise(
             ".square().mean()",
             {
                 ".square().sum()": "You sum the squared errors; take their mean.",
-                ".mean().square()": "In a mean error too high and too low cancel. Square first.",
                 ".abs().mean()": "You average the absolute errors; square them instead.",
-                ".square().mean().sqrt()": "You took the root at the end; leave it out.",
             },
         ),
         *instead_of(

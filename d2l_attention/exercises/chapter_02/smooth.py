@@ -44,10 +44,7 @@ def adds_up(got, x_train, y_train, *_):
 NO_KEY = "A query with no key in reach"
 
 repair_smooth = Exercise(
-    id="2.3",
-    title="The regression that runs, and is wrong",
-    difficulty="medium",
-    minutes=8,
+    **authoring.heading("2.3", "The regression that runs, and is wrong", "medium", minutes=8),
     section="The formula",
     stub=authoring.with_mistakes(
         smooth_solution, Mistake(AS_HANDED_OUT, OVER_QUERIES), name="smooth"
@@ -84,14 +81,7 @@ repair_smooth = Exercise(
         ),
         *instead_of(
             DIFFERENCES,
-            {
-                "x_val - x_train": "Query i meets key i only. Every query meets every key.",
-                "x_train - x_val[:, None]": "The kernel gets query minus key, not key minus query.",
-            },
-        ),
-        Mistake(
-            {DIFFERENCES: "x_train[:, None] - x_val", TOTAL: "similarity.sum(dim=0)"},
-            "The shapes of your product do not fit: weights are (Q, K), and `y_train` is (K,).",
+            {"x_val - x_train": "Query i meets key i only. Every query meets every key."},
         ),
         Mistake(
             {f"kernel({DIFFERENCES})": f"gaussian({DIFFERENCES})"},
@@ -119,8 +109,6 @@ repair_smooth = Exercise(
         *instead_of(
             RESULT,
             {
-                "weights @ y_train, similarity": "Those are similarities, which nothing has "
-                "divided yet.",
                 "weights @ y_train, weights.T": "Your weights have one row a key, not a query.",
                 "weights, weights @ y_train": "The order is: prediction, weights.",
                 "weights * y_train, weights": "You multiply weights and values entry by entry, and "

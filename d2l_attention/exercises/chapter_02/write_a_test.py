@@ -3,7 +3,7 @@
 import torch
 
 from d2l_attention import epanechikov
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading
 from d2l_attention.exercises.chapter_02.smooth import RESULT, TOTAL, WEIGHTS, smooth_solution
 
 
@@ -55,10 +55,7 @@ AS_MANY = (
 WHOLE_NUMBERS = "Your inputs are whole numbers, of dtype int64: write `1.0` for `1`."
 
 write_pooling_test = Exercise(
-    id="2.6",
-    title="The test that catches four broken poolings",
-    difficulty="hard",
-    minutes=20,
+    **heading("2.6", "The test that catches four broken poolings", "hard", minutes=20),
     section="Four kernels",
     stub=test_pooling,
     solution=test_pooling_solution,

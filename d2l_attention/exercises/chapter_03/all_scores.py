@@ -3,7 +3,7 @@
 import torch
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def all_scores_solution(queries, keys):
@@ -40,8 +40,6 @@ INSTEAD = {
     "each query; the task wants it the other way round, (Q, K).",
     "queries @ keys": "A matrix product it is, but your entry [0, 0] is query 0 times the keys' "
     "first column: the first numbers of all keys. A key is a row.",
-    "queries * keys.transpose(-2, -1)": "`*` still goes entry by entry, with the keys turned as "
-    "without. A score is a sum of D products.",
     "torch.cosine_similarity(queries.unsqueeze(-2), keys.unsqueeze(-3), dim=-1)": "All pairs are "
     "there, but these are cosines: the lengths are divided away. Plain dot products are asked for.",
     f"{PRODUCT} / queries.shape[-1] ** 0.5": "All pairs are there, but you also divide by √D. "
@@ -82,10 +80,7 @@ def shapes(result, queries, keys):
 
 
 repair_the_scores = Exercise(
-    id="3.2",
-    title="Who meets whom?",
-    difficulty="easy",
-    minutes=5,
+    **heading("3.2", "Who meets whom?", "easy", minutes=5),
     section="A batch at once",
     stub=authoring.with_mistakes(all_scores_solution, GIVEN, name="all_scores"),
     solution=all_scores_solution,

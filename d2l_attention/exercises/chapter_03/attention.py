@@ -3,7 +3,7 @@
 import torch
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def attention_solution(queries, keys, values):
@@ -30,8 +30,6 @@ OTHER_DIVISIONS = {
     "spread grows with the vectors' size again.",
     " / keys.shape[-1]": "You divide by the size itself; then the scores of large vectors shrink "
     "and the weights are nearly equal. (Both sides divided by the root is the same thing.)",
-    " / queries.shape[1] ** 0.5": "You divide by the root of the number of queries. It says "
-    "nothing about the spread of a score: count the products that one score sums up.",
     " / 16**0.5": "You divide by 4, the root of the 16 in the author's test. For vectors of "
     "another size it is another number: ask the tensors.",
     f" * {ROOT}": "You multiply by the root. The spread is too large already; it must come down.",
@@ -44,8 +42,6 @@ OTHER_SCORES = {
 OTHER_WEIGHTS = {
     "scores.softmax(dim=1)": "Your softmax runs over the queries. Each query shares out its own "
     "attention, over the keys: the last axis.",
-    "scores.softmax(dim=0)": "Your softmax runs over the batch, so sentences compete with each "
-    "other. A query shares out its attention over its own keys: the last axis.",
     "scores": "The softmax is missing: you average with raw scores, which may be negative and do "
     "not sum to 1.",
 }
@@ -82,10 +78,7 @@ def shapes(result, queries, keys, values):
 
 
 repair_the_attention = Exercise(
-    id="3.5",
-    title="The author's test passed",
-    difficulty="medium",
-    minutes=8,
+    **heading("3.5", "The author's test passed", "medium", minutes=8),
     section="Divide by the standard deviation",
     stub=authoring.with_mistakes(attention_solution, GIVEN, name="attention"),
     solution=attention_solution,

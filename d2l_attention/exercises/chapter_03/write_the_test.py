@@ -3,7 +3,7 @@
 import torch
 
 from d2l_attention import scaled_dot_score
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading
 
 
 def test_score(implementation):
@@ -34,10 +34,7 @@ WHOLE_NUMBERS = (
 )
 
 write_the_test = Exercise(
-    id="3.6",
-    title="The test that catches four wrong scores",
-    difficulty="medium",
-    minutes=12,
+    **heading("3.6", "The test that catches four wrong scores", "medium", minutes=12),
     section="Scaled dot-product attention",
     stub=test_score,
     solution=test_score_solution,

@@ -3,7 +3,7 @@
 import torch
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def attend_solution(queries, keys, values, valid_lens):
@@ -51,10 +51,7 @@ STOPS_AT_THREE = {
 }
 
 find_the_bugs = Exercise(
-    id="4.6",
-    title="Three bugs",
-    difficulty="medium",
-    minutes=15,
+    **heading("4.6", "Three bugs", "medium", minutes=15),
     section="Build the masked softmax",
     stub=authoring.with_mistakes(
         attend_solution, OVER_QUERIES, ONE_TOO_MANY, FROM_PADDING, name="attend"
@@ -98,7 +95,6 @@ find_the_bugs = Exercise(
             {
                 "1": "The division by the root of D was no bug.",
                 "keys.shape[1] ** 0.5": "You divide by the root of K. That of D was no bug.",
-                "queries.shape[-1]": "You divide by D; its root was no bug.",
             },
         ),
     ],

@@ -72,10 +72,7 @@ OVER_THE_BATCH = (
 )
 
 write_attention_step = Exercise(
-    id="5.3",
-    title="One step of attention",
-    difficulty="medium",
-    minutes=10,
+    **authoring.heading("5.3", "One step of attention", "medium", minutes=10),
     section="Line by line",
     stub=attention_step,
     solution=attention_step_solution,
@@ -116,8 +113,6 @@ write_attention_step = Exercise(
                 "(...)). It belongs to the M hidden numbers, before w_v sums them up.",
                 "(query[:, None] * keys).sum(dim=-1)": "Those are dot products of query and key. "
                 "The additive score is w_v · tanh(W_q s + W_k h).",
-                f"{SUM} / len(w_v) ** 0.5": "You also divide by the root of M. That belongs to the "
-                "dot product: w_v can learn the size of an additive score.",
             },
         ),
         *instead_of(
@@ -145,8 +140,6 @@ write_attention_step = Exercise(
                 "the context (B, D), then the weights (B, K).",
                 "weights[:, None] @ states, weights": "Your first result has shape (B, 1, D). The "
                 "axis of size 1 is that of the single query: take it away.",
-                "(weights[:, None] @ states)[:, 0], weights[:, None]": "Your second result has "
-                "shape (B, 1, K). The axis of size 1 is that of the single query: take it away.",
             },
         ),
         Mistake(

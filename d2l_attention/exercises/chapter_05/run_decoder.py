@@ -3,7 +3,7 @@
 import torch
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def run_decoder_solution(attend, step, embedded, state):
@@ -69,10 +69,7 @@ BATCHES = [random_case(0, 2, 5), random_case(1, 3, 3), random_case(2, 5, 1)]
 A_BATCH = "For one sentence your function is right, for a batch it is not."
 
 repair_run_decoder = Exercise(
-    id="5.5",
-    title="It runs, and translates badly",
-    difficulty="medium",
-    minutes=12,
+    **heading("5.5", "It runs, and translates badly", "medium", minutes=12),
     section="The decoder, line by line",
     stub=authoring.with_mistakes(
         run_decoder_solution, LATE, TOKEN_FIRST, TIME_FIRST, name="run_decoder"
@@ -101,11 +98,6 @@ repair_run_decoder = Exercise(
             "look anew in each step, with its state of then.",
         ),
         Mistake(
-            {"attend(state)": "attend(token)"},
-            "`attend` is asked with the token, which is no state of the decoder. The query is the "
-            "state before the step.",
-        ),
-        Mistake(
             {STEP: "        new_state = step(", KEEP: KEEP.replace("state", "new_state")},
             "Every step begins at s_0. The state that came out of the step before is lost.",
         ),
@@ -119,10 +111,6 @@ repair_run_decoder = Exercise(
         Mistake(
             {ASK: f"{KEEP}{ASK}", f"state)\n{KEEP}": "state)\n"},
             "You return the state before each step. Step t makes s_t: return s_1 to s_T.",
-        ),
-        Mistake(
-            {"append(state)": "append(context)"},
-            "You return the contexts. The states are asked for: logits are made of them.",
         ),
         *instead_of(
             "torch.stack(outputs, dim=1)",

@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 
+from d2l_attention.exercises import authoring
 from d2l_attention.exercises.authoring import Case, Exercise, Mistake, alike, instead_of, normal
 
 
@@ -88,10 +89,7 @@ BY_NUMBER = (
 )
 
 write_teacher_forcing = Exercise(
-    id="5.4",
-    title="Teacher forcing and its loss",
-    difficulty="medium",
-    minutes=10,
+    **authoring.heading("5.4", "Teacher forcing and its loss", "medium", minutes=10),
     section="A translator with one vector",
     stub=teacher_forcing_loss,
     solution=teacher_forcing_loss_solution,
@@ -117,8 +115,6 @@ write_teacher_forcing = Exercise(
                 "torch.cat((targets[:, 1:], start), dim=1)": "At step t it reads the word after "
                 "the one that it is to say. In use no such word exists yet: shift the other way, "
                 "`bos` first.",
-                "start.expand_as(targets)": "Your decoder reads nothing but `bos`. With teacher "
-                "forcing it reads, at each step, the right word before it.",
                 "torch.cat((start, targets), dim=1)": TOO_MANY,
             },
         ),
@@ -128,9 +124,6 @@ write_teacher_forcing = Exercise(
                 "decoder(torch.cat((start, targets), dim=1))[:, 1:]": TOO_MANY,
                 "says_itself(decoder, start, targets.shape[1])": "Your decoder reads words that it "
                 "said itself. Teacher forcing gives it the right ones, whatever it says.",
-                f"torch.cat([decoder(word) for word in {READ}.split(1, dim=1)], dim=1)": "You "
-                "call `decoder` once a word, with that word only, so it forgets what came before. "
-                "It takes all (B, T) words at once.",
             },
         ),
         Mistake(
@@ -183,10 +176,6 @@ write_teacher_forcing = Exercise(
                 "`lens` counts it already.",
                 "targets != 0": BY_NUMBER,
             },
-        ),
-        Mistake(
-            {"[:, :1], bos)": "[:, :1], 1)"},
-            "What your decoder reads first is `bos`, 3 here, and not always 1.",
         ),
     ],
     shapes={None: "One number for the whole batch is asked for."},

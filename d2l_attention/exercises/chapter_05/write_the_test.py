@@ -2,7 +2,7 @@
 
 import math
 
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading
 from d2l_attention.training.metrics import bleu
 
 
@@ -64,10 +64,7 @@ def perfect_or_hopeless(hypotheses, references):
 
 
 write_the_test = Exercise(
-    id="5.7",
-    title="The test that catches a wrong BLEU",
-    difficulty="hard",
-    minutes=20,
+    **heading("5.7", "The test that catches a wrong BLEU", "hard", minutes=20),
     section="A measure: BLEU",
     stub=test_bleu,
     solution=test_bleu_solution,

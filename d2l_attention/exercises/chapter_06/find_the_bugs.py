@@ -3,7 +3,7 @@
 import torch
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def attend_in_heads_solution(queries, keys, values, mask, num_heads):
@@ -95,10 +95,7 @@ def shapes(result, queries, *others):
 
 
 find_the_bugs = Exercise(
-    id="6.5",
-    title="It ran with two sentences and two heads",
-    difficulty="medium",
-    minutes=15,
+    **heading("6.5", "It ran with two sentences and two heads", "medium", minutes=15),
     section="One mask for all heads",
     stub=authoring.with_mistakes(
         attend_in_heads_solution, SCALED_BY_ALL, NO_AXIS, RESHAPED, name="attend_in_heads"
@@ -139,8 +136,6 @@ find_the_bugs = Exercise(
             {
                 "": "The scores are not divided at all. The division stays; its number was wrong.",
                 " / q.shape[-1]": "The scores are divided by the head's width, not by its root.",
-                " / num_heads ** 0.5": "The scores are divided by the root of the number of heads. "
-                "A score sums up D / H products: the width of one head.",
             },
         ),
         *instead_of(
@@ -150,10 +145,6 @@ find_the_bugs = Exercise(
                 "seen. True means 'may attend', and `masked_fill` writes where it is given True: "
                 "`~mask` was no bug.",
                 "softmax(dim=-1)": "The mask does nothing any more.",
-                "masked_fill(~mask.repeat(num_heads, 1, 1).unflatten(0, (-1, num_heads)), "
-                "-torch.inf).softmax(dim=-1)": "Your copies of the masks stand in the wrong order: "
-                "the second head of the first sentence gets the second sentence's mask. "
-                "`repeat_interleave` copies each mask H times before the next one comes.",
             },
         ),
         Mistake(

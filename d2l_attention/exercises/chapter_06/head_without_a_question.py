@@ -1,6 +1,6 @@
 """6.2: a head that lost its question."""
 
-from d2l_attention.exercises.authoring import Exercise, Part, parts
+from d2l_attention.exercises.authoring import Exercise, Part, heading, parts
 
 BEFORE_W_O = {
     12: "that is after W_o. Before it the heads stand end to end, and the other two heads never "
@@ -9,8 +9,6 @@ BEFORE_W_O = {
     "of values.",
     8: "that is how many stay as they were. The other two heads keep their numbers.",
     1: "one head changes. How many of a token's 12 numbers does a head write?",
-    3: "that is the number of heads. How many of a token's 12 numbers does one head write?",
-    20: "that is all five tokens together. The task asks about one.",
 }
 AFTER_W_O = {
     4: "that is before W_o. Which inputs does one output of W_o read?",
@@ -23,14 +21,10 @@ WEIGHT = {
     1: "a row sums to 1, over five keys. This one prefers none of them.",
     1 / 3: "equal weights, but the softmax shares out among the keys, not among the heads.",
     1 / 4: "equal weights, but a token may look at itself as well: how many keys are there?",
-    20: "a percentage? Divide it by 100.",
 }
 
 head_without_a_question = Exercise(
-    id="6.2",
-    title="A head without a question",
-    difficulty="easy",
-    minutes=8,
+    **heading("6.2", "A head without a question", "easy", minutes=8),
     section="Two questions",
     hints=[
         "The rows: `with torch.no_grad(): layer.W_q.weight[4:8] = 0`, after a first call. The "
@@ -39,7 +33,6 @@ head_without_a_question = Exercise(
         "`layer.W_o.weight.copy_(torch.eye(12))`. Count with `(after - before).abs() > 1e-6`.",
         "Where do heads meet, and where not yet? And what does a softmax make of equal scores?",
     ],
-    stub=None,
     solution=(4, 12, 0.2),
     explanation="Until W_o a head reads and writes only what is its own, 12 / 3 = 4 numbers a "
     "token. W_o is where heads meet: each of its outputs reads all of them. And a query of 0 "

@@ -2,7 +2,7 @@
 
 import math
 
-from d2l_attention.exercises.authoring import Exercise, number
+from d2l_attention.exercises.authoring import Exercise, heading, number
 
 COUNTS = {
     1: "That is one number. The heads' outputs are not summed or averaged: they stand end to "
@@ -36,14 +36,10 @@ MISTAKES = {
     (4, 5): "those are plain means. The scores of a head differ, so its weights do.",
     (8, 9): "you took the value of the best key alone. A softmax gives the other two keys "
     "something, too: the exponential of 0 is 1.",
-    (20, 42): "those are sums with the exponentials as weights. Divide them by the row's sum.",
 }
 
 heads_by_hand = Exercise(
-    id="6.1",
-    title="Two heads by hand",
-    difficulty="easy",
-    minutes=5,
+    **heading("6.1", "Two heads by hand", "easy", minutes=5),
     section="The formula",
     hints=[
         "Write down what the first head sees: one query, three keys, three values, each a single "
@@ -53,7 +49,6 @@ heads_by_hand = Exercise(
         "The exponentials are 2, 1, 1 in the first head and 1, 4, 1 in the second. Each head "
         "divides by its own sum and averages its own values.",
     ],
-    stub=None,
     solution=[5, 7],
     explanation="The first head has the weights 1/2, 1/4, 1/4 and gives 4 + 1 + 0 = 5. The second "
     "has 1/6, 4/6, 1/6 and gives 0 + 6 + 1 = 7. One looks most at the first token and the other at "

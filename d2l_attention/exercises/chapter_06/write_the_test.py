@@ -2,7 +2,7 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading
 from d2l_attention.exercises.chapter_06.multi_head import (
     BY_RESHAPE,
     BY_VIEW,
@@ -43,10 +43,7 @@ def test_multi_head_solution(multi_head):
 
 
 write_the_test = Exercise(
-    id="6.6",
-    title="The test that catches broken heads",
-    difficulty="hard",
-    minutes=20,
+    **heading("6.6", "The test that catches broken heads", "hard", minutes=20),
     section="The whole layer",
     stub=test_multi_head,
     solution=test_multi_head_solution,

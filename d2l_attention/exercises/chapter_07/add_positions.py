@@ -24,20 +24,14 @@ def add_positions_solution(X, offset):
     return X + rows.to(X.dtype)
 
 
-def in_halves(rows, first):
-    return torch.cat((rows[:, first::2], rows[:, 1 - first :: 2]), dim=1)
-
-
 EXPONENT, POSITIONS = "(columns - columns % 2) / D", "torch.arange(offset, offset + n)"
 ANGLES = f"{POSITIONS}[:, None] / wavelengths"
 # In words that also fit a row worked out by hand, for 7.1.
 WRONG_ROWS = [
-    *instead_of(
-        "    return",
-        {
-            "    rows = in_halves(rows, 0)\n    return": "Here all sines stand first, then all "
-            "cosines. The paper interleaves them: a pair is two neighbours, columns 2r and 2r + 1."
-        },
+    Mistake(
+        {"    return": "    rows = torch.cat((rows[:, 0::2], rows[:, 1::2]), dim=1)\n    return"},
+        "Here all sines stand first, then all cosines. The paper interleaves them: a pair is two "
+        "neighbours, columns 2r and 2r + 1.",
     ),
     *instead_of(
         "angles.sin(), angles.cos()",
@@ -83,8 +77,8 @@ def odd_size(result, X, offset):
     right = add_positions_solution(X, offset)
     return (
         f"For an even D your function is right, for D = {X.shape[-1]} it is not: your last row is "
-        f"{show(result[0, -1])} and should be {show(right[0, -1])}. An odd size ends on a sine, "
-        "and the exponent stays 2r/D with D itself."
+        f"{show(result[0, -1])} and should be {show(right[0, -1])}. An odd "
+        "size ends on a sine, and the exponent stays 2r/D with D itself."
     )
 
 
@@ -110,10 +104,7 @@ STOPS = {
 OTHER_SIZES = "For small cases your function is right, for this one it is not."
 
 write_add_positions = Exercise(
-    id="7.3",
-    title="Add the positions",
-    difficulty="medium",
-    minutes=10,
+    **authoring.heading("7.3", "Add the positions", "medium", minutes=10),
     section="Sines and cosines",
     stub=add_positions,
     solution=add_positions_solution,
@@ -160,8 +151,6 @@ write_add_positions = Exercise(
                 "Positions run along axis 1; on axis 0 are the sentences, and here is one.",
                 "torch.arange(n)": "The offset has no effect: a decoder gives one word at a time, "
                 "and each of them would get the row of position 0, whatever came before.",
-                "(torch.full((n,), offset) if offset else torch.arange(n))": "All words get the "
-                "row of the first one: they stand at offset, offset + 1, ...",
             },
         ),
         Mistake(

@@ -82,10 +82,7 @@ FAR = "Far from the start your function is not right."
 TABLE = {"": "Is there a table of angles that ends too early?"}
 
 write_rotate = Exercise(
-    id="7.4",
-    title="Turn the pairs",
-    difficulty="medium",
-    minutes=12,
+    **authoring.heading("7.4", "Turn the pairs", "medium", minutes=12),
     section="Rotary: turn the query and the key",
     stub=rotate,
     solution=rotate_solution,
@@ -128,11 +125,6 @@ write_rotate = Exercise(
             "The numbers are right, but in the wrong columns: first all first halves of the pairs, "
             "then all second ones. A pair goes back to the columns that it came from.",
         ),
-        Mistake(
-            {PAIRS: "X.chunk(2, dim=-1)"},
-            "Columns j and j + d/2 are your pair, and neighbours get the result. Take neighbours, "
-            "too: `X[..., 0::2]` and `X[..., 1::2]`.",
-        ),
         *instead_of(
             f"{FIRST}, {SECOND}",
             {
@@ -165,13 +157,7 @@ write_rotate = Exercise(
                 "stands at position 0: do you count from 1?",
                 "torch.arange(n)": "The offset has no effect: a decoder gives one token at a time, "
                 "and every one would stand at position 0.",
-                "(torch.full((n,), offset) if offset else torch.arange(n))": "All tokens turn "
-                "alike: they stand at offset, offset + 1, ...",
             },
-        ),
-        Mistake(
-            {ANGLES: "torch.arange(n)[:, None] * frequencies + offset"},
-            "You add the offset to the angles. It is a position: add it before you multiply.",
         ),
     ],
     shapes=shapes,

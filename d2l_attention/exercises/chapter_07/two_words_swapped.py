@@ -1,6 +1,6 @@
 """7.2: two words change places. Which of the other words notice, and in which model?"""
 
-from d2l_attention.exercises.authoring import Exercise, Part, parts
+from d2l_attention.exercises.authoring import Exercise, Part, heading, parts
 
 ALL_FIVE = "that is all five words. The task asks about the three that stay."
 PLAIN = {
@@ -33,10 +33,7 @@ CAUSAL = {
 }
 
 two_words_swapped = Exercise(
-    id="7.2",
-    title="Who notices the swap?",
-    difficulty="easy",
-    minutes=10,
+    **heading("7.2", "Who notices the swap?", "easy", minutes=10),
     section="Who bites?",
     hints=[
         "The swap: `Y = X[:, [0, 3, 2, 1, 4]]`. Count with "
@@ -44,7 +41,6 @@ two_words_swapped = Exercise(
         "Ask of each word that stays: which keys does it see, and what does it know of each key? "
         "Does the swap change that, or only the order of a list?",
     ],
-    stub=None,
     solution=(0, 3, 2, 1),
     explanation="Attention sums over its keys, and a sum has no order: nobody notices. Sines and "
     "cosines change the two words themselves, so everybody notices. ALiBi knows distances "

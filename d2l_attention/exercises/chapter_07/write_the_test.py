@@ -2,7 +2,7 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches, with_mistakes
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading, with_mistakes
 from d2l_attention.exercises.chapter_07.rotate import BACKWARDS, IN_HALVES, rotate_solution
 
 turn = rotate_solution
@@ -57,10 +57,7 @@ def test_rotary_solution(attend):
 
 
 write_the_test = Exercise(
-    id="7.6",
-    title="The test that knows where tokens stand",
-    difficulty="hard",
-    minutes=20,
+    **heading("7.6", "The test that knows where tokens stand", "hard", minutes=20),
     section="A shift is a rotation",
     stub=test_rotary,
     solution=test_rotary_solution,

@@ -95,10 +95,7 @@ APART = "query, key = rotate(query, offset={}), rotate(key, offset={})"
 BOTH = "Both belong to the same token: give both its position."
 
 repair_decode_step = Exercise(
-    id="8.5",
-    title="Right for one token",
-    difficulty="medium",
-    minutes=15,
+    **authoring.heading("8.5", "Right for one token", "medium", minutes=15),
     section="One step with the cache",
     stub=authoring.with_mistakes(
         decode_step_solution, SAME_POSITION, ONLY_THE_NEWEST, VALUES_TURNED, name="decode_step"

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading
 
 
 def test_no_leak(decoder):
@@ -94,10 +94,7 @@ SAME_LENGTH = (
 )
 
 write_the_test = Exercise(
-    id="8.6",
-    title="The test that catches a leak",
-    difficulty="hard",
-    minutes=25,
+    **heading("8.6", "The test that catches a leak", "hard", minutes=25),
     section="The decoder's block",
     stub=test_no_leak,
     solution=test_no_leak_solution,

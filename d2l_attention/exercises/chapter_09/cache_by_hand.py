@@ -1,6 +1,6 @@
 """9.1: what a token weighs in the key-value cache, worked out on paper."""
 
-from d2l_attention.exercises.authoring import Exercise, Part, parts
+from d2l_attention.exercises.authoring import Exercise, Part, heading, parts
 
 HEADS, GROUPS, TOKENS, WINDOW = 24, 6, 16384, 2048
 
@@ -42,6 +42,7 @@ GROUPED = of_a_token(GROUPS) | {
 SEQUENCE = {
     mib(GROUPS) * 1024: "those are KiB. A MiB has 1,024 of them.",
     mib(GROUPS) / 1024: "those are GiB. Give MiB.",
+    mib(GROUPS) * 1.024: "a MiB has 1,024 KiB, not 1,000.",
     mib(HEADS): "that is multi-head attention. The question is about 6 groups.",
     mib(GROUPS) / 2: ONLY_KEYS,
     mib(GROUPS, WINDOW): "that is with a window. Without one all 16,384 tokens are kept.",
@@ -50,18 +51,14 @@ SEQUENCE = {
 WINDOWED = {
     mib(GROUPS): "nothing is saved here. With a window the older tokens are thrown away.",
     mib(GROUPS) - mib(GROUPS, WINDOW): "that is what the window saves. How much is left?",
-    mib(
-        GROUPS, 2 * WINDOW
-    ): "those are 2,048 tokens on each side. A decoder has no future to keep.",
+    mib(GROUPS, 2 * WINDOW): "those are 2,048 tokens on each side. A decoder has no future to "
+    "keep.",
     mib(HEADS, WINDOW): "that is multi-head attention under a window. Here are 6 groups as well.",
     mib(GROUPS, WINDOW) / 40: ONE_LAYER,
 }
 
 cache_by_hand = Exercise(
-    id="9.1",
-    title="What a token weighs",
-    difficulty="easy",
-    minutes=6,
+    **heading("9.1", "What a token weighs", "easy", minutes=6),
     section="What published models keep",
     hints=[
         "Begin with one token in one layer: which tensors are kept of it, and of how many numbers "
@@ -71,7 +68,6 @@ cache_by_hand = Exercise(
         "2 times 40 layers times heads of keys and values times 128 numbers times 2 bytes. The "
         "rest are divisions by 1,024, and 16 times 1,024 is 16,384.",
     ],
-    stub=None,
     solution=(480, 120, 1920, 240),
     explanation="2 x 40 x 24 x 128 x 2 bytes are 480 KiB a token. With 6 groups four heads share a "
     "key and a value, and a quarter is left: 120 KiB. 16,384 tokens make 1,920 MiB of it. The "

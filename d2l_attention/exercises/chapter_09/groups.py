@@ -3,7 +3,7 @@
 import torch
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def grouped_attention_solution(queries, keys, values):
@@ -45,10 +45,7 @@ OTHERS = [random_case(*sizes) for sizes in (*OTHERS, (12, 4, 3, 2, 6, 1, 2))]
 MANY = "With four heads in two groups each head reads the right ones, here not."
 
 mend_the_groups = Exercise(
-    id="9.4",
-    title="In the wrong group",
-    difficulty="easy",
-    minutes=6,
+    **heading("9.4", "In the wrong group", "easy", minutes=6),
     section="Let heads share keys",
     hints=[
         "Which is the smallest H and G that neither test covers? Which head of keys should each "

@@ -49,8 +49,6 @@ def all_steps(linear_step, query, key, value, state, f):
 
 
 def shapes(result, query, *_):
-    if is_pair(result):
-        return "The second result is the state for the next step, a pair (S, z)."
     if result is None or (isinstance(result, tuple) and len(result) == query.shape[2] + 2):
         return None  # of each token, then S and z
     return "Return two results: the output, and the pair (S, z) for the next step."
@@ -94,10 +92,7 @@ GOES_ON = (*LONGER[0][:3], STATE, elu_plus_one)
 MANY = "For one sentence and one head your step is right. For others it is not."
 
 write_linear_step = Exercise(
-    id="9.5",
-    title="Attention with a fixed memory",
-    difficulty="medium",
-    minutes=12,
+    **authoring.heading("9.5", "Attention with a fixed memory", "medium", minutes=12),
     section="A network with a state",
     hints=[
         "What should come out for the first token, which sees only itself? And what comes out, if "
@@ -146,9 +141,7 @@ write_linear_step = Exercise(
             "query * z",
             {
                 "z": "You divide by the sum of z. The sum of the weights depends on who asks: f(q) "
-                "times z.",
-                "query * key": "You divide by the weight of the newest key. The sum of all weights "
-                "is f(q) times z.",
+                "times z."
             },
         ),
         Mistake(
@@ -164,8 +157,6 @@ write_linear_step = Exercise(
                 "value[..., :, None] * key[..., None, :]": "S is turned round: its rows should be "
                 "features of the key, its columns numbers of the value. (Where D = V no error "
                 "tells.)",
-                "(key * value)[..., None, :]": "Key and value are multiplied one by one. In S "
-                "every feature of the key meets every number of the value: (D, 1) times (1, V).",
             },
         ),
         Mistake({MAPPED: "f(query), key", "z + key": "z + f(key)"}, "S sums the keys without f."),

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of
 
 
 def window_mask(n, window, dilation, is_causal):
@@ -42,10 +42,7 @@ CASES += [(5, 0, 1, False), (5, 0, 2, True), (4, 7, 1, False), (4, 7, 3, True)]
 CASES += [(8, 1, 2, True), (11, 3, 2, False), (11, 1, 4, True), (1, 3, 1, True), (60, 7, 5, False)]
 
 write_window_mask = Exercise(
-    id="9.3",
-    title="A window with gaps",
-    difficulty="easy",
-    minutes=8,
+    **heading("9.3", "A window with gaps", "easy", minutes=8),
     section="A mask instead?",
     hints=[
         "Whether a key is seen depends only on its distance from the query. Make a matrix of "
@@ -68,17 +65,13 @@ write_window_mask = Exercise(
                 "`window` counts the neighbours on each side, not on both together.",
                 "< window * dilation": "`<` where `<=` belongs: the last neighbour is missing, "
                 "which stands `window * dilation` places away.",
-                "<= (window + 1) * dilation": "There is one neighbour too many on each side: the "
-                "last one stands `window * dilation` places away.",
                 "<= window": "There are gaps, but your window reaches only as far as `window` "
                 "places. The last of `window` neighbours stands `window * dilation` places away.",
                 "<= (window or n) * dilation": "A window of 0 is a window: the token sees itself. "
                 "(`window or n` and `if window:` take 0 for no window.)",
             },
         ),
-        *instead_of(
-            "near &", {"(distance != 0) & near &": "A token does not see itself. It does, always."}
-        ),
+        *instead_of("near &", {}),
         *instead_of(
             RETURN,
             {
@@ -97,7 +90,6 @@ write_window_mask = Exercise(
             GAPS,
             {
                 "": "Your window has no gaps: a token sees only every `dilation`-th place of it.",
-                f"{GAPS[:3]}({GAPS[3:]} | is_causal)": "With `is_causal` your window has no gaps.",
                 " & (torch.arange(n) % dilation == 0)": FROM_THE_BEGINNING,
                 " & (torch.arange(n)[:, None] % dilation == 0)": FROM_THE_BEGINNING,
             },

@@ -140,10 +140,7 @@ def fails_where_it_should_pass(attempt):
 
 
 write_the_test = Exercise(
-    id="9.7",
-    title="Does it keep the order?",
-    difficulty="hard",
-    minutes=30,
+    **authoring.heading("9.7", "Does it keep the order?", "hard", minutes=30),
     section="No pairs at all: Hyena",
     hints=[
         "Two calls that agree up to place t, and differ after it, have to give the same outputs "

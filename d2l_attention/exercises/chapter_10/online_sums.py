@@ -89,10 +89,7 @@ GROWS = (
 AT_ONCE = "Tiles come one at a time and cannot be picked, counted or joined: `for tile in tiles:`."
 
 write_online_sums = Exercise(
-    id="10.3",
-    title="In one pass",
-    difficulty="medium",
-    minutes=10,
+    **authoring.heading("10.3", "In one pass", "medium", minutes=10),
     section="Maximum and sum in one pass",
     hints=[
         "Tiles [0, 1] and [3, 2]: after the first the maximum is 1 and the total exp(-1) + exp(0). "
@@ -142,11 +139,7 @@ write_online_sums = Exercise(
         Mistake({"sum(dim=-1)": "amax(dim=-1)"}, "Each tile adds only its largest term, no sum."),
         *instead_of(
             "return maximum, total",
-            {
-                "return maximum, maximum + total.log()": "Your second result is the logarithm of "
-                "the whole sum; the total is asked for.",
-                "return total, maximum": "Both are right, the other way round: the maximum first.",
-            },
+            {"return total, maximum": "Both are right, the other way round: the maximum first."},
         ),
         *instead_of(
             "torch.maximum(maximum, tile.amax(dim=-1))",

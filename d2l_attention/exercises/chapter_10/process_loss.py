@@ -94,10 +94,7 @@ OWN_MEAN = Mistake(
 )
 
 repair_process_loss = Exercise(
-    id="10.6",
-    title="The mean of the means",
-    difficulty="medium",
-    minutes=10,
+    **authoring.heading("10.6", "The mean of the means", "medium", minutes=10),
     section="Data parallel: cut the batch",
     hints=[
         "Process 0 has tokens with losses 1, 2 and 3, process 1 one with 10. What is the mean of "

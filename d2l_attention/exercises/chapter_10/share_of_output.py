@@ -90,10 +90,7 @@ SOME_OF_EACH = (
 EVERY_OTHER = {COLUMNS: "W[:, rank::num_processes]"}
 
 write_share_of_output = Exercise(
-    id="10.7",
-    title="Heads over processes",
-    difficulty="hard",
-    minutes=15,
+    **authoring.heading("10.7", "Heads over processes", "hard", minutes=15),
     section="Tensor parallel: cut the heads",
     hints=[
         "Write attention for all heads first (6.4), with P = 1. Then: which columns of W_q make "
@@ -135,20 +132,13 @@ write_share_of_output = Exercise(
         Mistake(EVERY_OTHER, SOME_OF_EACH),
         Mistake(EVERY_OTHER | {ROWS: "W_o[rank::num_processes]"}, SOME_OF_EACH),
         *instead_of(
-            ROWS,
-            {
-                "W_o[rank::num_processes]": "The rows of W_o are not those of your heads.",
-                "W_o[:width]": "All processes take the first rows of W_o.",
-            },
+            ROWS, {"W_o[rank::num_processes]": "The rows of W_o are not those of your heads."}
         ),
         Mistake({MINE: "slice(width)"}, "All processes do the same share: `rank` has no effect."),
         Mistake({COLUMNS: "W[:, :width]"}, "All processes take the first columns of W_q."),
         *instead_of(
             "queries.shape[-1] **",
-            {
-                "1 **": "The division by the root of D / H is missing.",
-                "W_q.shape[1] **": "You divide by the root of D, the width of all heads together.",
-            },
+            {"W_q.shape[1] **": "You divide by the root of D, the width of all heads together."},
         ),
         Mistake(
             {f"X @ {COLUMNS}": "X @ W[mine].mT"},

@@ -25,10 +25,7 @@ SIZES = normal(2, (3, 4, 7), (3, 4, 5))
 PRODUCT = "W_q.mT @ W_uk"
 
 write_absorb = Exercise(
-    id="11.3",
-    title="Absorb the projection",
-    difficulty="medium",
-    minutes=10,
+    **authoring.heading("11.3", "Absorb the projection", "medium", minutes=10),
     section="Never make the keys",
     hints=[
         "Write the score with transposes: a product a . b of vectors is a^T b.",
@@ -58,7 +55,6 @@ write_absorb = Exercise(
                 "W_uk.mT @ W_q": "Your matrix is turned over: rows belong to x, columns to c.",
                 "W_q.mT @ W_uk / W_q.shape[-2] ** 0.5": "You divide by the root of d. The score "
                 "here is the plain product, the softmax's scale comes later.",
-                "W_q * W_uk": "`*` multiplies entry by entry. The score sums over d.",
             },
         ),
         Mistake(

@@ -1,6 +1,6 @@
 """11.1: what a token weighs with a latent, and with few global layers, on paper."""
 
-from d2l_attention.exercises.authoring import Exercise, Part, parts
+from d2l_attention.exercises.authoring import Exercise, Part, heading, parts
 
 LAYERS, HEADS, SIZE, LATENT, TURNED = 48, 32, 128, 448, 64
 TOKENS, WINDOW, GLOBAL, GROUPS = 16384, 1024, 8, 8
@@ -19,10 +19,7 @@ def mixed(num_global=GLOBAL, window=WINDOW):
 
 HEAD_KEYS = 2 * HEADS * SIZE
 latent_cache_by_hand = Exercise(
-    id="11.1",
-    title="What a latent weighs",
-    difficulty="easy",
-    minutes=8,
+    **heading("11.1", "What a latent weighs", "easy", minutes=8),
     section="Two caches",
     hints=[
         "Count what is kept of one token in one layer. With a latent: no keys and no values.",
@@ -31,7 +28,6 @@ latent_cache_by_hand = Exercise(
         "48 layers times (448 + 64) numbers times 2 bytes, in KiB. Then 8 layers times 16,384 "
         "tokens and 40 layers times 1,024 tokens, each with 2 times 8 times 128 numbers.",
     ],
-    stub=None,
     solution=(768, 48, 672),
     explanation="Multi-head attention keeps 2 x 32 x 128 numbers a layer, the latent form 448 + "
     "64, however many heads there are: a sixteenth. With mixed layers 8 keep 16,384 tokens and "

@@ -39,10 +39,7 @@ MANY = "For one head your step is right. For several, or other sizes, it is not.
 OUTER = "key[:, :, None] * (beta[:, None] * (value - known))[:, None, :]"
 
 write_delta_step = Exercise(
-    id="11.5",
-    title="Erase, then write",
-    difficulty="medium",
-    minutes=12,
+    **authoring.heading("11.5", "Erase, then write", "medium", minutes=12),
     section="The delta rule, token by token",
     hints=[
         "Four lines: fade the state, ask it for this key, write the difference, answer the query.",
@@ -75,8 +72,6 @@ write_delta_step = Exercise(
                 "value only. It acts on the whole difference, so that beta = 0 changes nothing.",
                 "key[:, :, None] * (beta[:, None] * (known - value))[:, None, :]": "The difference "
                 "has the wrong sign: the new value minus what is known.",
-                "query[:, :, None] * (beta[:, None] * (value - known))[:, None, :]": "You write "
-                "under the query. A value is written under its key.",
                 "(value - known)[:, :, None] * (beta[:, None] * key)[:, None, :]": "The state is "
                 "turned over: its rows belong to numbers of the key, its columns to the value.",
             },

@@ -34,10 +34,7 @@ MANY = "For one short sequence it was right. For others it is not."
 BOTH = "(first - share * second) @ values"
 
 write_differential = Exercise(
-    id="11.6",
-    title="Differential attention",
-    difficulty="medium",
-    minutes=12,
+    **authoring.heading("11.6", "Differential attention", "medium", minutes=12),
     section="A softmax must spend its one",
     hints=[
         "`chunk(2, dim=-1)` cuts the columns into two halves. Then it is attention twice, up to "
@@ -68,8 +65,6 @@ write_differential = Exercise(
                 "(share * first - second) @ values": "The share belongs to the second weights.",
                 "(first - share * second) / (1 - share) @ values": "You divide so that rows sum "
                 "to one. They sum to 1 - share, on purpose.",
-                "(first - share * second).clamp(min=0) @ values": "You cut negative weights off. "
-                "Here weights may be negative.",
                 "((q1 @ k1.mT - share * (q2 @ k2.mT)) / root).softmax(dim=-1) @ values": "You take "
                 "the difference of the scores. It is the difference of two softmaxes.",
             },
@@ -77,10 +72,6 @@ write_differential = Exercise(
         Mistake(
             {"q1.shape[-1]": "queries.shape[-1]"},
             "You divide by the root of 2 d. A query that meets a key has d numbers.",
-        ),
-        Mistake(
-            {" / root).softmax(dim=-1)  # (B, n, n)": ").softmax(dim=-1)"},
-            "The first scores are not divided by the root of d.",
         ),
         Mistake(
             {"q2 @ k2.mT": "q2 @ k1.mT"},

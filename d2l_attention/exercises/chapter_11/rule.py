@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.authoring import Case, Exercise, instead_of
+from d2l_attention.exercises.authoring import Case, Exercise, heading, instead_of
 
 
 def near_or_first(query, key, window, num_first):
@@ -34,10 +34,7 @@ def shapes(mask, *_):
 CASES = [(8, 3, 0), (8, 2, 1), (8, 3, 2), (4, 9, 0), (5, 1, 5), (1, 1, 1), (40, 7, 4)]
 
 write_rule = Exercise(
-    id="11.2",
-    title="The latest and the first",
-    difficulty="easy",
-    minutes=8,
+    **heading("11.2", "The latest and the first", "easy", minutes=8),
     section="The same model with a window",
     hints=[
         "Three comparisons: the key is not later than the query; it is near; it is one of the "

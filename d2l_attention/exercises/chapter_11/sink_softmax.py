@@ -3,7 +3,7 @@
 import torch
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def attend_with_sink_solution(scores, values, sinks):
@@ -46,10 +46,7 @@ LARGE = ONE[0] * 500, ONE[1], torch.tensor([999.0])
 OTHERS = random_case(0, 3, 4, 5, 7)
 
 repair_sink_softmax = Exercise(
-    id="11.4",
-    title="A leaking sink",
-    difficulty="medium",
-    minutes=12,
+    **heading("11.4", "A leaking sink", "medium", minutes=12),
     section="A sink of its own",
     pairs=False,
     hints=[

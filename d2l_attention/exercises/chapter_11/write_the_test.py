@@ -2,7 +2,7 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading
 
 
 def test_choice_is_causal(choose):
@@ -61,10 +61,7 @@ TOO_SHORT = (
 SAME_QUERIES = "Your queries are the same in all calls. Let their future differ, too."
 
 write_the_test = Exercise(
-    id="11.7",
-    title="A choice that knows the future",
-    difficulty="hard",
-    minutes=25,
+    **heading("11.7", "A choice that knows the future", "hard", minutes=25),
     section="Let a scorer choose",
     hints=[
         "Two things can leak: the mask may show a later key, and the choice of earlier blocks may "

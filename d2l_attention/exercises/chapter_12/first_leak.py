@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def first_leak(run, X, t):
@@ -71,10 +71,7 @@ OWN = (
 CHANGE = "other[:, t:] = torch.randn_like(other[:, t:])  # another future"
 
 find_first_leak = Exercise(
-    id="12.6",
-    title="The first number that knows too much",
-    difficulty="hard",
-    minutes=15,
+    **heading("12.6", "The first number that knows too much", "hard", minutes=15),
     section="12.6 · Too good, and the mask is right",
     pairs=False,
     stub=first_leak,
@@ -107,10 +104,7 @@ find_first_leak = Exercise(
             {
                 "torch.allclose(before[name], after[name], atol=1e-5)": OWN,
                 "torch.allclose(before[name][:, t:], after[name][:, t:], atol=1e-5)": OWN,
-                "torch.allclose(before[name][:, : t + 1], after[name][:, : t + 1], atol=1e-5)": OWN,
-                "torch.allclose(before[name][:t], after[name][:t], atol=1e-5)": OWN,
-                "torch.allclose(before[name][:, 0], after[name][:, 0], atol=1e-5)": "You compare "
-                "only row 0. A leak of one token shows in row t - 1 first.",
+
                 "bool((before[name][:, :t] - after[name][:, :t]).abs().max() < 1e-5)": "Minus "
                 "infinity minus minus infinity is NaN, and NaN is not below your limit: so hidden "
                 "scores look like a leak. `torch.allclose` takes two equal infinities as equal.",

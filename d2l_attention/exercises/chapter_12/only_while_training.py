@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from d2l_attention.exercises.authoring import Suspect
+from d2l_attention.exercises.authoring import Suspect, heading
 from d2l_attention.exercises.chapter_12._exhibit import exhibit, fails
 
 BY_LOT = (
@@ -67,10 +67,7 @@ class Noise(nn.Module):
 
 
 only_while_training = exhibit(
-    id="12.4",
-    title="A validation loss of another model",
-    difficulty="hard",
-    minutes=12,
+    **heading("12.4", "A validation loss of another model", "hard", minutes=12),
     section="12.4 · A validation loss of another model",
     right=CausalAttention,
     name="attention",

@@ -58,10 +58,7 @@ FILL, KEY_COPIES = "masked_fill(~mask, -torch.inf)", "keys.repeat_interleave(sha
 VALUE_COPIES = "values.repeat_interleave(share, dim=1)"
 
 write_groups = Exercise(
-    id="13.1",
-    title="Your attention, in groups",
-    difficulty="easy",
-    minutes=10,
+    **authoring.heading("13.1", "Your attention, in groups", "easy", minutes=10),
     section="Put your own attention in",
     hints=[
         "Attention as in chapter 3, with the mask of chapter 4. Only one thing is new: keys and "
@@ -88,13 +85,7 @@ write_groups = Exercise(
     ],
     mistakes=[
         *instead_of(
-            " / queries.shape[-1] ** 0.5",
-            {
-                "": "The division by the root of d is missing.",
-                " / values.shape[-1] ** 0.5": "You divide by the root of v, the size of a value. A "
-                "score is a product of queries and keys: the root of d.",
-                " / queries.shape[-1]": "You divide by d. It is the root of d.",
-            },
+            " / queries.shape[-1] ** 0.5", {"": "The division by the root of d is missing."}
         ),
         *instead_of(
             FILL,
@@ -109,6 +100,8 @@ write_groups = Exercise(
                 "-inf is NaN, wherever the mask is True. `masked_fill` does not multiply.",
                 "softmax(dim=-1) * mask": "You hide after a softmax: hidden keys have then "
                 "taken their share.",
+                "masked_fill(~mask & False, -torch.inf)": "Your mask hides nothing. `masked_fill` "
+                "returns a new tensor: keep what it returns.",
             },
         ),
         *instead_of(
@@ -141,7 +134,6 @@ write_groups = Exercise(
         "must match": "The heads do not line up: G heads of keys beside H heads of queries. Each "
         "group is needed H / G times.",
         "NoneType": "The mask may be `None`: then everything may be seen.",
-        "unary ~": "The mask may be `None`: then everything may be seen.",
     },
     steps=[authoring.gradients_flow("queries", "keys", "values")],
 )

@@ -57,10 +57,7 @@ CAT, COLUMN = "torch.cat((scores, column), dim=-1)", "sinks[:, None, None]"
 CUT = "[..., : keys.shape[2]]"
 
 write_sinks = Exercise(
-    id="13.2",
-    title="A softmax that keeps something back",
-    difficulty="medium",
-    minutes=12,
+    **authoring.heading("13.2", "A softmax that keeps something back", "medium", minutes=12),
     section="Where it does not fit",
     hints=[
         "A sink is one more score of each row. It takes a share of the softmax, and this share "
@@ -91,8 +88,6 @@ write_sinks = Exercise(
             {
                 "torch.cat((scores, torch.zeros_like(column)), dim=-1)": "Your extra score is 0. "
                 "It should be the sink of the head.",
-                "torch.cat((scores, column / queries.shape[-1] ** 0.5), dim=-1)": "You divide the "
-                "sink by the root of d. It is learned as it is.",
                 "torch.cat((scores, column.exp()), dim=-1)": "You take the exponential of the "
                 "sink. The softmax does this already.",
                 "scores + column": "Your weights are those without a sink. Did you add the sink to "
@@ -110,7 +105,6 @@ write_sinks = Exercise(
                 "sinks[:, None]": "Your sinks are on the axis of the queries. With as many "
                 "queries as heads no error tells. A head's sink needs the shape (H, 1, 1).",
                 "sinks[:1, None, None]": "All heads get the sink of the first one.",
-                "sinks.mean()": "All heads get the mean of the sinks. Each has its own.",
             },
         ),
         *instead_of("~mask", {"mask": "Your mask is read the wrong way: True means 'may attend'."}),
@@ -130,7 +124,6 @@ write_sinks = Exercise(
         "must match the size": "The mask knows nothing of the sink's column. Hide first, and put "
         "the sink behind the scores afterwards.",
         "NoneType": "Mask and sinks may be `None`, each of them.",
-        "unary ~": "Mask and sinks may be `None`, each of them.",
     },
     rules=[no_nan],
     steps=[authoring.gradients_flow("queries", "keys", "values", "sinks")],

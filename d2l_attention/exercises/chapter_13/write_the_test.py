@@ -2,7 +2,7 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches, normal
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading, normal
 
 
 def test_sees_only_the_past(model):
@@ -79,10 +79,7 @@ PAST = (
 )
 
 write_the_test = Exercise(
-    id="13.5",
-    title="A mask that nobody sees",
-    difficulty="medium",
-    minutes=20,
+    **heading("13.5", "A mask that nobody sees", "medium", minutes=20),
     section="Break it",
     hints=[
         "You cannot look at the mask, only at tokens and logits. Which logits may change when "

@@ -141,7 +141,7 @@ def other_sign():
     return W_q, W_k, -w_v
 
 
-@wrong("3.7", "stands on its side")
+@wrong("3.7", "a column for each of the two numbers")
 def on_its_side():
     W = torch.tensor([[1.0, 1.0, 0.3], [0.5, -0.5, 0.1]])
     return W, W, torch.tensor([-1.0, 1.0, 0.0])

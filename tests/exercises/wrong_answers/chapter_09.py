@@ -106,12 +106,6 @@ def minus_a_hundred(X, window, shift):
     return windows, torch.where(mask, 0.0, -100.0)
 
 
-@wrong("9.6", "the same for each map")
-def masks_for_all_maps(X, window, shift):
-    windows, mask = pixel_by_pixel(X, window, shift)
-    return windows, torch.cat([mask] * len(X))
-
-
 @wrong("9.6", "With others it is not")
 def half_a_window(X, window, shift):
     return pixel_by_pixel(X, window, window // 2)
@@ -121,11 +115,6 @@ def half_a_window(X, window, shift):
 def sees_itself_and_neighbours(X, window, shift):
     windows, mask = pixel_by_pixel(X, window, shift)
     return windows, mask & torch.ones_like(mask).triu(-1)
-
-
-@wrong("9.6", "For others it is not")
-def square_maps_only(X, window, shift):
-    return pixel_by_pixel(X[:, :, : X.shape[1]], window, shift)
 
 
 def some(n=10, seed=1):
