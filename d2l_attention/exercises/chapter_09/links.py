@@ -9,6 +9,7 @@ LAST_BLOCK = (
 )
 WINDOW = {
     700: "the first and the last three tokens have fewer neighbours. How many are missing?",
+    588: f"{ITSELF}.",
     300: "3 neighbours on each side, not 3 tokens in all.",
     394: "that is the causal one. Here a token sees both sides.",
 }
@@ -24,6 +25,7 @@ DILATED = {
     700: "the tokens at the edges have fewer neighbours, and now the edges are 12 tokens wide.",
     172: "no token sees less in the middle: 3 neighbours on each side, only farther away.",
     2344: FOURTH,
+    552: f"{ITSELF}.",
     394: "this one is not causal.",
 }
 GLOBAL = {

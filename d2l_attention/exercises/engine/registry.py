@@ -77,7 +77,7 @@ def chapter_numbers() -> list[int]:
 
 @cache
 def load_chapter(number: int) -> Chapter:
-    """A chapter with every ``Exercise`` that its file, or a file in its folder, has a name for.
+    """A chapter with every ``Exercise`` of its number that a file of it has a name for.
 
     Errors: ``ValueError`` for two exercises of one id, and whatever the chapter raises.
     """
@@ -87,7 +87,8 @@ def load_chapter(number: int) -> Chapter:
         files = pkgutil.iter_modules(getattr(chapter, "__path__", ()), f"{chapter.__name__}.")
         modules = [chapter, *(import_module(file.name) for file in files)]
     found = [each for module in modules for each in vars(module).values()]
-    own = {id(each): each for each in found if isinstance(each, Exercise)}
+    found = [each for each in found if isinstance(each, Exercise)]
+    own = {id(each): each for each in found if each.id.startswith(f"{number}.")}
     exercises = sorted(own.values(), key=lambda exercise: sort_key(exercise.id))
     for one, other in itertools.pairwise(exercises):
         if one.id == other.id:
