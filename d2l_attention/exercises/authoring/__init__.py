@@ -73,11 +73,9 @@ that an edit uses (``torch``, a helper) must be known in your file. That is all:
         steps=[gradients_flow("scores")],
     )
 
-**What you get.** ``check`` goes up the ladder that ``Exercise`` describes. It runs the student's
-function and each mistake on your cases and names the mistake that gives the same; on the first
-case it names two made together. Then come the error, the form (``shapes``), ``rules`` and the
-first entry that is off, with the smallest case that shows it. It says 'not attempted' of an
-untouched stub, notices changed inputs and memory, and knows what rounding is.
+**What you get.** ``check`` goes up the ladder that ``Exercise`` describes, names the mistake that
+gives the same as the student's function, on the first case also two made together, notices changed
+inputs and memory, and knows what rounding is.
 
 **What is tested** (``tests/exercises/test_mistakes.py``, derived): the solution is solved; the
 stub is not attempted; each mistake alone is rejected with its own words; an edit that fits

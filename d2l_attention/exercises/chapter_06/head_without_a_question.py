@@ -7,7 +7,6 @@ BEFORE_W_O = {
     "hear of this one's queries.",
     0: "the queries say where to look. A head that looks elsewhere brings back another average "
     "of values.",
-    8: "that is how many stay as they were. The other two heads keep their numbers.",
     1: "one head changes. How many of a token's 12 numbers does a head write?",
 }
 AFTER_W_O = {

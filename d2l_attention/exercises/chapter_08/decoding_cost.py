@@ -7,7 +7,6 @@ SELF_WITHOUT = {
     45: "step t reads t tokens, the newest too: the first step reads 1, not 0.",
     100: "not every step reads 10 tokens: step t reads the t tokens that there are.",
     385: "that is the number of scores. A token of a prefix is one row of W_k.",
-    70: "that is the attention to the source.",
 }
 SELF_WITH = {
     55: "that is without one. The cache keeps the keys of all older tokens.",
@@ -28,12 +27,10 @@ SCORES_WITHOUT = {
     55: "that counts the newest query only. Without a cache all t tokens of the prefix ask again.",
     100: "that is only the last step. Add up all 10.",
     220: "you left out the hidden ones. A mask hides scores that have been computed.",
-    1000: "not every step has 10 queries and 10 keys: step t has t of both.",
 }
 SCORES_WITH = {
     385: "that is without one. One query asks in each step: the older ones have their answer.",
     10: "one query asks in each step, but it scores all keys that the cache holds.",
-    100: "step t has t keys in its cache, not 10.",
     45: "the newest token scores its own key, too: step t has t scores.",
 }
 

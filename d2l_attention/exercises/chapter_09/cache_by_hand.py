@@ -25,7 +25,6 @@ def of_a_token(heads):
         kib(heads) * 2: "twice too much. A number takes 2 bytes here, and keys and values are two "
         "numbers.",
         kib(heads) * 1024: "those are bytes. A KiB has 1,024 of them.",
-        kib(1): "that is one head of keys and values. How many does a layer have?",
     }
 
 
@@ -44,9 +43,7 @@ SEQUENCE = {
     mib(GROUPS) / 1024: "those are GiB. Give MiB.",
     mib(GROUPS) * 1.024: "a MiB has 1,024 KiB, not 1,000.",
     mib(HEADS): "that is multi-head attention. The question is about 6 groups.",
-    mib(GROUPS) / 2: ONLY_KEYS,
     mib(GROUPS, WINDOW): "that is with a window. Without one all 16,384 tokens are kept.",
-    mib(GROUPS) * TOKENS: "the cache holds one row for a token, not one for a pair of tokens.",
 }
 WINDOWED = {
     mib(GROUPS): "nothing is saved here. With a window the older tokens are thrown away.",

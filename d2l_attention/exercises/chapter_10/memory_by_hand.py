@@ -4,7 +4,6 @@ from d2l_attention.exercises.authoring import Exercise, Part, heading, parts
 
 BILLIONS = "those are billions of bytes. A GiB is 2^30 bytes, 7% more."
 FOUR_BYTES = "you count 4 bytes a number. Here they are 2."
-MIB = "those are MiB. A GiB is 1,024 of them."
 PAIRS = "one number a token? A head has one weight for each pair of a query and a key."
 ROWS = "each of the four has one row a token: twice the tokens, twice the rows."
 
@@ -15,7 +14,6 @@ WEIGHTS = {
     8: "that is half of it. A number has 2 bytes here; and a mask saves no memory, since the "
     "matrix has a place for what it hides.",
     2048: "a weight is one number. How wide a head is makes no difference to the weights.",
-    2**14: MIB,
     2**-10: PAIRS,
 }
 TWICE_THE_WEIGHTS = {
@@ -30,14 +28,12 @@ IN_AND_OUT = {
     2**-6: "that is one head. The layer has 32.",
     0.537: BILLIONS,
     1: FOUR_BYTES,
-    512: MIB,
     16: "that is as much as the weights. Here each token has 4 rows a head, not one for each key.",
 }
 TWICE_IN_AND_OUT = {
     2: ROWS,
     0.5: "nothing has changed. There are twice as many tokens.",
     1.074: BILLIONS,
-    4: ROWS,
 }
 
 

@@ -68,6 +68,15 @@ def hidden_by_a_hundred(x, y, width):
     return (scores.softmax(1) @ y - y).square().mean()
 
 
+@wrong("2.5", "overwritten in place")
+def overwritten(x, y, width):
+    scores = -((x[:, None] - x) ** 2) / (2 * width**2)
+    weights = scores.masked_fill(torch.eye(len(x)).bool(), -math.inf).softmax(1)
+    errors = weights @ y - y
+    errors *= errors
+    return errors.mean()
+
+
 @right("2.6")
 def with_numbers_in_lists(implementation):
     keys, values = torch.tensor([0.0, 0.5, 4.0]), torch.tensor([3.0, 5.0, 100.0])

@@ -47,6 +47,13 @@ def in_a_loop(attend):
             torch.testing.assert_close(output[b, h], expected)
 
 
+@wrong("12.2", "(an error unless B equals H, or one of them is 1) your test breaks off")
+def all_sizes_differ(attend):
+    queries, keys, values, mask = batch(2, 4, [2, 5])
+    expected = attention(queries, keys, values, mask[:, None])
+    torch.testing.assert_close(attend(queries, keys, values, mask), expected)
+
+
 @wrong("12.2", "with what it gives alone")
 def first_head_of_the_first(attend):
     queries, keys, values, mask = batch(2, 2, [2, 5])
@@ -177,6 +184,13 @@ def each_future_gets_no_gradient(causal_attention):
         assert given.grad[:, : t + 1].any() and not given.grad[:, t + 1 :].any()
 
 
+@wrong("12.7", "has no mask at all")
+def all_rows_sum_to_one(causal_attention):
+    queries, keys, _ = qkv(Q=5, K=5)
+    output = causal_attention(queries, keys, torch.ones(2, 5, 1))
+    torch.testing.assert_close(output, torch.ones(2, 5, 1))
+
+
 @wrong("12.7", "Token 0 is right there")
 def only_the_first_token(causal_attention):
     queries, keys, values = qkv(Q=5, K=5)
@@ -248,6 +262,14 @@ def hidden_value_is_not_heard(attend):
     before = attend(queries, keys, values, mask)
     values[:, 4] = 100.0
     torch.testing.assert_close(attend(queries, keys, values, mask)[:, 1], before[:, 1])
+
+
+@wrong("12.10", "the same when it is turned over")
+def with_a_band(attend):
+    inputs = qkv(Q=5)
+    near = (torch.arange(5)[:, None] - torch.arange(5)).abs() <= 1
+    mask = near.expand(2, 5, 5)
+    torch.testing.assert_close(attend(*inputs, mask), attention(*inputs, mask))
 
 
 @wrong("12.10", "All your sentences have the same mask")
