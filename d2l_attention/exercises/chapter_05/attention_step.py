@@ -172,7 +172,6 @@ write_attention_step = Exercise(
                 "are NaN. NaN comes from 0 times infinity, and from a row whose scores are all "
                 "-inf.",
                 f"{HIDDEN}.softmax(dim=0).nan_to_num()": OVER_THE_BATCH,
-                "scores.softmax(dim=0)": OVER_THE_BATCH,
                 f"{HIDDEN}.flatten().softmax(dim=0).view_as(scores)": "All weights of the batch "
                 "together sum to 1. Each sentence has a softmax of its own: `dim=-1` on (B, K).",
                 "scores.softmax(dim=-1)": "The padding gets attention: where does `valid_lens` "

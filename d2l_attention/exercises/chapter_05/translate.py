@@ -102,7 +102,6 @@ repair_translate = Exercise(
             "_ in range(max_len)",
             {
                 f"token in {REFERENCE}": FORCED,
-                f"token in {REFERENCE} if reference else [bos] * max_len": FORCED,
                 "_ in range(len(reference or [0] * max_len))": LENGTH,
                 "_ in range(1 + len(reference or [0] * max_len))": LENGTH,
                 "_ in range(max_len - 1)": "`max_len` allows one word more than you give.",

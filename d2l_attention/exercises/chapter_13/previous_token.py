@@ -94,8 +94,6 @@ find_previous_token_head = Exercise(
                 "weights.diagonal(-2, dim1=-2, dim2=-1).mean(dim=-1)": "You look two tokens back.",
                 "weights[..., 0].mean(dim=-1)": "You look at the first column: how much all look "
                 "at token 0.",
-                "weights[..., 1:, 0].mean(dim=-1)": "You look at the first column: how much all "
-                "look at token 0.",
                 "weights.diagonal(-1, dim1=-2, dim2=-1).amax(dim=-1)": "You take the largest of a "
                 "head's weights on the token before. One token is not a habit: take the mean.",
                 "weights[..., -1, -2]": "You look at the last token only. One token is not a "
