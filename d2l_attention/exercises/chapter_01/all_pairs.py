@@ -25,13 +25,18 @@ SCALED = (
     "Scaling comes in chapter 3; here the scores are plain dot products."
 )
 OTHER_SCORES = {
+    "(queries * keys).sum(-1).expand(len(queries), -1)": "Both queries get the same output, made "
+    "of copied scores. Two queries and two keys make four *different* pairs.",
     "keys @ queries.T": "Queries and keys have changed places: a row belongs to a query.",
     "queries @ keys": "A key is a row, but a matrix product meets rows with *columns*.",
     "queries * keys.T": "Turning the keys was a good thought, but `*` still multiplies entry by "
     "entry. Which product takes every row with every column?",
     "queries * keys": "You took the softmax of the single products of query i with key i. A score "
     "is their sum, and each query needs one for each key.",
+    "queries @ values.T": "You score the values. The query meets the keys only.",
+    "-torch.cdist(queries, keys) ** 2 / 2": "Here you score by distance, not by dot products.",
     "queries @ keys.T / queries.shape[-1] ** 0.5": SCALED,
+    "queries @ keys.T / queries.shape[-1]": SCALED,
     "-queries @ keys.T": "The better a key fits, the smaller its weight: a sign has turned.",
 }
 

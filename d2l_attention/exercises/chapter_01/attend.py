@@ -69,6 +69,7 @@ OTHER_WEIGHTS = {
     "scores / scores.sum(dim=-1, keepdim=True)": "You divided the scores by their sum. They sum to "
     "1 now, but scores may be negative or sum to 0. What makes numbers positive?",
     "scores.exp()": NO_SHARES,
+    "scores.exp() / scores.shape[-1]": NO_SHARES,
     "scores.flatten().softmax(dim=0).reshape(scores.shape)": "Your softmax runs over all queries "
     "and keys at once, so two queries share one weight of 1. Every query, every row, has its own.",
     "scores.exp() / scores.exp().sum(dim=-1)": "You divide column j by the sum of row j: a sum of "
@@ -80,8 +81,14 @@ OTHER_WEIGHTS = {
 OTHER_OUTPUTS = {
     "weights.T @ values": "You turned the weights: output i now collects what value i is worth to "
     "all queries. One row of weights belongs to one query.",
+    "values @ weights": "The product stands the wrong way round. Which order gives (Q, K) times "
+    "(K, V)?",
+    "(weights[:, :, None] * values).sum(dim=0)": "You multiply every weight with its value and "
+    "then add over the queries. The output adds over the keys, for each query on its own.",
     "values[scores.argmax(dim=-1)]": "You look up the best key's value. Attention lets every key "
     "have a say: softmax instead of argmax.",
+    "values.mean(dim=0).expand(len(scores), -1)": "That is the plain mean of the values, for every "
+    "query. The scores have to have their say.",
 }
 
 write_attend = Exercise(
@@ -100,8 +107,10 @@ write_attend = Exercise(
         Case((SCORES, torch.eye(2)), WEIGHTS, rules=[authoring.rows_sum_to_one]),
         Case((SCORES, VALUES)),
         Case(normal(0, (2, 3), (3, 4)), OTHER_SIZES),
+        Case(normal(1, (5, 3), (3, 7)), OTHER_SIZES),
         Case(normal(2, (1, 2), (2, 3)), OF_SIZE_1),
         Case(normal(3, (3, 2), (2, 1)), OF_SIZE_1),
+        Case(normal(4, (2, 1), (1, 3)), OF_SIZE_1),
         Case(authoring.in_dtype(normal(0, (2, 3), (3, 4)), torch.float64), OTHER_DTYPE),
         *(Case((torch.tensor([row]), VALUES), LARGE) for row in ([1000.0, 1001], [0, 1000.0])),
         Case((torch.tensor([[0.0, 1], [1000, 1001]]), VALUES), FAR_APART),
@@ -113,6 +122,10 @@ write_attend = Exercise(
         Mistake(
             {SOFTMAX: "scores", POOL: "(weights @ values).softmax(dim=-1)"},
             "Your softmax comes last, on the pooled values. It belongs to the scores.",
+        ),
+        Mistake(
+            {SOFTMAX: "scores.exp()", POOL: "torch.nn.functional.normalize(weights @ values, p=1)"},
+            "You made the *output* sum to 1. It is the weights that do.",
         ),
     ],
     shapes=shapes,

@@ -25,9 +25,14 @@ MISTAKES = {
     "weight of 0: take the exponentials before you divide.",
     22 / 3: "that is the plain mean of the values. The third key deserves more than a third.",
     10 * math.log(2): "you used the scores as weights. What do they sum to?",
+    7.03: "the first two scores went through the exponential, the third did not: the "
+    "exponential of ln 2 is 2.",
     9.148: "you took the exponential of 2. The third score is ln 2, whose exponential is 2.",
+    8.304: "you took the exponential of 1. The third score is ln 2, the natural logarithm.",
     6.5: "the largest weight stands at the first value. The third key has the best score.",
+    7.5: "the largest weight stands at the second value. The third key has the best score.",
     6.8: "the better the score, the smaller your weight: the sign in the exponential has turned.",
+    5: "that is the last of the three terms. The other two keys have their say too.",
 }
 THREE = (
     "These look like the three weights, the exponentials or the weighted values. Give one number: "

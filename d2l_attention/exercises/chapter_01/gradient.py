@@ -69,6 +69,10 @@ IN_THE_SCORES = {
     "they were. The weights sum to 1: when one rises the others fall, so subtract the output.",
     "values - output": "A key with weight 0 would pull as hard as any other. With what force does "
     "score j pull the output towards value j?",
+    "weights[:, None] * values - output": "The weight multiplies the value only; it belongs to the "
+    "whole difference. Mind the brackets.",
+    "weights[:, None] * (values - values.mean(dim=0))": "You take the plain mean off the values. "
+    "What the values are compared with is the output, the weighted mean.",
 }
 IN_THE_QUERY = {
     "slopes": "That is the slope in the scores, which the chapter gives. One factor of the chain "
@@ -77,12 +81,18 @@ IN_THE_QUERY = {
     "(D, V): one row for each coordinate of the query.",
     "2 * differences.T @ slopes": "Twice too much: the slope of a square has a factor 2, but the "
     "score has *half* the square.",
+    "differences.T @ values": "The weights are missing: a key with weight 0 would pull as hard as "
+    "any other.",
+    "query[:, None] * slopes.sum(dim=0)": "As if every score moved with the query in the same way. "
+    "Score j moves along its own line from the query to key j.",
 }
 IN_THE_WEIGHTS = {
     "-differences.square().sum(dim=1)": "The score is minus *half* the squared distance.",
     "differences.square().sum(dim=1) / 2": "A sign is missing in your scores: the farthest key has "
     "the largest weight.",
     "-differences.norm(dim=1)": "You score by the distance. The score is minus half its *square*.",
+    "-differences.square().mean(dim=1)": "You take the mean over the coordinates. A squared "
+    "distance is their *sum*.",
     "keys @ query": "Your weights come from dot products. Here the score is minus half the squared "
     "distance.",
 }

@@ -77,7 +77,12 @@ FAR = (
 )
 RESULTS = {
     "1 / hot": "You return the number to *multiply* these scores by. A temperature divides them.",
+    "math.log(hot)": "You return the logarithm of the temperature. A search over logarithms is a "
+    "good idea; raise the base to this power at the end.",
+    "share": "You return the share. The temperature is what you divide the scores by.",
     "share_of_the_best(1)": "You return the best key's share at temperature 1.",
+    "share_of_the_best(1) / share": "You return the number by which to divide the *weight* of the "
+    "best key: the weights would not sum to 1 any more. Divide the scores, before the softmax.",
 }
 
 find_the_temperature = Exercise(

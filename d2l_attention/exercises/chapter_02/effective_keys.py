@@ -25,14 +25,27 @@ MISTAKES = {
     "scores: divide the distance before you square it.",
     at_both(lambda s: s.sum().item()): "either you summed the similarities, or the 2 in the "
     "Gaussian, exp(-x²/2), is missing.",
+    at_both(distances=lambda width: DISTANCES * width): "you multiplied the distance by the width: "
+    "narrow became wide.",
     at_both(distances=lambda width: DISTANCES): "the width takes no part in your similarities.",
     at_both(lambda s: 1 / effective_number(s)): "you gave the sum of the squared weights. Take 1 "
     "over it: a number of keys is 1 or more.",
     at_both(lambda s: 1 / s.square().sum().item()): "you squared the similarities. Divide them by "
     "their sum first; only then are they weights.",
+    at_both(lambda s: s.square().sum().item()): "you summed the squared similarities. Divide by "
+    "their sum first; at the end take 1 over it.",
     (1, 1): "you squared the sum of the weights, which is always 1. Square each weight, then sum.",
+    (101, 101): "that is the number of all keys. Do all have the same weight here?",
+    at_both(lambda s: effective_number(s.softmax(dim=-1))): "you took the softmax of the "
+    "similarities, which are exponentials already.",
     at_both(distances=lambda width: DISTANCES[::10] / width): "your keys are 0, 1, 2, ..., 10. "
     "The task has ten times as many.",
+    at_both(distances=lambda width: torch.linspace(-5, 5, 100).double() / width): "you have 100 "
+    "keys. How many are there from 0 to 10 in steps of 0.1, both ends counted?",
+    (8.64, 16.84): "you averaged over many queries; near the ends fewer keys are in reach. Take "
+    "one, at 5.",
+    (10.332, 20.664): "that is the exponential of the weights' entropy. The chapter's measure is "
+    "1 / Σ w².",
 }
 numbers_are_right = number(RIGHT, tolerance=0.06, mistakes=MISTAKES)
 
@@ -46,6 +59,8 @@ def prediction_and_measurement(attempt):
             f"{show(attempt.answer)}."
         )
     factor, narrow, wide = got.flatten().tolist()
+    if numbers_are_right(Attempt([factor, narrow])) is None:
+        return "The factor comes first, then the two numbers."
     if found := numbers_are_right(Attempt([narrow, wide])):
         return f"Measured: {found}"
     if abs(factor - wide / narrow) < 0.1:

@@ -23,7 +23,7 @@ def leave_one_out_error_solution(x, y, width):
     return (prediction[:, 0] - y).square().mean()
 
 
-POOLED = "attention_pooling(scores, y[:, None], mask=others)"
+SCORES, POOLED = "gaussian_score(x", "attention_pooling(scores, y[:, None], mask=others)"
 
 
 def points(x, y, width, **more):
@@ -89,6 +89,7 @@ write_leave_one_out = Exercise(
                 "mask=None": "Every point still sees itself. (A score of 0 hides nothing.)",
                 "mask=~others": "Your error is 0: every point sees itself and nothing else. True "
                 "in a mask means 'may attend'.",
+                "mask=others.tril()": "Every point sees only those before it. Ask all others.",
             },
         ),
         *instead_of(
@@ -108,16 +109,25 @@ write_leave_one_out = Exercise(
             ".square().mean()",
             {
                 ".square().sum()": "You sum the squared errors; take their mean.",
+                ".square().sum() / (len(x) - 1)": "You divide by K - 1, and there are K errors to "
+                "average.",
+                ".square().mean() / 2": "Your error is half the mean of the squared errors.",
+                ".mean().square()": "In a mean error too high and too low cancel. Square first.",
                 ".abs().mean()": "You average the absolute errors; square them instead.",
+                ".square().mean().sqrt()": "You took the root at the end; leave it out.",
             },
         ),
         *instead_of(
             "width)\n",
             {
                 "width**0.5)\n": "In your scores the width is not squared; divide by its square.",
+                "width / 2**0.5)\n": "The Gaussian's score has a 2 below the fraction as well.",
                 "1.0)\n": "Your error is that of width 1. Where is `width` used?",
+                "torch.as_tensor(width).exp())\n": "`width` is the width itself, not its "
+                "logarithm.",
             },
         ),
+        Mistake({SCORES: f"-{SCORES}"}, "The score of the Gaussian has a minus in front."),
         Mistake(
             {"~torch.eye(len(x), dtype=torch.bool)": "x[:, None] != x"},
             "You hide every point with the same x. Two flats may have the same size.",

@@ -52,6 +52,7 @@ write_parabola = Exercise(
                 "swap its two terms?",
                 "1 - x.abs()": "That is the triangle, 1 - |x|; the parabola is above it at 0.5.",
                 "1 - x": f"The square is missing: at -3 your function gives 4. {NEAR}",
+                "1 - x.clamp(min=0) ** 2": f"At -3 your function gives 1. {NEAR}",
             },
         ),
         *instead_of(
@@ -59,6 +60,8 @@ write_parabola = Exercise(
             {
                 "(1 - x**2)": "At -3 your function gives -8. A key that far away should have no "
                 "say at all, and this one votes against its own value.",
+                "(1 - x.clamp(max=1) ** 2)": "At -3 your function gives -8, and at 3 it gives 0: "
+                f"it is cut off on one side only. {NEAR}",
                 "(1 - x**2).abs()": "Your similarity grows with the distance: 8 at distance 3. Did "
                 "you take the absolute value of 1 - x²?",
                 "0.75 * (1 - x**2).clamp(min=0)": "You put the usual 3/4 in front. The weights do "
@@ -75,5 +78,7 @@ write_parabola = Exercise(
         "bitwise_xor": "In Python `^` is no power; x² is `x**2`.",
         "one element tensors": ONE_NUMBER,
         "cannot be converted to Scalar": ONE_NUMBER,
+        "must be Tensor, not": "That function compares two tensors, and 0 is a number.",
+        "0-d tensor": "A tensor of shape () cannot be looped over, and no loop is needed.",
     },
 )

@@ -81,7 +81,14 @@ repair_smooth = Exercise(
         ),
         *instead_of(
             DIFFERENCES,
-            {"x_val - x_train": "Query i meets key i only. Every query meets every key."},
+            {
+                "x_val - x_train": "Query i meets key i only. Every query meets every key.",
+                "x_train - x_val[:, None]": "The kernel gets query minus key, not key minus query.",
+            },
+        ),
+        Mistake(
+            {DIFFERENCES: "x_train[:, None] - x_val", TOTAL: "similarity.sum(dim=0)"},
+            "The shapes of your product do not fit: weights are (Q, K), and `y_train` is (K,).",
         ),
         Mistake(
             {f"kernel({DIFFERENCES})": f"gaussian({DIFFERENCES})"},
@@ -97,6 +104,8 @@ repair_smooth = Exercise(
                 "reach, its similarities sum to 0, and you divide 0 by 0.",
                 "(similarity / total).nan_to_num(1 / len(x_train))": f"{NO_KEY} gets equal "
                 "weights: it asks keys that do not count. All its weights should be 0.",
+                f"similarity * total.all() / {DIVISOR}": "One query has no key in reach, and now "
+                "all have weights 0. Look at each row by itself.",
                 "similarity / (total + 1e-8)": "The only key, 12 widths away, gets weight 0: its "
                 "similarity, 5e-32, is smaller than the number that you add, or that stands in for "
                 "small sums. Only a sum of exactly 0 needs care.",
@@ -109,10 +118,19 @@ repair_smooth = Exercise(
         *instead_of(
             RESULT,
             {
+                "weights @ y_train, similarity": "Those are similarities, which nothing has "
+                "divided yet.",
                 "weights @ y_train, weights.T": "Your weights have one row a key, not a query.",
                 "weights, weights @ y_train": "The order is: prediction, weights.",
                 "weights * y_train, weights": "You multiply weights and values entry by entry, and "
                 "the sum over the keys is missing; a matrix product does both.",
+                "weights @ y_train / len(x_train), weights": "Your prediction is not what they "
+                "make of `y_train`: the weights sum to 1, nothing is left to divide by.",
+                "torch.where(weights.any(dim=1), weights @ y_train, y_train.mean()), weights": "A "
+                "query with no key in reach has weights 0 and the prediction 4, the mean of all "
+                "values. Weights of 0 predict 0.",
+                "*(X[weights.any(dim=1)] for X in (weights @ y_train, weights)),": f"{NO_KEY} is "
+                "missing from your results. It gets an answer too: weights 0 and prediction 0.",
             },
         ),
     ],

@@ -6,11 +6,20 @@ CONSTANTS = {
     -2.5: "you left out |k|² = 1. Both squares stay when the bracket is multiplied out.",
     -6: "the factor 1/2 belongs to |q|² + |k|², not to the dot product only.",
     3: "the sign is wrong: |q|² and |k|² make the distance larger, so the score lower.",
+    6: "the sign and the factor 1/2 are missing: the score is minus half the squared distance.",
+    -0.5: "you left out |q|². It is the same for every key, but it is not 0.",
+    -1.618: "take |q|², which is 5, and not |q|.",
     0: "the score is not the dot product itself: something is left over, the same for each key.",
 }
 GAUSSIAN = "that is the Gaussian score. The dot product is q · k."
 EXCHANGED = "you exchanged the two components of q."
 TWICE = "that is 2 q · k. The factor 1/2 of the score takes the 2 away."
+THIRD = {
+    -0.8: GAUSSIAN,
+    2: EXCHANGED,
+    4.4: TWICE,
+    1.4: "the last key has two components: 1 · 0.6 + 2 · 0.8.",
+}
 
 keys_of_unit_length = Exercise(
     **heading("2.7", "Keys of unit length", "medium", minutes=8),
@@ -28,7 +37,7 @@ keys_of_unit_length = Exercise(
             Part("c", -3, CONSTANTS, 0.005),
             Part("q · k for (1, 0)", 1, {-2: GAUSSIAN, 2: EXCHANGED}, 0.005),
             Part("q · k for (0, 1)", 2, {-1: GAUSSIAN, 1: EXCHANGED, 4: TWICE}, 0.005),
-            Part("q · k for (0.6, 0.8)", 2.2, {-0.8: GAUSSIAN, 2: EXCHANGED, 4.4: TWICE}, 0.005),
+            Part("q · k for (0.6, 0.8)", 2.2, THIRD, 0.005),
             give="one flat list of four numbers: c, then q · k for the three keys",
             otherwise="multiply the bracket out once more, on paper.",
         )

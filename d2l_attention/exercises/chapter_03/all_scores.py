@@ -35,11 +35,18 @@ INSTEAD = {
     "second matrix has to be key j: exchange the two axes of `keys`.",
     "(queries * keys).sum(dim=-1)": PAIRS,
     "(queries * keys).sum(dim=-1, keepdim=True)": PAIRS,
+    "torch.diag_embed((queries * keys).sum(-1))": "Your scores are 0 off the diagonal: query 0 "
+    "never met key 1. Every query has to meet every key.",
     "(queries * keys).sum(-1, keepdim=True).expand(-1, len(keys))": COPIED,
+    "(queries * keys).sum(-1).expand(len(queries), -1)": COPIED,
     "keys @ queries.transpose(-2, -1)": "Your scores have a row for each key and a column for "
     "each query; the task wants it the other way round, (Q, K).",
     "queries @ keys": "A matrix product it is, but your entry [0, 0] is query 0 times the keys' "
     "first column: the first numbers of all keys. A key is a row.",
+    "queries * keys.transpose(-2, -1)": "`*` still goes entry by entry, with the keys turned as "
+    "without. A score is a sum of D products.",
+    "queries.transpose(-2, -1) @ keys": "You turned the queries: your entry [0, 0] sums over the "
+    "tokens. A score sums over the D numbers of one query and one key.",
     "torch.cosine_similarity(queries.unsqueeze(-2), keys.unsqueeze(-3), dim=-1)": "All pairs are "
     "there, but these are cosines: the lengths are divided away. Plain dot products are asked for.",
     f"{PRODUCT} / queries.shape[-1] ** 0.5": "All pairs are there, but you also divide by √D. "

@@ -30,18 +30,30 @@ OTHER_DIVISIONS = {
     "spread grows with the vectors' size again.",
     " / keys.shape[-1]": "You divide by the size itself; then the scores of large vectors shrink "
     "and the weights are nearly equal. (Both sides divided by the root is the same thing.)",
+    " / queries.shape[1] ** 0.5": "You divide by the root of the number of queries. It says "
+    "nothing about the spread of a score: count the products that one score sums up.",
+    " / values.shape[-1] ** 0.5": "You divide by the root of the size of the values. They come in "
+    "after the softmax; no score knows of them.",
+    " / keys.shape[0] ** 0.5": "You divide by the root of the batch's size, `shape[0]`. Whether "
+    "another sentence stands beside it is nothing to a score.",
     " / 16**0.5": "You divide by 4, the root of the 16 in the author's test. For vectors of "
     "another size it is another number: ask the tensors.",
     f" * {ROOT}": "You multiply by the root. The spread is too large already; it must come down.",
     " / (keys.shape[-1] ** 1 / 2)": POWERS_FIRST,
+    " / keys.shape[-1] ** 1 / 2": POWERS_FIRST,
+    " / keys.shape[-1] ** 2": "You divide by the square of the size, not its root.",
 }
 OTHER_SCORES = {
+    f"{PRODUCT} / {PRODUCT}.std()": "You divide by the spread that you measure, so that one "
+    "query's weights depend on all the others' scores. The size tells the spread beforehand.",
     "torch.cosine_similarity(queries[:, :, None], keys[:, None], dim=-1)": "You divide every "
-    "vector by its own length: these are cosines. One number for all lets long keys speak louder."
+    "vector by its own length: these are cosines. One number for all lets long keys speak louder.",
 }
 OTHER_WEIGHTS = {
     "scores.softmax(dim=1)": "Your softmax runs over the queries. Each query shares out its own "
     "attention, over the keys: the last axis.",
+    "scores.softmax(dim=0)": "Your softmax runs over the batch, so sentences compete with each "
+    "other. A query shares out its attention over its own keys: the last axis.",
     "scores": "The softmax is missing: you average with raw scores, which may be negative and do "
     "not sum to 1.",
 }

@@ -74,21 +74,33 @@ BATCH = (
 )
 NOT_SQUARED = "Your distance is not squared; the Gaussian's exponent has its square."
 SCORES = "products - query_term - key_term"
+LENGTHS = "queries.norm(dim=-1).unsqueeze(-1) + keys.norm(dim=-1).unsqueeze(-2)"
 INSTEAD = {
     f"2 * ({SCORES})": "Every score is twice what it should be: the Gaussian's exponent has a ½.",
     f"-({SCORES})": "The sign is wrong: yours is a distance, large for keys that are far. A score "
     "is large for keys that are near.",
+    f"-2 * ({SCORES})": "That is the squared distance, large for keys that are far. The score is "
+    "made from it, so that near keys score high: look at the Gaussian's exponent.",
     "-torch.cdist(queries, keys)": NOT_SQUARED,
+    "-torch.cdist(queries, keys) / 2": NOT_SQUARED,
+    "-torch.cdist(queries, keys, 1) / 2": "Your distance adds absolute differences, not squares.",
     f"({SCORES}).exp()": "That is the kernel; the score is its exponent. The softmax takes exp.",
     f"({SCORES}).softmax(dim=-1)": "These are the weights. The task asks for the scores before.",
+    f"{SCORES} - products / 2": "The product of query and key counts once too little: (q - k)² has "
+    "a middle term with a 2.",
     f"{SCORES} - query_term - key_term": "The squared lengths count twice as much as they should: "
     "the ½ stands before all of (q - k)², and only the middle term has a 2 that it cancels.",
     f"-{SCORES}": "The middle term has the wrong sign: yours is the distance from q to minus k.",
+    "products / keys.shape[-1] ** 0.5 - query_term - key_term": "You divide the product by √D. The "
+    "Gaussian's score has no such factor.",
     "products": "That is the dot product; both squared lengths are missing.",
     "products - key_term": "The query's squared length is missing. The softmax would not notice, "
     "as you know; the task asks for the score itself.",
     "products - query_term": "The keys' squared length is missing: the fee that long keys pay. It "
     "changes the weights.",
+    "products - (query_term + key_term) / keys.shape[-1]": "A squared length is the sum of the "
+    "squares, not their mean.",
+    f"products - ({LENGTHS}) / 2": "You take off the lengths; their squares are needed.",
 }
 
 write_distance_score = Exercise(

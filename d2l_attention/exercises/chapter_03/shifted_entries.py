@@ -12,8 +12,16 @@ MISTAKES = {
     "of the mean off.",
     10_000: "that is 100². The squared mean of q · k is no spread, and variances of independent "
     "terms add: 100 times, not 100² times.",
+    30_000: "variances of independent terms add: 100 times that of one term, not 100² times.",
+    101: "the shift is not simply added: it makes the other factor count. Multiply out "
+    "(1 + a)(1 + b).",
     3: "that is the variance of one term. There are 100.",
+    4: "that is the mean of one squared term. A variance takes the square of the mean off, and "
+    "there are 100 terms.",
+    10: "that is the standard deviation for mean 0. The task asks for the variance, and the mean "
+    "is 1.",
     300**0.5: "that is the standard deviation. The variance is its square.",
+    0: "there is spread: draw a few and look.",
 }
 
 

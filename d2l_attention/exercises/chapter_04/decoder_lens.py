@@ -28,6 +28,8 @@ def shapes(result, valid_lens, num_steps):
         return None
     if result.dtype == torch.bool:
         return "Your result is a mask. Asked for are the lengths that `length_mask` makes it from."
+    if result.shape == (batch, queries):
+        return f"Your lengths are {result.dtype}; a number of keys is an integer, int64."
     return {
         (queries, batch): "The sentences have to be the rows and the queries the columns.",
         **dict.fromkeys([(batch,), (batch, 1)], EACH),
@@ -62,6 +64,7 @@ write_decoder_lens = Exercise(
         Case((torch.tensor([0]), 2)),
         Case((torch.tensor([2, 0, 3]), 3)),
         Case((torch.tensor([3, 0, 5, 2]), 5)),
+        Case((torch.tensor([4, 1]), 7)),
     ],
     mistakes=[
         *instead_of(
@@ -75,15 +78,21 @@ write_decoder_lens = Exercise(
                 "lengths: a key is visible then where one mask allows it. Both have to.",
                 "up_to_me * (up_to_me <= valid_lens[:, None])": "The padding's own queries get "
                 "length 0. A mask hides keys, not queries: they may still see the words.",
+                f"{SMALLER}.clamp(min=1)": "A sentence of length 0 has no word, and your queries "
+                "see one key there: padding.",
                 "torch.minimum(up_to_me, (valid_lens[:, None] - 1).clamp(min=0))": "The last word "
                 "of each sentence is hidden. Length n shows keys 0 to n - 1: n of them.",
+                "up_to_me + valid_lens[:, None]": "You added the two lengths. A query sees as far "
+                "as both of them allow.",
             },
         ),
         *instead_of(
             "torch.arange(1, num_steps + 1)",
             {
                 "torch.arange(num_steps)": "Query 0 sees no key at all. These are numbers of keys, "
-                "not positions, and every query may see its own position."
+                "not positions, and every query may see its own position.",
+                "torch.arange(num_steps, 0, -1)": "Your lengths fall from query to query. The "
+                "later a query stands, the more keys stand before it.",
             },
         ),
     ],

@@ -95,6 +95,7 @@ find_the_bugs = Exercise(
             {
                 "1": "The division by the root of D was no bug.",
                 "keys.shape[1] ** 0.5": "You divide by the root of K. That of D was no bug.",
+                "queries.shape[-1]": "You divide by D; its root was no bug.",
             },
         ),
     ],

@@ -65,6 +65,7 @@ write_masked_softmax = Exercise(
         Case(SMALL),
         Case(random_case(0, 3, 5)),
         Case(random_case(1, 2, 3, 5), errors={"": STOPS}),
+        Case(random_case(2, 3, 1, 2, 4)),
         Case(first_only(0.0, 200.0), HIGH_PADDING),
         Case(in_dtype(first_only(1.0, 2.0), torch.float16)),
         Case(in_dtype(random_case(3, 4, 4), torch.float64)),
@@ -83,6 +84,8 @@ write_masked_softmax = Exercise(
                 "before the softmax, so that the visible keys share all of the weight.",
                 "(scores * mask)": "Your hidden key has the score 0 now, whose exponential is 1: "
                 "multiplying hides no score.",
+                "(scores + mask)": "You added the mask: a visible score gains 1, a hidden one "
+                "stays as it was.",
             },
         ),
         Mistake(

@@ -64,6 +64,7 @@ write_mean_loss = Exercise(
         Case(one_sentence(torch.nan, 1.0, length=2), NAN_OF_A_WORD),
         Case(random_case(0, [5, 0, 3], 5)),
         Case(random_case(1, [2, 7], 7)),
+        Case(random_case(2, [1, 3, 2], 3)),
     ],
     mistakes=[
         *instead_of(
@@ -75,6 +76,7 @@ write_mean_loss = Exercise(
                 SUM: "That is the sum over the words. Divide by their number.",
                 f"{SUM} / losses.numel()": "You set the padding to 0 and took the mean, so it "
                 "still counts below the fraction. There are 3 words, not 6.",
+                f"{SUM} / len(losses)": "You divided the words' sum by the number of sentences.",
                 f"{SUM} / is_word.sum()": "Without a word you divide 0 by 0. Give 0.",
                 f"(losses * is_word).sum() / {COUNT}": "The padding's loss is NaN, and 0 times NaN "
                 "is NaN. Multiplying does not remove it. Replace it, or pick the words.",
@@ -85,6 +87,7 @@ write_mean_loss = Exercise(
             {
                 ">= valid_lens[:, None]": "That is the mean over the padding.",
                 "<= valid_lens[:, None]": "There is one place too many in each sentence.",
+                "< valid_lens[:, None] - 1": "One word of each sentence is missing.",
                 "< valid_lens[:, None, None]": "`length_mask` of lengths (B,) has shape (B, 1, Q). "
                 "Beside losses (B, Q) it broadcasts to (B, B, Q), without an error.",
             },

@@ -4,7 +4,7 @@ import math
 
 from d2l_attention.exercises.authoring import Exercise, heading, number
 
-LN_3 = math.log(3)
+E, LN_3 = math.e, math.log(3)
 HIDDEN = math.exp(5)  # what the hidden key would put into the sum
 MISTAKES = {
     (3 / (4 + HIDDEN), 1 / (4 + HIDDEN), HIDDEN / (4 + HIDDEN)): "nothing is hidden here. Of three "
@@ -17,10 +17,18 @@ MISTAKES = {
     "into the sum that you divide by.",
     (1, 0, 0): "the second key gets nothing, though it is a word. A score of 0 does not say 'no': "
     "what is the exponential of 0?",
+    (LN_3 / (LN_3 + 5), 0, 5 / (LN_3 + 5)): "you divided the scores themselves, and hid nothing. "
+    "Take exponentials first, and leave out what the length hides.",
     (LN_3, 0, 0): "those are scores. Take their exponentials, then divide by the sum.",
     (3, 1, 0): "those are the exponentials. Divide each by their sum.",
+    (3, 1, HIDDEN): "those are exponentials. Drop the hidden key's, and divide by the sum.",
     (0.25, 0.75, 0): "the right weights on the wrong keys: the larger score gets more.",
+    (E / (E + 1), 1 / (E + 1), 0): "you rounded ln 3 to 1. What is the exponential of ln 3?",
     (0.5, 0.5, 0): "equal weights belong to equal scores. Those of the two words differ.",
+    (1 / 3, 1 / 3, 1 / 3): "equal weights belong to equal scores, and no key is hidden here.",
+    (0, 1 / (1 + HIDDEN), HIDDEN / (1 + HIDDEN)): "you hid the first key. A length counts from the "
+    "front: the padding is at the end.",
+    (0, 0, 1): "you hid the words and kept the padding. The length counts what is visible.",
 }
 COUNTS = {
     1: "That is one number. Give the weights of all three keys as a list.",

@@ -21,14 +21,23 @@ MISTAKES = {
     1 - (A_AND_S + A_AND_P) / (A + P): "below the fraction stands |P|. There stands |S|: possible "
     "links need not be found.",
     1 - RIGHT: "that is the share of what went well. Take it from 1.",
+    -RIGHT: "an error rate is never negative. Take the fraction from 1, not 1 from the fraction.",
     1 - A_AND_P / A: "that is the share of wrong links among those found. A link that is missing "
     "costs as well: like–aime and not–n' are sure, and nobody found them.",
     1 - A_AND_S / S: "that is the share of sure links that are missing. A link that is wrong costs "
     "as well: do–n' is not even possible.",
+    1 - A_AND_S / A: "that is the share of links found that are not sure. Possible links are no "
+    "errors, and a sure link that is missing costs.",
+    1 - A_AND_P / P: "that is the share of possible links that are missing. Those may be missing.",
     ((1 - A_AND_P / A) + (1 - A_AND_S / S)) / 2: "that is the average of two shares, of wrong "
     "links and of missing ones. The rate adds above and below a single fraction.",
+    1 - (A_AND_S + A_AND_P) / (A + S + P): "you divide by |A| + |S| + |P|; |A| + |S| is enough.",
+    1 - (A_AND_S + A_AND_P - 1) / (A + S): "one link is missing in your count of the "
+    "intersections. Go through the six of A again.",
     1 - (A_AND_S + 6) / (A + S): "you counted all six links that were found as possible. One is "
     "not: do–n'.",
+    float(A + S - A_AND_S - A_AND_P): "that is a number of errors, wrong links and missing ones. "
+    "Divide by |A| + |S|.",
 }
 
 error_rate_by_hand = Exercise(

@@ -1,5 +1,7 @@
 """5.1: one look at the source, by hand. Which state asks, and who may answer?"""
 
+import math
+
 from d2l_attention.exercises.authoring import Exercise, heading, number
 
 # Exponentials of the scores: row t is the decoder's state s_t, column j the encoder's h_j.
@@ -15,18 +17,25 @@ def context(exponentials, length):
 MISTAKES = {
     context(S_2, 2): "you asked with s_2, which comes out of the second step. The context goes "
     "into it, so the state before the step has to ask.",
+    context(S_2, 3): "two slips. You asked with s_2, which comes out of the step that needs this "
+    "context; and the padding had its say.",
     context(S_0, 2): "you asked with s_0, so this is c_1: for the second step the query is one "
     "step late. By then the decoder has moved on.",
+    context(S_0, 3): "two slips. You asked with s_0, which gives c_1; and the padding had its say.",
     context(S_1, 3): "the right state asks, and the padding answers as well. The length is 2: h_3 "
     "is no word and must not take part.",
     28 / 8: "the padding's weight is gone, and its exponential still stands in the sum that you "
     "divide by. The two weights that are left have to sum to 1.",
     48 / 5: "you gave the padding the score 0. The exponential of 0 is 1, so it still takes part.",
     28.0: "you weighted with the exponentials. Divide by their sum first.",
+    28 / 3: "you divided by the number of columns. Divide by the sum of the exponentials.",
+    14.0: "you divided by the number of words. Divide by the sum of the exponentials.",
     8.0: "that is h_2 itself. A score of 0 is not a weight of 0: take the exponentials first.",
     6.0: "that is the plain mean of the two words. Their scores differ, so their weights do.",
+    5.0: "the two weights are swapped: the word with the larger score gets more.",
     4 / 12 + 24 / 5: "you took the softmax down the columns, over the decoder's states. One state "
     "shares out its attention over the words, along its row.",
+    8 * math.log(3): "you used the scores as weights. Take their exponentials, then divide.",
 }
 ONE_NUMBER = (
     "Give one number: the encoder states are single numbers here, and so is the context. If yours "

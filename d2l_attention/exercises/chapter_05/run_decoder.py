@@ -98,19 +98,42 @@ repair_run_decoder = Exercise(
             "look anew in each step, with its state of then.",
         ),
         Mistake(
+            {"attend(state)": "attend(token)"},
+            "`attend` is asked with the token, which is no state of the decoder. The query is the "
+            "state before the step.",
+        ),
+        Mistake(
             {STEP: "        new_state = step(", KEEP: KEEP.replace("state", "new_state")},
             "Every step begins at s_0. The state that came out of the step before is lost.",
+        ),
+        Mistake(
+            {
+                "    outputs = []": "    context, outputs = attend(state), []",
+                "attend(state)  #": "attend(step(torch.cat((context, token), -1), state))  #",
+            },
+            "You ask with the state after the step: `step` is called 6 times for 3 tokens. In step "
+            "t the state before it asks, s_{t-1}, and `step` runs once.",
         ),
         *instead_of(
             "torch.cat((context, token), dim=-1)",
             {
                 "torch.cat((context, token))": "Your `cat` puts the token below the context. "
-                "A row holds context and token side by side: the last axis."
+                "A row holds context and token side by side: the last axis.",
+                "torch.cat((token, token), dim=-1)": "Your steps get the token twice. It should be "
+                "one context and one token.",
             },
+        ),
+        Mistake(
+            {"embedded.unbind": "embedded.roll(1, dims=1).unbind"},
+            "Step 1 reads token 3, the last one. Step t should read token t.",
         ),
         Mistake(
             {ASK: f"{KEEP}{ASK}", f"state)\n{KEEP}": "state)\n"},
             "You return the state before each step. Step t makes s_t: return s_1 to s_T.",
+        ),
+        Mistake(
+            {"append(state)": "append(context)"},
+            "You return the contexts. The states are asked for: logits are made of them.",
         ),
         *instead_of(
             "torch.stack(outputs, dim=1)",

@@ -94,6 +94,7 @@ repair_translate = Exercise(
         Case(([5, 5, 4, 5, 2], [5, 5, 4, 5], 1, 2, 9), "Here the decoder repeats words."),
         Case(([5, 7, 6, 4, 3, 5], None, 1, 2, 4), errors=NEVER),
         Case(([5, 7, 2], None, 1, 2, 2)),
+        Case(([5, 7, 2], None, 1, 2, 1)),
         Case(([4, 2, 1, 0], [4, 1], 7, 0, 6), "Here `bos` is 7 and `eos` is 0."),
     ],
     mistakes=[
@@ -102,6 +103,8 @@ repair_translate = Exercise(
             {
                 f"token in {REFERENCE}": FORCED,
                 "_ in range(len(reference or [0] * max_len))": LENGTH,
+                "_ in range(1 + len(reference or [0] * max_len))": LENGTH,
+                "_ in range(max_len - 1)": "`max_len` allows one word more than you give.",
                 "_ in range(max_len + 1)": "You give a word too many: `max_len` is 4 here.",
             },
         ),
@@ -118,7 +121,11 @@ repair_translate = Exercise(
         ),
         *instead_of(
             "words, token = [], bos",
-            {"words, token = [bos], bos": "It begins with `bos`, which is no word."},
+            {
+                "words, token = [bos], bos": "It begins with `bos`, which is no word.",
+                "words, token = [], eos": "The first token that the decoder hears is `eos`; it "
+                "begins with `bos`.",
+            },
         ),
         *instead_of(
             "logits, state = decoder(token, state)",
@@ -131,7 +138,14 @@ repair_translate = Exercise(
         ),
         *instead_of(
             "logits.argmax().item()",
-            {"torch.multinomial(logits.softmax(dim=0), 1).item()": f"You sample. {GREEDY}"},
+            {
+                "torch.multinomial(logits.softmax(dim=0), 1).item()": f"You sample. {GREEDY}",
+                "logits.argmin().item()": f"You take the smallest logit. {GREEDY}",
+            },
+        ),
+        Mistake(
+            {"token == eos": "token == 2"},
+            "You stop where the decoder says 2, and `eos` is 0 here.",
         ),
     ],
     shapes=not_the_words,

@@ -136,6 +136,8 @@ find_the_bugs = Exercise(
             {
                 "": "The scores are not divided at all. The division stays; its number was wrong.",
                 " / q.shape[-1]": "The scores are divided by the head's width, not by its root.",
+                " / num_heads ** 0.5": "The scores are divided by the root of the number of heads. "
+                "A score sums up D / H products: the width of one head.",
             },
         ),
         *instead_of(
@@ -145,11 +147,29 @@ find_the_bugs = Exercise(
                 "seen. True means 'may attend', and `masked_fill` writes where it is given True: "
                 "`~mask` was no bug.",
                 "softmax(dim=-1)": "The mask does nothing any more.",
+                "masked_fill(~mask[:1, None], -torch.inf).softmax(dim=-1)": "All sentences get the "
+                "mask of the first one.",
+                "masked_fill(~mask.repeat(num_heads, 1, 1).unflatten(0, (-1, num_heads)), "
+                "-torch.inf).softmax(dim=-1)": "Your copies of the masks stand in the wrong order: "
+                "the second head of the first sentence gets the second sentence's mask. "
+                "`repeat_interleave` copies each mask H times before the next one comes.",
+                "masked_fill(~mask[:, None], -torch.inf).softmax(dim=1)": "Your softmax runs over "
+                "the heads. Over the keys, the last axis, it was no bug.",
             },
         ),
         Mistake(
             BY_VIEW,
             "The merge is right now, but the heads are cut by `view` alone; the cut was no bug.",
+        ),
+        Mistake(
+            BY_VIEW | RESHAPED.wrong,
+            "Cut and merged by `reshape` alone, there and back: a head gets some tokens whole and "
+            "never sees the others. The cut was no bug; the merge has to undo it.",
+        ),
+        Mistake(
+            {MERGE: "permute(0, 2, 3, 1).flatten(start_dim=2)"},
+            "Your merge takes one number from each head in turn. All of one head stands together, "
+            "as it was cut: only heads and tokens change places.",
         ),
     ],
     shapes=shapes,

@@ -7,12 +7,17 @@ BEFORE_W_O = {
     "hear of this one's queries.",
     0: "the queries say where to look. A head that looks elsewhere brings back another average "
     "of values.",
+    8: "that is how many stay as they were. The other two heads keep their numbers.",
     1: "one head changes. How many of a token's 12 numbers does a head write?",
+    3: "that is the number of heads. How many of a token's 12 numbers does one head write?",
+    20: "that is all five tokens together. The task asks about one.",
+    36: "there are 12 numbers a token, and each head writes 12 / 3 of them.",
 }
 AFTER_W_O = {
     4: "that is before W_o. Which inputs does one output of W_o read?",
     0: "what W_o reads has changed. Can what it writes stay the same?",
     8: "which of the 12 outputs of W_o would not read the second head's four numbers?",
+    60: "that is all five tokens together. The task asks about one.",
 }
 WEIGHT = {
     0: "a query of 0 scores every key 0. It does not look away: what is the exponential of 0, and "
@@ -20,6 +25,9 @@ WEIGHT = {
     1: "a row sums to 1, over five keys. This one prefers none of them.",
     1 / 3: "equal weights, but the softmax shares out among the keys, not among the heads.",
     1 / 4: "equal weights, but a token may look at itself as well: how many keys are there?",
+    1 / 12: "equal weights, but over the keys, and those are tokens: not numbers of a token.",
+    5: "that is the number of keys. A weight is a share.",
+    20: "a percentage? Divide it by 100.",
 }
 
 head_without_a_question = Exercise(

@@ -82,6 +82,8 @@ def shapes(result, queries, keys, *others):
 
 
 def nothing_to_see(output, *_):
+    if output.isnan().any():
+        return "A sentence of length 0 gives NaN: its softmax divides 0 by 0. It should give 0."
     return (
         f"A sentence of length 0 gives {show(output)}, from padding. Its weights should "
         "be 0, as `masked_softmax` makes them."
@@ -103,6 +105,7 @@ FIRST_HEAD = {
 TURNED = "queries @ W_q.mT, keys @ W_k.mT, values @ W_v.mT"
 VISIBLE = "length_mask(valid_lens, scores.shape[-1])"
 BLOCKS = "They stand end to end, D numbers a token, and W_o has D rows: a block for each head."
+KEEPS = "to get D numbers back. Concatenate them: every head keeps its own D / H numbers."
 PLACES = "Keys say where to look, values what is found there."
 
 write_multi_head = Exercise(
@@ -184,6 +187,8 @@ write_multi_head = Exercise(
                 "q.shape[-1]": "You divide by D / H itself. The spread of a score is its root.",
                 "num_heads ** 0.5": "You divide by the root of the number of heads. A score sums "
                 "up the D / H products of one head: the last axis, not axis 1.",
+                "k.shape[-2] ** 0.5": "You divide by the root of the number of keys. A score sums "
+                "up D / H products, however many other keys there are.",
             },
         ),
         *instead_of(
@@ -202,6 +207,8 @@ write_multi_head = Exercise(
                 "too many takes part. Positions count from 0: length n shows keys 0 to n - 1.",
                 f"scores.softmax(dim=-1) * {VISIBLE}[:, None]": "You hide the padding after the "
                 "softmax. By then it has taken its share of every row; hide the scores.",
+                "masked_softmax(scores, valid_lens.amax().expand(len(scores)))": "Every sentence "
+                "gets the length of the longest. Each has its own padding.",
                 f"hide_and_share(scores, valid_lens, visible={VISIBLE})": "Your mask has no axis "
                 "for the heads. Beside scores (B, H, Q, K) a mask (B, 1, K) is read as (1, B, "
                 "...): where B = H nothing stops, and the second head of every sentence gets the "
@@ -214,7 +221,16 @@ write_multi_head = Exercise(
             },
         ),
         Mistake(SUMMED, f"You summed the heads. {BLOCKS}"),
-        *instead_of(f"heads.{MERGE} @ W_o", {}),
+        *instead_of(
+            f"heads.{MERGE} @ W_o",
+            {
+                "heads.mean(1) @ W_o[: q.shape[-1]]": f"You averaged the heads. {BLOCKS}",
+                "heads.sum(1).repeat(1, 1, num_heads) @ W_o": "You summed the heads, and copied "
+                f"the sum {KEEPS}",
+                "heads.mean(1).repeat(1, 1, num_heads) @ W_o": "You averaged the heads, and copied "
+                f"the mean {KEEPS}",
+            },
+        ),
         Mistake(
             FIRST_HEAD,
             "All your heads use the first head's columns of W_q, W_k and W_v, so all give the "
@@ -223,6 +239,11 @@ write_multi_head = Exercise(
         Mistake(
             {"weights @ v": "weights @ k"},
             f"You average the keys: `values` and W_v never get in. {PLACES}",
+        ),
+        Mistake(
+            {PROJECT: TURNED, "@ W_o": "@ W_o.mT"},
+            "You use the matrices turned, `X @ W.T`, as a linear layer stores them. Here they are "
+            "plain: `X @ W`.",
         ),
         *instead_of(
             PROJECT,
@@ -237,7 +258,13 @@ write_multi_head = Exercise(
             },
         ),
         *instead_of(
-            " @ W_o", {"": "W_o is missing: the heads stand end to end, but nothing mixes them."}
+            " @ W_o",
+            {
+                "": "W_o is missing: the heads stand end to end, but nothing mixes them.",
+                " @ W_o.mT": "You use W_o turned, `X @ W_o.T`. Here it is plain: `X @ W_o`.",
+                " @ W_o + queries": "You added the queries to the output, as a Transformer block "
+                "does around this layer (chapter 8). Here the output stands alone.",
+            },
         ),
         Mistake(
             {CUT: "unflatten(-1, (-1, num_heads)).permute(0, 3, 1, 2)"},

@@ -30,16 +30,25 @@ def marked(batch, n, num_hiddens):
 
 
 def shapes(result, X, num_heads):
+    if isinstance(result, list | tuple):
+        return (
+            f"Your function returned a {type(result).__name__} of {len(result)} pieces. One "
+            "tensor with an axis for the heads is asked for: `torch.stack` makes one, and its "
+            "`dim` says where the new axis stands."
+        )
     batch, n, D = X.shape
     H, width = num_heads, D // num_heads
     return {
         None: "One D / H vector for each head and token.",
         (batch, n, D): "The shape is still that of X.",
+        (1, H, n, width): "Only one sentence comes out: the first?",
+        (batch, n, width): "That is a single head. All of them are asked for.",
         (batch, width, n, H): "You have made D / H heads that are H wide. `num_heads` is the "
         "number of pieces, not their size.",
         (batch, H, n, D): "Every head has got all D columns: copies, no cut.",
         (batch * H, n, width): "The heads are folded into the batch axis, as the book's "
         "`transpose_qkv` does. Here they get an axis of their own.",
+        (H, batch, n, width): "The sentences come first, then the heads.",
         (batch, H, width, n): "The last two axes have changed places: a row should be a token.",
         (batch, n, width, H): "The last axis counts the heads. Cut D into H pieces of D / H, in "
         "this order, then bring the heads' axis before the tokens' one.",
@@ -62,8 +71,10 @@ def every_number_in_its_place(result, X, num_heads):
 
 OTHERS = [
     (marked(1, 1, 2), 2),
+    (marked(1, 3, 3), 1),
     (marked(2, 3, 4), 2),
     (marked(2, 5, 6), 3),
+    (marked(3, 2, 12), 6),
     (marked(5, 7, 6).double(), 2),
     (marked(3, 6, 5).transpose(1, 2), 2),  # not contiguous
 ]
@@ -105,6 +116,10 @@ write_split_heads = Exercise(
             "unflatten(-1, (-1, num_heads)).permute(0, 3, 1, 2)": "With two heads, your first one "
             "gets every second column: 0, 2, ... Its columns should be the first D / H: cut D into "
             "(H, D / H), in this order.",
+            "unflatten(-1, (num_heads, -1)).transpose(1, 2).flip(1)": "Your first head has the "
+            "last columns. It should get the first D / H.",
+            "chunk(num_heads, dim=-1)[0][:, None].repeat(1, num_heads, 1, 1)": "All your heads "
+            "hold the same columns, the first D / H. Each head owns others.",
         },
     ),
     shapes=shapes,

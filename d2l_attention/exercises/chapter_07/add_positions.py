@@ -24,14 +24,22 @@ def add_positions_solution(X, offset):
     return X + rows.to(X.dtype)
 
 
+def in_halves(rows, first):
+    return torch.cat((rows[:, first::2], rows[:, 1 - first :: 2]), dim=1)
+
+
 EXPONENT, POSITIONS = "(columns - columns % 2) / D", "torch.arange(offset, offset + n)"
 ANGLES = f"{POSITIONS}[:, None] / wavelengths"
 # In words that also fit a row worked out by hand, for 7.1.
 WRONG_ROWS = [
-    Mistake(
-        {"    return": "    rows = torch.cat((rows[:, 0::2], rows[:, 1::2]), dim=1)\n    return"},
-        "Here all sines stand first, then all cosines. The paper interleaves them: a pair is two "
-        "neighbours, columns 2r and 2r + 1.",
+    *instead_of(
+        "    return",
+        {
+            "    rows = in_halves(rows, 0)\n    return": "Here all sines stand first, then all "
+            "cosines. The paper interleaves them: a pair is two neighbours, columns 2r and 2r + 1.",
+            "    rows = in_halves(rows, 1)\n    return": "Here all cosines stand first, then all "
+            "sines. A pair is two neighbours: the sine in column 2r, its cosine in column 2r + 1.",
+        },
     ),
     *instead_of(
         "angles.sin(), angles.cos()",
@@ -54,6 +62,7 @@ WRONG_ROWS = [
             "In column 2 it is 2/D: the even column's own number.",
             f"2 * {EXPONENT}": "The second pair turns too slowly: the 2r of the exponent is the "
             "even column's number, already doubled. In column 2 it is 2/D, not 4/D.",
+            "0 * columns": "Here all pairs turn equally fast. Where does 10000^(2r/D) come in?",
         },
     ),
     Mistake(
@@ -141,6 +150,8 @@ write_add_positions = Exercise(
                 "sine is 0, a word would be wiped out. Add.",
                 "X * D**0.5 + rows.to(X.dtype)": "You also multiply X by the root of D, as "
                 "the paper's embedding layer does. Here X arrives as it should enter the sum.",
+                "X + rows.to(X.dtype) / D**0.5": "You divide the encoding by the root of D. It is "
+                "added as it is.",
             },
         ),
         *WRONG_ROWS,
@@ -151,6 +162,12 @@ write_add_positions = Exercise(
                 "Positions run along axis 1; on axis 0 are the sentences, and here is one.",
                 "torch.arange(n)": "The offset has no effect: a decoder gives one word at a time, "
                 "and each of them would get the row of position 0, whatever came before.",
+                "(torch.arange(n) + max(offset - 1, 0))": "You begin one position too early: the "
+                "first word stands at `offset` itself.",
+                "(torch.arange(n) + offset + (offset > 0))": "You begin one position too late: the "
+                "first word stands at `offset` itself.",
+                "(torch.full((n,), offset) if offset else torch.arange(n))": "All words get the "
+                "row of the first one: they stand at offset, offset + 1, ...",
             },
         ),
         Mistake(

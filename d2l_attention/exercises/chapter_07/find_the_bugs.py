@@ -29,10 +29,8 @@ FROM_THE_OLDEST = Mistake(
     "Your mask counts queries from position 0, as if the oldest did. The newest token should see "
     "all keys.",
 )
-SIGN = Mistake(
-    {"-slopes": "slopes"},
-    "Distant keys gain, near ones do not: the sign is wrong. Distance is a cost.",
-)
+GAIN = "Distant keys gain, near ones do not: the sign is wrong. Distance is a cost."
+SIGN = Mistake({"-slopes": "slopes"}, GAIN)
 FROM_0 = Mistake(
     {HEADS: "torch.arange(num_heads)"},
     "Your heads are counted from 0, so the first has the slope 1: the formula counts them from 1.",
@@ -47,6 +45,8 @@ def story(bias, num_heads, num_queries, num_keys):
     hidden = alibi_bias_solution(num_heads, num_queries, num_keys).isinf()
     if bias.isnan().any():
         return "Your bias holds NaN: 0 times infinity. Replace entries (`masked_fill`, `where`)."
+    if (bias > 0).any():
+        return GAIN
     if (bias.isinf() & ~hidden).any():
         seen = show(~bias[0].isinf())
         return f"Your mask shows {seen}; the last query is the last token, and sees all keys."
@@ -103,14 +103,32 @@ find_the_bugs = Exercise(
         *instead_of(
             POSITIONS,
             {
+                "torch.arange(num_keys - num_queries + 1, num_keys + 1)": "Your queries stand one "
+                "position too far. Each token sees the next one.",
                 "(torch.arange(num_queries) + max(num_keys - num_queries - 1, 0))": "Your queries "
-                "stand one position too early. The last query is the last token: it sees all keys."
+                "stand one position too early. The last query is the last token: it sees all keys.",
             },
         ),
-        *instead_of(DISTANCE, {"(torch.arange(num_queries)[:, None] - keys)": AT_HOME}),
+        *instead_of(
+            DISTANCE,
+            {
+                "(torch.arange(num_queries)[:, None] - keys).abs()": AT_HOME,
+                "(torch.arange(num_queries)[:, None] - keys)": AT_HOME,
+                f"{DISTANCE} * 0": "Distance costs nothing.",
+                f"{DISTANCE} ** 2": "Each step of distance should cost the same.",
+            },
+        ),
         *instead_of(
             f"{SLOPES} / num_heads)",
-            {f"{SLOPES})": "The exponent is -8h/H: divide by the number of heads."},
+            {
+                f"{SLOPES} / 8)": "Those are the slopes of 8 heads. The exponent is -8h/H.",
+                f"{SLOPES})": "The exponent is -8h/H: divide by the number of heads.",
+                f"({SLOPES} / num_heads)).flip(0)": "The right slopes, the other way round: the "
+                "first head is the steep one.",
+                f"{SLOPES.replace('-8', '8')} / num_heads)": "Slopes above 1: the exponent has a "
+                "minus.",
+                "2.0 ** (-8 * torch.ones(num_heads) / num_heads)": "All heads have one slope.",
+            },
         ),
     ],
     shapes=shapes,

@@ -125,6 +125,11 @@ write_rotate = Exercise(
             "The numbers are right, but in the wrong columns: first all first halves of the pairs, "
             "then all second ones. A pair goes back to the columns that it came from.",
         ),
+        Mistake(
+            {PAIRS: "X.chunk(2, dim=-1)"},
+            "Columns j and j + d/2 are your pair, and neighbours get the result. Take neighbours, "
+            "too: `X[..., 0::2]` and `X[..., 1::2]`.",
+        ),
         *instead_of(
             f"{FIRST}, {SECOND}",
             {
@@ -134,6 +139,8 @@ write_rotate = Exercise(
                 "computed from the new first one. Both need the old pair.",
                 "first * cos, second * cos": "Only the cosines act: a pair shrinks instead of "
                 "turning. Where do sines enter?",
+                "first * sin, second * cos": "You multiply first numbers by the sine, second ones "
+                "by the cosine. A turn mixes the two: (a cos t - b sin t, a sin t + b cos t).",
                 "first + sin, second + cos": "You add the sines and cosines. That is the encoding "
                 "of 7.3; a rotary encoding turns what is there, so a vector of zeros stays 0.",
             },
@@ -150,6 +157,10 @@ write_rotate = Exercise(
                 "multiplied: later pairs turn slower.",
             },
         ),
+        Mistake(
+            {"* frequencies": "* frequencies.deg2rad()"},
+            "You turn by degrees. `cos` and `sin` take radians, and so does the formula.",
+        ),
         *instead_of(
             POSITIONS,
             {
@@ -157,7 +168,17 @@ write_rotate = Exercise(
                 "stands at position 0: do you count from 1?",
                 "torch.arange(n)": "The offset has no effect: a decoder gives one token at a time, "
                 "and every one would stand at position 0.",
+                "(torch.arange(n) + offset + (offset > 0))": "One position too far: the first "
+                "token stands at `offset` itself.",
+                "torch.arange(max(n, offset))[-n:]": "The first token should stand at `offset`; "
+                "with you the last one ends there.",
+                "(torch.full((n,), offset) if offset else torch.arange(n))": "All tokens turn "
+                "alike: they stand at offset, offset + 1, ...",
             },
+        ),
+        Mistake(
+            {ANGLES: "torch.arange(n)[:, None] * frequencies + offset"},
+            "You add the offset to the angles. It is a position: add it before you multiply.",
         ),
     ],
     shapes=shapes,

@@ -2,16 +2,19 @@
 
 from d2l_attention.exercises.authoring import Exercise, Part, heading, parts
 
+ALL_FIVE = "that is all five words. The task asks about the three that stay."
 PLAIN = {
     3: "nothing tells this model where a key stands. What does a sum of weighted values make of "
     "the order of its terms?",
     2: "that is the number of words that move. The task asks about the three that stay.",
+    5: ALL_FIVE,
 }
 SINES = {
     0: "the two words are added to other rows now, so their keys and values are new. Who reads "
     "them?",
     2: "word 2 stands between them, at equal distances. But it reads sums of word and row, and "
     "both sums are new.",
+    5: ALL_FIVE,
 }
 DISTANCES = {
     3: "what does ALiBi know of a key? Its distance, here without a direction. To which word are "
@@ -19,12 +22,14 @@ DISTANCES = {
     0: "the words that swap are now nearer to some and farther from others.",
     1: "one of the three does not notice, and two do. For which word do both distances stay as "
     "they were?",
+    5: ALL_FIVE,
 }
 CAUSAL = {
     0: "nothing is added here, but the mask makes a difference: which words does word 2 see, "
     "before the swap and after it?",
     2: "words 2 and 4? Word 4 sees all five words, before and after: the same set.",
     3: "word 0 sees only itself, and it has not moved.",
+    5: ALL_FIVE,
 }
 
 two_words_swapped = Exercise(

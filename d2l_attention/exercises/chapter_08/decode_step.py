@@ -126,7 +126,9 @@ repair_decode_step = Exercise(
             KEPT,
             {
                 ", cache": "Each token sees only itself. Either the cache that you return never "
-                "grows, or the old keys are left out of the scores."
+                "grows, or the old keys are left out of the scores.",
+                ", (values, keys)": "Keys and values have changed places in the cache that you "
+                "return.",
             },
         ),
         Mistake(
@@ -140,6 +142,8 @@ repair_decode_step = Exercise(
                 f"rotated, and the key where it stands. {BOTH}",
                 APART.format("position", "0"): "The key is at position 0 in every step, or not "
                 f"rotated, and the query where it stands. {BOTH}",
+                APART.format("position + 1", "position"): "The query stands one place behind its "
+                f"own key. {BOTH}",
             },
         ),
         Mistake(
@@ -149,6 +153,11 @@ repair_decode_step = Exercise(
             },
             "Each step rotates the old keys again, and they turn further and further. A key is "
             "turned once, when its token is new: rotate first, then join.",
+        ),
+        Mistake(
+            {JOINED: f"{JOINED}\n    keys = keys.roll(1, dims=2)"},
+            "Keys and values are joined in opposite orders, one newest first and one newest last: "
+            "each key now points at another token's value.",
         ),
         Mistake(
             {" / query.shape[-1] ** 0.5": ""},

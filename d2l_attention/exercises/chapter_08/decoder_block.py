@@ -95,6 +95,7 @@ EITHER = {
     ("norm(dropout(f(X)))", "dropout(f(norm(X)))"): "The residual connection is missing: X itself "
     "is added to what its sublayer gives.",
     ("X + norm(dropout(f(X)))",) * 2: NORM_INSIDE,
+    ("X + dropout(norm(f(X)))",) * 2: NORM_INSIDE,
     ("X + dropout(f(X))",) * 2: "No norm: in post-norm the sum has to be normalised, in pre-norm "
     "what goes into the sublayer has to be.",
     ("norm(X + dropout(f(norm(X))))",) * 2: "You normalise twice, before the sublayer and after "
@@ -105,6 +106,8 @@ EITHER = {
     "gives, before X is added.",
     ("norm(dropout(X + f(X)))", "dropout(X + f(norm(X)))"): "Your dropout falls on the sum, so it "
     "hits the residual connection as well. It falls on what the sublayer gives.",
+    ("norm(X + f(dropout(X)))", "X + f(dropout(norm(X)))"): "Your dropout falls on what goes into "
+    "the sublayer. It falls on what comes out.",
     ("norm(begin + dropout(f(X)))", "begin + dropout(f(norm(X)))"): "Your residual connections all "
     "begin at the block's own input. Each begins where its sublayer does: X is what came out of "
     "the sublayer before.",
@@ -171,13 +174,25 @@ write_decoder_block = Exercise(
             f"You compute `{POST}`: that is post-norm. Pre-norm normalises what goes into the "
             "sublayer, and leaves the sum as it is.",
         ),
+        Mistake(
+            {POST: "dropout(norm(X + f(X)))"},
+            "Your dropout falls on the normalised sum, so it hits the residual connection as well. "
+            "It falls on what the sublayer gives.",
+        ),
+        Mistake(
+            {PRE: "X + dropout(attention1(norm(X), X, X) if f is sublayers[0] else f(norm(X)))"},
+            "You normalise the queries of `attention1`, and neither its keys nor its values. All "
+            "three are the same tokens: `Y = norm(X)`, then `attention1(Y, Y, Y)`.",
+        ),
         *(
             Mistake({piece: wrong} | (BEGIN if "begin" in wrong else {}), why)
             for both, why in EITHER.items()
             for piece, wrong in zip((POST, PRE), both, strict=True)
         ),
         bare("f is not ffn", "`ffn` has"),
+        bare("f is not sublayers[1]", "`attention2` has"),
         bare("f is not sublayers[0]", "`attention1` has"),
+        bare("f is sublayers[0]", "`attention2` and `ffn` have"),
         *instead_of(
             CROSS,
             {
@@ -190,6 +205,11 @@ write_decoder_block = Exercise(
                 "The target asks: queries come from X.",
                 "attention2(Y, sources, Y)": "In `attention2` the keys come from the source, and "
                 "the values from the target. " + ONE_WORD,
+                "attention2(Y, Y, sources)": "In `attention2` the values come from the source, and "
+                "the keys from the target. " + ONE_WORD,
+                "attention2(Y, *[norms[1](sources) if pre_norm else sources] * 2)": "You normalise "
+                "`sources` in the block. The encoder's last norm has done so, once for all blocks; "
+                "the block's norms are for X.",
             },
         ),
         *(
@@ -200,14 +220,26 @@ write_decoder_block = Exercise(
         *instead_of(
             ZIP,
             {
+                "zip(sublayers, norms[:1] * 3, strict=True)": "One norm serves all three "
+                "sublayers. Each has its own scale and shift: `norms[0]`, `norms[1]`, `norms[2]`.",
                 "zip(sublayers, norms[::-1], strict=True)": "The norms stand in the wrong order: "
-                "`norms[0]` is `attention1`'s."
+                "`norms[0]` is `attention1`'s.",
             },
         ),
         Mistake(
             {"return X": "return norm(X) if pre_norm else X"},
             "You normalise once more at the block's end. A pre-norm stack does that once, after "
             "its last block.",
+        ),
+        Mistake(
+            {
+                "    for f": "    sums = 0\n    for f",
+                f"X = {PRE}": f"sums = sums + {PRE}",
+                f"X = {POST}": f"sums = sums + {POST}",
+                "return X": "return sums",
+            },
+            "All three sublayers read the block's input, side by side. Each reads what the one "
+            "before it has made.",
         ),
     ],
     errors={

@@ -36,6 +36,8 @@ POST_MISTAKES = {
     norm(SUM, one_less=1): BY_3,
     norm(SUM, root=1): BY_VARIANCE,
     centred(SUM): ONLY_CENTRED,
+    SUM / SUM.std(correction=0): "divided by the standard deviation, but without taking off the "
+    "mean first.",
     torch.full((4,), -1.0): ACROSS,
 }
 PRE_MISTAKES = {

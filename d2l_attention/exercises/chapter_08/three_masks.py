@@ -97,6 +97,8 @@ PADDING = {
     "attend.",
     "(torch.arange(num_src) <= src_lens[:, None, None])": "one padding place is visible: a length "
     "of 2 shows words 0 and 1.",
+    "(torch.arange(num_src) < src_lens[:, None, None] - 1)": "each sentence's last word is hidden: "
+    "a length of 2 shows words 0 and 1.",
     "(torch.arange(num_src) < tgt_lens[:, None, None])": "you hide by `tgt_lens`, which counts the "
     "target's words. Those asked are the source's.",
 }
@@ -130,6 +132,8 @@ write_three_masks = Exercise(
         *cases([2], [4], 5, 5),  # equally long: what belongs elsewhere fits, and can be named
         *cases([4], [2], 4, 4, BATCHES),
         *cases([2, 4, 1], [4, 3, 5], 4, 5, BATCHES),
+        *cases([3, 5], [2, 1], 5, 2, BATCHES),
+        *cases([1], [1], 1, 1, BATCHES),
         *cases([7, 3, 9, 1, 6, 2], [8, 1, 12, 5, 7, 3], 9, 12, BATCHES),
     ],
     mistakes=[
@@ -146,6 +150,10 @@ write_three_masks = Exercise(
                 "written it yet.",
                 f", {OWN}": "the future is visible: your mask hides only the padding. A word that "
                 "is not written yet cannot be seen, in training no more than in translation.",
+                f", {SOURCES}": "you hide by `src_lens`, which counts the source's words, and the "
+                "future is visible.",
+                f", past & {SOURCES}": "you hide by `src_lens`, which counts the source's words. "
+                "Those asked are the target's; the future is all that has to be hidden.",
                 ", (steps < steps[:, None])": "one too few: no token sees itself, and the first "
                 "sees nothing. What goes in at a place is the word before the one to predict: it "
                 "may see itself, `key <= query`.",
@@ -158,6 +166,10 @@ write_three_masks = Exercise(
             for padding in ("", f" & {OWN}")
         ),
         *(Mistake({CROSS: f", {wrong}"}, why) for wrong, why in PADDING.items()),
+        Mistake(
+            {CROSS: ", words.mT"},
+            "queries and keys are swapped: rows are who asks, columns who is asked.",
+        ),
         *(
             Mistake(
                 {CROSS: f", {CROSS_STEPS}{padding}"},

@@ -25,6 +25,9 @@ def of_a_token(heads):
         kib(heads) * 2: "twice too much. A number takes 2 bytes here, and keys and values are two "
         "numbers.",
         kib(heads) * 1024: "those are bytes. A KiB has 1,024 of them.",
+        kib(heads) * 1.024: "a KiB has 1,024 bytes, not 1,000.",
+        kib(heads) * 1.5: "queries are not kept: nobody asks an old question again.",
+        kib(1): "that is one head of keys and values. How many does a layer have?",
     }
 
 
@@ -43,7 +46,9 @@ SEQUENCE = {
     mib(GROUPS) / 1024: "those are GiB. Give MiB.",
     mib(GROUPS) * 1.024: "a MiB has 1,024 KiB, not 1,000.",
     mib(HEADS): "that is multi-head attention. The question is about 6 groups.",
+    mib(GROUPS) / 2: ONLY_KEYS,
     mib(GROUPS, WINDOW): "that is with a window. Without one all 16,384 tokens are kept.",
+    mib(GROUPS) * TOKENS: "the cache holds one row for a token, not one for a pair of tokens.",
 }
 WINDOWED = {
     mib(GROUPS): "nothing is saved here. With a window the older tokens are thrown away.",
@@ -52,6 +57,9 @@ WINDOWED = {
     "keep.",
     mib(HEADS, WINDOW): "that is multi-head attention under a window. Here are 6 groups as well.",
     mib(GROUPS, WINDOW) / 40: ONE_LAYER,
+    mib(GROUPS, WINDOW) * 1024: "those are KiB. Give MiB.",
+    mib(GROUPS, WINDOW) / 1024: "those are GiB. Give MiB.",
+    mib(GROUPS, WINDOW) / 8: "a window of 2,048 is an eighth of 16,384 tokens: divide by 8, once.",
 }
 
 cache_by_hand = Exercise(

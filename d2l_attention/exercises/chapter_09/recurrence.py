@@ -49,6 +49,8 @@ def all_steps(linear_step, query, key, value, state, f):
 
 
 def shapes(result, query, *_):
+    if is_pair(result):
+        return "The second result is the state for the next step, a pair (S, z)."
     if result is None or (isinstance(result, tuple) and len(result) == query.shape[2] + 2):
         return None  # of each token, then S and z
     return "Return two results: the output, and the pair (S, z) for the next step."
@@ -130,6 +132,9 @@ write_linear_step = Exercise(
                 "f(query), key": "f is missing on the key. Weights are f(q) times f(k).",
                 "elu_plus_one(query), elu_plus_one(key)": "You take a feature map of your own, "
                 "elu(x) + 1. Here it is the argument `f`.",
+                "f(query), f(f(key))": "f acts twice on the key.",
+                "f(query / query.shape[-1] ** 0.5), f(key)": "You divide the query by the root of "
+                "D. That keeps a softmax moderate, and here is none.",
             },
         ),
         Mistake({f"S + {OUTER}": OUTER, "z + key": "key"}, ONLY_ITSELF),
@@ -141,13 +146,21 @@ write_linear_step = Exercise(
             "query * z",
             {
                 "z": "You divide by the sum of z. The sum of the weights depends on who asks: f(q) "
-                "times z."
+                "times z.",
+                "query": "You divide by the sum of the features of the query. The sum of the "
+                "weights is f(q) times z.",
+                "query * key": "You divide by the weight of the newest key. The sum of all weights "
+                "is f(q) times z.",
             },
         ),
         Mistake(
             {" / total": ""},
             "Nothing is divided. f(q) times S is a weighted sum; f(q) times z is the sum of the "
             "weights, and a mean needs both.",
+        ),
+        Mistake(
+            {"query[..., None": "query.softmax(dim=-1)[..., None", " / total": ""},
+            "There is a softmax over the features of the query. Linear attention has none.",
         ),
         *instead_of(
             OUTER,
@@ -157,6 +170,8 @@ write_linear_step = Exercise(
                 "value[..., :, None] * key[..., None, :]": "S is turned round: its rows should be "
                 "features of the key, its columns numbers of the value. (Where D = V no error "
                 "tells.)",
+                "(key * value)[..., None, :]": "Key and value are multiplied one by one. In S "
+                "every feature of the key meets every number of the value: (D, 1) times (1, V).",
             },
         ),
         Mistake({MAPPED: "f(query), key", "z + key": "z + f(key)"}, "S sums the keys without f."),
@@ -166,6 +181,8 @@ write_linear_step = Exercise(
             {
                 "state": ONLY_ITSELF,
                 "(z, S)": "S and z have changed places in the state that you return.",
+                "(S / total[..., None], z)": "S is divided before it is kept. The mean is this "
+                "query's own, and the next query needs the sum: keep that.",
             },
         ),
     ],

@@ -61,6 +61,8 @@ def shapes(result, X, window, shift):
                 f"Your mask is {show(result[1])}. Here masks are bool, True = may "
                 "attend: 0 and -100 are for adding. With a shift of 0 it is all True."
             )
+        if len(result[1]) == len(right[0]) != len(right[1]):
+            return "Your mask is the same for each map: give it once, not for all windows."
     return None
 
 
@@ -121,6 +123,9 @@ write_shifted_windows = Exercise(
                 "X.roll((shift, shift), dims=(1, 2))": "Your map moves down and to the right. It "
                 "moves up and to the left: `roll` by a negative number.",
                 "X.roll(-shift, dims=1)": "Your map moves up, and not to the left, axis 2.",
+                "X.roll(-shift, dims=2)": "Your map moves to the left, and not up, axis 1.",
+                "F.pad(X[:, shift:, shift:], (0, 0, 0, shift, 0, shift))": "Zeros come in at the "
+                "far side. What falls off comes in there: `roll` does both.",
             },
         ),
         *instead_of(
@@ -138,9 +143,19 @@ write_shifted_windows = Exercise(
                 "row_came_in[:, None] & column_came_in": "Your mask keeps apart only what moved in "
                 "both directions. What came in only from above, or only from the left, is no "
                 "neighbour either.",
+                "row_came_in[:, None].expand(R, C)": "Your mask keeps apart what came in from "
+                "above, and not what came in from the left.",
+                "column_came_in.expand(R, C)": "Your mask keeps apart what came in from the left, "
+                "and not what came in from above.",
+                f"({REGIONS}).flip(0, 1)": "Your mask cuts the first windows. The map moves up and "
+                "left, so what came in stands in the last rows and columns.",
                 f"({REGIONS}).roll((-shift, -shift), dims=(0, 1))": "Your regions are moved once "
                 "too often. What came in stands at the far side of the map that was moved: label "
                 "that one, or label the map before and compare where pixels were.",
+                "(torch.arange(R)[:, None] // window * C + torch.arange(C) // window)"
+                ".roll((-shift, -shift), dims=(0, 1))": "In your mask a pixel sees only those of "
+                "its old window. Shifted windows are there to join pixels of several: only what "
+                "was never near is kept apart.",
             },
         ),
         Mistake(

@@ -65,19 +65,38 @@ write_window_mask = Exercise(
                 "`window` counts the neighbours on each side, not on both together.",
                 "< window * dilation": "`<` where `<=` belongs: the last neighbour is missing, "
                 "which stands `window * dilation` places away.",
+                "<= (window + 1) * dilation": "There is one neighbour too many on each side: the "
+                "last one stands `window * dilation` places away.",
+                "<= (window - is_causal) * dilation": "With `is_causal` one key is missing: "
+                "`window` neighbours in front and the token itself are window + 1 keys.",
+                "<= window * (1 + is_causal) * dilation": "With `is_causal` your window is twice "
+                "as long. What it loses on one side does not grow on the other.",
                 "<= window": "There are gaps, but your window reaches only as far as `window` "
                 "places. The last of `window` neighbours stands `window * dilation` places away.",
                 "<= (window or n) * dilation": "A window of 0 is a window: the token sees itself. "
                 "(`window or n` and `if window:` take 0 for no window.)",
             },
         ),
-        *instead_of("near &", {}),
+        *instead_of(
+            "near &",
+            {
+                "(distance != 0) & near &": "A token does not see itself. It does, always.",
+                "(torch.arange(n)[:, None] >= window * dilation) & near &": "A start below 0 "
+                "counts from the end, so the first rows of your mask are wrong. Compare distances "
+                "instead of slicing.",
+            },
+        ),
+        Mistake(
+            {"distance.abs()": "torch.minimum(distance % n, -distance % n)"},
+            "Your window comes round: the first tokens see the last ones. A sequence has two ends.",
+        ),
         *instead_of(
             RETURN,
             {
                 f"return ~({RETURN[7:]})": "Your mask is turned over: what is near is hidden, what "
                 "is far is visible. True = may attend.",
                 "return visible & (distance >= 0)": f"Your window has one side only, as if {BOTH}",
+                "return visible & (distance <= 0)": f"Your window has one side only, as if {BOTH}",
                 "return visible": "`is_causal` is True, and your mask sees the future.",
                 RETURN.replace(">=", "<="): "With `is_causal` your mask hides the past and shows "
                 "the future. Rows are queries: key <= query.",
@@ -90,8 +109,12 @@ write_window_mask = Exercise(
             GAPS,
             {
                 "": "Your window has no gaps: a token sees only every `dilation`-th place of it.",
+                f"{GAPS[:3]}({GAPS[3:]} | is_causal)": "With `is_causal` your window has no gaps.",
                 " & (torch.arange(n) % dilation == 0)": FROM_THE_BEGINNING,
                 " & (torch.arange(n)[:, None] % dilation == 0)": FROM_THE_BEGINNING,
+                " & ((torch.arange(n) - (torch.arange(n)[:, None] - window * dilation)"
+                ".clamp(min=0)) % dilation == 0)": "In the first rows a slice that is cut off at 0 "
+                "begins at the wrong place: its steps of `dilation` then miss the query itself.",
             },
         ),
     ],

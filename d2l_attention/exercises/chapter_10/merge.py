@@ -78,6 +78,7 @@ write_merge = Exercise(
         Case(LARGE, TOO_LARGE),
         Case(SOME_NOTHING, EMPTY),
         Case(random_case(0, 3, 5)),
+        Case(random_case(1, 5, 3, size=30.0)),
     ],
     mistakes=[
         *instead_of(
@@ -85,14 +86,18 @@ write_merge = Exercise(
             {
                 "(o1 + o2) / 2 * total[:, None]": "Your output is the mean of both outputs. A part "
                 "counts as much as its keys weigh, here 6 and 16.",
+                "(o1 + o2) * total[:, None]": "Your output is the sum of both outputs: of means.",
                 "(s1[:, None] * o1 + s2[:, None] * o2) / (s1 + s2)[:, None] * total[:, None]": "In "
                 "your output the parts are weighted by the totals alone, 3 and 1.6. They are "
                 "relative to different maxima: rescale them first.",
+                "(f1[:, None] * o1 + f2[:, None] * o2) / (f1 + f2)[:, None] * total[:, None]": "In "
+                "your output the parts are weighted by the maxima, and not by their totals.",
             },
         ),
         *instead_of(
             f"output / {DIVIDED}",
             {
+                "output + 0 * total": "Your output is not yet divided by the new total.",
                 "output / (s1 + s2)": "Your output is divided by the totals as they are, added.",
                 "output / total": "0 divided by 0 is NaN. Where the total is 0, divide by 1.",
             },
@@ -102,6 +107,10 @@ write_merge = Exercise(
             {
                 "return maximum, s1 + s2": ADDED,
                 "return maximum, f1 + f2": "Your total is the sum of the two factors.",
+                "return maximum, torch.ones_like(total)": "A total of 1 belongs to an output that "
+                "is a mean, but the next merge has to know how much these keys weigh.",
+                "return maximum + total.log(), total": "Your maximum is the logarithm of all "
+                "weights together. Maximum and total are asked for.",
             },
         ),
         Mistake({"s1 * f1, s2 * f2": "s1, s2"}, ADDED),
@@ -114,7 +123,13 @@ write_merge = Exercise(
             },
         ),
         *instead_of(
-            "torch.maximum(m1, m2)", {"m1": "Your maximum is the first part's, the smaller one."}
+            "torch.maximum(m1, m2)",
+            {
+                "m1": "Your maximum is the first part's, the smaller one.",
+                "m2": "Your maximum is always the second part's.",
+                "m1 + m2": "Your maximum is the sum of both maxima, not the larger one.",
+                "torch.maximum(m1, m2).max().expand_as(m1)": "Yours is the largest of all queries.",
+            },
         ),
         Mistake(
             {OUTPUT: "w1 * o1 + w2 * o2", f"{DIVIDED}[:, None]": DIVIDED},

@@ -127,6 +127,7 @@ write_online_sums = Exercise(
             },
         ),
         Mistake({FACTOR: "(shift - maximum).exp()"}, GROWS),
+        Mistake({FACTOR: "(shift - maximum).clamp(max=80).exp()"}, GROWS),
         *instead_of(
             TERMS,
             {
@@ -137,9 +138,14 @@ write_online_sums = Exercise(
             },
         ),
         Mistake({"sum(dim=-1)": "amax(dim=-1)"}, "Each tile adds only its largest term, no sum."),
+        Mistake({"sum(dim=-1)": "mean(dim=-1)"}, "Each tile adds the mean of its terms, no sum."),
         *instead_of(
             "return maximum, total",
-            {"return total, maximum": "Both are right, the other way round: the maximum first."},
+            {
+                "return maximum, maximum + total.log()": "Your second result is the logarithm of "
+                "the whole sum; the total is asked for.",
+                "return total, maximum": "Both are right, the other way round: the maximum first.",
+            },
         ),
         *instead_of(
             "torch.maximum(maximum, tile.amax(dim=-1))",
@@ -153,6 +159,10 @@ write_online_sums = Exercise(
         Mistake(
             {"larger.masked_fill(larger == -torch.inf, 0.0)": "larger"},
             "-inf - -inf is NaN. While all scores so far are -inf, take off 0.",
+        ),
+        Mistake(
+            {"in tiles:": "in (tile.clamp(min=-1e9) for tile in tiles):"},
+            "Made into a number, a row of -inf looks like a row of equal scores, with a total.",
         ),
     ],
     errors={"not subscriptable": AT_ONCE, "has no len": AT_ONCE, "must be tuple": AT_ONCE},

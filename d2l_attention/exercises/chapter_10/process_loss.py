@@ -115,6 +115,7 @@ repair_process_loss = Exercise(
         Case(THREE),
     ],
     mistakes=[
+        Mistake({DIVIDED: " / real.sum().clamp(min=1)"}, OWN_MEAN.why),
         *instead_of(
             DIVIDED,
             {
@@ -126,6 +127,7 @@ repair_process_loss = Exercise(
                 "means, times two. Divide by the tokens of all.",
                 " / tokens / num_processes": "You divide by the number of processes twice: "
                 "averaging does it already.",
+                " / len(losses)": "For a mean over tokens you divide by sequences.",
             },
         ),
         *instead_of(

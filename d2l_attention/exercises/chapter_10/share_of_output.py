@@ -132,13 +132,22 @@ write_share_of_output = Exercise(
         Mistake(EVERY_OTHER, SOME_OF_EACH),
         Mistake(EVERY_OTHER | {ROWS: "W_o[rank::num_processes]"}, SOME_OF_EACH),
         *instead_of(
-            ROWS, {"W_o[rank::num_processes]": "The rows of W_o are not those of your heads."}
+            ROWS,
+            {
+                "W_o[rank::num_processes]": "The rows of W_o are not those of your heads.",
+                "W_o[:width]": "All processes take the first rows of W_o.",
+                "W_o.roll(-width, 0)[mine]": "Your rows of W_o are another process's heads.",
+            },
         ),
         Mistake({MINE: "slice(width)"}, "All processes do the same share: `rank` has no effect."),
         Mistake({COLUMNS: "W[:, :width]"}, "All processes take the first columns of W_q."),
         *instead_of(
             "queries.shape[-1] **",
-            {"W_q.shape[1] **": "You divide by the root of D, the width of all heads together."},
+            {
+                "1 **": "The division by the root of D / H is missing.",
+                "W_q.shape[1] **": "You divide by the root of D, the width of all heads together.",
+                "width **": "You divide by the root of D / P, a process's width, not a head's.",
+            },
         ),
         Mistake(
             {f"X @ {COLUMNS}": "X @ W[mine].mT"},
@@ -151,6 +160,10 @@ write_share_of_output = Exercise(
         Mistake(
             {".transpose(1, 2).flatten(start_dim=2)": ".reshape(len(X), X.shape[1], -1)"},
             "You put the heads end to end by `view`, which mixes tokens: transpose first.",
+        ),
+        Mistake(
+            {f"X @ {COLUMNS}": "X[..., mine] @ W[mine]", COUNT: "num_heads", ROWS: "W_o"},
+            "You cut X by columns. A softmax of a part of the score is no part of the softmax.",
         ),
     ],
     shapes=shapes,

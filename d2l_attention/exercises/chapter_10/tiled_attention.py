@@ -99,7 +99,9 @@ repair_tiled_attention = Exercise(
         Case(one_query([1, 2, 3, 4], 2)),
         Case(one_query([4, 3, 1, 2], 2), "Where the scores rise you are right. Here they fall."),
         Case(one_query([-200, -199, -300, -198], 2), FAR_BELOW),
+        Case(one_query([-9001, -9000, -9002], 1), FAR_BELOW),
         Case(one_query([800, 900, 1000, 950], 2), OVERFLOW),
+        Case(one_query([500, 499, 100, 99], 2), OVERFLOW),
         Case((torch.tensor([[1.0], [200.0]]), *one_query([1, 2, 3, 4], 2)[1:])),
         Case(random_case(1, 3, 7, 5, 2, 2)),
         Case(random_case(2, 5, 3, 2, 4, 11)),
@@ -118,17 +120,28 @@ repair_tiled_attention = Exercise(
         ),
         Mistake({OLD: f"output * {GROWS}", OLD_TOTAL: f"total * {GROWS}"}, TURNED),
         Mistake({OLD: f"output * {GROWS}"}, TURNED),
+        Mistake(
+            {OLD: "output * (larger - maximum).exp()"},
+            "At first exp(new - old) is infinite, and infinity times the 0 in `output` is NaN.",
+        ),
         Mistake(RESCALED_AFTER, AFTER),
+        Mistake(FROM_0 | RESCALED_AFTER, AFTER),
         Mistake(
             EACH_DIVIDED | {DIVIDED: "return output"},
             "You divide by `total` in each tile, and the next one divides again. Divide once.",
         ),
+        Mistake(EACH_DIVIDED, "You divide by `total` in each tile, and once more at the end."),
         Mistake({DIVIDED: "return output"}, "The division by `total` is missing; it was no bug."),
         Mistake(
             {"amax(dim=-1, keepdim=True)": "amax()"},
             "Your running maximum is one for all queries. Each row has its own maximum, `dim=-1`.",
         ),
         Mistake({" / queries.shape[-1] ** 0.5": ""}, "Your division by the root of D is missing."),
+        Mistake({"len(keys), b": "len(keys) + 1, b"}, "A tile without keys: one start too many."),
+        Mistake(
+            {"slice(start,": "slice(max(0, min(start, len(keys) - block_size)),"},
+            "Your last tile is moved back to be full, so that some keys count twice.",
+        ),
     ],
     steps=[no_whole_matrix],
     pairs=False,  # the cases show one bug at a time

@@ -55,6 +55,7 @@ write_absorb = Exercise(
                 "W_uk.mT @ W_q": "Your matrix is turned over: rows belong to x, columns to c.",
                 "W_q.mT @ W_uk / W_q.shape[-2] ** 0.5": "You divide by the root of d. The score "
                 "here is the plain product, the softmax's scale comes later.",
+                "W_q * W_uk": "`*` multiplies entry by entry. The score sums over d.",
             },
         ),
         Mistake(

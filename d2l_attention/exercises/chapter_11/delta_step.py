@@ -72,6 +72,8 @@ write_delta_step = Exercise(
                 "value only. It acts on the whole difference, so that beta = 0 changes nothing.",
                 "key[:, :, None] * (beta[:, None] * (known - value))[:, None, :]": "The difference "
                 "has the wrong sign: the new value minus what is known.",
+                "query[:, :, None] * (beta[:, None] * (value - known))[:, None, :]": "You write "
+                "under the query. A value is written under its key.",
                 "(value - known)[:, :, None] * (beta[:, None] * key)[:, None, :]": "The state is "
                 "turned over: its rows belong to numbers of the key, its columns to the value.",
             },
@@ -83,6 +85,8 @@ write_delta_step = Exercise(
                 "to be asked for the *key*.",
                 "(key[:, :, None] * state)": "You ask the state before it has faded: too much is "
                 "erased.",
+                "(key[:, None, :] * faded)": "You sum over the wrong axis: what the state says of "
+                "a key is a sum of its *rows*.",
             },
         ),
         *instead_of(

@@ -63,8 +63,12 @@ write_differential = Exercise(
                 "(first + share * second) @ values": "You add the second weights. They are taken "
                 "away from the first.",
                 "(share * first - second) @ values": "The share belongs to the second weights.",
+                "(second - share * first) @ values": "The halves are exchanged: the first weights "
+                "minus a share of the second.",
                 "(first - share * second) / (1 - share) @ values": "You divide so that rows sum "
                 "to one. They sum to 1 - share, on purpose.",
+                "(first - share * second).clamp(min=0) @ values": "You cut negative weights off. "
+                "Here weights may be negative.",
                 "((q1 @ k1.mT - share * (q2 @ k2.mT)) / root).softmax(dim=-1) @ values": "You take "
                 "the difference of the scores. It is the difference of two softmaxes.",
             },
@@ -72,6 +76,10 @@ write_differential = Exercise(
         Mistake(
             {"q1.shape[-1]": "queries.shape[-1]"},
             "You divide by the root of 2 d. A query that meets a key has d numbers.",
+        ),
+        Mistake(
+            {" / root).softmax(dim=-1)  # (B, n, n)": ").softmax(dim=-1)"},
+            "The first scores are not divided by the root of d.",
         ),
         Mistake(
             {"q2 @ k2.mT": "q2 @ k1.mT"},

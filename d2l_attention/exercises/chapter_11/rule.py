@@ -79,6 +79,8 @@ write_rule = Exercise(
                 "& near": "The first tokens are missing once they are far away.",
                 "& (near | (key <= num_first))": "There is one first token too many: positions "
                 "count from 0, so the first `num_first` are those below it.",
+                "& (near | (query < num_first))": "The first *keys* are visible to all. You let "
+                "the first queries see more.",
             },
         ),
     ],

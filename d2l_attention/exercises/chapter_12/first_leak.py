@@ -104,7 +104,8 @@ find_first_leak = Exercise(
             {
                 "torch.allclose(before[name], after[name], atol=1e-5)": OWN,
                 "torch.allclose(before[name][:, t:], after[name][:, t:], atol=1e-5)": OWN,
-
+                "torch.allclose(before[name][:, 0], after[name][:, 0], atol=1e-5)": "You compare "
+                "only row 0. A leak of one token shows in row t - 1 first.",
                 "bool((before[name][:, :t] - after[name][:, :t]).abs().max() < 1e-5)": "Minus "
                 "infinity minus minus infinity is NaN, and NaN is not below your limit: so hidden "
                 "scores look like a leak. `torch.allclose` takes two equal infinities as equal.",

@@ -85,7 +85,13 @@ write_groups = Exercise(
     ],
     mistakes=[
         *instead_of(
-            " / queries.shape[-1] ** 0.5", {"": "The division by the root of d is missing."}
+            " / queries.shape[-1] ** 0.5",
+            {
+                "": "The division by the root of d is missing.",
+                " / values.shape[-1] ** 0.5": "You divide by the root of v, the size of a value. A "
+                "score is a product of queries and keys: the root of d.",
+                " / queries.shape[-1]": "You divide by d. It is the root of d.",
+            },
         ),
         *instead_of(
             FILL,
@@ -108,14 +114,16 @@ write_groups = Exercise(
             VALUE_COPIES,
             {
                 "values.repeat(1, share, 1, 1)": "Your heads read the values of groups 0, 1, 0, 1. "
-                "They should read 0, 0, 1, 1: copies of a group are neighbours."
+                "They should read 0, 0, 1, 1: copies of a group are neighbours.",
+                "values[:, :1]": "All heads read the values of the first group.",
             },
         ),
         *instead_of(
             KEY_COPIES,
             {
                 "keys.repeat(1, share, 1, 1)": "Your heads meet the keys of groups 0, 1, 0, 1. "
-                "They should meet 0, 0, 1, 1: copies of a group are neighbours."
+                "They should meet 0, 0, 1, 1: copies of a group are neighbours.",
+                "keys[:, :1]": "All heads meet the keys of the first group.",
             },
         ),
         Mistake(

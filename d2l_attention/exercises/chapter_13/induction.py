@@ -65,6 +65,7 @@ write_induction_score = Exercise(
         ),
         Case(AT_ONCE, because="Here a token comes twice in a row: behind the copy is itself."),
         Case(random_case(3, 4, 20, 5), because="Here are 20 tokens of 5 kinds."),
+        Case(random_case(4, 3, 30, 12), because="Here are 30 tokens of 12 kinds."),
     ],
     mistakes=[
         *instead_of(
@@ -85,6 +86,9 @@ write_induction_score = Exercise(
                 "copies count, too. Only earlier ones do: j < i.",
                 "(tokens[:, None] == tokens).tril()": "Each token counts as a copy of itself, so "
                 "all tokens enter the mean. Only earlier ones are copies: j < i.",
+                "(tokens[:, None] == tokens).triu(1)": "You look for later copies. A copy is "
+                "earlier: j < i, below the diagonal.",
+                "(tokens[:, None] != tokens).tril(-1)": "You look for tokens that differ.",
             },
         ),
         *instead_of(
@@ -98,11 +102,15 @@ write_induction_score = Exercise(
                 "token has two copies, both weights are added, and it counts once.",
                 "looks[:, behind.any(dim=-1)].mean()": "You take the mean over the heads as well. "
                 "Each head has its score.",
+                "looks.amax(dim=-1)": "You take the best token. The score is a mean over all that "
+                "have an earlier copy.",
             },
         ),
         *instead_of(
             "weights * behind",
             {
+                "weights.mT * behind": "Your weights are transposed: rows are the tokens that "
+                "look.",
                 "weights * (behind.cumsum(dim=-1) == 1) * behind": "You count the earliest copy "
                 "only. All earlier ones count.",
                 "weights * (behind.flip(-1).cumsum(dim=-1).flip(-1) == 1) * behind": "You count "

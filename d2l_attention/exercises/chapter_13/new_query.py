@@ -62,6 +62,7 @@ repair_new_queries = Exercise(
         Case(ONE_NEW, because=f"Here one new query meets three keys. {MORE}"),
         Case(TWO_NEW, because=f"Here two new queries meet four keys. {MORE}"),
         Case(random_case(0, 2, 3, 5, 5, 4), because="Here is a whole prompt of 5 tokens."),
+        Case(random_case(1, 2, 3, 1, 7, 4), because="Here one new query meets 7 keys."),
         Case(random_case(2, 3, 2, 4, 9, 5), because="Here four new queries meet 9 keys."),
         Case(authoring.in_dtype(random_case(3, 2, 2, 3, 8, 4), torch.float64)),
     ],
@@ -80,6 +81,14 @@ repair_new_queries = Exercise(
             {TRIANGLE: "", ", attn_mask=past": ""},
             "There is no mask any more: in a prompt the first token sees the last.",
         ),
+        Mistake(
+            {
+                TRIANGLE: "    Q = queries.shape[-2]\n"
+                "    keys, values = keys[..., -Q:, :], values[..., -Q:, :]\n",
+                "attn_mask=past": "is_causal=True",
+            },
+            "You throw away the keys of the cache: a new query should see all tokens before it.",
+        ),
         *instead_of(
             ".tril(K - Q)",
             {
@@ -88,6 +97,8 @@ repair_new_queries = Exercise(
                 ".tril(K - Q - 1)": "A token does not see itself. Query i is token K - Q + i, and "
                 "sees this one, too.",
                 ".tril(K - Q + 1)": "Each query sees one token too many: the one after itself.",
+                ".triu(K - Q)": "Your triangle is the upper one: a query sees what comes after it.",
+                ".tril(1 - Q)": "The diagonal moves by K - Q, from the upper left corner on.",
             },
         ),
         Mistake({"attn_mask=past": "attn_mask=~past"}, "True means 'may attend' here."),
@@ -100,6 +111,7 @@ repair_new_queries = Exercise(
     errors={
         "is_causal": "Give either `attn_mask` or `is_causal`, not both.",
         "must match": "The mask has the shape (Q, K): a row for each query.",
+        "broadcast shape": "The mask has the shape (Q, K): a row for each query.",
         "expanded size": "The mask has the shape (Q, K): a row for each query.",
     },
     steps=[authoring.gradients_flow("queries", "keys", "values")],

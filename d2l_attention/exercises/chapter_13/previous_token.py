@@ -80,6 +80,7 @@ find_previous_token_head = Exercise(
         Case(layers([FIRST, FIRST], [AHEAD, BEFORE]), because="Here are 2 layers of 2 heads."),
         Case(layers([FIRST, EVEN], [AHEAD, LATE], [EVEN, BEFORE]), because="Here are 3 layers."),
         Case(random_case(0, 2, 5, 6, 1, 3), because="Here are 2 layers of 5 heads."),
+        Case(random_case(1, 4, 3, 9, 2, 0), because="Here are 4 layers of 3 heads."),
         Case(random_case(2, 3, 4, 20, 0, 1), because="Here are 3 layers of 4 heads."),
     ],
     mistakes=[
@@ -90,12 +91,17 @@ find_previous_token_head = Exercise(
                 "diagonal: how much a token looks at itself.",
                 "weights.diagonal(1, dim1=-2, dim2=-1).mean(dim=-1)": "You look at the diagonal "
                 "above the main one: the token *after*. Rows are the tokens that look.",
-                "weights[..., -1, -2]": "You look at the last token only. One token is not a "
-                "habit: take the mean over all that have a token before them.",
+                "weights.diagonal(-2, dim1=-2, dim2=-1).mean(dim=-1)": "You look two tokens back.",
                 "weights[..., 0].mean(dim=-1)": "You look at the first column: how much all look "
                 "at token 0.",
                 "weights.diagonal(-1, dim1=-2, dim2=-1).amax(dim=-1)": "You take the largest of a "
                 "head's weights on the token before. One token is not a habit: take the mean.",
+                "weights[..., -1, -2]": "You look at the last token only. One token is not a "
+                "habit: take the mean over all that have a token before them.",
+                "weights.amax(dim=(-2, -1))": "You take the largest weight of a head, wherever it "
+                "is.",
+                "-weights.diagonal(-1, dim1=-2, dim2=-1).mean(dim=-1)": "You found the head that "
+                "looks *least* at the token before.",
             },
         ),
         *instead_of(
@@ -106,6 +112,8 @@ find_previous_token_head = Exercise(
                 f"{FLAT}[::-1]": "The layer comes first, then the head.",
                 "tuple(i + 1 for i in divmod(int(scores.argmax()), weights.shape[1]))": "Count "
                 "layers and heads from 0.",
+                "(0, int(scores[0].argmax()))": "You look at the first layer only.",
+                "(len(weights) - 1, int(scores[-1].argmax()))": "You look at the last layer only.",
                 "(int(scores.mean(dim=1).argmax()), int(scores.mean(dim=0).argmax()))": "You "
                 "choose layer and head apart from each other. The best head need not be in the "
                 "layer that is best on average.",

@@ -74,6 +74,10 @@ write_cache_numbers = Exercise(
         Case((MIXED, 10), because="Here two layers have a window and one has none."),
         Case((UNUSED, 10), because="Here a window is given, and `layer_types` names none with it."),
         Case((LATENT, 10), because="Here is a latent, as in DeepSeek-V3."),
+        Case(
+            ({**LATENT, "num_hidden_layers": 5, "sliding_window": None}, 1),
+            because="Here is another model with a latent.",
+        ),
     ],
     mistakes=[
         *instead_of(
@@ -83,6 +87,7 @@ write_cache_numbers = Exercise(
                 "2 * size": "That is one head. Each head of keys and values keeps its own.",
                 "2 * heads * size": "You count the heads of queries. What is kept is a key and a "
                 "value for each of `num_key_value_heads`.",
+                "3 * groups * size": "Queries are not kept.",
             },
         ),
         Mistake(
@@ -93,6 +98,11 @@ write_cache_numbers = Exercise(
             "You ignore `head_dim`. Where it is given, a head has this size, whatever "
             "`hidden_size` is.",
         ),
+        Mistake(
+            {'config["hidden_size"] // heads': 'config["hidden_size"] // groups'},
+            "You divide the width by the number of groups. A head of keys is as large as a head "
+            "of queries: `hidden_size` / `num_attention_heads`.",
+        ),
         *instead_of(
             "min(num_tokens, window) if window else num_tokens",
             {
@@ -100,6 +110,8 @@ write_cache_numbers = Exercise(
                 "`sliding_window` tokens.",
                 "window if window else num_tokens": "The text is shorter than the window, and "
                 "only its tokens are kept.",
+                "max(num_tokens, window) if window else num_tokens": "You take the larger of text "
+                "and window. A layer keeps the smaller one.",
             },
         ),
         Mistake(
@@ -124,7 +136,13 @@ write_cache_numbers = Exercise(
             "You count keys and values of all heads. With `kv_lora_rank` a token leaves one "
             "latent and one rotated key of `qk_rope_head_dim` numbers.",
         ),
-        *instead_of("sum(kept)", {"kept[0]": "That is one layer. Every layer has a cache."}),
+        *instead_of(
+            "sum(kept)",
+            {
+                "kept[0]": "That is one layer. Every layer has a cache.",
+                "len(kept)": "You multiply by the layers and not by the tokens that each keeps.",
+            },
+        ),
     ],
     errors={
         "num_key_value_heads": "Without `num_key_value_heads` each head has keys of its own: "

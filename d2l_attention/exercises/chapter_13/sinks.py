@@ -88,8 +88,12 @@ write_sinks = Exercise(
             {
                 "torch.cat((scores, torch.zeros_like(column)), dim=-1)": "Your extra score is 0. "
                 "It should be the sink of the head.",
+                "torch.cat((scores, column / queries.shape[-1] ** 0.5), dim=-1)": "You divide the "
+                "sink by the root of d. It is learned as it is.",
                 "torch.cat((scores, column.exp()), dim=-1)": "You take the exponential of the "
                 "sink. The softmax does this already.",
+                "torch.cat((scores, column.log()), dim=-1)": "You take the logarithm of the sink. "
+                "It is a score like the others.",
                 "scores + column": "Your weights are those without a sink. Did you add the sink to "
                 "all scores? That changes no weight: it is one more score, beside them. Or did you "
                 "divide by the sum after the cut? Rows should sum to less than one.",
@@ -105,9 +109,16 @@ write_sinks = Exercise(
                 "sinks[:, None]": "Your sinks are on the axis of the queries. With as many "
                 "queries as heads no error tells. A head's sink needs the shape (H, 1, 1).",
                 "sinks[:1, None, None]": "All heads get the sink of the first one.",
+                "sinks.mean()": "All heads get the mean of the sinks. Each has its own.",
             },
         ),
-        *instead_of("~mask", {"mask": "Your mask is read the wrong way: True means 'may attend'."}),
+        *instead_of(
+            "~mask",
+            {
+                "mask": "Your mask is read the wrong way: True means 'may attend'.",
+                "~mask & False": "Your mask hides nothing.",
+            },
+        ),
         Mistake({" / queries.shape[-1] ** 0.5": ""}, "The division by the root of d is missing."),
         Mistake({"softmax(dim=-1)": "softmax(dim=-2)"}, "Your softmax runs over the queries."),
         Mistake({"weights @ values, weights": "weights, weights @ values"}, "Outputs come first."),
@@ -125,6 +136,6 @@ write_sinks = Exercise(
         "the sink behind the scores afterwards.",
         "NoneType": "Mask and sinks may be `None`, each of them.",
     },
-    rules=[no_nan],
+    rules=[lambda results, *_: no_nan(results[1])],
     steps=[authoring.gradients_flow("queries", "keys", "values", "sinks")],
 )

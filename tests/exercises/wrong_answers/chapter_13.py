@@ -70,6 +70,19 @@ def sinks_of_one_number(queries, keys, values, mask=None, sinks=None):
     return by_log_sum(queries, keys, values, mask, None if sinks is None else sinks.detach())
 
 
+@wrong("13.2", "Row 0 of your weights is NaN")
+def below_the_largest_score(queries, keys, values, mask=None, sinks=None):
+    """The sink takes no part in the maximum: where all is hidden, -inf - -inf."""
+    scores = queries @ keys.mT / queries.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    largest = scores.amax(dim=-1, keepdim=True)
+    shares = (scores - largest).exp()
+    own = 0 if sinks is None else (sinks[:, None, None] - largest).exp()
+    weights = shares / (shares.sum(dim=-1, keepdim=True) + own)
+    return weights @ values, weights
+
+
 @right("13.3")
 def layer_by_layer(config, num_tokens):
     total = 0
