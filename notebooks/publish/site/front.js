@@ -67,13 +67,14 @@ function frontView(place, translator) {
     const [lost, found] = ["lost", "new"].map((how) => parts.filter((p) => p[1] === how).map((p) => p[0]));
     const without = `Without ${inWords([...hidden].map((i) => words[i]))}, `;
     const changes = (word, i) => `‘${word}’ becomes ‘${found[i]}’`;
-    if (!hidden.size) says.textContent = "A thick line is a large weight. Click an English word to hide it.";
-    else if (!lost.length && !found.length)
-      says.textContent = `${without}the French stays: it needs no look there, or learns the same from another word.`;
-    else if (!found.length) says.textContent = `${without}the French loses ${inWords(lost)}.`;
-    else if (lost.length === found.length && lost.length < 3)
-      says.textContent = `${without}${lost.map(changes).join(" and ")}.`;
-    else says.textContent = `${without}the French says something else.`;
+    let what = "the French says something else.";
+    if (!lost.length && !found.length)
+      what = "the French stays: it needs no look there, or learns the same from another word.";
+    else if (!found.length) what = `the French loses ${inWords(lost)}.`;
+    else if (lost.length === found.length && lost.length < 3) what = `${lost.map(changes).join(" and ")}.`;
+    says.textContent = hidden.size
+      ? `${without}${what} Click again to show what you hid.`
+      : "Click an English word to hide it from the French. The thicker a line, the larger its weight.";
     place.dataset.words = now.words.join(" "); // for those who test this
   }
 
@@ -83,9 +84,9 @@ function frontView(place, translator) {
     Object.assign(word, { onpointerenter: point(word), onpointerleave: point(null) });
   }
 
-  // From each French word to the English ones: the weights of the last layer, a mean of its heads.
+  // From each French word to the English ones: the weights of one head, the first of the last layer.
   function draw() {
-    const heads = now.weights.cross.at(-1);
+    const [head] = now.weights.cross.at(-1);
     const box = lines.getBoundingClientRect();
     const middle = (item) => {
       const { left, width } = item.getBoundingClientRect();
@@ -95,7 +96,7 @@ function frontView(place, translator) {
     lines.replaceChildren();
     written.forEach((item, i) =>
       [...english.children].forEach((other, j) => {
-        const weight = heads.reduce((sum, rows) => sum + rows[i][j], 0) / heads.length;
+        const weight = head[i][j];
         if (weight < THINNEST) return;
         const [x, to, down] = [middle(item), middle(other), box.height];
         const faint = pointed && ![item, other].includes(pointed);
