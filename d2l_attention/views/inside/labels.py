@@ -47,9 +47,10 @@ def guessed(tensor: Tensor, candidates: Sequence[Words], *, ambiguous: bool) -> 
     """The words among those of the part above that fit the length, the first of several.
 
     With ``ambiguous`` none of several: two sentences of one length meet here, and a wrong word is
-    worse than none.
+    worse than none. So are the words at a row of features, such as the scores of as many classes.
     """
-    fitting = list(dict.fromkeys(words for words in candidates if len(words) in shape_of(tensor)))
+    axes = shape_of(tensor)[: -1 if tensor.dtype.is_floating_point and tensor.ndim <= 2 else None]
+    fitting = list(dict.fromkeys(words for words in candidates if len(words) in axes))
     if not fitting or (ambiguous and len(fitting) > 1):
         return None
     return fitting[0]

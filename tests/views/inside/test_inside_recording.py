@@ -103,6 +103,12 @@ def test_the_words_that_a_model_scores_are_ranked():
     assert [word for word, _ in call.outputs[0].best[1]] == ["la", "il", "voit"]
 
 
+def test_classes_have_no_words_though_they_are_as_many():
+    classify = nn.Sequential(nn.Embedding(9, 5), nn.Linear(5, 4), nn.Flatten(), nn.Linear(16, 4))
+    run = record(classify, (torch.tensor([[1, 2, 3, 4]]),), {}, list("abcd"))
+    assert [call.outputs[0].words for call in run.call.calls] == [tuple("abcd")] * 2 + [None] * 2
+
+
 class Everything(nn.Module):
     """Calls one part twice and another never; gives a dictionary; needs a keyword."""
 
