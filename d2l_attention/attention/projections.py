@@ -32,7 +32,7 @@ def matrix_of(linear: nn.Module, X: Tensor) -> Tensor:
     if isinstance(getattr(linear, "bias", None), Tensor):
         raise ValueError("this projection must be a matrix alone, got a linear layer with a bias")
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    plain = type(linear) is nn.Linear and "forward" not in vars(linear)
-    if plain and not any(getattr(linear, name) for name in hooks):
+    changed = "forward" in vars(linear) or any(getattr(linear, name) for name in hooks)
+    if type(linear) is nn.Linear and not changed:
         return linear.weight
     return linear(torch.eye(X.shape[-1], dtype=X.dtype, device=X.device)).mT
