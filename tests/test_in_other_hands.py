@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from accelerate import cpu_offload
 from torch import nn
 from torch.testing import assert_close
 from torch.utils.checkpoint import checkpoint
@@ -141,6 +142,26 @@ class TestWrappedProjections:
         layer.w_v.register_forward_hook(lambda module, inputs, output: 0 * output)
         _, weights = layer(X, X, X, need_weights=True)
         assert_close(weights, torch.full((2, 3, 3), 1 / 3))
+
+    @pytest.mark.parametrize("name", ["additive", "absorbed", "delta rule"])
+    def test_weights_that_come_when_a_layer_is_called(self, name):
+        layer = {
+            "additive": AdditiveAttention(5, 0.0),
+            "absorbed": MultiHeadLatentAttention(12, 3, 4, 5, 2),
+            "delta rule": GatedDeltaNet(12, 3),
+        }[name]
+        X = torch.randn(2, 3, 12)
+        inputs = (X, X, X) if name == "additive" else (X,)
+        options = {"absorbed": True} if name == "absorbed" else {}
+        with torch.no_grad():
+            expected = layer(*inputs, **options)
+            assert_close(cpu_offload(layer, "cpu")(*inputs, **options), expected)
+
+    def test_another_forward(self):
+        layer, X = AdditiveAttention(5, 0.0), torch.randn(2, 3, 5)
+        layer(X, X, X)
+        layer.w_v.forward = lambda X: X.new_zeros(*X.shape[:-1], 1)
+        assert_close(layer(X, X, X, need_weights=True)[1], torch.full((2, 3, 3), 1 / 3))
 
     @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
     @pytest.mark.parametrize("make", [lambda: AdditiveAttention(8, 0.0), lambda: None])

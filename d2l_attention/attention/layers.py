@@ -64,11 +64,17 @@ class AttentionLayer(WeightsOnDemand):
     attend), ``is_causal`` and ``need_weights``. A ``bias`` of floats is added to the scores;
     ``offset`` keys stand before the first query.
 
-    ``attend`` calls ``_remember`` with the inputs of the layer's ``score``.
+    ``attend`` calls ``_remember`` with the inputs of the layer's ``score``, of which
+    ``attention_weights`` are made: who writes a ``score`` writes an ``attend`` as well.
     """
 
     score: Callable[..., Tensor]
     same_size = True  # a dot product needs queries and keys of one size
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        if "score" in vars(cls) and "attend" not in vars(cls):  # its output would be another's
+            raise TypeError(f"{cls.__name__} has its own score: it needs its own attend, too")
 
     def __init__(self, dropout: float):
         super().__init__()

@@ -29,7 +29,7 @@ def attention_pooling(
     Shape: scores (*, Q, K), values (*, K, V) -> output (*, Q, V), weights (*, Q, K).
 
     ``dropout`` falls on the weights that do the averaging; the weights returned are those
-    before it, so that their rows still sum to one.
+    before it, so that their rows still sum to one. A function knows no eval mode: give it 0 there.
 
     Source: D2L equation 11.1.1.
     """
@@ -61,6 +61,7 @@ def dot_product_attention(
 
     ``valid_lens``, ``mask`` (True = may attend) and ``is_causal`` all hide keys; a key is
     visible where all three say so. ``is_causal`` lets query i see keys 0 to i + ``offset``.
+    ``dropout`` falls always: a function knows no eval mode.
     Lengths (B, Q) and masks are (Q, K) matrices themselves; on the CPU dropout makes PyTorch
     build one as well (of one head at a time, where it is large), and so do more than four axes.
     In self-attention a padded token is a query, too: where it may hold NaN, give it the length 0

@@ -24,14 +24,15 @@ def matrix_of(linear: nn.Module, X: Tensor) -> Tensor:
 
     Errors: ``ValueError`` for a layer with a bias.
 
-    A layer that is hooked, wrapped (LoRA) or quantised does something else than its ``weight``
-    says: there W is what it makes of the unit vectors.
+    A layer that is hooked, wrapped (LoRA), quantised or given another ``forward`` (Accelerate) does
+    something else than its ``weight`` says: there W is what it makes of the unit vectors.
 
     Shape: X (*, in_features) -> (out_features, in_features).
     """
     if isinstance(getattr(linear, "bias", None), Tensor):
         raise ValueError("this projection must be a matrix alone, got a linear layer with a bias")
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    if type(linear) is nn.Linear and not any(getattr(linear, name) for name in hooks):
+    changed = "forward" in vars(linear) or any(getattr(linear, name) for name in hooks)
+    if type(linear) is nn.Linear and not changed:
         return linear.weight
     return linear(torch.eye(X.shape[-1], dtype=X.dtype, device=X.device)).mT

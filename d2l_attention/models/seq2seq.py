@@ -146,9 +146,11 @@ class Seq2SeqAttentionDecoder(nn.Module):
     states. Shape: X (B, T) token indices, state from ``init_state`` -> logits (B, T, N), new
     state; with ``need_weights`` also weights (B, T, S), with gradient.
 
-    The GRU's parameters are read and ``rnn`` itself is not called: hooks on it, such as those of
-    ``torch.nn.utils.prune``, do not run; parametrizations do. A GRU that ``quantize_dynamic`` made
-    has no such parameters, an ``AttributeError``: quantise the linear layers, ``{nn.Linear}``.
+    Neither ``rnn`` nor ``attention`` is called: the GRU's parameters are read, and the attention's
+    projections and dropout are called. Hooks on the two, such as those of ``torch.nn.utils.prune``,
+    do not run, nor does what a subclass of them does; parametrizations do. A GRU that
+    ``quantize_dynamic`` made has no such parameters, an ``AttributeError``: quantise the linear
+    layers, ``{nn.Linear}``.
 
     Same parameters and outputs as the book's loop over ``AdditiveAttention`` and ``nn.GRU``,
     with less work: keys are projected once a sentence, tokens once for all steps.

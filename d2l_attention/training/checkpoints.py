@@ -133,6 +133,11 @@ def check_same_model(model: nn.Module, weights: dict, path: str | Path) -> None:
                 f"{path} holds another model: {name} should have shape "
                 f"{expected.get(name, 'none')}, got {actual.get(name, 'none')}"
             )
+    first: dict[nn.Parameter, str] = {}
+    for name, shared in model.named_parameters(remove_duplicate=False):
+        one = first.setdefault(shared, name)
+        if one != name and not torch.equal(weights[one], weights[name]):
+            raise ValueError(f"{path} holds another model: there {one} and {name} are not tied")
 
 
 def shapes_of(weights: dict) -> dict[str, Any]:

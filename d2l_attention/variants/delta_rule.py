@@ -188,7 +188,7 @@ class GatedDeltaNet(nn.Module):
         decay = (-F.softplus(self.W_decay(X))).exp().mT
         output, state = delta_rule(queries, keys, values, beta, decay, valid_lens, state=state)
         # The norm in the precision of its weights, mixed precision or not.
-        output = self.norm(output.to(self.norm.weight)) * F.silu(gate)
+        output = self.norm(output.to(self.norm.weight.dtype)) * F.silu(gate)
         output = self.W_o(output.transpose(1, 2).flatten(2))  # (B, n, D)
         return (output, state) if need_state else output
 

@@ -41,10 +41,14 @@ def set_style() -> None:
 
 
 def on_cpu(weights: Any) -> Tensor:
-    """Weights to draw, NumPy's too, what it masks as NaN: float32, on the CPU, no gradient."""
+    """Weights to draw, NumPy's too, what it masks as NaN: on the CPU, no gradient.
+
+    Half precision becomes float32; what is small in float64 would be 0 in it, and stays.
+    """
     if not isinstance(weights, Tensor):
         weights = torch.tensor(np.ma.filled(np.asanyarray(weights, dtype=float), math.nan))
-    return weights.detach().cpu().float()
+    weights = weights.detach().cpu()
+    return weights if weights.dtype == torch.float64 else weights.float()
 
 
 def scale_of(weights: Tensor) -> tuple[float, float]:

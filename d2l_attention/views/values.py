@@ -88,7 +88,7 @@ def version(tensor: Tensor) -> int | None:
 def numbers(tensor: Tensor) -> bytes | None:
     """A tensor's numbers: what is written through ``.data`` or NumPy is not counted."""
     try:
-        if tensor.numel() <= MOST_NUMBERS:
+        if tensor.numel() <= MOST_NUMBERS or tensor.is_inference():  # whose changes nobody counts
             return tensor.detach().cpu().flatten().view(torch.uint8).numpy().tobytes()
     except Exception:  # sparse, nested, inside vmap, a student's own kind: there are many
         pass

@@ -248,6 +248,13 @@ def test_only_a_layer_of_this_kind_serves_as_attention():
         MultiHeadAttention(HIDDEN, H, 0.0, attention=torch.nn.Linear(3, 3))
 
 
+def test_a_score_of_ones_own_needs_the_formula_too():
+    # Its output would be that of the old score, and its weights those of the new one.
+    for layer in (DotProductAttention, AdditiveAttention):
+        with pytest.raises(TypeError, match="Mine has its own score: it needs its own attend"):
+            type("Mine", (layer,), {"score": staticmethod(additive_score)})
+
+
 @pytest.mark.parametrize("make", [DotProductAttention, lambda p: AdditiveAttention(2, p)])
 def test_an_attention_that_is_given_to_heads_stays_as_it_was(make):
     attention, clean = make(0.0), [torch.randn(B, n, 2) for n in (Q, K, K)]

@@ -206,6 +206,14 @@ class TestCheckpoints:
         with pytest.raises(ValueError, match="holds another model"):
             load_weights(model, path)
 
+    def test_a_model_with_tied_weights(self, path):
+        tied = model_of()
+        tied.decoder.attention.W_k.weight = tied.decoder.attention.W_q.weight
+        with pytest.raises(ValueError, match=r"there .*W_k\.weight and .*W_q\.weight are not tied"):
+            load_weights(tied, path)
+        save_checkpoint(path, {"model": tied.state_dict()})
+        load_weights(tied, path)
+
     @pytest.mark.parametrize(("name", "entry"), [("epoch", 3), (7, 3), ("decoder.dense.bias", "x")])
     def test_entries_that_are_no_tensors(self, path, name, entry):
         model, state = model_of(), torch.load(path)

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from d2l_attention.views.plots import compare_heatmaps, heatmap, set_style, show_heatmaps
+from d2l_attention.views.plots import (
+    compare_heatmaps,
+    hatch_zeros,
+    heatmap,
+    set_style,
+    show_heatmaps,
+)
 
 matplotlib.use("Agg")
 
@@ -130,3 +136,11 @@ def test_compare_heatmaps_hatches_what_is_exactly_zero():
     assert {ax.images[0].get_clim() for ax in axes[:, 0]} == {(0.0, 1.0)}
     assert [ax.get_ylabel() for ax in axes[:, 0]] == ["x\nquery", "y\nquery"]
     assert plt.gcf().get_suptitle() == "finding"
+
+
+def test_what_only_float64_tells_from_zero_or_from_infinity():
+    weights = np.array([[1.0, 1e-60, 0.0], [1e39, 1.0, 1.0]])
+    _, ax = plt.subplots()
+    hatch_zeros(heatmap(ax, weights, numbers=True), weights)
+    assert [patch.get_xy() for patch in ax.patches] == [(1.5, -0.5)]
+    assert ax.images[0].get_clim() == (0.0, 1e39)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from d2l_attention.views import watch
-from d2l_attention.views.values import MOST_NUMBERS
+from d2l_attention.views.values import MOST_ENTRIES, MOST_NUMBERS
 from d2l_attention.views.watch_drawing import in_words
 
 
@@ -184,6 +184,18 @@ def test_data_of_large_tensors_is_not_compared_but_their_count_is(size):
 def test_the_student_reads_what_is_not_seen():
     words = " ".join(watch.__doc__.split())
     assert f"{MOST_NUMBERS:,} numbers" in words and "In other objects it is not." in words
+    assert f"beyond the first {MOST_ENTRIES} entries" in words
+
+
+def test_large_tensors_of_inference_which_have_no_count_are_compared():
+    @torch.inference_mode()
+    def raised(n):
+        X = torch.zeros(n)
+        X += 1
+        return X
+
+    view = watch(raised, MOST_NUMBERS + 1)
+    assert changed_by(view, "X += 1")["X"].unique().tolist() == [1]
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,9 @@ def look_inside(
 
     ``look_inside(model, source, target, tokens={"source": [...], "target": [...]})`` calls
     ``model(source, target)``, without gradients and without dropout, and leaves the model as it
-    was. ``tokens`` are the words of the first input, or words by the names of the inputs; under
-    the name "output" the words that the model scores, so that the view can say which it prefers.
+    was, but for what its own ``forward`` writes down, in a buffer or a cache. ``tokens`` are the
+    words of the first input, or words by the names of the inputs; under the name "output" the words
+    that the model scores, so that the view can say which it prefers.
     ``at`` is the place that is open at first, for example "decoder/block 2/cross-attention/head 1".
     ``named`` goes to the model. Large tensors are shown in part, and the view says which part.
     Of tensors without numbers (nested, sparse, on meta, inside ``vmap``) the shape is shown. A part

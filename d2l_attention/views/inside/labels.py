@@ -29,7 +29,8 @@ class Labels:
         found = self._known.get(_place(tensor))
         if found is None or found[0]() is None:  # the memory may be somebody else's by now
             return None
-        return found[1] if len(found[1]) in shape_of(tensor) else None
+        axes = shape_of(tensor) if found[0]() is tensor else _axes_of_words(tensor)
+        return found[1] if len(found[1]) in axes else None
 
 
 def _place(tensor: Tensor) -> int:
@@ -43,13 +44,20 @@ def _place(tensor: Tensor) -> int:
     return place or -id(tensor)
 
 
+def _axes_of_words(tensor: Tensor) -> tuple[int | str, ...]:
+    """Not a row of features: that is no sentence, even where it holds as many numbers."""
+    features = tensor.dtype.is_floating_point and tensor.ndim <= 2
+    return shape_of(tensor)[:-1] if features else shape_of(tensor)
+
+
 def guessed(tensor: Tensor, candidates: Sequence[Words], *, ambiguous: bool) -> Words | None:
     """The words among those of the part above that fit the length, the first of several.
 
     With ``ambiguous`` none of several: two sentences of one length meet here, and a wrong word is
     worse than none.
     """
-    fitting = list(dict.fromkeys(words for words in candidates if len(words) in shape_of(tensor)))
+    axes = _axes_of_words(tensor)
+    fitting = list(dict.fromkeys(words for words in candidates if len(words) in axes))
     if not fitting or (ambiguous and len(fitting) > 1):
         return None
     return fitting[0]

@@ -48,14 +48,14 @@ class Look:
     key_words: tuple[str, ...] | None = None
 
 
-def look_of(module: nn.Module, given: Mapping[str, Any], output: Any) -> Look | None:
-    """What this module's attention did, if it is one."""
+def look_of(module: nn.Module, given: Mapping[str, Any], output: Any, old: Any) -> Look | None:
+    """What this module's attention did, if it is one; ``old`` weights are of an earlier call."""
     try:
         if isinstance(module, AttentionLayer):
             return _course_layer(module, given, output)
         if isinstance(module, nn.MultiheadAttention):
             return _pytorch_layer(module, given, output)
-        return _weights_only(module, given, output)
+        return _weights_only(module, given, output, old)
     except UNREADABLE:
         return None  # an attention that keeps its weights otherwise is a part like others
 
@@ -136,7 +136,7 @@ def _pytorch_layer(layer: nn.MultiheadAttention, given: Mapping[str, Any], outpu
     return cut_look(weights[None], "dot", {name: X[None] for name, X in parts.items()}, None)
 
 
-def _weights_only(module: nn.Module, given: Mapping[str, Any], output: Any) -> Look | None:
+def _weights_only(module: nn.Module, given: Mapping[str, Any], output: Any, old) -> Look | None:
     """Weights that a module of another making keeps under the course's name, or gives back.
 
     A decoder may give probabilities of words back, too, which also add up to one: weights have an
@@ -146,7 +146,7 @@ def _weights_only(module: nn.Module, given: Mapping[str, Any], output: Any) -> L
     found = [vars(module).get("attention_weights")]  # not what a property would compute now
     if isinstance(module, Seq2SeqAttentionDecoder):
         found = [module.attention_weights]
-    found = [weights for weights in found if _may_be_weights(weights)]
+    found = [weights for weights in found if weights is not old and _may_be_weights(weights)]
     if not found and ("attention" in name or "attn" in name):
         given_back = output if isinstance(output, tuple | list) else []
         came_in = [X for Y in given.values() for X in (Y if isinstance(Y, tuple | list) else [Y])]

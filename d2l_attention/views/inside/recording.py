@@ -65,6 +65,7 @@ class PartCall:
     heads_at: int = 0  # how many of the calls come before the heads
     words: list[Words] = field(default_factory=list)  # that came in, or that are known above
     raised: bool = False  # it has no outputs, and the part above went on
+    old_weights: Any = None  # that the module keeps of an earlier call
 
 
 @dataclass
@@ -142,7 +143,7 @@ class _Listener:
                 self.left_out += 1
                 running.append(_Running(None, module, frame))
                 return
-            call = PartCall(module, path, above)
+            call = PartCall(module, path, above, old_weights=vars(module).get("attention_weights"))
             running.append(_Running(call, module, frame))
             tensors = _tensors(module, args, kwargs)
             if above is None:
@@ -196,7 +197,7 @@ class _Listener:
         given = _named(module, args, kwargs)
         call.look = self.looks.pop(module, None) or _look_inside_it(call)
         if call.look is None and not _has_look(call):  # or it hands on what a part of it did
-            call.look = look_of(module, given, output)
+            call.look = look_of(module, given, output, call.old_weights)
         if call.look is not None:
             call.look.query_words, call.look.key_words = _words_of_look(call, call.look)
 

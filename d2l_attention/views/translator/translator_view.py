@@ -10,12 +10,20 @@ import torch
 from torch import nn
 from traitlets import Unicode
 
+from d2l_attention.attention.layers import AdditiveAttention, DotProductAttention
 from d2l_attention.attention.multi_head import MultiHeadAttention
+from d2l_attention.attention.positional import PositionalEncoding, Positions
 from d2l_attention.data import BOS, EOS, Vocab
 from d2l_attention.models.decoding import greedy_decode
 from d2l_attention.models.encoder_decoder import EncoderDecoder
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder, Seq2SeqEncoder
 from d2l_attention.models.transformer import TransformerDecoder, TransformerEncoder
+from d2l_attention.models.transformer_blocks import (
+    AddNorm,
+    PositionWiseFFN,
+    TransformerDecoderBlock,
+    TransformerEncoderBlock,
+)
 from d2l_attention.training import translators
 from d2l_attention.views.picture import draw_weights, png
 from d2l_attention.views.view import View, joined, script
@@ -24,6 +32,13 @@ from d2l_attention.views.words import whole
 HERE = Path(__file__).parent
 MODEL_FILES = ("attention.js", "transformer.js", "bahdanau.js", "translate.js")
 MOST_WORDS = 24  # as in cuts.js
+COMPUTED = {  # what the page knows how to compute
+    *(TransformerEncoder, TransformerEncoderBlock, TransformerDecoder, TransformerDecoderBlock),
+    *(AddNorm, PositionWiseFFN, PositionalEncoding, Positions, Seq2SeqEncoder),
+    *(Seq2SeqAttentionDecoder, MultiHeadAttention, DotProductAttention, AdditiveAttention),
+    *(nn.Dropout, nn.Embedding, nn.GRU, nn.Identity, nn.LayerNorm, nn.Linear, nn.ReLU),
+    nn.Sequential,
+}
 
 EXAMPLES = ("she does not read these books", "he sees her", "the small house is old")
 NOT_READ, OLD_GIRL = EXAMPLES[0], "the girl that i see is old"
@@ -216,19 +231,26 @@ def _stored(name: str) -> dict[str, Any]:
 def _kind_and_sizes(model: Any) -> tuple[str, dict[str, int]]:
     """Which of the two translators this is, and the sizes that its weights do not tell."""
     encoder, decoder = getattr(model, "encoder", None), getattr(model, "decoder", None)
-    if isinstance(encoder, TransformerEncoder) and isinstance(decoder, TransformerDecoder):
+    sides = [side for side in (encoder, decoder) if isinstance(side, nn.Module)]
+    kinds = tuple(map(type, sides)) if _computed(sides) else ()
+    if kinds == (TransformerEncoder, TransformerDecoder):
         heads = {m.num_heads for m in model.modules() if isinstance(m, MultiHeadAttention)}
         plain = isinstance(encoder.ln, nn.Identity) and isinstance(decoder.ln, nn.Identity)
-        fields = {name.rpartition(".")[2] for name in model.state_dict()}
-        if plain and len(heads) == 1 and fields <= {"weight", "bias"} and _no_bias(model):
+        sines = all(type(side.pos_encoding) is PositionalEncoding for side in sides)
+        if plain and sines and len(heads) == 1 and _no_bias(model):
             return "transformer", {"num_hiddens": encoder.num_hiddens, "num_heads": heads.pop()}
-    if isinstance(encoder, Seq2SeqEncoder) and isinstance(decoder, Seq2SeqAttentionDecoder):
+    if kinds == (Seq2SeqEncoder, Seq2SeqAttentionDecoder):
         if encoder.rnn.bidirectional and encoder.rnn.num_layers == decoder.rnn.num_layers == 1:
             return "bahdanau", {"num_hiddens": decoder.rnn.hidden_size}
     raise TypeError(
         "the page computes the translators of chapters 5 (two directions, one layer) and 8 "
         f"(post-norm, sines and cosines, no bias in attention), got {type(model).__name__}"
     )
+
+
+def _computed(sides: Sequence[nn.Module]) -> bool:
+    """Whether the page knows all parts: one of another kind has weights of the same names."""
+    return {type(part) for side in sides for part in side.modules()} <= COMPUTED
 
 
 def _no_bias(model: nn.Module) -> bool:

@@ -87,6 +87,17 @@ def test_the_words_that_a_model_scores_are_ranked():
     assert [word for word, _ in call.outputs[0].best[1]] == ["la", "il", "voit"]
 
 
+class First(nn.Module):
+    def forward(self, X):
+        return X[:, 0]  # a view: the memory is that of all words
+
+
+def test_classes_and_features_have_no_words_though_they_are_as_many():
+    classify = nn.Sequential(nn.Embedding(9, 4), First(), nn.Linear(4, 4))
+    run = record(classify, (torch.tensor([[1, 2, 3, 4]]),), {}, list("abcd"))
+    assert [call.outputs[0].words for call in run.call.calls] == [tuple("abcd"), None, None]
+
+
 def test_a_part_that_is_called_twice_or_never_and_outputs_in_a_dictionary():
     def everything(self, X, *, scale):
         first = self.twice(X)

@@ -172,6 +172,16 @@ def test_weights_of_another_making_are_found(layer, heads):
     torch.testing.assert_close(found.weights, (X @ X.mT).softmax(-1).expand(heads, -1, -1))
 
 
+def test_weights_of_an_earlier_call_are_not_those_of_this_one():
+    class Keeps(StudentAttention):
+        def forward(self, X):
+            return super().forward(X) if self.training else X
+
+    layer = Keeps()
+    layer(torch.randn(1, Q, D))
+    assert look(layer, torch.randn(1, Q, D)) is None
+
+
 class AttnDecoderRNN(nn.Module):
     """As in PyTorch's tutorial: words, state and weights; N words, which may be as many as keys."""
 

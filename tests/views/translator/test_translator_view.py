@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
+from torch import nn
 
+from d2l_attention import AdditiveAttention, ALiBi, Positions
 from d2l_attention.data import Vocab
 from d2l_attention.training import translators
 from d2l_attention.training.presets import MODELS
@@ -104,21 +106,36 @@ def test_what_it_cannot_show_is_said():
             TranslatorView("transformer", cuts=[cut])
 
 
-@pytest.mark.parametrize("options", [{"pre_norm": True}, {"use_bias": True}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{"pre_norm": True}, {"use_bias": True}, {"positions": ALiBi(2)}, {"positions": Positions()}],
+    ids=lambda options: str(*options.values()),
+)
 def test_a_model_that_the_page_cannot_compute_is_refused(options):
     from d2l_attention.models.encoder_decoder import EncoderDecoder
     from d2l_attention.models.transformer import TransformerDecoder, TransformerEncoder
 
     sizes = (16, 32, 4, 2, 0.0)
-    norm = {"pre_norm": True} if "pre_norm" in options else {}
+    both = {name: value for name, value in options.items() if name != "use_bias"}
     model = EncoderDecoder(
         TransformerEncoder(len(ENGLISH), *sizes, **options),
-        TransformerDecoder(len(FRENCH), *sizes, **norm),
+        TransformerDecoder(len(FRENCH), *sizes, **both),
     )
     with pytest.raises(TypeError, match="got EncoderDecoder"):
-        TranslatorView(model, ENGLISH, FRENCH)
+        TranslatorView(model, ENGLISH, FRENCH, sentence="he sees her")
     with pytest.raises(TypeError, match="got Linear"):
         TranslatorView(torch.nn.Linear(2, 3), ENGLISH, FRENCH)
+
+
+@pytest.mark.parametrize("name", ["transformer", "bahdanau"])
+def test_parts_with_the_same_weights_that_compute_something_else_are_refused(name):
+    model = own_model(name)
+    if name == "transformer":
+        model.encoder.blks[0].ffn.relu = nn.GELU()
+    else:
+        model.decoder.attention.__class__ = type("Mine", (AdditiveAttention,), {})
+    with pytest.raises(TypeError, match="the page computes the translators of chapters 5"):
+        TranslatorView(model, ENGLISH, FRENCH, sentence="he sees her")
 
 
 def test_the_javascript_that_chapter_8_quotes_is_the_pages():
