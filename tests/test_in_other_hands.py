@@ -45,10 +45,7 @@ HUGE = [10**6, sys.maxsize, 2**63, 10**30]
 class TestBuiltOnMeta:
     COMPUTED = {
         "sinusoidal": (lambda: PositionalEncoding(D, 0.0, max_len=11), torch.zeros(B, K, D)),
-        "ALiBi": (
-            lambda: MultiHeadAttention(D, H, 0.0, positions=ALiBi(H)),
-            torch.randn(B, K, D),
-        ),
+        "ALiBi": (lambda: MultiHeadAttention(D, H, 0.0, positions=ALiBi(H)), torch.randn(B, K, D)),
         "Hyena": (lambda: HyenaOperator(D, 11), torch.randn(B, K, D)),
         "Swin": (lambda: WindowAttention(D, H, 3, shift=1), torch.randn(B, 4, 7, D)),
     }
@@ -239,9 +236,7 @@ class TestGraphs:
         batch, n = torch.export.Dim("batch", min=2, max=64), torch.export.Dim("n", min=2, max=4096)
         module = self.WithLengths(layer.eval(), **options)
         program = torch.export.export(
-            module,
-            (X, torch.tensor([5, 3])),
-            dynamic_shapes=({0: batch, 1: n}, {0: batch}),
+            module, (X, torch.tensor([5, 3])), dynamic_shapes=({0: batch, 1: n}, {0: batch})
         )
         for size in (7, 301):  # the second is where a call outside takes two kernels
             X, lens = torch.randn(3, size, D), torch.tensor([size, 2, 0])

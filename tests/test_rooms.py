@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -128,6 +129,7 @@ def modules():
 MODULES = modules()
 
 
+@cache
 def imported_by(name):
     """The whole names that a module of ours imports, such as ``d2l_attention.data.dates.draw``."""
     package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
@@ -195,9 +197,9 @@ def private_to_others(module, names):
     return {part for part in underscored if not part.endswith("__")}
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_what_begins_with_an_underscore_stays_in_its_room(name):
-    assert private_to_others(name, imported_by(name)) == set()
+def test_what_begins_with_an_underscore_stays_in_its_room():
+    found = {name: private_to_others(name, imported_by(name)) for name in MODULES}
+    assert not any(found.values()), {name: names for name, names in found.items() if names}
 
 
 def test_an_underscore_is_seen_in_a_module_and_in_a_name_and_not_at_home():
@@ -214,10 +216,10 @@ def test_the_mechanism_is_as_small_as_the_readme_says():
     assert lines < int(told[1].replace(",", "")) < lines + 1000
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_a_file_can_be_read_at_one_go(name):
+def test_a_file_can_be_read_at_one_go():
     """Of modules: a text is as long as its chapter, a file of tests as long as its tables."""
-    assert len(MODULES[name].read_text("utf-8").splitlines()) <= 400
+    lines = {name: path.read_text("utf-8").count("\n") for name, path in MODULES.items()}
+    assert {name: count for name, count in lines.items() if count > 400} == {}
 
 
 # ---- The root -------------------------------------------------------------------------------

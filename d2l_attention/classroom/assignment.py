@@ -274,15 +274,13 @@ def import_of(name: str, home: ModuleType) -> str:
 
 
 def check_cell(exercise: Exercise, name: str) -> NotebookNode:
-    key = f"test-{exercise.id.replace('.', '-')}"
-    points = POINTS[exercise.difficulty]
+    key, points = f"test-{exercise.id.replace('.', '-')}", POINTS[exercise.difficulty]
+    source = TEST.format(points=points, id=exercise.id, name=name)
     metadata = graded(key, grade=True, locked=True, points=points)
-    return new_code_cell(
-        TEST.format(points=points, id=exercise.id, name=name), id=key, metadata=metadata
-    )
+    return new_code_cell(source, id=key, metadata=metadata)
 
 
-def graded(key: str, **what: bool | int) -> dict:
+def graded(key: str, **what: bool | float | str) -> dict:
     """What nbgrader wants to know of a cell."""
     plain = {"grade": False, "locked": False, "solution": False, "task": False}
     return {"nbgrader": plain | {"grade_id": key, "schema_version": 3} | what}

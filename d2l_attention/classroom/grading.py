@@ -21,7 +21,7 @@ from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import Execute, NbGraderPreprocessor
 
 from d2l_attention import __version__
-from d2l_attention.classroom.assignment import KERNEL, NOT_GRADED, STAMP
+from d2l_attention.classroom.assignment import KERNEL, NOT_GRADED, STAMP, graded
 from d2l_attention.classroom.report import FAILED, TEST, ending_of, version_of
 from d2l_attention.exercises.engine.registry import PRIVATE, chapter_numbers
 
@@ -162,14 +162,12 @@ def that_counts(name: str, named: dict[str, list[tuple[int, NotebookNode]]]) -> 
 
 def metadata_of(name: str, kind: str, points: dict[str, float]) -> NotebookNode:
     """What nbgrader wants to know of a cell of ours, whatever a student's tool made of it."""
-    plain = {"grade": False, "locked": False, "solution": False, "task": False}
-    told = {"grade_id": name, "schema_version": 3, "cell_type": kind} | plain
     if name.startswith("answer-"):
-        return NotebookNode(told | {"solution": True})
-    told["locked"] = True
-    if name in points:
-        told |= {"grade": True, "points": points[name]}
-    return NotebookNode(told)
+        what = {"solution": True}
+    else:
+        what = {"locked": True}
+        what |= {"grade": True, "points": points[name]} if name in points else {}
+    return NotebookNode(graded(name, cell_type=kind, **what)["nbgrader"])
 
 
 def place_of_test(cells: list[NotebookNode], name: str, places: dict[str, NotebookNode]) -> int:

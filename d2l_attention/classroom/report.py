@@ -64,7 +64,7 @@ class Student:
 
 
 @dataclass
-class Report:
+class ClassReport:
     """An assignment's exercises, by id, and its students."""
 
     assignment: str
@@ -203,7 +203,7 @@ def exercises_of(assignment: str) -> dict[str, Exercise]:
     return {exercise.id: exercise for exercise in load_chapter(number).exercises}
 
 
-def read(course: Path, assignment: str) -> Report:
+def read(course: Path, assignment: str) -> ClassReport:
     """The report of one assignment. Errors: ``NoReport``."""
     assignment = named(course, assignment)
     exercises = exercises_of(assignment)
@@ -220,7 +220,7 @@ def read(course: Path, assignment: str) -> Report:
             students.append(Student(name, trouble="not graded: see what nbgrader autograde says"))
         except Exception as error:  # nbformat has no common ancestor for what it raises
             students.append(Student(name, trouble=f"cannot be read: {error}"))
-    return Report(assignment, exercises, students)
+    return ClassReport(assignment, exercises, students)
 
 
 def version_of(notebook: NotebookNode) -> str | None:
@@ -272,12 +272,12 @@ def first_sentence(message: str) -> str:
 # ---- As text, as a table, as a page -----------------------------------------------------------
 
 
-def _students(report: Report) -> str:
+def _students(report: ClassReport) -> str:
     number = len(report.students)
     return f"{number} student{'s' * (number != 1)}"
 
 
-def as_text(report: Report) -> str:
+def as_text(report: ClassReport) -> str:
     lines = [f"{report.assignment}: {_students(report)}, points of {report.most:g}"]
     lines.append(f"{'':8}" + "".join(f"{state:>10}" for state in STATES))
     for exercise_id, exercise in report.exercises.items():
@@ -289,7 +289,7 @@ def as_text(report: Report) -> str:
     return "\n".join(lines)
 
 
-def as_csv(report: Report) -> str:
+def as_csv(report: ClassReport) -> str:
     text = io.StringIO()
     table = csv.writer(text)
     points = f"points of {report.most:g}"
@@ -314,7 +314,7 @@ tr { border-bottom: 1px solid #8886; } .bar { display: flex; height: 1.2em; widt
 """
 
 
-def as_page(report: Report) -> str:
+def as_page(report: ClassReport) -> str:
     """One HTML file, with nothing to load."""
     rows = "".join(row_of(report, each) for each in report.exercises)
     key = "".join(f'<span style="background:{COLOURS[s]}">{s}</span>' for s in STATES)
@@ -338,7 +338,7 @@ def as_page(report: Report) -> str:
 """
 
 
-def row_of(report: Report, exercise_id: str) -> str:
+def row_of(report: ClassReport, exercise_id: str) -> str:
     counts, everybody = report.states(exercise_id), max(len(report.students), 1)
     bar = "".join(
         f'<span style="background:{COLOURS[state]};width:{100 * counts[state] / everybody:.1f}%" '
@@ -355,7 +355,7 @@ def row_of(report: Report, exercise_id: str) -> str:
     return f'<tr><td>{exercise_id} {title}</td><td><div class="bar">{bar}</div></td></tr>{below}'
 
 
-def write(course: Path, assignment: str) -> tuple[Report, list[Path]]:
+def write(course: Path, assignment: str) -> tuple[ClassReport, list[Path]]:
     """Write ``report/ASSIGNMENT.html`` and ``.csv`` in the course folder; the report, the files."""
     report = read(course, assignment)
     folder = course / "report"

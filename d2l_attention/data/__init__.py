@@ -1,8 +1,8 @@
-"""Sentence pairs: a built-in grammar with known alignments, dates, and files from Tatoeba."""
+"""Sentence pairs: a built-in grammar with known alignments, and files from Tatoeba."""
 
 from pathlib import Path
 
-from d2l_attention.data import dates, grammar, tatoeba
+from d2l_attention.data import grammar, tatoeba
 from d2l_attention.data.batches import Batch, data_loader, link_matrix, make_batch
 from d2l_attention.data.corpus import Corpus, Pair
 from d2l_attention.data.vocabulary import BOS, EOS, PAD, UNK, Vocab
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def load(source: str | Path | None = None) -> Corpus:
-    """The corpus called ``"grammar"`` or ``"dates"``, or a Tatoeba file by its path.
+    """The corpus called ``"grammar"``, or a Tatoeba file by its path.
 
     Without a source it is the built-in grammar, and a line says so. A path where no file is
     raises: whoever named a file does not want to train on something else.
@@ -35,6 +35,4 @@ def load(source: str | Path | None = None) -> Corpus:
         print("No file of sentence pairs given: this is the built-in English-French grammar.")
     if source in (None, "grammar"):
         return grammar.splits()
-    if source == "dates":
-        return dates.splits()
     return tatoeba.splits(source)

@@ -1,4 +1,4 @@
-"""What all three sources of sentences give: pairs, split into training, validation and test."""
+"""What both sources of sentences give: pairs, split into training, validation and test."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -15,10 +15,7 @@ from pathlib import Path
 
 from d2l_attention.data.corpus import Corpus, Pair
 
-# The file of the book, D2L section 10.5.
-URL = "http://d2l-data.s3-accelerate.amazonaws.com/fra-eng.zip"
-SHA1 = "94646ad1522d915e7b0f9296181140edcf86a4f5"
-
+MOST_BROKEN = 0.01  # of the lines: a file with more is something else
 MOST_BYTES = 200_000_000  # of text: what unpacks to more is no file of sentence pairs
 
 # Narrow, no-break and thin spaces become plain ones, the curly apostrophe a straight one;
@@ -38,7 +35,7 @@ def tokenize(text: str) -> list[str]:
     return re.findall(r"[,.!?]|[^\s,.!?]+", normalize(text).lower())
 
 
-def read(path: str | Path, *, max_broken: float = 0.01) -> list[Pair]:
+def read(path: str | Path) -> list[Pair]:
     """The sentence pairs of a text file, or of the one text file in a zip; one pair per source.
 
     Lines whose source is the same in tokens make one pair with several targets. Empty lines do
@@ -46,8 +43,8 @@ def read(path: str | Path, *, max_broken: float = 0.01) -> list[Pair]:
     sentences is broken: it is left out, and a warning says so.
 
     Errors: ``FileNotFoundError``; ``ValueError`` where the file is damaged or no UTF-8 text, where
-    nothing in it is a pair, where more than the share ``max_broken`` of its lines is broken, or
-    where a zip holds more than 200 MB of text.
+    nothing in it is a pair, where more than a hundredth of its lines is broken, or where a zip
+    holds more than 200 MB of text.
     """
     text = read_text(Path(path))
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
@@ -69,8 +66,8 @@ def read(path: str | Path, *, max_broken: float = 0.01) -> list[Pair]:
         )
     if broken:
         complaint = f"{len(broken)} of {len(lines)} lines of {path} hold no pair, first {broken[0]}"
-        if len(broken) > max_broken * len(lines):
-            raise ValueError(f"{complaint}; at most {max_broken:.1%} may be broken")
+        if len(broken) > MOST_BROKEN * len(lines):
+            raise ValueError(f"{complaint}; at most {MOST_BROKEN:.0%} may be broken")
         warnings.warn(f"{complaint}; left out", stacklevel=2)
     return [
         Pair(source, tuple(targets), attributions=tuple(targets.values()))
@@ -118,37 +115,14 @@ def read_zip(path: Path) -> bytes:
         raise ValueError(f"{path} is a damaged zip file: {error}") from error
 
 
-def download(folder: str | Path | None = None) -> Path:
-    """Fetch the book's file, 3 MB, unless it is there, and check it; ``folder``: the user's cache.
-
-    Errors: ``ConnectionError`` where it cannot be had whole; what was fetched so far is removed.
-    """
-    import pooch  # The course does without it: only who downloads needs it.
-
-    try:
-        found = pooch.retrieve(
-            URL,
-            known_hash=f"sha1:{SHA1}",
-            fname="fra-eng.zip",
-            path=folder or pooch.os_cache("d2l_attention"),
-        )
-    except (OSError, ValueError) as error:
-        raise ConnectionError(
-            f"{URL} cannot be downloaded whole, so nothing was kept: {error}. Try again later; or "
-            "get a file from www.manythings.org/anki in a browser and give its path; or call "
-            "load() for the built-in corpus, which needs no network"
-        ) from error
-    return Path(found)
-
-
-def splits(path: str | Path | None = None, seed: int = 0) -> Corpus:
-    """The file at ``path``, or the book's, downloaded; split by source sentence.
+def splits(path: str | Path, seed: int = 0) -> Corpus:
+    """The file at ``path``, split by source sentence.
 
     Validation and test get a twentieth of the sources each, at least one, at most 1,000.
 
-    Errors: those of ``read`` and ``download``; ``ValueError`` below three source sentences.
+    Errors: those of ``read``; ``ValueError`` below three source sentences.
     """
-    path = download() if path is None else Path(path)
+    path = Path(path)
     pairs = read(path)
     if len(pairs) < 3:
         raise ValueError(f"{path} must hold three source sentences or more, got {len(pairs)}")

@@ -29,15 +29,6 @@ class Description:
     def __contains__(self, name: str) -> bool:
         return any(fact.name == name for fact in self.facts)
 
-    def numbers_in_cache(self, num_tokens: int) -> float:
-        """Numbers that all layers keep for one text of this length.
-
-        Errors: ``ValueError`` where a layer's cache is not known here.
-        """
-        if self.caches is None or None in self.caches:
-            raise ValueError(f"what {self.model} keeps in its cache is not known here")
-        return sum(cache.numbers(num_tokens) for cache in self.caches if cache is not None)
-
     @property
     def table(self) -> Table:
         rows = tuple(

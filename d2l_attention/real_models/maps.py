@@ -17,19 +17,18 @@ def attention_maps(
     model: nn.Module,
     *,
     layers: Iterable[int] | None = None,
-    heads: Iterable[int] | None = None,
     **inputs: Any,
 ) -> dict[Any, Any]:
     """The weights with which the model attends, equal to those of the library's ``eager``.
 
-        maps = attention_maps(model, input_ids=ids, layers=[0, 5], heads=[2])
-        maps[5][0, 0]  # layer 5, sequence 0, the first of the asked heads: (Q, K)
+        maps = attention_maps(model, input_ids=ids, layers=[0, 5])
+        maps[5][0, 2]  # layer 5, sequence 0, head 2: (Q, K)
 
     One pass in evaluation mode, without gradient; the model is not loaded anew, and is left as it
-    was. Only the maps that are asked for are kept, of all layers and heads unless some are named.
-    Where ``use_attention`` changed a layer that is not asked for, it attends as it was told to.
+    was. Only the maps that are asked for are kept, of all layers unless some are named. Where
+    ``use_attention`` changed a layer that is not asked for, it attends as it was told to.
 
-    Shape: -> by the number of the layer (B, heads, Q, K). For a model with an encoder and a decoder
+    Shape: -> by the number of the layer (B, H, Q, K). For a model with an encoder and a decoder
     (BART, T5) there are such numbers under each of ``"encoder"``, ``"decoder"`` and ``"cross"``;
     for a model with several towers under the path of each. Layers that do not attend, such as
     those of a linear form, are not among the numbers.
@@ -38,13 +37,12 @@ def attention_maps(
     see nothing, is what the library makes of it: uniform.
 
     Errors: ``TypeError`` for a model that does not attend through the library's interface;
-    ``ValueError`` for unknown layers or heads, and, before a map is made, for maps that would take
-    more than 2 GiB.
+    ``ValueError`` for unknown layers, and, before a map is made, for maps that would take more than
+    2 GiB.
     """
     stacks = choose(attention_layers(model), layers)
     recorder = _Recorder(
-        {layer: key for key, numbered in stacks.items() for layer in numbered.values()},
-        None if heads is None else [heads] if isinstance(heads, int) else list(heads),
+        {layer: key for key, numbered in stacks.items() for layer in numbered.values()}
     )
     was_training = {part: part.training for part in model.modules()}
     devices = {parameter.device for parameter in model.parameters()}
@@ -68,14 +66,13 @@ class _Recorder:
     """What stands in for the asked layers' attention: the library's ``eager``, and its weights."""
 
     stack: dict[nn.Module, str]
-    heads: list[int] | None
     maps: dict[nn.Module, Tensor] = field(default_factory=dict)
 
     def __call__(self, call: Call) -> tuple[Tensor, Tensor | None]:
         self._check(call)
         outputs, weights = library_attention(call, "eager")
         assert weights is not None
-        self.maps[call.layer] = weights if self.heads is None else weights[:, self.heads]
+        self.maps[call.layer] = weights
         return outputs, weights
 
     def _check(self, call: Call) -> None:
@@ -86,23 +83,18 @@ class _Recorder:
                 f"{type(call.layer).__name__} attends more than once in one pass of this model, "
                 "which shares it: its maps cannot be told apart"
             )
-        unknown = [head for head in self.heads or [] if not 0 <= head < H]
-        if unknown:
-            raise ValueError(f"heads must be from 0 to {H - 1}, got {self.heads}")
-        kept = H if self.heads is None else len(self.heads)
         same = [
             layer
             for layer, stack in self.stack.items()
             if stack == self.stack[call.layer] and layer not in self.maps
         ]
         size = call.queries.element_size()
-        one = B * Q * K * size
-        # What is kept already, what this stack will still give, and one layer's whole map at work.
+        # What is kept already, what this stack will still give, and one layer's map at work.
         before = sum(map.numel() * map.element_size() for map in self.maps.values())
-        needed = before + len(same) * kept * one + H * one
+        needed = before + (len(same) + 1) * B * H * Q * K * size
         if needed > MOST_BYTES:
             raise ValueError(
                 f"these maps would take {needed:,} bytes, and {MOST_BYTES:,} is the most: "
-                f"{len(same)} layers of shape {(B, kept, Q, K)} at {size} bytes a number; ask for "
-                "fewer layers or heads, or give a shorter text"
+                f"{len(same)} layers of shape {(B, H, Q, K)} at {size} bytes a number; ask for "
+                "fewer layers, or give a shorter text"
             )

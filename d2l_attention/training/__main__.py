@@ -21,7 +21,7 @@ def main() -> None:
         description="Train a translation model, then translate the test splits.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--data", default="grammar", help="grammar, dates or a Tatoeba file")
+    parser.add_argument("--data", default="grammar", help="grammar or a Tatoeba file")
     parser.add_argument("--model", choices=MODELS, default="bahdanau", help="which model")
     parser.add_argument("--steps", type=int, default=1000, help="batches to learn from")
     parser.add_argument("--batch-size", type=int, default=64, help="of all processes together")

@@ -20,6 +20,8 @@ from d2l_attention.training.metrics import (
     exact_match,
 )
 
+BATCH_SIZE = 64
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -79,8 +81,6 @@ def translate(
     sentences: Sequence[Sequence[str]],
     src_vocab: Vocab,
     tgt_vocab: Vocab,
-    *,
-    batch_size: int = 64,
 ) -> list[list[str]]:
     """Greedy translations of tokenized sentences, of up to 10 tokens + twice the source.
 
@@ -91,9 +91,9 @@ def translate(
     check_tokenized("sentences", [sentences, *sentences])
     device = next(model.parameters()).device
     found = []
-    for start in range(0, len(sentences), batch_size):
+    for start in range(0, len(sentences), BATCH_SIZE):
         # A pair needs a target: an empty one, of which nothing is read.
-        some = [Pair(tuple(tokens), ((),)) for tokens in sentences[start : start + batch_size]]
+        some = [Pair(tuple(tokens), ((),)) for tokens in sentences[start : start + BATCH_SIZE]]
         batch = make_batch(some, src_vocab, tgt_vocab)
         with evaluating(model):
             decoded = greedy_decode(
@@ -127,8 +127,8 @@ def align(
     """
     device = next(model.parameters()).device
     links = []
-    for start in range(0, len(pairs), 64):
-        some = pairs[start : start + 64]
+    for start in range(0, len(pairs), BATCH_SIZE):
+        some = pairs[start : start + BATCH_SIZE]
         batch = make_batch(some, src_vocab, tgt_vocab)
         inputs = (part.to(device) for part in (batch.src, batch.tgt_in, batch.src_lens))
         with evaluating(model):

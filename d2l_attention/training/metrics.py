@@ -45,8 +45,8 @@ def bleu(hypotheses: Sequence[Sentence], references: Sequence[Sequence[Sentence]
         for i in range(most)
     ]
     texts = [" ".join(hypothesis) for hypothesis in hypotheses]
-    # Rounded, a perfect score is 100.00000000000004.
-    return min(sacrebleu.corpus_bleu(texts, streams, tokenize="none", force=True).score, 100.0)
+    score = sacrebleu.corpus_bleu(texts, streams, tokenize="none", force=True).score
+    return min(score, 100.0)  # rounded, a perfect one is 100.00000000000004
 
 
 def in_one_piece(token: str) -> str:

@@ -22,19 +22,7 @@ _MODULES = {
     "watch": "watch_view",
 }
 
-__all__ = [
-    "AttentionView",
-    "Explore",
-    "HeadsView",
-    "LookInside",
-    "TranslatorView",
-    "Watch",
-    "compare",
-    "explore",
-    "look_inside",
-    "schematic",
-    "watch",
-]
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str):

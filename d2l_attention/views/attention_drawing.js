@@ -1,18 +1,5 @@
 // What AttentionView draws: numbers and labels in, a canvas under a layer of SVG labels out.
-// Tokens and titles come from users: they only ever become text nodes.
 
-const SVG = "http://www.w3.org/2000/svg";
-
-function add(parent, tag, attributes = {}, text = "") {
-  const svg = tag === "svg" || parent.namespaceURI === SVG;
-  const made = svg ? document.createElementNS(SVG, tag) : document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.textContent = text;
-  return parent.appendChild(made);
-}
-
-const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
-const short = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
 const numbers = (text) => (text ? Float32Array.from(text.split(" "), Number) : null);
 const format = (weight) => String(Number(weight.toPrecision(3)));
 
@@ -28,15 +15,11 @@ function readData(model) {
     const index = (frame % compareF) * compareH + (head % compareH);
     return compare.subarray(index * Q * K, (index + 1) * Q * K);
   };
-  const ramp = model.get("ramp").split(" ");
-  const byte = (hex, at) => parseInt(hex.slice(at, at + 2), 16);
   return {
     F, H, Q, K, matrix, reference,
     largest: model.get("largest") || 1,
     strongest: compare ? compare.reduce((a, b) => Math.max(a, b), 0) || 1 : 1,
-    ramp,
-    colours: ramp.map((hex) => [byte(hex, 1), byte(hex, 3), byte(hex, 5), 255]),
-    pixels: document.createElement("canvas"), // one pixel a weight, drawn enlarged
+    ramp: model.get("ramp").split(" "),
     queries: model.get("query_labels"),
     keys: model.get("key_labels"),
     heads: model.get("head_labels"),
@@ -44,18 +27,14 @@ function readData(model) {
   };
 }
 
-const ruler = document.createElement("canvas").getContext("2d");
-
-function textWidth(labels, font) {
-  ruler.font = `bold ${font}px system-ui, sans-serif`; // the label in focus is bold
-  return Math.max(...labels.map((label) => ruler.measureText(label).width));
-}
+// The label in focus is bold.
+const textWidth = (labels, font) => widest(labels, `bold ${font}px system-ui, sans-serif`);
 
 // The geometry of one panel: `cell` pixels a token; labels only where they can be read.
 function heatGeometry(data, room, small) {
   const letters = small ? 8 : data.K > 30 ? 12 : 18;
-  const queries = data.queries.map((label) => short(label, letters));
-  const keys = data.keys.map((label) => short(label, letters));
+  const queries = data.queries.map((label) => cut(label, letters));
+  const keys = data.keys.map((label) => cut(label, letters));
   const fit = (space) =>
     clamp(Math.floor(Math.min(space / data.K, 440 / data.Q)), small ? 2 : 11, small ? 30 : 60);
   const axis = small ? 0 : 18; // room for 'queries' and 'keys'
@@ -79,8 +58,8 @@ function heatGeometry(data, room, small) {
 
 function lineGeometry(data, room, small) {
   const letters = small ? 8 : 24;
-  const queries = data.queries.map((label) => short(label, letters));
-  const keys = data.keys.map((label) => short(label, letters));
+  const queries = data.queries.map((label) => cut(label, letters));
+  const keys = data.keys.map((label) => cut(label, letters));
   const rows = Math.max(data.Q, data.K);
   const cell = small ? clamp(Math.floor(200 / rows), 3, 22) : clamp(Math.floor(440 / rows), 13, 34);
   const labelled = cell >= 11;
@@ -101,15 +80,10 @@ const hasNumbers = (panel) => panel.kind === "heatmap" && panel.cell >= 38;
 
 function paintHeat({ context, panel, data, matrix, reference, focus, colour }) {
   const { cell, left, top } = panel;
-  const { Q, K, ramp, largest, pixels } = data;
+  const { Q, K, ramp, largest } = data;
   const level = (i) => Math.round((matrix[i] / largest) * (ramp.length - 1));
-  const image = new ImageData(K, Q);
-  matrix.forEach((_, i) => image.data.set(data.colours[level(i)], 4 * i));
-  pixels.width = K;
-  pixels.height = Q;
-  pixels.getContext("2d").putImageData(image, 0, 0);
   context.imageSmoothingEnabled = false;
-  context.drawImage(pixels, left, top, K * cell, Q * cell);
+  context.drawImage(pixels(matrix, Q, K, 0, largest, ramp), left, top, K * cell, Q * cell);
   const outline = (q, k, rows, columns, style, width) => {
     context.strokeStyle = style;
     context.lineWidth = width;

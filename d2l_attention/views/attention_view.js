@@ -1,15 +1,13 @@
 // AttentionView in the browser: reads the model's traits, answers hand and keyboard, needs no
-// kernel. Python puts attention_drawing.js in front of this file: together they are one module.
+// kernel. In front of it are kit.js and attention_drawing.js.
 
-// JupyterLab takes the arrow keys for itself, except from elements that carry this attribute.
-const KEYS_ARE_MINE = { "data-lm-suppress-shortcuts": "true" };
 const ALL_HEADS = -1;
 const STEP_MS = 700; // one frame, when playing
-const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
-function render({ model, el }) {
+function renderAttention({ model, el }) {
   const root = add(el, "div", { class: "d2l-attention" });
-  let data, parts, panels, labels, width;
+  const colour = coloursOf(root);
+  let data, parts, panels, labels;
   let focus = null; // the cell that the reader looks at: {q, k, side, panel}
   let timer = null;
 
@@ -28,8 +26,8 @@ function render({ model, el }) {
     parts = { heads: [] };
     if (model.get("title")) add(root, "div", { class: "title" }, model.get("title"));
     const row = add(root, "div", { class: "row" });
-    parts.mode = add(row, "button", { type: "button", ...KEYS_ARE_MINE });
-    parts.mode.onclick = () => choose("mode", model.get("mode") === "lines" ? "heatmap" : "lines");
+    const other = () => (model.get("mode") === "lines" ? "heatmap" : "lines");
+    parts.mode = addButton(row, "", () => choose("mode", other()));
     add(row, "span", {}, "weight 0");
     parts.bar = add(row, "span", { class: "bar", role: "img", "aria-label": "colour scale" });
     add(row, "span", {}, format(data.largest));
@@ -62,19 +60,16 @@ function render({ model, el }) {
 
   function buildHeads() {
     const row = add(root, "div", { class: "row heads", role: "group", "aria-label": "heads" });
-    const button = (head, text) => {
-      const made = add(row, "button", { type: "button", ...KEYS_ARE_MINE }, text);
-      made.onclick = () => choose("head", head);
-      parts.heads.push([head, made]);
+    const offer = (head, text) => {
+      parts.heads.push([head, addButton(row, text, () => choose("head", head))]);
     };
-    button(ALL_HEADS, "all heads");
-    data.heads.forEach((label, head) => button(head, label));
+    offer(ALL_HEADS, "all heads");
+    data.heads.forEach((label, head) => offer(head, label));
   }
 
   function buildFrames() {
     const row = add(root, "div", { class: "row" });
-    parts.play = add(row, "button", { type: "button", ...KEYS_ARE_MINE }, "Play");
-    parts.play.onclick = () => (timer ? stop() : play());
+    parts.play = addButton(row, "Play", () => (timer ? stop() : play()));
     parts.slider = add(row, "input", {
       ...KEYS_ARE_MINE, type: "range", min: 0, max: data.F - 1, step: 1, "aria-label": "frame",
     });
@@ -99,7 +94,7 @@ function render({ model, el }) {
 
   // Where everything stands: again when the width, the mode or the number of panels changes.
   function layout() {
-    width = root.clientWidth - 16;
+    const width = root.clientWidth - 16;
     if (width <= 0) return; // not on the page yet: the observer calls again
     const heads = shown();
     const small = heads.length > 1;
@@ -135,8 +130,6 @@ function render({ model, el }) {
 
   function paint() {
     if (!panels) return;
-    const style = getComputedStyle(root);
-    const colour = (name) => style.getPropertyValue(name);
     const context = parts.canvas.getContext("2d");
     const dots = window.devicePixelRatio || 1;
     context.setTransform(dots, 0, 0, dots, 0, 0);
@@ -189,8 +182,7 @@ function render({ model, el }) {
   }
 
   function under(event) {
-    const box = parts.plot.getBoundingClientRect();
-    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    const [x, y] = pointOn(parts.plot, event);
     for (const panel of panels ?? []) {
       const [px, py] = [x - panel.x, y - panel.y];
       if (px < 0 || py < 0 || px >= panel.width || py >= panel.height) continue;
@@ -203,11 +195,10 @@ function render({ model, el }) {
   function onKey(event) {
     const step = ARROWS[event.key];
     if (!step || !panels) return;
-    event.preventDefault(); // else the page scrolls too
-    const { q, k, panel } = focus ?? first();
-    const [down, right] = step;
-    const next = { q: clamp(q + down, 0, data.Q - 1), k: clamp(k + right, 0, data.K - 1) };
-    look({ ...next, side: "query", panel });
+    taken(event);
+    const { panel, ...at } = focus ?? first();
+    const [q, k] = moved([at.q, at.k], step, [data.Q, data.K]);
+    look({ q, k, side: "query", panel });
     parts.tip.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
@@ -217,27 +208,11 @@ function render({ model, el }) {
     waiting = true;
     queueMicrotask(() => ((waiting = false), build()));
   };
-  const handlers = { "change:frame": paint, "change:head": layout, "change:mode": layout };
+  const handlers = { frame: paint, head: layout, mode: layout };
   for (const name of ["weights_text", "compare_text", "query_labels", "key_labels", "title"]) {
-    handlers[`change:${name}`] = rebuild;
+    handlers[name] = rebuild;
   }
-  for (const [event, handler] of Object.entries(handlers)) model.on(event, handler);
-
-  const sizes = new ResizeObserver(() => root.clientWidth - 16 !== width && layout());
-  sizes.observe(root);
-  const themes = new MutationObserver(() => paint());
-  themes.observe(document.body, { attributes: true });
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  dark.addEventListener("change", paint);
+  const end = follow(root, model, handlers, paint, layout);
   build();
-
-  return () => {
-    stop();
-    sizes.disconnect();
-    themes.disconnect();
-    dark.removeEventListener("change", paint);
-    for (const [event, handler] of Object.entries(handlers)) model.off?.(event, handler);
-  };
+  return () => (stop(), end());
 }
-
-export default { render };

@@ -1,23 +1,20 @@
 """A view of attention weights that the browser draws alone, with or without a kernel."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
-import anywidget
 import numpy as np
 import torch
 from torch import Tensor
-from traitlets import Enum, Float, Int, List, TraitError, Unicode, validate
+from traitlets import Enum, Float, Int, List, Unicode, validate
 
-from d2l_attention.views.picture import add_picture, draw_weights, png, ramp
+from d2l_attention.views.picture import draw_weights, png
+from d2l_attention.views.view import View, joined, script, within
 from d2l_attention.views.words import whole
 
 ALL_HEADS = -1
-HERE = Path(__file__).parent
-PARTS = ("drawing", "view")
 
 
-class AttentionView(anywidget.AnyWidget):
+class AttentionView(View):
     """Attention weights as a heat map or as lines between tokens.
 
     Shape: weights (F, H, Q, K), (H, Q, K) or (Q, K): F frames (layers, steps of decoding, steps
@@ -33,9 +30,8 @@ class AttentionView(anywidget.AnyWidget):
     broadcast to the weights; ``TypeError`` for what is no numbers or no list of str.
     """
 
-    # A widget is one module, whole, so that it also lives where there is no server.
-    _esm = "\n".join((HERE / f"attention_{part}.js").read_text("utf-8") for part in PARTS)
-    _css = (HERE / "attention_view.css").read_text("utf-8")
+    _esm = script("renderAttention", "attention_drawing.js", "attention_view.js")
+    _css = joined("attention_view.css")
 
     frame = Int(0).tag(sync=True)
     head = Int(0).tag(sync=True)
@@ -52,9 +48,6 @@ class AttentionView(anywidget.AnyWidget):
     key_labels = List(Unicode()).tag(sync=True)
     head_labels = List(Unicode()).tag(sync=True)
     frame_labels = List(Unicode()).tag(sync=True)
-    title = Unicode().tag(sync=True)
-    alt = Unicode().tag(sync=True)
-    ramp = Unicode(" ".join(ramp())).tag(sync=True)
 
     def __init__(
         self,
@@ -132,20 +125,16 @@ class AttentionView(anywidget.AnyWidget):
 
     @validate("frame")
     def _frame_exists(self, proposal):
-        return _within("frame", proposal["value"], 0, self.shape[0] - 1)
+        return within("frame", proposal["value"], 0, self.shape[0] - 1)
 
     @validate("head")
     def _head_exists(self, proposal):
-        return _within("head", proposal["value"], ALL_HEADS, self.shape[1] - 1)
+        return within("head", proposal["value"], ALL_HEADS, self.shape[1] - 1)
 
     def __repr__(self) -> str:
         num_frames, num_heads, num_queries, num_keys = self.shape
         frames, heads = _count(num_frames, "frame"), _count(num_heads, "head")
         return f"AttentionView({frames}, {heads}, {num_queries} x {num_keys})"
-
-    def _repr_mimebundle_(self, **kwargs):
-        bundle = super()._repr_mimebundle_(**kwargs)
-        return add_picture(bundle, self.still(), f"{self!r}: {self.alt}", self.alt)
 
     def still(self) -> bytes:
         """The present frame and head as a PNG, for a page that runs no widget."""
@@ -231,9 +220,3 @@ def _describe(title: str | None, shape: tuple[int, ...]) -> str:
 def _count(number: int, noun: str) -> str:
     plural = {"query": "queries"}.get(noun, noun + "s")
     return f"{number} {noun if number == 1 else plural}"
-
-
-def _within(name: str, value: int, low: int, high: int) -> int:
-    if not low <= value <= high:
-        raise TraitError(f"{name} must be from {low} to {high}, got {value}")
-    return value

@@ -1,8 +1,6 @@
-// All heads of all layers in the browser: thumbnails, each of which opens; needs no kernel. Python
-// puts inside_drawing.js in front of this file: together they are one module.
+// All heads of all layers in the browser: thumbnails, each of which opens; needs no kernel. In front
+// of it are kit.js and inside_drawing.js.
 
-const KEYS_ARE_MINE = { "data-lm-suppress-shortcuts": "true" };
-const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const ALL = -1;
 const ROOM = 640; // pixels for a row of thumbnails
 
@@ -21,7 +19,7 @@ function asLook(whole, layer) {
   };
 }
 
-function render({ model, el }) {
+function renderHeads({ model, el }) {
   const root = add(el, "div", { class: "d2l-inside d2l-heads" });
   let whole, looks, body, said;
   let painters = [];
@@ -73,13 +71,13 @@ function render({ model, el }) {
       const { name } = whole.layers[layer];
       add(row, "span", { class: "name" }, name);
       return Array.from({ length: look.sent[0] }, (_, head) => {
-        const button = add(row, "button", {
-          type: "button", class: "thumbnail", tabindex: layer === last[0] && head === last[1] ? 0 : -1,
-          "aria-label": `layer ${name}, head ${head + 1}`, ...KEYS_ARE_MINE,
+        const open = () => ((last = [layer, head]), choose(layer, head));
+        const button = addButton(row, "", open, {
+          class: "thumbnail", tabindex: layer === last[0] && head === last[1] ? 0 : -1,
+          "aria-label": `layer ${name}, head ${head + 1}`,
         });
         const canvas = add(button, "canvas", { "aria-hidden": "true" });
         painters.push(() => thumbnail(canvas, look, head, side));
-        button.onclick = () => ((last = [layer, head]), choose(layer, head));
         button.onfocus = () => (last = [layer, head]);
         return button;
       });
@@ -87,8 +85,7 @@ function render({ model, el }) {
     box.onkeydown = (event) => {
       const move = ARROWS[event.key];
       if (!move) return;
-      event.preventDefault();
-      event.stopPropagation();
+      taken(event);
       const [layer, head] = last;
       const row = clamp(layer + move[0], 0, buttons.length - 1);
       const column = clamp(head + move[1], 0, buttons[row].length - 1);
@@ -112,69 +109,34 @@ function render({ model, el }) {
     const look = looks[layer];
     const [H, Q, K] = look.sent;
     const row = add(body, "div", { class: "row" });
-    const button = (text, label, act) => {
-      const made = add(row, "button", { type: "button", ...(label ? { "aria-label": label } : {}), ...KEYS_ARE_MINE }, text);
-      made.onclick = act;
-      return made;
-    };
-    button("all heads", "", () => choose(ALL, head));
-    button("‹", "previous head", () => choose(layer, head - 1)).disabled = head === 0;
+    const step = (sign, label, to) =>
+      addButton(row, sign, () => choose(layer, to), { "aria-label": label });
+    addButton(row, "all heads", () => choose(ALL, head));
+    step("‹", "previous head", head - 1).disabled = head === 0;
     add(row, "b", {}, `layer ${whole.layers[layer].name}, head ${head + 1} of ${H}`);
-    button("›", "next head", () => choose(layer, head + 1)).disabled = head === H - 1;
+    step("›", "next head", head + 1).disabled = head === H - 1;
     const canvas = add(body, "canvas", {
       ...KEYS_ARE_MINE, tabindex: 0, role: "application", class: "map",
       "aria-label": `Map of layer ${whole.layers[layer].name}, head ${head + 1}, ${Q} queries by ${K} keys. ` +
         "The arrow keys move between cells, Escape goes back to all heads.",
     });
     const readout = add(body, "div", { class: "readout", "aria-live": "polite" });
-    let focus = null;
-    let shape = null;
     const labels = [whole.queries, whole.keys];
-    const draw = () => (shape = largeMap(canvas, look, head, labels, root, { focus, ramp: ramp(), colour }));
-    painters.push(draw);
-    const show = (cell) => {
-      focus = cell;
-      draw();
-      if (!cell) return void (readout.textContent = "");
-      const [q, k] = cell;
-      readout.textContent = `${quoted(labels[0][q])} looks at ${quoted(labels[1][k])}: ${brief(look.weight(head, q, k), 2)}`;
-    };
-    canvas.onpointermove = canvas.onpointerdown = (event) => show(cellUnder(canvas, shape, event));
-    canvas.onpointerleave = () => document.activeElement === canvas || show(null);
-    canvas.onfocus = () => show(focus ?? [0, 0]);
-    canvas.onblur = () => show(null);
-    canvas.onkeydown = (event) => {
-      const move = ARROWS[event.key];
-      if (!move) return;
-      event.preventDefault();
-      event.stopPropagation();
-      show(moved(focus ?? [0, 0], move, [Q, K]));
-    };
+    const said = ([q, k]) =>
+      `${quoted(labels[0][q])} looks at ${quoted(labels[1][k])}: ${brief(look.weight(head, q, k), 2)}`;
+    painters.push(openMap(canvas, look, head, labels, { root, ramp, colour, readout, said }).draw);
   }
 
   root.onkeydown = (event) => {
     if (event.key !== "Escape" || model.get("layer") === ALL) return;
-    event.preventDefault();
-    event.stopPropagation();
+    taken(event);
     choose(ALL, -1);
   };
 
   const ramp = () => model.get("ramp").split(" ");
-  const colour = (name) => getComputedStyle(root).getPropertyValue(name);
-  const redraw = () => painters.forEach((draw) => draw());
-  const themes = new MutationObserver(redraw);
-  themes.observe(document.body, { attributes: true });
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  dark.addEventListener("change", redraw);
-  const handlers = { "change:layer": paint, "change:head": paint, "change:heads_text": build };
-  for (const [event, handler] of Object.entries(handlers)) model.on(event, handler);
+  const colour = coloursOf(root);
+  const handlers = { layer: paint, head: paint, heads_text: build };
+  const end = follow(root, model, handlers, () => painters.forEach((draw) => draw()));
   build();
-
-  return () => {
-    themes.disconnect();
-    dark.removeEventListener("change", redraw);
-    for (const [event, handler] of Object.entries(handlers)) model.off?.(event, handler);
-  };
+  return end;
 }
-
-export default { render };

@@ -3,30 +3,26 @@
 import json
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-import anywidget
 import matplotlib
-import numpy as np
 import torch
 import torch.nn.functional as F
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
-from traitlets import Int, TraitError, Unicode, validate
+from traitlets import Int, Unicode, validate
 
 from d2l_attention.views.attention_view import as_labels, as_weights
-from d2l_attention.views.picture import DPI, add_picture, draw_weights, png, ramp
+from d2l_attention.views.picture import DPI, draw_weights, png, ramp
+from d2l_attention.views.view import View, joined, script, within
 from d2l_attention.views.words import ALL_LITERAL, whole
 
-HERE = Path(__file__).parent
-INSIDE = HERE / "inside"
 ALL = -1
 TILE = 16  # pixels of a head in the still picture of all
 LEVELS = 255  # a weight is sent as one byte
 
 
-class HeadsView(anywidget.AnyWidget):
+class HeadsView(View):
     """The attention weights of every head in every layer, as thumbnails under one scale.
 
     Shape: weights (L, H, Q, K), or by the name of a layer (H, Q, K) or (B, H, Q, K), of which the
@@ -41,20 +37,12 @@ class HeadsView(anywidget.AnyWidget):
     that are negative or not finite; ``TypeError`` for what is no numbers or no list of str.
     """
 
-    # A widget is one module, whole, so that it also lives where there is no server.
-    _esm = "\n".join(
-        path.read_text("utf-8") for path in (INSIDE / "inside_drawing.js", HERE / "heads_view.js")
-    )
-    _css = "\n".join(
-        path.read_text("utf-8") for path in (INSIDE / "inside.css", HERE / "heads_view.css")
-    )
+    _esm = script("renderHeads", "inside/inside_drawing.js", "heads_view.js")
+    _css = joined("inside/inside.css", "heads_view.css")
 
     layer = Int(ALL).tag(sync=True)
     head = Int(0).tag(sync=True)
     heads_text = Unicode().tag(sync=True)
-    title = Unicode().tag(sync=True)
-    alt = Unicode().tag(sync=True)
-    ramp = Unicode(" ".join(ramp())).tag(sync=True)
 
     def __init__(
         self,
@@ -92,21 +80,17 @@ class HeadsView(anywidget.AnyWidget):
 
     @validate("layer")
     def _layer_exists(self, proposal):
-        return _within("layer", proposal["value"], ALL, len(self._layers) - 1)
+        return within("layer", proposal["value"], ALL, len(self._layers) - 1)
 
     @validate("head")
     def _head_exists(self, proposal):
         most = max(len(layer) for layer in self._layers.values())
-        return _within("head", proposal["value"], 0, most - 1)
+        return within("head", proposal["value"], 0, most - 1)
 
     def __repr__(self) -> str:
         heads = sum(len(layer) for layer in self._layers.values())
         shape = f"{len(self._queries)} x {len(self._keys)}"
         return f"HeadsView({len(self._layers)} layers, {heads} heads, {shape})"
-
-    def _repr_mimebundle_(self, **kwargs):
-        bundle = super()._repr_mimebundle_(**kwargs)
-        return add_picture(bundle, self.still(), f"{self!r}", self.alt)
 
     def still(self) -> bytes:
         """All heads, or the one that is open, as a PNG, for a page that runs no widget."""
@@ -130,39 +114,33 @@ class HeadsView(anywidget.AnyWidget):
     def _grid(self) -> Figure:
         """Every head as a tile of one picture."""
         layers = [_small(layer) for layer in self._layers.values()]
-        num_queries, num_keys = layers[0].shape[-2:]
-        columns = max(len(layer) for layer in self._layers.values())
-        gap = max(1, num_keys // 10)
-        shape = len(self._layers) * (num_queries + gap), columns * (num_keys + gap)
-        tiles = np.full(shape, np.nan)
+        rows, columns = len(layers), max(len(layer) for layer in layers)
+        gap = max(1, layers[0].shape[-1] // 10)
+        height, width = (side + gap for side in layers[0].shape[-2:])
+        tiles = torch.full((rows, columns, height, width), torch.nan)
         for row, layer in enumerate(layers):
-            for column, matrix in enumerate(layer):
-                top, left = row * (num_queries + gap), column * (num_keys + gap)
-                tiles[top : top + num_queries, left : left + num_keys] = matrix
+            tiles[row, : len(layer), : layer.shape[1], : layer.shape[2]] = layer
+        side = min(1.1, 7.0 / columns, 7.0 / rows)
+        size = max(columns * side + 1.6, 4.5), rows * side * height / width + 1.0
         with matplotlib.rc_context(ALL_LITERAL | {"font.size": 12}):
-            side = min(1.1, 7.0 / columns, 7.0 / len(self._layers))
-            size = columns * side + 1.6, len(self._layers) * side * num_queries / num_keys + 1.0
-            figure = Figure(figsize=(max(size[0], 4.5), size[1]), dpi=DPI, layout="constrained")
+            figure = Figure(figsize=size, dpi=DPI, layout="constrained")
             ax = figure.subplots()
-            colours = {"cmap": ListedColormap(ramp()), "vmin": 0, "vmax": self._largest}
-            image = ax.imshow(tiles, interpolation="nearest", **colours)
-            every = max(1, columns // 8), max(1, len(self._layers) // 12)
-            ax.set_xticks(
-                [(num_keys + gap) * i + num_keys / 2 for i in range(0, columns, every[0])],
-                [str(i + 1) for i in range(0, columns, every[0])],
+            image = ax.imshow(
+                tiles.transpose(1, 2).flatten(2).flatten(0, 1).numpy(),
+                **{"cmap": ListedColormap(ramp()), "vmin": 0, "vmax": self._largest},
+                interpolation="nearest",
             )
-            ax.set_yticks(
-                [
-                    (num_queries + gap) * i + num_queries / 2
-                    for i in range(0, len(self._layers), every[1])
-                ],
-                list(self._layers)[:: every[1]],
-            )
-            ax.set(xlabel="head", ylabel="layer", title=self.title)
+            names = [str(head + 1) for head in range(columns)], list(self._layers)
+            for axis, labels, length, most in (
+                (ax.xaxis, names[0], width, 8),
+                (ax.yaxis, names[1], height, 12),
+            ):
+                shown = range(0, len(labels), max(1, len(labels) // most))
+                middle = (length - 1 - gap) / 2
+                axis.set_ticks([length * i + middle for i in shown], [labels[i] for i in shown])
+            ax.set(xlabel="head", ylabel="layer", title=self.title, facecolor="#bdbdbd")
             ax.tick_params(length=0)
-            ax.set_facecolor("#bdbdbd")  # between the tiles
-            for spine in ax.spines.values():
-                spine.set_visible(False)
+            ax.spines[:].set_visible(False)
             figure.colorbar(image, ax=ax, label="weight", shrink=0.8)
         return figure
 
@@ -186,9 +164,3 @@ def _by_layer(weights) -> dict[str, Tensor]:
     if len(shapes) > 1:
         raise ValueError(f"all layers must have as many queries and keys, got {sorted(shapes)}")
     return layers
-
-
-def _within(name: str, value: int, low: int, high: int) -> int:
-    if not low <= value <= high:
-        raise TraitError(f"{name} must be from {low} to {high}, got {value}")
-    return value

@@ -21,7 +21,7 @@ from PIL import Image, ImageChops, ImageStat
 from torch import Tensor
 
 from d2l_attention.views.plots import CMAP, heatmap
-from d2l_attention.views.words import ALL_LITERAL, set_tokens, whole
+from d2l_attention.views.words import ALL_LITERAL, cut, set_tokens, whole
 
 DPI = 100
 SHARP = 2  # pixels for one of the display, each way: for dense screens and for projectors
@@ -106,8 +106,8 @@ def _label(
     axes: list[Axes], queries: Sequence[str], keys: Sequence[str], columns: int, points: float
 ) -> None:
     """Write the tokens at the outer axes; keys that are words stand upright."""
-    set_tokens(axes[0].xaxis, [_short(key) for key in keys])
-    set_tokens(axes[0].yaxis, [_short(query) for query in queries])
+    set_tokens(axes[0].xaxis, [cut(key, 12) for key in keys])
+    set_tokens(axes[0].yaxis, [cut(query, 12) for query in queries])
     upright = len(axes) > 1 or _are_words(keys) or points < 12
     for ax in axes:
         ax.tick_params(labelsize=points)
@@ -119,10 +119,6 @@ def _label(
 def _are_words(*labels: Sequence[str]) -> bool:
     """Whether some label is too long to stand above a cell."""
     return any(len(label) > 3 for side in labels for label in side)
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= 12 else label[:11] + "…"
 
 
 def _outline(ax: Axes, strength: Tensor, width: float) -> None:

@@ -60,9 +60,9 @@ def record(work: Callable[[], Any], functions: Iterable[Any]) -> Recording:
     An ``Exception`` is kept as well; what stops Python itself goes on. Errors: as ``codes_of``.
     """
     listings = {code: Listing(code) for thing in functions for code in codes_of(thing)}
-    recorder = Recorder(listings)
-    recording, before = recorder.recording, sys.gettrace()
-    sys.settrace(recorder.trace)
+    tracer = Tracer(listings)
+    recording, before = tracer.recording, sys.gettrace()
+    sys.settrace(tracer.trace)
     try:
         recording.result = work()
     except Exception as error:
@@ -70,7 +70,7 @@ def record(work: Callable[[], Any], functions: Iterable[Any]) -> Recording:
     finally:
         sys.settrace(before)
     if recording.error is not None:
-        recorder.close(recording.error)
+        tracer.close(recording.error)
     return recording
 
 
@@ -80,20 +80,20 @@ def raises(frame: FrameType) -> bool:
     return operation == RAISE and operands > 0
 
 
-class Recorder:
+class Tracer:
     """The trace function of a run. It sees the thread that it was set in, and no other."""
 
     def __init__(self, listings: dict[CodeType, Listing]):
         self.listings = listings
         self.recording = Recording(list(listings.values()))
-        self.calls: dict[int, Call] = {}
+        self.calls: dict[int, TracedCall] = {}
         self.num_calls = self.depth = self.bytes = 0
         self.told: BaseException | None = None  # the last error that has a step
 
     def trace(self, frame: FrameType, event: str, _arg: Any):
         if self.recording.note or frame.f_code not in self.listings:
             return None
-        call = self.calls[id(frame)] = Call(self, frame, number=self.num_calls)
+        call = self.calls[id(frame)] = TracedCall(self, frame, number=self.num_calls)
         self.num_calls += 1
 
         def trace_call(frame: FrameType, event: str, arg: Any):
@@ -119,14 +119,14 @@ class Recorder:
             call.add(found.tb_frame, found.tb_lineno, error=error_words(error, found, call.listing))
 
 
-class Call:
+class TracedCall:
     """One call of a watched function: its names as they were at its last step."""
 
-    def __init__(self, recorder: Recorder, frame: FrameType, number: int):
-        self.recorder, self.number = recorder, number
-        self.listing = recorder.listings[frame.f_code]
-        self.depth = recorder.depth
-        recorder.depth += 1
+    def __init__(self, tracer: Tracer, frame: FrameType, number: int):
+        self.tracer, self.number = tracer, number
+        self.listing = tracer.listings[frame.f_code]
+        self.depth = tracer.depth
+        tracer.depth += 1
         self.marks: dict[str, Any] = {}
         self.alive: dict[str, Any] = {}  # or another object could get the address of an old one
         self.names: dict[str, Any] = {}
@@ -134,8 +134,8 @@ class Call:
 
     def see(self, frame: FrameType, event: str, arg: Any) -> None:
         if event == "return":
-            self.recorder.depth -= 1
-        if self.recorder.recording.note:
+            self.tracer.depth -= 1
+        if self.tracer.recording.note:
             return
         if event == "call":
             self.add(frame, frame.f_lineno)
@@ -161,8 +161,8 @@ class Call:
         if issubclass(kind, StopIteration | GeneratorExit):
             return  # how a loop ends
         # An error that was told comes from a call or from a `finally`, if no line raises it anew.
-        if error is not self.recorder.told or raises(frame):
-            self.recorder.told = error
+        if error is not self.tracer.told or raises(frame):
+            self.tracer.told = error
             self.add(frame, frame.f_lineno, error=error_words(error, traceback, self.listing))
         self.line = None
 
@@ -172,7 +172,7 @@ class Call:
             self.alive[name] = value, *entries_of(value)
 
     def add(self, frame: FrameType, line: int | None, *, result=None, error=None) -> None:
-        recording = self.recorder.recording
+        recording = self.tracer.recording
         values = {
             name: value
             for name, value in frame.f_locals.items()
@@ -192,7 +192,7 @@ class Call:
                 in_place.append(name)
             self.remember({name: value})
             changed[name] = kept(value)
-            self.recorder.bytes += num_bytes(changed[name])
+            self.tracer.bytes += num_bytes(changed[name])
         known = self.names | changed
         self.names = {name: known[name] for name in values if name in known}
         line = self.listing.first_line.get(line, line) or frame.f_lineno
@@ -200,5 +200,5 @@ class Call:
         recording.steps.append(Step(*shown, self.listing, self.number, self.depth))
         if len(recording.steps) == MOST_STEPS:
             recording.note = f"The run is longer than the first {MOST_STEPS} steps, kept here."
-        elif self.recorder.bytes > MOST_BYTES:
+        elif self.tracer.bytes > MOST_BYTES:
             recording.note = "The run is longer: what is kept here already fills a gigabyte."

@@ -50,20 +50,31 @@ def _size(tensor: Tensor, axis: int) -> int | str:
     return size if isinstance(size, int) else "?"  # a symbol, which JSON does not know
 
 
-def readable(tensor: Tensor) -> Tensor:
-    """A copy on the CPU whose numbers can be read for as long as it lives, bool or float32.
+def readable(tensor: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """A copy on the CPU whose numbers can be read for as long as it lives, bool or of ``dtype``.
 
     Errors: ``RuntimeError`` for what has no numbers (on meta, fake), or has them only inside of
-    ``vmap`` or ``grad``; ``TypeError`` for complex numbers, of which float32 keeps a half.
+    ``vmap`` or ``grad``; ``TypeError`` for complex numbers, of which a half would be kept.
     """
     if tensor.is_complex():
-        raise TypeError("complex numbers are no float32")
+        raise TypeError("complex numbers are two numbers each")
     tensor = tensor.detach()
     if tensor.is_quantized:
         tensor = tensor.dequantize()
-    copied = tensor.to("cpu", None if tensor.dtype == torch.bool else torch.float32, copy=True)
+    copied = tensor.to("cpu", None if tensor.dtype == torch.bool else dtype, copy=True)
     copied.numpy()  # raises where there is no memory to read
     return copied
+
+
+def drawable(value: Any) -> Tensor | None:
+    """The numbers of a tensor or an array of at least one axis, as ``readable``; else None."""
+    try:
+        tensor = torch.as_tensor(value) if isinstance(value, np.ndarray) else value
+        if isinstance(tensor, Tensor) and tensor.ndim and tensor.numel():
+            return readable(tensor, torch.float64)
+    except Exception:  # arrays of text, sparse, nested, fake, inside vmap: there are many
+        pass
+    return None
 
 
 def version(tensor: Tensor) -> int | None:

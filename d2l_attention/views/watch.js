@@ -1,24 +1,11 @@
-// A recorded run in the browser: steps through its lines, needs no kernel. The source and the
-// values come from users: they only ever become text nodes.
+// A recorded run in the browser: steps through its lines, needs no kernel. In front of it is kit.js.
 
-// JupyterLab takes the arrow keys for itself, except from elements that carry this attribute.
-const KEYS_ARE_MINE = { "data-lm-suppress-shortcuts": "true" };
 const STEPS = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
-const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const ODD = { inf: Infinity, "-inf": -Infinity, nan: NaN };
 const MOST_WITH_NUMBERS = 8; // rows and columns
 
-function add(parent, tag, attributes = {}, text = "") {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.textContent = text;
-  return parent.appendChild(made);
-}
-
-const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
 const product = (sizes) => sizes.reduce((a, b) => a * b, 1);
 const exact = (x) => (Number.isNaN(x) ? "NaN" : String(x).replace("Infinity", "inf"));
-
 const brief = (x) => String(Number(x.toPrecision(3)));
 
 // A number for a cell: short, and never 0 for what is not 0.
@@ -57,9 +44,10 @@ function place(index, sizes) {
   return sizes.map((size, i) => Math.floor(index / product(sizes.slice(i + 1))) % size);
 }
 
-function render({ model, el }) {
+function renderWatch({ model, el }) {
   const root = add(el, "div", { class: "d2l-watch" });
   const chosen = new Map(); // name -> which of its matrices is shown
+  const colour = coloursOf(root);
   let run, parts, cards, listing;
 
   const at = () => clamp(model.get("step"), 0, run.steps.length - 1);
@@ -78,13 +66,9 @@ function render({ model, el }) {
     root.replaceChildren();
     add(root, "div", { class: "title" }, model.get("title"));
     const row = add(root, "div", { class: "row" });
-    const button = (text, label, move) => {
-      const made = add(row, "button", { type: "button", "aria-label": label, ...KEYS_ARE_MINE }, text);
-      made.onclick = () => go(at() + move);
-      return made;
-    };
-    parts.back = button("◀", "one step back", -1);
-    parts.on = button("▶", "one step on", 1);
+    const step = (sign, label, move) => addButton(row, sign, () => go(at() + move), { "aria-label": label });
+    parts.back = step("◀", "one step back", -1);
+    parts.on = step("▶", "one step on", 1);
     parts.slider = add(row, "input", {
       ...KEYS_ARE_MINE, type: "range", min: 0, max: run.steps.length - 1, "aria-label": "step",
     });
@@ -201,10 +185,9 @@ function render({ model, el }) {
       ...KEYS_ARE_MINE, tabindex: 0, role: "img",
       "aria-label": `${card.name}, ${card.shape.textContent}. The arrow keys move between numbers.`,
     });
-    card.canvas.onpointermove = card.canvas.onpointerdown = (event) => look(card, under(card, event));
-    card.canvas.onpointerleave = card.canvas.onblur = () => look(card, null);
-    card.canvas.onfocus = () => look(card, card.focus ?? [0, 0]);
-    card.canvas.onkeydown = (event) => moveFocus(card, event);
+    lookedAt(card.canvas, {
+      under: (event) => under(card, event), sizes: [R, C], look: (cell) => look(card, cell),
+    });
     card.words = add(card.body, "div", { class: "faint" });
     const of = (part, all, what) => (part < all ? `${part} of ${all} ${what}` : "");
     const rows = value.s.length > 1 ? value.s.at(-2) : 1;
@@ -225,16 +208,12 @@ function render({ model, el }) {
       text.textContent = card.letters ? letters.join(", ") : `[${where.join(", ")}]`;
       if (card.canvas) draw(card);
     };
-    const button = (sign, what, move) => {
-      const made = add(row, "button", {
-        type: "button", "aria-label": `${what} matrix of ${card.name}`, ...KEYS_ARE_MINE,
-      }, sign);
-      made.onclick = () => show(card.matrix + move);
-      return made;
-    };
-    const back = button("‹", "previous", -1);
+    const step = (sign, what, move) => addButton(row, sign, () => show(card.matrix + move), {
+      "aria-label": `${what} matrix of ${card.name}`,
+    });
+    const back = step("‹", "previous", -1);
     const text = add(row, "span", { class: "matrix" });
-    const on = button("›", "next", 1);
+    const on = step("›", "next", 1);
     show(chosen.get(card.name) ?? 0);
   }
 
@@ -251,21 +230,15 @@ function render({ model, el }) {
     const mask = value.d === "bool";
     const [low, high] = mask ? [0, 1] : (run.scales[name] ?? [0, 1]);
     const ramp = mask ? ["#000000", "#ffffff"] : model.get("ramp").split(" ");
-    const style = getComputedStyle(root);
-    const colour = (key) => style.getPropertyValue(key);
-    const context = canvas.getContext("2d");
-    const font = `11px ${style.fontFamily}`;
-    context.font = font;
+    const font = `11px ${colour("font-family")}`;
     const written = !mask && R <= MOST_WITH_NUMBERS && C <= MOST_WITH_NUMBERS;
     const texts = written ? matrix.map(short) : [];
-    const widest = Math.max(0, ...texts.map((text) => context.measureText(text).width));
-    const width = written ? Math.max(24, Math.ceil(widest) + 8) : mask && C <= 8 ? 18 : 10;
+    const room = Math.ceil(widest(texts, font)) + 8;
+    const width = written ? Math.max(24, room) : mask && C <= 8 ? 18 : 10;
     const height = written ? 20 : mask && R <= 8 ? 18 : 10;
     Object.assign(card, { width, height });
-    const dots = window.devicePixelRatio || 1;
-    [canvas.width, canvas.height] = [(C * width + 2) * dots, (R * height + 2) * dots];
-    [canvas.style.width, canvas.style.height] = [`${C * width + 2}px`, `${R * height + 2}px`];
-    context.setTransform(dots, 0, 0, dots, dots, dots);
+    const context = prepare(canvas, C * width + 2, R * height + 2);
+    context.translate(1, 1);
     context.font = font;
     context.textAlign = "center";
     context.textBaseline = "middle";
@@ -281,7 +254,7 @@ function render({ model, el }) {
       if (height > 10) context.strokeRect(x, y, width, height);
       if (!written) return;
       context.fillStyle = !finite ? colour("--ink") : level > 0.55 ? "white" : "black";
-      if (!finite) label(context, texts[i], x + width / 2, y + height / 2, colour);
+      if (!finite) label(context, texts[i], x + width / 2, y + height / 2);
       else context.fillText(texts[i], x + width / 2, y + height / 2);
     });
     [context.strokeStyle, context.lineWidth] = [colour("--faint"), 1];
@@ -306,7 +279,7 @@ function render({ model, el }) {
     ].filter(Boolean).join("; ");
   }
 
-  function label(context, text, x, y, colour) {
+  function label(context, text, x, y) {
     const half = context.measureText(text).width / 2 + 1;
     context.fillStyle = colour("--ground");
     context.fillRect(x - half, y - 7, 2 * half, 14);
@@ -334,22 +307,10 @@ function render({ model, el }) {
   }
 
   function under(card, event) {
-    const box = card.canvas.getBoundingClientRect();
-    const scale = card.canvas.offsetWidth / box.width; // slides are scaled
     const [, R, C] = card.value.m;
-    const row = Math.floor(((event.clientY - box.top) * scale - 1) / card.height);
-    const column = Math.floor(((event.clientX - box.left) * scale - 1) / card.width);
+    const [x, y] = pointOn(card.canvas, event);
+    const [row, column] = [Math.floor((y - 1) / card.height), Math.floor((x - 1) / card.width)];
     return [clamp(row, 0, R - 1), clamp(column, 0, C - 1)];
-  }
-
-  function moveFocus(card, event) {
-    const move = ARROWS[event.key];
-    if (!move) return;
-    event.preventDefault(); // else the page scrolls too
-    event.stopPropagation(); // else the run steps on
-    const [, R, C] = card.value.m;
-    const [row, column] = card.focus ?? [0, 0];
-    look(card, [clamp(row + move[0], 0, R - 1), clamp(column + move[1], 0, C - 1)]);
   }
 
   function look(card, cell) {
@@ -372,20 +333,8 @@ function render({ model, el }) {
     event.preventDefault();
     go(at() + STEPS[event.key]);
   };
-  const redraw = () => [...cards.values()].forEach((card) => card.canvas && draw(card));
-  const themes = new MutationObserver(redraw);
-  themes.observe(document.body, { attributes: true });
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  dark.addEventListener("change", redraw);
-  const handlers = { "change:step": paint, "change:run_text": build };
-  for (const [event, handler] of Object.entries(handlers)) model.on(event, handler);
+  const redraw = () => cards.forEach((card) => card.canvas && draw(card));
+  const end = follow(root, model, { step: paint, run_text: build }, redraw);
   build();
-
-  return () => {
-    themes.disconnect();
-    dark.removeEventListener("change", redraw);
-    for (const [event, handler] of Object.entries(handlers)) model.off?.(event, handler);
-  };
+  return end;
 }
-
-export default { render };

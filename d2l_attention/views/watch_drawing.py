@@ -8,18 +8,16 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-import matplotlib
 import numpy as np
 import torch
-from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from d2l_attention.views.picture import DPI, OUTLINE, ramp
+from d2l_attention.views.picture import OUTLINE
 from d2l_attention.views.recorder import Recording, Step
-from d2l_attention.views.words import ALL_LITERAL, whole
+from d2l_attention.views.sheet import TITLE, Sheet
+from d2l_attention.views.values import drawable
+from d2l_attention.views.words import cut
 
 SIDE = 24  # rows and columns of a matrix that are drawn
 MOST_TEXT = 300_000  # characters of numbers in a notebook
@@ -32,22 +30,8 @@ WIDEST_LINE = 72
 BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
 BRACKETS |= {frozenset: ("frozenset({", "})"), deque: ("deque([", "])")}
 COLUMN = 26  # letters of a name and its value, side by side
-
-
-def as_numbers(value: Any) -> Tensor | None:
-    """A tensor of at least one axis whose entries can be drawn, else None."""
-    try:
-        if isinstance(value, np.ndarray):
-            value = torch.as_tensor(value)
-        if not isinstance(value, Tensor) or value.is_complex() or not value.ndim * value.numel():
-            return None
-        if value.layout != torch.strided or value.is_nested or value.is_meta:
-            return None
-        value = value.detach().cpu().to(value.dtype if value.dtype == torch.bool else torch.float64)
-        value.numpy()  # raises where there is no memory to read
-        return value
-    except (RuntimeError, TypeError, ValueError):  # arrays of text, fake tensors, those of vmap
-        return None
+LINE, PANEL = 0.25, (2.4, 1.75)  # inches: a line, and a tensor with its name
+GREY = "#767676"
 
 
 def matrices(tensor: Tensor, most: int, side: int) -> Tensor:
@@ -82,14 +66,9 @@ def in_words(value: Any, depth: int = 3) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if type(value) in (int, bool, complex, str, type(None), slice, range, torch.Size):
-        text = repr(value)
-        return cut(text, 60)
+        return cut(repr(value), 60)
     name = getattr(value, "__name__", None)
     return f"{type(value).__name__} {name}" if isinstance(name, str) else type(value).__name__
-
-
-def cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def scales(*recordings: Recording) -> dict[str, tuple[float, float]]:
@@ -97,7 +76,7 @@ def scales(*recordings: Recording) -> dict[str, tuple[float, float]]:
     found: dict[str, tuple[float, float]] = {}
     changes = (step.changed.items() for run in recordings for step in run.steps)
     for name, value in (change for items in changes for change in items):
-        tensor = as_numbers(value)
+        tensor = drawable(value)
         if tensor is None or tensor.dtype == torch.bool or not tensor.isfinite().any():
             continue
         finite = tensor[tensor.isfinite()]
@@ -112,7 +91,7 @@ def scales(*recordings: Recording) -> dict[str, tuple[float, float]]:
 
 def as_text(recording: Recording, scale: Mapping[str, tuple], axes: Mapping[str, str]) -> str:
     """The run as JSON for watch.js. What is too much is sent in part."""
-    held = [as_numbers(value) for step in recording.steps for value in step.changed.values()]
+    held = [drawable(value) for step in recording.steps for value in step.changed.values()]
     tensors = [tensor for tensor in held if tensor is not None]
 
     def length(size: tuple[int, int]) -> int:
@@ -152,13 +131,13 @@ def _step(step: Step, values: dict[str, int], most: int, side: int, recording: R
 
 
 def _value(value: Any, most: int, side: int) -> dict:
-    tensor = as_numbers(value)
+    tensor = drawable(value)
     if tensor is None:
         return {"t": in_words(value)}
-    cut = matrices(tensor, most, side)
-    numbers = [f"{number:.4g}" for number in cut.double().flatten().tolist()]
+    sent = matrices(tensor, most, side)
+    numbers = [f"{number:.4g}" for number in sent.double().flatten().tolist()]
     kind = str(value.dtype).removeprefix("torch.")
-    return {"s": list(value.shape), "d": kind, "m": list(cut.shape), "x": " ".join(numbers)}
+    return {"s": list(value.shape), "d": kind, "m": list(sent.shape), "x": " ".join(numbers)}
 
 
 def shape_words(shape: tuple[int, ...], letters: str = "") -> str:
@@ -168,24 +147,11 @@ def shape_words(shape: tuple[int, ...], letters: str = "") -> str:
     return str(tuple(shape))
 
 
-def draw(pages: list["Page"]) -> Figure:
-    """Steps of runs as one still picture, one below the other."""
-    with matplotlib.rc_context(ALL_LITERAL | {"font.size": 12}):
-        width, height = max(page.width for page in pages), sum(page.height for page in pages)
-        figure, top = Figure(figsize=(width, height), dpi=DPI, layout="none"), 0.0
-        for page in pages:
-            page.draw(figure, top)
-            top += page.height
-    return figure
-
-
 class Page:
     """A step as a still picture: the source on the left, the names on the right.
 
     Lengths are in inches; ``scale`` holds the ends of the colours of each name.
     """
-
-    LINE, PANEL = 0.25, (2.4, 1.75)
 
     def __init__(self, recording: Recording, at: int, scale: Mapping, axes: Mapping, title: str):
         self.step, self.scale, self.axes, self.title = recording.steps[at], scale, axes, title
@@ -193,99 +159,62 @@ class Page:
         now = next((i for i, (line, _) in enumerate(lines) if line == self.step.line), 0)
         first = max(0, min(now - 10, len(lines) - 20))
         self.lines = lines[first : first + 20]
-        self.longest = min(max(len(text) for _, text in self.lines), WIDEST_LINE)
+        longest = min(max(len(text) for _, text in self.lines), WIDEST_LINE)
         # The newest names first, and of those the ones that the line changed.
         names = sorted(reversed(self.step.names), key=lambda name: name not in self.step.changed)
-        tensors = {name: as_numbers(self.step.names[name]) for name in names}
+        tensors = {name: drawable(self.step.names[name]) for name in names}
         drawn = [name for name in names if tensors[name] is not None][:MOST_PANELS]
         self.tensors = {name: tensors[name] for name in drawn}
         self.others = [name for name in names if name not in drawn]
-        self.error = textwrap.wrap(self.step.error or "", int(self.longest * 1.1) + 4)
-        self.left = 0.105 * self.longest + 1.0
-        self.width = self.left + 2 * self.PANEL[0] + 0.8
-        rows = (
-            math.ceil(len(self.tensors) / 2) * self.PANEL[1]
-            + math.ceil(len(self.others) / 2) * self.LINE
-        )
-        self.height = max((len(self.lines) + len(self.error)) * self.LINE, rows) + 1.0
+        self.error = textwrap.wrap(self.step.error or "", int(longest * 1.1) + 4)
+        self.left = 0.105 * longest + 1.0
+        self.width = self.left + 2 * PANEL[0] + 0.8
+        self.below = 0.75 + math.ceil(len(self.tensors) / 2) * PANEL[1]
+        source = (len(self.lines) + len(self.error)) * LINE
+        self.height = max(source + 1.0, self.below + math.ceil(len(self.others) / 2) * LINE + 0.25)
 
-    def draw(self, figure: Figure, top: float) -> None:
-        self.figure, self.top = figure, top
-        self.text(0.2, 0.3, self.title, fontsize=14)
-        mono = {"family": "monospace"}
+    def draw(self, sheet: Sheet, top: float) -> None:
+        sheet.text(0.2, top + 0.3, self.title, fontsize=TITLE)
         for i, (line, text) in enumerate(self.lines):
-            y, here = 0.7 + self.LINE * i, line == self.step.line
+            y, here = top + 0.7 + LINE * i, line == self.step.line
             if here:
-                band = Rectangle(self.at(0.1, y + 0.125), *self.size(self.left - 0.2, self.LINE))
-                band.set(facecolor="#fde0c5", edgecolor=OUTLINE, zorder=-1)
-                figure.add_artist(band)
-            self.text(0.6, y, str(line), ha="right", color="#767676", **mono)
+                band = {"facecolor": "#fde0c5", "edgecolor": OUTLINE}
+                sheet.box(0.1, y - LINE / 2, self.left - 0.2, LINE, **band)
+            mono = {"family": "monospace"}
+            sheet.text(0.6, y, str(line), ha="right", color=GREY, **mono)
             words = cut(text.expandtabs(4), WIDEST_LINE)  # no font has a tab
-            self.text(0.75, y, words, weight="bold" if here else None, **mono)
+            sheet.text(0.75, y, words, weight="bold" if here else None, **mono)
         for i, words in enumerate(self.error, start=len(self.lines)):
-            self.text(0.2, 0.75 + self.LINE * i, words, color="#b00020")
-        across, down = self.PANEL
+            sheet.text(0.2, top + 0.75 + LINE * i, words, color="#b00020")
+        across, down = PANEL
         for i, (name, tensor) in enumerate(self.tensors.items()):
-            x, y = self.left + (across + 0.3) * (i % 2), 0.7 + down * (i // 2)
-            ax = figure.add_axes((*self.at(x, y + down - 0.45), *self.size(across, down - 0.6)))
-            heat(ax, tensor, self.scale.get(name, (0.0, 1.0)))
+            x, y = self.column(i), top + 0.7 + down * (i // 2)
+            matrix = matrices(tensor, 1, SIDE)[0]
+            few = matrix.shape[0] <= 8 and matrix.shape[1] <= 6
+            scale, place = self.scale.get(name, (0.0, 1.0)), (x, y + 0.15, across, down - 0.6)
+            ax = sheet.heat(place, matrix, scale, numbers=few)
             changed = name in self.step.changed
-            for spine in ax.spines.values():
-                spine.set(color=OUTLINE if changed else "#767676", linewidth=3 if changed else 0.8)
+            colour, width = (OUTLINE, 3) if changed else (GREY, 0.8)
+            ax.spines[:].set(color=colour, linewidth=width)
             words = shape_words(self.step.names[name].shape, self.axes.get(name, ""))
-            weight = "bold" if changed else None
             part = ", in part" if max(tensor.shape[-2:]) > SIDE else ""
             words = f"  {words}{part}"  # a long name is cut, never its shape
-            self.text(x, y, cut(name, max(COLUMN - len(words), 6)) + words, weight=weight)
-        below = 0.75 + down * math.ceil(len(self.tensors) / 2)
+            words = cut(name, max(COLUMN - len(words), 6)) + words
+            sheet.text(x, y, words, weight="bold" if changed else None)
         for i, name in enumerate(self.others):
-            x, y = self.left + (across + 0.3) * (i % 2), below + self.LINE * (i // 2)
-            weight = "bold" if name in self.step.changed else None
             words = cut(f"{name} = {in_words(self.step.names[name])}", COLUMN)
-            self.text(x, y, words, weight=weight)
+            weight = "bold" if name in self.step.changed else None
+            sheet.text(self.column(i), top + self.below + LINE * (i // 2), words, weight=weight)
 
-    def at(self, x: float, y: float) -> tuple[float, float]:
-        width, height = self.figure.get_size_inches()
-        return x / width, 1 - (self.top + y) / height
-
-    def size(self, x: float, y: float) -> tuple[float, float]:
-        width, height = self.figure.get_size_inches()
-        return x / width, y / height
-
-    def text(self, x: float, y: float, words: str, **style: Any) -> None:
-        self.figure.text(*self.at(x, y), whole(words), va="center", **style)
+    def column(self, i: int) -> float:
+        return self.left + (PANEL[0] + 0.3) * (i % 2)
 
 
-def heat(ax: Axes, tensor: Tensor, scale: tuple[float, float]) -> None:
-    """The first matrix, with numbers where there is room; what is not finite is hatched."""
-    matrix = matrices(tensor, 1, SIDE)[0].numpy()
-    mask = matrix.dtype == bool
-    low, high = (0, 1) if mask else scale
-    colours = ListedColormap(["black", "white"] if mask else ramp())
-    ax.imshow(np.where(np.isfinite(matrix), matrix, low), cmap=colours, vmin=low, vmax=high or 1.0,
-              aspect="auto", interpolation="nearest")  # fmt: skip
-    ax.set(xticks=[], yticks=[])
-    rows, columns = matrix.shape
-    for (row, column), number in np.ndenumerate(matrix):
-        odd = not np.isfinite(number)
-        if odd:
-            box = Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor="white", edgecolor="#767676")
-            box.set_hatch("xxx" if np.isnan(number) else "///")
-            ax.add_patch(box)
-        if rows <= 8 and columns <= 6 and not mask:
-            dark = not odd and (number - low) / ((high - low) or 1) > 0.55
-            words = ax.text(column, row, cell_text(number), ha="center", va="center", fontsize=9)
-            words.set_color("white" if dark else "black")
-            if odd:
-                words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})
-
-
-def cell_text(number: float) -> str:
-    """As in the browser: short, and never 0 for what is not 0."""
-    if not math.isfinite(number):
-        return "NaN" if math.isnan(number) else str(number)
-    if number == int(number) and abs(number) < 1e5:
-        return str(int(number))
-    if 0.005 <= abs(number) < 1000:
-        return f"{number:.2f}"
-    return f"{number:.0e}".replace("e+0", "e").replace("e-0", "e-")
+def draw(pages: list[Page]) -> Figure:
+    """Steps of runs as one still picture, one below the other."""
+    sheet = Sheet(max(page.width for page in pages), sum(page.height for page in pages))
+    top = 0.0
+    for page in pages:
+        page.draw(sheet, top)
+        top += page.height
+    return sheet.figure

@@ -3,10 +3,8 @@
 import copy
 import random
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import anywidget
 import ipywidgets as widgets
 import numpy as np
 import torch
@@ -14,15 +12,14 @@ from torch import Tensor, nn
 from traitlets import Int, TraitError, Unicode, validate
 
 from d2l_attention.views.differences import first_difference
-from d2l_attention.views.picture import add_picture, png, ramp
+from d2l_attention.views.picture import add_picture, png
 from d2l_attention.views.recorder import Recording, Step, record
 from d2l_attention.views.replays import replays
+from d2l_attention.views.view import View, joined, script
 from d2l_attention.views.watch_drawing import Page, as_text, draw, in_words, scales
 
-HERE = Path(__file__).parent
 
-
-class Watch(anywidget.AnyWidget):
+class Watch(View):
     """A recorded run, as ``watch`` returns it.
 
     ``result`` is what the function returned, ``error`` what it raised or None. ``steps`` are the
@@ -30,16 +27,12 @@ class Watch(anywidget.AnyWidget):
     then) and ``error``. ``step``, the one that is shown, may be set, observed and linked.
     """
 
-    # A widget is one module, whole, so that it also lives where there is no server.
-    _esm = (HERE / "watch.js").read_text("utf-8")
-    _css = (HERE / "watch.css").read_text("utf-8")
+    _esm = script("renderWatch", "watch.js")
+    _css = joined("watch.css")
 
     step = Int(0).tag(sync=True)
     # Numbers travel as text: a saved notebook would give each entry of a list its own line.
     run_text = Unicode().tag(sync=True)
-    title = Unicode().tag(sync=True)
-    alt = Unicode().tag(sync=True)
-    ramp = Unicode(" ".join(ramp())).tag(sync=True)
 
     def __init__(
         self,
@@ -92,10 +85,6 @@ class Watch(anywidget.AnyWidget):
     def __repr__(self) -> str:
         ended = f", {self.steps[-1].error}" if self.error is not None else ""
         return f"watch({self.title}, {len(self.steps)} steps{ended})"
-
-    def _repr_mimebundle_(self, **kwargs):
-        bundle = super()._repr_mimebundle_(**kwargs)
-        return add_picture(bundle, self.still(), f"{self!r}: {self.alt}", self.alt)
 
     def still(self) -> bytes:
         """The last step, or the one that was asked for, as a PNG."""

@@ -18,6 +18,11 @@ def whole(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def cut(text: str, most: int) -> str:
+    """At most so many letters, the last of them "…" where there were more."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def set_tokens(axis: Axis, tokens) -> None:
     """Tokens as the labels of the ticks 0, 1, ..., also on the axes that share this one.
 

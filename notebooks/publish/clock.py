@@ -21,7 +21,7 @@ CHECK = re.compile(r"^check\(\"\d+\.\d+\"", re.MULTILINE)
 
 
 @dataclass
-class Part:
+class TimedCell:
     """A cell with the part of the chapter that it belongs to: core, further, or neither."""
 
     cell: NotebookNode
@@ -30,7 +30,7 @@ class Part:
     minutes: float
 
 
-def parts_of(notebook: NotebookNode) -> list[Part]:
+def parts_of(notebook: NotebookNode) -> list[TimedCell]:
     """Each cell with its part and its minutes, from the headings above it."""
     parts, part, within, heading = [], "core", "core", ""
     for cell in notebook.cells:
@@ -39,7 +39,7 @@ def parts_of(notebook: NotebookNode) -> list[Part]:
             within = "further" if heading == FURTHER else within
             part = "neither" if heading in NOT_READ else within
         solved = heading == EXERCISES and cell.cell_type == "code"
-        parts.append(Part(cell, part, heading, 0.0 if solved else minutes_of(cell)))
+        parts.append(TimedCell(cell, part, heading, 0.0 if solved else minutes_of(cell)))
     return parts
 
 

@@ -10,179 +10,133 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-
-from nbformat import NotebookNode
+from typing import NamedTuple
 
 from d2l_attention.exercises.engine.registry import load_chapter
-from notebooks.publish.cells import is_description
-from notebooks.publish.clock import (
-    lines_of,
-    minutes,
-    minutes_of_sections,
-    parts_of,
-    predictions_of,
-    rounded,
-    words_of,
-)
+from notebooks.publish.clock import minutes, minutes_of_sections, rounded
 from notebooks.publish.course import ROOT, texts
 from notebooks.publish.text import read_text
 
 README = ROOT / "README.md"
 INSTRUCTORS = ROOT / "notebooks" / "publish" / "site" / "instructors.md"
 PARTS = ("Core path", "Going further", "Exercises")
-CHAPTER, SECTION = 5, 2  # how many minutes an announcement may differ from the clock
-EXERCISE_SAYS = r"^# \*\*(\d+\.\d+)\*\* .+\*\w+, (\d+ minutes?)\*"
+
+
+class Number(NamedTuple):
+    true: float  # as the clock says it
+    right: int  # as it is announced
+    within: int  # how much an announcement may differ from the clock
+
+
+def in_fives(true: float) -> Number:
+    return Number(true, rounded(true), 5)
+
+
+def in_ones(true: float, within: int) -> Number:
+    return Number(true, max(1, round(true)), within)
 
 
 @dataclass
 class Chapter:
-    """A chapter's text and its minutes."""
+    """A text, the minutes of each exercise, of each section of Going further, and of ``PARTS``."""
 
     path: Path
-    notebook: NotebookNode
     exercises: dict[str, int]  # by id
+    sections: dict[str, float]  # by heading
+    parts: list[Number]
 
-    @property
-    def number(self) -> int:
-        return int(self.path.stem[:2])
 
-    @property
-    def minutes(self) -> list[float]:
-        """Of the core path, of Going further, of all exercises."""
-        read = [minutes(self.notebook, part) for part in ("core", "further")]
-        return [*read, float(sum(self.exercises.values()))]
-
-    @property
-    def announced(self) -> list[int]:
-        core, further, exercises = self.minutes
-        return [rounded(core), rounded(further), round(exercises)]
+def read_chapter(path: Path) -> Chapter:
+    exercises = load_chapter(int(path.stem[:2])).exercises
+    own, notebook = {each.id: each.minutes for each in exercises}, read_text(path)
+    parts = [in_fives(minutes(notebook, part)) for part in ("core", "further")]
+    parts.append(in_ones(sum(own.values()), 5))
+    return Chapter(path, own, minutes_of_sections(notebook), parts)
 
 
 @dataclass
 class Announced:
-    """A number that a file announces, and the one that the clock says."""
+    """A number in a file's text, perhaps with 'minutes' behind it, and what it should be."""
 
     path: Path
-    what: str
-    match: re.Match[str]
-    group: int  # of the match: a number, perhaps with 'minutes' behind it
-    true: float
-    right: int  # the true number as it is announced
-    within: int = CHAPTER
+    text: str
+    span: tuple[int, int]
+    number: Number
 
     @property
     def said(self) -> int:
-        return int(self.match[self.group].split()[0])
+        return int(self.text[slice(*self.span)].split()[0])
 
     @property
     def is_right(self) -> bool:
-        return abs(self.said - self.true) <= self.within
+        return abs(self.said - self.number.true) <= self.number.within
 
     def __str__(self) -> str:
-        line = self.match.string.count("\n", 0, self.match.start(self.group)) + 1
-        return f"{self.path}:{line}: {self.what}: {self.said} should be {self.right}"
+        line = self.text.count("\n", 0, self.span[0]) + 1
+        return f"{self.path}:{line}: {self.said} should be {self.number.right}"
 
 
-def read_chapter(path: Path) -> Chapter:
-    found = load_chapter(int(path.stem[:2])).exercises
-    return Chapter(path, read_text(path), {each.id: each.minutes for each in found})
+def found(path: Path, sentence: str, *numbers: Number, needed: bool = True) -> Iterator[Announced]:
+    """Each place where a file has this sentence, a pattern with a group for each number.
+
+    Errors: ``ValueError`` where it is ``needed`` and is not there.
+    """
+    text = path.read_text("utf-8")
+    matches = list(re.finditer(sentence, text, re.MULTILINE))
+    if needed and not matches:
+        raise ValueError(f"{path} lacks a sentence that the clock fills in: {sentence!r}")
+    for match in matches:
+        for group, number in enumerate(numbers, start=1):
+            yield Announced(path, text, match.span(group), number)
 
 
 def in_chapter(chapter: Chapter) -> Iterator[Announced]:
-    """The numbers of minutes that a chapter's text announces.
-
-    Errors: ``ValueError`` where the first cell or a section of Going further lacks one.
-    """
-    path, text = chapter.path, chapter.path.read_text("utf-8")
-    for name, true, right in zip(PARTS, chapter.minutes, chapter.announced, strict=True):
-        if true > 1:  # chapter 0 has no Going further, and one exercise, of a minute
-            yield Announced(path, name, _find(path, text, rf"{name}: (\d+)"), 1, true, right)
-    for section, true in minutes_of_sections(chapter.notebook).items():
-        title, right = re.escape(section), max(1, round(true))
-        match = _find(path, text, rf"^# ### {title}\n#\n# \*(\d+ minutes?)")
-        yield Announced(path, section, match, 1, true, right, SECTION)
-        for match in re.finditer(rf"^# - \*{title}\*, (\d+ minutes?)", text, re.MULTILINE):
-            yield Announced(path, section, match, 1, true, right, SECTION)
-    for match in re.finditer(EXERCISE_SAYS, text, re.MULTILINE):
-        own = chapter.exercises[match[1]]
-        yield Announced(path, f"exercise {match[1]}", match, 2, own, own, 0)
+    path = chapter.path
+    for name, number in zip(PARTS, chapter.parts, strict=True):
+        if number.true > 1:  # chapter 0 has no Going further, and one exercise, of a minute
+            yield from found(path, rf"{name}: (\d+)", number)
+    for section, true in chapter.sections.items():
+        title, number = re.escape(section), in_ones(true, 2)
+        yield from found(path, rf"^# ### {title}\n#\n# \*(\d+ minutes?)", number)
+        yield from found(path, rf"^# - \*{title}\*, (\d+ minutes?)", number, needed=False)
+    for id, own in chapter.exercises.items():
+        says = rf"^# \*\*{re.escape(id)}\*\* .+\*\w+, (\d+ minutes?)\*"
+        yield from found(path, says, in_ones(own, 0), needed=False)
 
 
-def in_readme(chapters: list[Chapter]) -> Iterator[Announced]:
-    """The rows of the table of chapters, and how long an exercise takes."""
-    text = README.read_text("utf-8")
+def announced(chapters: list[Chapter]) -> Iterator[Announced]:
+    """Every number of minutes that a file of the course announces."""
     for each in chapters:
+        yield from in_chapter(each)
         link = re.escape(f"](notebooks/{each.path.stem}.ipynb)")
-        row = _find(README, text, rf"^\| \[.+{link} .+\| (\d+) \+ (\d+) \+ (\d+) \|")
-        numbers = zip(PARTS, each.minutes, each.announced, strict=True)
-        for group, (name, true, right) in enumerate(numbers, start=1):
-            yield Announced(README, f"{name} of {each.number:02d}", row, group, true, right)
-    exercises = [own for each in chapters[1:] for own in each.exercises.values()]
-    match = _find(README, text, r"exercises, from (\d+) to (\d+)\s+minutes")
-    for group, own in ((1, min(exercises)), (2, max(exercises))):
-        yield Announced(README, "exercises, from ... to", match, group, own, own, 0)
+        yield from found(README, rf"^\| \[.+{link} .+\| (\d+) \+ (\d+) \+ (\d+) \|", *each.parts)
+    map_of_all, others = chapters[0].path, chapters[1:]
+    own = [minutes for each in others for minutes in each.exercises.values()]
+    range_ = in_ones(min(own), 0), in_ones(max(own), 0)
+    yield from found(README, r"exercises, from (\d+) to (\d+)\s+minutes", *range_)
+    cores = [each.parts[0].true for each in others]
+    most = r"takes about (\d+)\s+minutes in most chapters, and at most (\d+)"
+    yield from found(map_of_all, most, in_fives(median(cores)), in_fives(max(cores)))
+    yield from for_instructors({id: own for each in chapters for id, own in each.exercises.items()})
 
 
-def in_map(chapters: list[Chapter]) -> Iterator[Announced]:
-    """What chapter 0 says of all others."""
-    path, cores = chapters[0].path, [each.minutes[0] for each in chapters[1:]]
-    sentence = r"takes about (\d+)\s+minutes in most chapters, and at most (\d+)"
-    match = _find(path, path.read_text("utf-8"), sentence)
-    for group, true in ((1, median(cores)), (2, max(cores))):
-        yield Announced(path, "the core path of most, of all", match, group, true, rounded(true))
-
-
-def for_instructors(chapters: list[Chapter]) -> Iterator[Announced]:
+def for_instructors(exercises: dict[str, int]) -> Iterator[Announced]:
     """The hours of all exercises, and the homework."""
+    hours = in_ones(sum(exercises.values()) / 60, 1)
+    yield from found(INSTRUCTORS, r"all exercises together take some (\d+) hours", hours)
     text = INSTRUCTORS.read_text("utf-8")
-    exercises = {id: own for each in chapters for id, own in each.exercises.items()}
-    hours = sum(exercises.values()) / 60
-    match = _find(INSTRUCTORS, text, r"all exercises together take some (\d+) hours")
-    yield Announced(INSTRUCTORS, "hours of exercises", match, 1, hours, round(hours), 1)
     for match in re.finditer(r"Homework: ([^|]+), (\d+ minutes)", text):
         true = sum(exercises[id] for id in re.findall(r"\d+\.\d+", match[1]))
-        yield Announced(INSTRUCTORS, "the homework", match, 2, true, rounded(true))
-
-
-def announced(chapters: list[Chapter]) -> list[Announced]:
-    """Every number of minutes that a file of the course announces."""
-    found = [each for chapter in chapters for each in in_chapter(chapter)]
-    return [*found, *in_readme(chapters), *in_map(chapters), *for_instructors(chapters)]
-
-
-def _find(path: Path, text: str, sentence: str) -> re.Match[str]:
-    match = re.search(sentence, text, re.MULTILINE)
-    if match is None:
-        raise ValueError(f"{path} lacks a sentence that the clock fills in: {sentence!r}")
-    return match
+        yield Announced(INSTRUCTORS, text, match.span(2), in_fives(true))
 
 
 def write(numbers: list[Announced]) -> None:
     """Put the right numbers into the files. Each file is as it was when it was read."""
     # From the end, so that what is before stays where it is.
-    for each in sorted(numbers, key=lambda each: each.match.start(each.group), reverse=True):
-        text, (start, end) = each.path.read_text("utf-8"), each.match.span(each.group)
-        unit = " minute" + "s" * (each.right != 1) if "minute" in text[start:end] else ""
-        text = f"{text[:start]}{each.right}{unit}{text[end:]}"
-        each.path.write_text(text, "utf-8", newline="\n")
-
-
-def table(chapters: list[Chapter]) -> Iterator[str]:
-    """Minutes of each chapter, and what its core path is made of."""
-    columns = ("core", "further", "exercises", "words", "lines", "guesses", "figures")
-    yield f"{'chapter':32}" + "".join(f"{name:>10}" for name in columns)
-    for chapter in chapters:
-        parts = parts_of(chapter.notebook)
-        core = [each.cell for each in parts if each.part == "core" and each.minutes]
-        prose = [c for c in core if c.cell_type == "markdown" and not is_description(c)]
-        counts = [
-            sum(words_of(cell.source) for cell in prose),
-            sum(lines_of(cell.source) for cell in core if cell.cell_type == "code"),
-            sum(map(predictions_of, prose)),
-            sum(map(is_description, core)),
-        ]
-        row = [*chapter.minutes, *counts]
-        yield f"{chapter.path.stem:32}" + "".join(f"{value:10.0f}" for value in row)
+    for each in sorted(numbers, key=lambda each: each.span, reverse=True):
+        text, (start, end), right = each.path.read_text("utf-8"), each.span, each.number.right
+        unit = " minute" + "s" * (right != 1) if "minute" in text[start:end] else ""
+        each.path.write_text(f"{text[:start]}{right}{unit}{text[end:]}", "utf-8", newline="\n")
 
 
 def main() -> None:
@@ -190,8 +144,11 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="put the right numbers into the files")
     arguments = parser.parse_args()
     chapters = [read_chapter(path) for path in texts()]
-    print(*table(chapters), sep="\n")
-    numbers = announced(chapters)
+    print(f"{'chapter':32}" + "".join(f"{name:>15}" for name in PARTS))
+    for chapter in chapters:
+        row = "".join(f"{number.true:15.0f}" for number in chapter.parts)
+        print(f"{chapter.path.stem:32}{row}")
+    numbers = list(announced(chapters))
     if arguments.write:
         write(numbers)
     elif wrong := [each for each in numbers if not each.is_right]:

@@ -76,20 +76,21 @@ class TestBothPaths:
     @pytest.mark.parametrize("lens", LENS.values(), ids=LENS)
     def test_gradients_are_those_of_the_formula(self, lens, need_weights):
         bias = torch.randn(H, Q, K, dtype=torch.float64)
-        inputs = [x.requires_grad_() for x in (*qkv(torch.float64), bias)]
-        torch.autograd.gradcheck(
-            lambda *qkv: attend(*qkv[:3], lens, bias=qkv[3], need_weights=need_weights), inputs
-        )
+        *inputs, bias = given = [x.requires_grad_() for x in (*qkv(torch.float64), bias)]
+        output = attend(*inputs, lens, bias=bias, need_weights=need_weights)
+        expected, _ = explicit(*given, attention_mask((B, H, Q, K), lens))
+        upstream = torch.randn_like(output)
+        found, expected = (torch.autograd.grad(Y, given, upstream) for Y in (output, expected))
+        assert_close(found, expected)
 
-    @pytest.mark.parametrize("garbage", [math.nan, math.inf, 1e30])
     @pytest.mark.parametrize("is_causal", [False, True], ids=["all", "causal"])
-    def test_what_nobody_sees_changes_nothing(self, garbage, is_causal, need_weights):
+    def test_what_nobody_sees_changes_nothing(self, is_causal, need_weights):
         lens, bias = torch.tensor([4, 0]), torch.randn(H, Q, K)
         clean = qkv()
         dirty = [x.clone() for x in clean]
         for b, length in enumerate(lens):
             for x in dirty[1:]:
-                x[b, :, length:] = garbage
+                x[b, :, length:] = math.nan
         results = []
         for inputs in (clean, dirty):
             inputs = [x.requires_grad_() for x in inputs]
@@ -125,13 +126,6 @@ class TestBothPaths:
         tolerance = {torch.float64: 1e-12, torch.float32: 1e-5}.get(dtype)
         tolerance = tolerance or 8 * torch.finfo(dtype).eps
         assert_close(output.double(), expected, atol=tolerance, rtol=tolerance)
-
-    def test_inputs_are_left_as_they_are(self, need_weights):
-        inputs = [*qkv(), torch.randn(H, Q, K)]
-        copies = [x.clone() for x in inputs]
-        *inputs, bias = inputs
-        attend(*inputs, torch.tensor([4, 0]), bias=bias, need_weights=need_weights)
-        assert all(torch.equal(x, y) for x, y in zip((*inputs, bias), copies, strict=True))
 
     def test_errors(self, need_weights):
         bad = [

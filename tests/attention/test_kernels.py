@@ -49,14 +49,6 @@ def test_gaussian_kernel_is_a_softmax():
     assert_close(y_hat, output[:, 0])
 
 
-def test_width_can_be_learned():
-    width = torch.tensor(0.5, requires_grad=True)
-    x = torch.linspace(0, 1, 5)
-    y_hat, _ = nadaraya_watson(x, x**2, x, lambda d: gaussian(d / width))
-    y_hat.sum().backward()
-    assert width.grad.isfinite() and width.grad != 0
-
-
 @pytest.mark.parametrize(
     ("x_dtype", "y_dtype"),
     [(torch.float64, torch.float32), (torch.float32, torch.float64), (torch.int64, torch.float64)],

@@ -12,11 +12,9 @@ from d2l_attention import (
     attention_mask,
     attention_pooling,
     bilinear_score,
-    causal_mask,
     dot_product_attention,
     dot_score,
     gaussian_score,
-    length_mask,
     masked_softmax,
     scaled_dot_score,
 )
@@ -59,11 +57,7 @@ class TestMaskedSoftmax:
         assert masked_softmax(scores, mask=mask).tolist() == [[0.5, 0.5, 0.0]]
         assert scores.tolist() == [[0.0, 0.0, 0.0]]
 
-    @given(
-        st.tuples(*[st.integers(1, 5)] * 3),
-        st.integers(0, 2**16),
-        st.floats(0, 1),
-    )
+    @given(st.tuples(*[st.integers(1, 5)] * 3), st.integers(0, 2**16), st.floats(0, 1))
     def test_rows_sum_to_one_or_to_nothing(self, shape, seed, share):
         torch.manual_seed(seed)
         scores = torch.randn(shape, dtype=torch.float64) * 50
@@ -82,19 +76,6 @@ class TestMaskedSoftmax:
         assert weights.dtype == dtype
         assert weights[0, 0].tolist() == [0.5, 0.5, 0.0]
         assert_close(weights[0, 1, :2], torch.tensor([1.0, 2.0], dtype=dtype).softmax(-1))
-
-    def test_nothing_to_attend_to_stays_finite_even_on_the_way_back(self):
-        scores = torch.randn(2, 3, 5, requires_grad=True)
-        with pytest.warns(UserWarning, match="Anomaly"), torch.autograd.detect_anomaly():
-            weights = masked_softmax(scores, torch.tensor([0, 4]))
-            (weights * torch.randn(2, 3, 5)).sum().backward()
-        assert (weights[0] == 0).all()
-        assert (scores.grad[0] == 0).all()
-        assert (scores.grad[1, :, :4] != 0).all()
-
-    def test_gradcheck(self):
-        scores = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
-        torch.autograd.gradcheck(lambda s: masked_softmax(s, torch.tensor([2, 0])), scores)
 
     def test_empty_axes(self):
         assert masked_softmax(torch.zeros(0, 3, 5), torch.empty(0, dtype=torch.int64)).numel() == 0
@@ -228,27 +209,6 @@ class TestProperties:
         result = dot_product_attention(*args, need_weights=need_weights, **options)
         return result[0] if need_weights else result
 
-    @pytest.mark.parametrize("is_causal", [False, True], ids=["all", "causal"])
-    @pytest.mark.parametrize("garbage", [math.nan, math.inf, 1e30])
-    def test_padding_changes_nothing_not_even_gradients(self, garbage, is_causal, need_weights):
-        lens = torch.tensor([4, 0])
-        clean = [x.requires_grad_() for x in random_qkv(B)]
-        dirty = [x.detach().clone() for x in clean]
-        for b, length in enumerate(lens):
-            for x in dirty[1:]:
-                x[b, length:] = garbage
-        dirty = [x.requires_grad_() for x in dirty]
-        outputs = []
-        for inputs in (clean, dirty):
-            options = dict(is_causal=is_causal, need_weights=need_weights)
-            outputs.append(self.attend(*inputs, lens, **options))
-            outputs[-1].square().sum().backward()
-        assert torch.equal(*outputs)
-        for one, other in zip(clean, dirty, strict=True):
-            assert torch.equal(one.grad, other.grad)
-        assert (outputs[0][1] == 0).all()
-        assert all((x.grad[1] == 0).all() for x in clean)
-
     def test_keys_that_only_a_mask_hides(self, need_weights):
         queries, keys, values = random_qkv(B)
         mask = torch.rand(Q, K) < 0.5
@@ -264,23 +224,6 @@ class TestProperties:
         keys[:, Q:] = values[:, Q:] = math.nan
         actual = self.attend(queries, keys, values, is_causal=True, need_weights=need_weights)
         assert torch.equal(actual, expected)
-
-    @given(now=st.integers(1, Q - 1), seed=st.integers(0, 2**16))
-    def test_the_future_changes_nothing_before_it(self, now, seed, need_weights):
-        queries, keys, values = random_qkv(B, num_keys=Q, seed=seed)
-        before = self.attend(queries, keys, values, is_causal=True, need_weights=need_weights)
-        keys[:, now:] += 1
-        values[:, now:] -= 3
-        after = self.attend(queries, keys, values, is_causal=True, need_weights=need_weights)
-        assert torch.equal(before[:, :now], after[:, :now])
-        assert not torch.equal(before[:, now:], after[:, now:])
-
-    @given(order=st.permutations(range(K)))
-    def test_the_order_of_the_pairs_does_not_matter(self, order, need_weights):
-        queries, keys, values = random_qkv(B)
-        expected = self.attend(queries, keys, values, need_weights=need_weights)
-        shuffled = self.attend(queries, keys[:, order], values[:, order], need_weights=need_weights)
-        assert_close(shuffled, expected)
 
     @given(
         b=st.integers(0, 3),
@@ -301,21 +244,6 @@ class TestProperties:
         options = dict(is_causal=is_causal, need_weights=need_weights)
         output = self.attend(queries, keys, values, lens, **options)
         assert_close(output.double(), expected, atol=1e-5, rtol=1e-5)
-
-    def test_no_input_is_changed(self, need_weights):
-        inputs = random_qkv(B)
-        lens, mask = torch.tensor([3, 0]), torch.rand(B, Q, K) < 0.5
-        copies = [x.clone() for x in (*inputs, lens, mask)]
-        self.attend(*inputs, lens, mask=mask, is_causal=True, need_weights=need_weights)
-        for now, then in zip((*inputs, lens, mask), copies, strict=True):
-            assert torch.equal(now, then)
-
-    def test_non_contiguous_inputs(self, need_weights):
-        inputs = random_qkv(B)
-        strided = [x.transpose(0, 2).contiguous().transpose(0, 2) for x in inputs]
-        assert not any(x.is_contiguous() for x in strided)
-        expected = self.attend(*inputs, need_weights=need_weights)
-        assert_close(self.attend(*strided, need_weights=need_weights), expected)
 
     @pytest.mark.parametrize("leading", [(), (B,), (B, H), (B, 1, H)])
     def test_leading_axes(self, leading, need_weights):
@@ -338,55 +266,21 @@ class TestProperties:
         tolerance = tolerance or 4 * torch.finfo(dtype).eps
         assert_close(output.double(), expected, atol=tolerance, rtol=tolerance)
 
-    @pytest.mark.parametrize("case", ["lens", "mask", "causal", "causal+lens"])
-    def test_gradcheck(self, case, need_weights):
-        inputs = [x.requires_grad_() for x in random_qkv(B, dtype=torch.float64)]
-        mask = torch.rand(B, Q, K) < 0.5
-        options = {
-            "lens": dict(valid_lens=torch.tensor([4, 0])),
-            "mask": dict(mask=mask),
-            "causal": dict(is_causal=True),
-            "causal+lens": dict(valid_lens=torch.tensor([2, 7]), is_causal=True),
-        }[case]
-        torch.autograd.gradcheck(
-            lambda *qkv: self.attend(*qkv, need_weights=need_weights, **options), inputs
-        )
-
     def test_errors_come_before_any_work(self, need_weights):
-        queries, keys, values = random_qkv(B)
+        queries, keys, values = right = random_qkv(B)
         bad = [
             (ValueError, "same size", (queries[..., 1:], keys, values), {}),
             (ValueError, "pairs", (queries, keys, values[:, 1:]), {}),
             (ValueError, "leading axes", (queries[:1], keys, values), {}),
             (ValueError, "at least two axes", (queries[0, 0], keys, values), {}),
-            (
-                ValueError,
-                r"dropout must lie in \[0, 1\), got 1.0",
-                (queries, keys, values),
-                {"dropout": 1.0},
-            ),
-            (
-                TypeError,
-                "mask must be a boolean",
-                (queries, keys, values),
-                {"mask": torch.ones(Q, K)},
-            ),
-            (TypeError, "integers, got list", (queries, keys, values, [1, 2]), {}),
-            (ValueError, "number of keys, 7", (queries, keys, values, torch.tensor([1, 8])), {}),
+            (ValueError, r"dropout must lie in \[0, 1\), got 1.0", right, {"dropout": 1.0}),
+            (TypeError, "mask must be a boolean", right, {"mask": torch.ones(Q, K)}),
+            (TypeError, "integers, got list", right, {"valid_lens": [1, 2]}),
+            (ValueError, "number of keys, 7", right, {"valid_lens": torch.tensor([1, 8])}),
         ]
         for error, message, args, options in bad:
             with pytest.raises(error, match=message):
                 dot_product_attention(*args, need_weights=need_weights, **options)
-
-
-def test_lengths_and_masks_are_two_ways_to_say_the_same():
-    queries, keys, values = random_qkv(B)
-    lens = torch.tensor([3, 6])
-    by_lens = dot_product_attention(queries, keys, values, lens)
-    assert_close(by_lens, dot_product_attention(queries, keys, values, mask=length_mask(lens, K)))
-    causal = dot_product_attention(queries, keys, values, is_causal=True)
-    by_mask = dot_product_attention(queries, keys, values, mask=causal_mask(Q, K))
-    assert_close(causal, by_mask)
 
 
 @pytest.mark.parametrize("leading", [(B,), (B, H)], ids=["3 axes", "4 axes"])

@@ -1,4 +1,3 @@
-import copy
 import math
 
 import pytest
@@ -134,15 +133,6 @@ class TestLearned:
         assert (encoding.P.grad[:, 2:6] == B).all()
         assert encoding.P.grad.sum() == B * 4 * HIDDEN
 
-    def test_a_checkpoint_restores_them(self):
-        encoding, X = LearnedPositionalEncoding(HIDDEN, 0.0), torch.randn(B, N, HIDDEN)
-        fresh = LearnedPositionalEncoding(HIDDEN, 0.0)
-        assert not torch.equal(fresh(X), encoding(X))
-        fresh.load_state_dict(encoding.state_dict(), strict=True)
-        assert torch.equal(fresh(X), encoding(X))
-        with pytest.raises(RuntimeError, match="Missing key"):
-            fresh.load_state_dict({}, strict=True)
-
 
 class TestRotary:
     def test_a_pair_by_hand(self):
@@ -172,13 +162,6 @@ class TestRotary:
                 R[2 * j : 2 * j + 2, 2 * j : 2 * j + 2] = torch.tensor(block)
             assert_close(positions.transform(X, offset=3)[:, :, i], X[:, :, i] @ R.T)
 
-    def test_complex_numbers(self):
-        """Equation 13: a pair is a complex number, and turning is a product with e^(i angle)."""
-        X, positions = torch.randn(B, H, N, HEAD, dtype=torch.float64), RotaryEncoding(HEAD)
-        turns = torch.polar(torch.ones(N, HEAD // 2).double(), positions.angles(N))
-        expected = torch.view_as_complex(X.unflatten(-1, (-1, 2))) * turns
-        assert_close(positions.transform(X), torch.view_as_real(expected).flatten(start_dim=-2))
-
     @given(m=st.integers(0, 500), n=st.integers(0, 500), shift=st.integers(0, 5000))
     def test_scores_depend_on_the_distance_alone(self, m, n, shift):
         torch.manual_seed(m)
@@ -190,12 +173,6 @@ class TestRotary:
         assert_close(shifted, score, atol=1e-9, rtol=0)
         further = (rotate(query, offset=m + 1) * rotate(key, offset=n)).sum()
         assert not torch.allclose(further, score, atol=1e-9)
-
-    @given(offset=st.integers(0, 10**6), seed=st.integers(0, 2**16))
-    def test_turning_keeps_the_length(self, offset, seed):
-        torch.manual_seed(seed)
-        X = torch.randn(B, H, N, HEAD)
-        assert_close(RotaryEncoding(HEAD).transform(X, offset=offset).norm(dim=-1), X.norm(dim=-1))
 
     def test_an_offset_is_a_slice(self):
         positions, X = RotaryEncoding(HEAD), torch.randn(B, H, N, HEAD)
@@ -213,10 +190,6 @@ class TestRotary:
         assert turned.dtype == dtype
         expected = [math.cos(99_999), math.sin(99_999)]
         assert turned.flatten().tolist() == pytest.approx(expected, abs=torch.finfo(dtype).eps)
-
-    def test_gradient_turns_back(self):
-        X = torch.randn(B, H, N, HEAD, dtype=torch.float64, requires_grad=True)
-        torch.autograd.gradcheck(RotaryEncoding(HEAD).transform, X)
 
     def test_errors(self):
         for wrong in (3, 0, -2, 4.0):
@@ -246,15 +219,11 @@ class TestALiBi:
     def test_slopes_of_the_paper(self, num_heads, exponents):
         assert_close(ALiBi(num_heads).slopes, torch.tensor([2.0**-e for e in exponents]))
 
-    def test_eight_heads_in_plain_numbers(self):
-        expected = [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]
-        assert ALiBi(8).slopes.tolist() == expected
-
-    @pytest.mark.parametrize("num_heads", range(1, 40))
-    def test_any_number_of_heads_has_slopes_of_its_own(self, num_heads):
-        slopes = ALiBi(num_heads).slopes.tolist()
-        assert len(set(slopes)) == num_heads
-        assert 0 < min(slopes) <= max(slopes) < 1
+    def test_any_number_of_heads_has_slopes_of_its_own(self):
+        for num_heads in range(1, 40):
+            slopes = ALiBi(num_heads).slopes.tolist()
+            assert len(set(slopes)) == num_heads
+            assert 0 < min(slopes) <= max(slopes) < 1
 
     def test_by_hand(self):
         bias = ALiBi(2).bias(2, 4, offset=1)  # queries 1 and 2, slopes 1/16 and 1/256
@@ -262,13 +231,6 @@ class TestALiBi:
         expected = [[[-d / 16 for d in row] for row in distance]]
         expected += [[[-d / 256 for d in row] for row in distance]]
         assert bias.tolist() == expected
-
-    def test_for_the_past_it_is_the_papers_row(self):
-        """The paper adds m (-(i - 1), ..., -1, 0) to the row of query i, counted from 1."""
-        bias = ALiBi(8).bias(N, N)
-        for i in range(1, N + 1):
-            row = torch.arange(-(i - 1), 1)
-            assert_close(bias[:, i - 1, :i], ALiBi(8).slopes[:, None] * row)
 
     def test_an_offset_is_a_slice(self):
         whole = ALiBi(H).bias(N, N)
@@ -284,10 +246,3 @@ class TestALiBi:
                 ALiBi(wrong)
         with pytest.raises(ValueError, match="offset must be 0 or more, got -1"):
             ALiBi(H).bias(N, N, offset=-1)
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_copies_are_equal(name):
-    positions, X = EVERY[name](), torch.randn(B, N, HIDDEN)
-    other = copy.deepcopy(positions)
-    assert torch.equal(positions(X), other(X))

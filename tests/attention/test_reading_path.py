@@ -29,11 +29,7 @@ LIMITS = {
     "lengths and causal": ({"valid_lens": LENS, "is_causal": True}, 115, 32),
     "a mask": ({"mask": MASK}, 115, 32),
     "weights": ({"need_weights": True}, 115, 32),
-    "all": (
-        {"valid_lens": LENS, "is_causal": True, "mask": MASK, "need_weights": True},
-        115,
-        32,
-    ),
+    "all": ({"valid_lens": LENS, "is_causal": True, "mask": MASK, "need_weights": True}, 115, 32),
 }
 # Operations more than by hand, at most: forward and backward.
 MORE = {"plain": 2, "causal": 2, "lengths": 8, "lengths and causal": 10}

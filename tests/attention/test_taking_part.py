@@ -86,18 +86,6 @@ def test_equal_lengths_of_another_batch_are_refused_too(lens):
         dot_product_attention(X[0], X[0], X[0], torch.tensor([3]))  # no batch to count along
 
 
-def test_a_traced_layer_serves_other_lengths():
-    layer, X = layers()["heads"], torch.randn(B, K, HIDDEN)
-    layer(X, X, X)
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # the tracer warns of every size that it turns into a number
-        traced = torch.jit.trace(layer, (X, X, X, torch.tensor([3, 3])), check_trace=False)
-    lens = torch.tensor([5, 2])
-    torch.testing.assert_close(traced(X, X, X, lens), layer(X, X, X, lens))
-
-
 def layers():
     torch.manual_seed(0)
     return {
@@ -105,18 +93,6 @@ def layers():
         "additive": AdditiveAttention(HIDDEN, 0.0),
         "heads": MultiHeadAttention(HIDDEN, 4, 0.0),
     }
-
-
-@pytest.mark.parametrize("name", layers())
-def test_weights_of_hidden_keys_are_zero(name):
-    layer = layers()[name]
-    X = torch.randn(B, K, HIDDEN)
-    lens = torch.tensor([3, 2])
-    _, weights = layer(X, X, X, lens, need_weights=True)
-    assert weights.shape[-2:] == (K, K) == layer.attention_weights.shape[-2:]
-    torch.testing.assert_close(layer.attention_weights, weights.detach())
-    assert (weights[..., 3:] == 0).all() and (weights[1, ..., 2:] == 0).all()
-    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:-1]))
 
 
 @pytest.mark.parametrize("name", ["dot", "heads"])

@@ -14,15 +14,10 @@ from pathlib import Path
 import torch
 
 from d2l_attention.system.files import write_whole
-from tests.benchmarks import attention, footprint, transformer, translation
+from tests.benchmarks import attention, transformer
+from tests.benchmarks.timing import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-SUBJECTS = {
-    "attention": attention,
-    "translation": translation,
-    "transformer": transformer,
-    "footprint": footprint,
-}
+SUBJECTS = {"attention": attention, "transformer": transformer}
 
 
 def machine() -> dict[str, str]:

@@ -11,13 +11,13 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 from d2l_attention.system.files import writing
-from tests.benchmarks.footprint import ROOT
+from tests.benchmarks.timing import ROOT
 
 LENGTHS = [512, 1024, 2048, 4096, 8192, 16_384]
 LONGEST_EXPLICIT = 4096  # d2l needs 6 GiB for 8,192 tokens
 ONE = """
 import sys, time, torch
-from tests.benchmarks.footprint import peak
+from tests.benchmarks.timing import peak
 from d2l_attention import MultiHeadAttention
 torch.set_num_threads(1)
 who, n = sys.argv[1], int(sys.argv[2])

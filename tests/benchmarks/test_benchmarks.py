@@ -13,18 +13,18 @@ import torch
 from d2l_attention import AdditiveAttention, MultiHeadAttention
 from tests.benchmarks import __main__ as benchmark
 from tests.benchmarks import gpu, gpu_methods
-from tests.benchmarks.footprint import ROOT
 from tests.benchmarks.gpu_timing import first_line, medians
 from tests.benchmarks.other_implementations import AdditiveByHand, ByHand
+from tests.benchmarks.timing import ROOT
 
 CPU = torch.device("cpu")
 
 
-def test_it_starts_as_a_module():
-    command = [sys.executable, "-m", "tests.benchmarks", "nonsense"]
-    said = subprocess.run(command, capture_output=True, encoding="utf-8", cwd=ROOT)
-    assert said.returncode == 2
-    assert "no subject nonsense: choose of attention, translation, transformer" in said.stderr
+def test_an_unknown_subject_is_told(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["benchmark", "nonsense"])
+    with pytest.raises(SystemExit):
+        benchmark.main()
+    assert "no subject nonsense: choose of attention, transformer" in capsys.readouterr().err
 
 
 def test_a_system_that_does_not_say_its_load(monkeypatch):
@@ -91,11 +91,11 @@ def test_layers_by_hand_take_the_parameters_of_the_course_s():
         torch.testing.assert_close(hand(X, X, X), expected, atol=1e-5, rtol=1e-4)
 
 
-def test_a_machine_without_a_gpu_is_told_so():
-    command = [sys.executable, "-m", "tests.benchmarks.gpu"]
-    hidden = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", cwd=ROOT, env=hidden)
-    assert done.returncode == 1 and done.stderr.startswith("gpu.py: no CUDA device here")
+def test_a_machine_without_a_gpu_is_told_so(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["gpu"])
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit, match="^gpu.py: no CUDA device here"):
+        gpu.main()
 
 
 def test_the_benchmark_of_a_gpu_needs_torch_alone():

@@ -5,12 +5,15 @@ seconds. So contenders take turns, process CPU time is counted, and what is repo
 of the ratios within a turn.
 """
 
+import re
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
+from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]  # from where tests and d2l_attention are found
 ROUNDS = 7
 SECONDS_A_TURN = 0.02  # what is shorter is repeated: a clock has its grain
 
@@ -62,6 +65,13 @@ def ratios(first: Callable[[], object], second: Callable[[], object], rounds: in
     first(), second()
     repeats = ceil(SECONDS_A_TURN / max(1e-9, min(seconds(first), seconds(second))))
     return [seconds(first, repeats) / seconds(second, repeats) for _ in range(rounds)]
+
+
+def peak() -> float:
+    """The largest resident set of this process so far, in MiB, on Linux."""
+    # Not getrusage: its peak is inherited from the process that started this one.
+    status = Path("/proc/self/status").read_text("utf-8")
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
 
 
 def seconds(act: Callable[[], object], repeats: int = 1) -> float:

@@ -1,9 +1,8 @@
 """A real JupyterLab in a real Chromium, for the tests in this folder.
 
 Each process that runs tests has one of both. A test module says what to serve by overriding
-``lab_folder``; a test asks for ``open_notebook`` and gets notebooks that are ready to run. Where
-no Chromium is installed the tests are skipped, but under CI (the environment variable is set)
-they fail.
+``lab_folder`` and opens a ``Notebook`` of it, which is then ready to run. Where no Chromium is
+installed the tests are skipped, but under CI (the environment variable is set) they fail.
 """
 
 import json
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
+from alone import put_alone
 from filelock import FileLock
 from site_build import build_site
 
@@ -28,6 +28,7 @@ TOKEN = "course"
 # These end what hangs: ten times and more of what a quiet machine takes.
 WAIT_SECONDS = 300
 RUN_SECONDS = 1200
+WINDOW = {"width": 1280, "height": 900}
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome")
 # Each window loads two pages of the browser's own for its address line, a second of work: off.
 # Chromium takes the last list that it gets, so the rest repeats what Playwright switches off.
@@ -65,15 +66,17 @@ class Lab:
     """A running JupyterLab; ``folder`` is what it serves."""
 
     def __init__(self, state: Path):
-        self.folder, self.port, self.log = state / "served", _free_port(), state / "lab.log"
+        self.folder, self.port, self.log = state / "served", free_port(), state / "lab.log"
+        self.data = state / "data"
         self.folder.mkdir()
+        self.data.mkdir()
         self.settings = state / "settings"
         self.forget_settings()
         environment = os.environ | {
             "PYTHONPATH": str(ROOT),  # the code under test is this tree's
             "JUPYTER_PREFER_ENV_PATH": "1",
             "JUPYTER_CONFIG_DIR": str(state / "config"),
-            "JUPYTER_DATA_DIR": str(state / "data"),
+            "JUPYTER_DATA_DIR": str(self.data),
             "JUPYTER_RUNTIME_DIR": str(state / "runtime"),
             "JUPYTERLAB_SETTINGS_DIR": str(self.settings),
             "JUPYTERLAB_WORKSPACES_DIR": str(state / "workspaces"),
@@ -148,7 +151,7 @@ class Notebook:
             self.command("docmanager:open", path=name)
         else:
             page.goto(f"{address}/tree/{name}?token={TOKEN}&reset")
-        page.wait_for_selector(".jp-NotebookPanel .jp-Cell")
+        page.wait_for_selector(".jp-NotebookPanel:visible .jp-Cell")  # others may be open
         # The page says 'Idle' before there is a kernel, and would then run nothing, silently.
         wait_until(self._kernel_is_ready, "the kernel is idle and connected")
         self._wait_for_status("Idle")
@@ -218,7 +221,7 @@ def wait_until(condition, what: str, seconds: float = WAIT_SECONDS) -> None:
         time.sleep(0.1)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -256,7 +259,7 @@ def opened_pages(browser):
     contexts, urls = [], []
 
     def new_page(**options):
-        context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
+        context = browser.new_context(viewport=WINDOW, **options)
         context.set_default_timeout(WAIT_SECONDS * 1000)
         contexts.append(context)
         context.on("request", lambda request: urls.append(request.url))
@@ -275,6 +278,38 @@ def opened_pages(browser):
 def new_page(browser):
     with opened_pages(browser) as new_page:
         yield new_page
+
+
+@pytest.fixture(scope="session")
+def empty_page(browser):
+    """One for all tests of a view by itself: a new page takes longer than such a test."""
+    with opened_pages(browser) as new_page:
+        yield new_page()
+
+
+@pytest.fixture
+def shown(empty_page):
+    """A function that shows a view alone, and gives its page; nothing may go wrong there."""
+    wrong = []
+
+    def ran_as_code(dialog):
+        wrong.append(f"text ran as code: {dialog.message}")
+        dialog.dismiss()
+
+    listeners = {"dialog": ran_as_code, "pageerror": lambda error: wrong.append(str(error))}
+    for event, listener in listeners.items():
+        empty_page.on(event, listener)
+
+    def show(view, color_scheme="light", script=""):
+        empty_page.set_viewport_size(WINDOW)
+        empty_page.emulate_media(color_scheme=color_scheme)
+        put_alone(empty_page, view, script)
+        return empty_page
+
+    yield show
+    for event, listener in listeners.items():
+        empty_page.remove_listener(event, listener)
+    assert not wrong
 
 
 @pytest.fixture(scope="session")
@@ -299,14 +334,6 @@ def served(lab, lab_folder) -> str:
     lab.forget_settings()
     shutil.copytree(lab_folder, lab.folder / lab_folder.name)
     return lab_folder.name
-
-
-@pytest.fixture
-def open_notebook(lab, served, new_page):
-    """A function that opens a notebook of the served folder and waits for its kernel."""
-
-    yield lambda name, **options: Notebook(lab, new_page(**options), f"{served}/{name}")
-    lab.forget_kernels()
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 import pytest
 import torch
 from accessibility import harms
-from test_look_inside import shown
 
 from d2l_attention.views import HeadsView
 
@@ -16,8 +15,8 @@ def view(layers=3, heads=4, n=3):
     return HeadsView(scores.softmax(-1), WORDS if n == 3 else None, title="A model")
 
 
-def test_the_mouse_opens_a_head_and_comes_back(new_page):
-    page = shown(new_page, view())
+def test_the_mouse_opens_a_head_and_comes_back(shown):
+    page = shown(view())
     assert page.locator(".thumbnail").count() == 12
     page.get_by_role("button", name="layer 2, head 3").click()
     assert page.locator(".d2l-heads b").inner_text() == "layer 2, head 3 of 4"
@@ -31,8 +30,8 @@ def test_the_mouse_opens_a_head_and_comes_back(new_page):
     assert page.locator(".thumbnail").count() == 12
 
 
-def test_the_keyboard_moves_in_the_grid_and_in_the_map(new_page):
-    page = shown(new_page, view())
+def test_the_keyboard_moves_in_the_grid_and_in_the_map(shown):
+    page = shown(view())
     page.keyboard.press("Tab")
     for key in ("ArrowDown", "ArrowRight", "ArrowRight", "Enter"):
         page.keyboard.press(key)
@@ -45,16 +44,16 @@ def test_the_keyboard_moves_in_the_grid_and_in_the_map(new_page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(new_page, scheme):
-    page = shown(new_page, view(), color_scheme=scheme)
+def test_axe_finds_nothing(shown, scheme):
+    page = shown(view(), scheme)
     seen = set()
     assert harms(page, seen) == []
     page.get_by_role("button", name="layer 1, head 1").click()
     assert harms(page, seen) == []
 
 
-def test_384_heads_on_a_narrow_page(new_page):
-    page = shown(new_page, view(24, 16, 32))
+def test_384_heads_on_a_narrow_page(shown):
+    page = shown(view(24, 16, 32))
     assert page.locator(".thumbnail").count() == 384
     page.set_viewport_size({"width": 390, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -2,26 +2,17 @@
 
 import importlib.util
 import os
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
-from conftest import WAIT_SECONDS
+from conftest import WAIT_SECONDS, free_port, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "notebooks" / "publish" / "classroom" / "jupyterhub_config.py"
 PASSWORD = "a password of the trial"
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +41,7 @@ def hub(tmp_path_factory):
             stderr=log,
         )
     try:
-        wait_for(f"{address}/hub/login", process, state / "log")
+        wait_until(lambda: is_up(f"{address}/hub/login", process, state / "log"), "the hub answers")
         yield address, state
     finally:
         process.terminate()  # the hub ends its servers and its proxy
@@ -60,24 +51,13 @@ def hub(tmp_path_factory):
             process.kill()
 
 
-def wait_for(address: str, process: subprocess.Popen, log: Path) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            urllib.request.urlopen(address, timeout=10)
-            return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.3)
-    raise AssertionError(f"no hub: {log.read_text('utf-8')[-3000:]}")
-
-
-def log_in(page, address: str, name: str) -> None:
-    page.goto(f"{address}/hub/login")
-    page.fill("#username_input", name)
-    page.fill("#password_input", PASSWORD)
-    page.click("#login_submit")
-    page.wait_for_url("**/lab/tree/work/**", timeout=WAIT_SECONDS * 1000)
-    page.wait_for_selector(".jp-Notebook .jp-Cell, .jp-Document")
+def is_up(address: str, process: subprocess.Popen, log: Path) -> bool:
+    assert process.poll() is None, f"no hub: {log.read_text('utf-8')[-3000:]}"
+    try:
+        urllib.request.urlopen(address, timeout=10)
+    except OSError:
+        return False
+    return True
 
 
 def nbgrader(state: Path, course: Path, *arguments: str) -> str:
@@ -110,9 +90,24 @@ def assignment(hub, tmp_path_factory):
 def test_a_student_finds_copies_fetches_and_hands_in(hub, assignment, new_page):
     address, state = hub
     course, name = assignment
+    from playwright.sync_api import TimeoutError  # with it come event loops: see the conftest
+
     page = new_page()
-    log_in(page, address, "anna")
-    assert page.url.endswith("/user/anna/lab/tree/work/00_start_here.ipynb")
+    page.goto(f"{address}/hub/login")
+    page.fill("#username_input", "anna")
+    page.fill("#password_input", PASSWORD)
+    page.click("#login_submit")
+
+    def has_arrived() -> bool:
+        try:
+            page.wait_for_url("**/user/anna/lab/tree/work/00_start_here.ipynb", timeout=20_000)
+        except TimeoutError:  # on a busy machine the page that waits for the server gives up
+            page.reload()
+            return False
+        return True
+
+    wait_until(has_arrived, "the student's own server has started")
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
     home = state / "homes" / "anna"
     assert len(list((home / "work").glob("[0-9]*.ipynb"))) == 14
     page.get_by_role("menuitem", name="Nbgrader").click()
@@ -123,32 +118,3 @@ def test_a_student_finds_copies_fetches_and_hands_in(hub, assignment, new_page):
     assert list((home / name).glob("*.ipynb"))  # beside work/, not in it
     nbgrader(state, course, "collect", name)
     assert list((course / "submitted" / "anna" / name).glob("*.ipynb"))
-
-
-def test_what_a_student_changed_stays_and_the_news_open_first(hub, new_page):
-    address, state = hub
-    log_in(new_page(), address, "ben")
-    work = state / "homes" / "ben" / "work"
-    mine = work / "01_queries_keys_values.ipynb"
-    mine.write_text(mine.read_text("utf-8").replace("## Why attention?", "## My words"), "utf-8")
-    delivered = work / ".delivered.json"  # as if an older version had been delivered
-    old = delivered.read_text("utf-8").replace('"01_queries_keys_values.ipynb": "', '"01": "')
-    delivered.write_text(old, "utf-8")
-    run = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from pathlib import Path\n"
-            "from notebooks.publish.classroom.server import prepare\n"
-            "print(prepare(Path.cwd()))",
-        ],
-        cwd=work.parent,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        encoding="utf-8",
-        check=True,
-    )
-    assert run.stdout.strip() == "what_is_new.md"
-    assert "## My words" in mine.read_text("utf-8")
-    news = (work / "what_is_new.md").read_text("utf-8")
-    assert "01_queries_keys_values.new.ipynb" in news and "python -m notebooks changes 01" in news

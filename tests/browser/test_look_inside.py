@@ -1,18 +1,12 @@
-"""``look_inside`` in a real browser: mouse, keys, numbers, themes, a phone, a deck, JupyterLab."""
+"""``look_inside`` in a real browser: mouse, keys, numbers, themes, a phone, a deck."""
 
-from base64 import b64encode
 from math import exp
 
-import nbformat
 import pytest
 import torch
 from accessibility import harms
+from alone import open_in_a_deck
 from conftest import wait_until
-from ipywidgets.embed import dependency_state
-from latency import summary
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from slide_report import open_deck
-from test_views import FOUR_FUNCTIONS, notebook_text
 from torch import nn
 
 from d2l_attention import DotProductAttention
@@ -20,29 +14,9 @@ from d2l_attention.data import BOS, EOS
 from d2l_attention.training.presets import MODELS
 from d2l_attention.training.translators import translator as stored
 from d2l_attention.views import look_inside
-from notebooks.publish.slides.deck import export
 
 MARKUP = "<img src=x onerror=alert(1)>"
 CROSS = "decoder/block 2/cross-attention"
-CELLS = {
-    "inside": """
-        import torch
-        from d2l_attention.training.presets import MODELS
-        from d2l_attention.views import look_inside
-
-        torch.manual_seed(0)
-        model = MODELS["transformer"](17, 19, 16)
-        inputs = torch.randint(17, (1, 4)), torch.randint(19, (1, 3))
-        look_inside(model, *inputs, tokens={"source": list("abcd"), "target": list("xyz")})
-    """,
-}
-
-
-@pytest.fixture(scope="module")
-def lab_folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("inside")
-    (folder / "inside.ipynb").write_text(notebook_text(CELLS, []), "utf-8")
-    return folder
 
 
 def translator(**options):
@@ -62,20 +36,6 @@ def by_hand():
     return look_inside(DotProductAttention(0.0), queries, keys, values, at="head 1/query 0, key 0")
 
 
-def shown(new_page, view, **options):
-    """The view alone on a page: its saved state and a model of four functions."""
-    page = new_page(**options)
-    page.on("dialog", lambda dialog: pytest.fail(f"text ran as code: {dialog.message}"))
-    page.on("pageerror", lambda error: pytest.fail(f"{error}"))
-    state = {name: value for name, value in view.get_state().items() if name != "layout"}
-    page.set_content(
-        f"<html lang=en><title>A view</title><style>body {{ margin: 0 }} {view._css}</style>"
-        "<main id=view></main></html>"
-    )
-    page.evaluate(FOUR_FUNCTIONS, state)
-    return page
-
-
 def trail(page):
     return page.locator(".d2l-inside .trail li").all_inner_texts()
 
@@ -84,8 +44,8 @@ def part(page, name):
     return page.locator(f'.d2l-inside .part[data-name="{name}"]')
 
 
-def test_the_mouse_goes_in_and_comes_out(new_page):
-    page = shown(new_page, translator()[1])
+def test_the_mouse_goes_in_and_comes_out(shown):
+    page = shown(translator()[1])
     assert trail(page) == ["EncoderDecoder"]
     assert page.locator(".part b").all_inner_texts()[:2] == ["encoder", "decoder"]
     part(page, "decoder").click()
@@ -102,8 +62,8 @@ def test_the_mouse_goes_in_and_comes_out(new_page):
     assert page.locator("img").count() == 0
 
 
-def test_the_keyboard_does_the_same_and_the_focus_goes_along(new_page):
-    page = shown(new_page, translator()[1])
+def test_the_keyboard_does_the_same_and_the_focus_goes_along(shown):
+    page = shown(translator()[1])
     part(page, "encoder").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
@@ -132,8 +92,8 @@ def test_the_keyboard_does_the_same_and_the_focus_goes_along(new_page):
     assert page.locator(".unseen").inner_text() == "EncoderDecoder, 2 parts"
 
 
-def test_one_number_by_hand_adds_up_as_it_is_shown(new_page):
-    page = shown(new_page, by_hand())
+def test_one_number_by_hand_adds_up_as_it_is_shown(shown):
+    page = shown(by_hand())
     steps = page.locator(".steps .sum").all_inner_texts()
     assert steps[0].endswith("The 4 products add up to 4.")
     assert steps[1] == "Divided by √4 = 2: the score is 2."
@@ -150,9 +110,9 @@ def test_one_number_by_hand_adds_up_as_it_is_shown(new_page):
     assert answer[-1].split("\t") == ["answer", f"{8 * share + 4 * (1 - share):.2f}"]
 
 
-def test_the_numbers_of_every_cell_are_the_models_own(new_page):
+def test_the_numbers_of_every_cell_are_the_models_own(shown):
     model, view = translator()
-    page = shown(new_page, view)
+    page = shown(view)
     model.eval()(*[torch.zeros(1, n, dtype=torch.long) for n in (4, 3)])  # not what was recorded
     recorded = view._parts[0].call.calls[1].calls[3].calls[0].look  # decoder, block 2
     for q in range(3):
@@ -168,18 +128,18 @@ def test_the_numbers_of_every_cell_are_the_models_own(new_page):
             assert hidden == (k > q)
 
 
-def test_the_words_that_the_output_prefers(new_page):
+def test_the_words_that_the_output_prefers(shown):
     model, view = translator()
-    page = shown(new_page, view)
+    page = shown(view)
     best = view._parts[0].call.outputs[0].best
     lines = page.locator(".tensor.out .best > span").all_inner_texts()
     assert lines[0].startswith(f"after <bos>: {best[0][0][0]} {best[0][0][1]:.2f}, ")
     assert len(lines) == 3
 
 
-def test_numbers_of_a_tensor_answer_the_keys(new_page):
+def test_numbers_of_a_tensor_answer_the_keys(shown):
     model, view = translator(at="encoder")
-    page = shown(new_page, view)
+    page = shown(view)
     canvas = page.locator(".tensor.out canvas")
     canvas.focus()
     page.keyboard.press("ArrowDown")
@@ -189,10 +149,8 @@ def test_numbers_of_a_tensor_answer_the_keys(new_page):
     assert said == f"output, sees, number 1: {float(f'{number:.4g}')}"
 
 
-def test_a_list_of_many_parts_is_shown_in_portions(new_page):
-    page = shown(
-        new_page, look_inside(nn.Sequential(*[nn.ReLU() for _ in range(150)]), torch.ones(2))
-    )
+def test_a_list_of_many_parts_is_shown_in_portions(shown):
+    page = shown(look_inside(nn.Sequential(*[nn.ReLU() for _ in range(150)]), torch.ones(2)))
     assert page.locator(".part").count() == 60
     page.get_by_role("button", name="Show 60 of 90 more parts").click()
     page.get_by_role("button", name="Show 30 of 30 more parts").click()
@@ -203,8 +161,8 @@ PLACES = ["", "decoder/block 2", CROSS, f"{CROSS}/head 1", f"{CROSS}/head 1/quer
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_in_either_theme(new_page, scheme):
-    page = shown(new_page, translator()[1], color_scheme=scheme)
+def test_axe_finds_nothing_in_either_theme(shown, scheme):
+    page = shown(translator()[1], scheme)
     ground, ink = page.locator(".d2l-inside").evaluate(
         "view => [getComputedStyle(view).backgroundColor, getComputedStyle(view).color]"
     )
@@ -217,94 +175,30 @@ def test_axe_finds_nothing_in_either_theme(new_page, scheme):
         assert harms(page, seen) == [], place
 
 
-def test_a_page_as_wide_as_a_phone_does_not_break(new_page):
-    page = shown(new_page, translator()[1])
+def test_a_page_as_wide_as_a_phone_does_not_break(shown):
+    page = shown(translator()[1])
     page.set_viewport_size({"width": 390, "height": 700})
     for place in PLACES:
         page.evaluate("place => window.model.set('place', place)", place)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
 
 
-def test_sixteen_numbers_and_their_names_fit_on_a_page(new_page):
+def test_sixteen_numbers_and_their_names_fit_on_a_page(shown):
     model, src_vocab, tgt_vocab = stored("transformer")
     english, french = ["he", "sees", "her", EOS], [BOS, "il", "la", "voit"]
     inputs = torch.tensor([src_vocab[english]]), torch.tensor([tgt_vocab[french]])
     tokens = {"source": english, "target": french}
     at = f"{CROSS}/head 4/la, sees"
-    page = shown(new_page, look_inside(model, *inputs, tokens=tokens, at=at))
+    page = shown(look_inside(model, *inputs, tokens=tokens, at=at))
     page.set_viewport_size({"width": 820, "height": 700})
     hidden = "element => element.scrollWidth - element.clientWidth"
     parts = page.locator(".scroll").all()
     assert [part.evaluate(hidden) for part in parts] == [0, 0, 0]
 
 
-# From the change of the place to the frame that shows it, drawn.
-OPENING_TIMES = """async (places) => {
-    const times = [];
-    for (let i = 0; i < 30; i++) {
-        await new Promise(requestAnimationFrame);
-        const start = performance.now();
-        window.model.set("place", places[i % places.length]);
-        for (const canvas of document.querySelectorAll("canvas")) {
-            canvas.getContext("2d").getImageData(0, 0, 1, 1);
-        }
-        void document.body.offsetHeight;
-        times.push(performance.now() - start);
-    }
-    return times;
-}"""
-
-
-def test_how_long_opening_takes(new_page, record_property):
-    page = shown(new_page, translator()[1])
-    times = page.evaluate(OPENING_TIMES, PLACES)
-    record_property("latency", f"look_inside, opening a part: {summary(times)}")
-    assert len(times) == 30
-
-
-def test_in_jupyterlab(open_notebook):
-    notebook = open_notebook("inside.ipynb")
-    notebook.run()
-    assert notebook.errors() == []
-    page = notebook.page
-    view = page.locator(".d2l-inside")
-    view.scroll_into_view_if_needed()
-    part(page, "decoder").focus()
-    page.keyboard.press("Enter")  # the keys are the view's, not JupyterLab's
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
-    assert trail(page) == ["EncoderDecoder", "decoder", "block 1"]
-    page.keyboard.press("Escape")
-    assert trail(page) == ["EncoderDecoder", "decoder"]
-    for theme in ("Light", "Dark"):
-        notebook.use_theme(theme)
-        ground = view.evaluate("view => getComputedStyle(view).backgroundColor")
-        assert (ground == "rgb(255, 255, 255)") == (theme == "Light")
-        notebook.screenshot(f"inside-{theme}", view)
-
-
 def test_without_a_kernel_in_a_deck(new_page, tmp_path):
-    view = translator()[1]
-    states = dependency_state([view], drop_defaults=False)
-    data = {
-        "text/plain": repr(view),
-        "image/png": b64encode(view.still()).decode(),
-        "application/vnd.jupyter.widget-view+json": {"model_id": view.model_id},
-    }
-    slide = {"slideshow": {"slide_type": "slide"}}
-    cells = [
-        new_markdown_cell("# A model", metadata=slide),
-        new_code_cell("...", outputs=[new_output("execute_result", data=data)], metadata=slide),
-        new_markdown_cell("# After it", metadata=slide),
-    ]
-    mime = "application/vnd.jupyter.widget-state+json"
-    book = new_notebook(cells=cells, metadata={"widgets": {mime: {"state": states}}})
-    nbformat.write(book, tmp_path / "small.ipynb")
-    export(tmp_path / "small.ipynb", tmp_path / "small.html")
     page = new_page()
-    open_deck(page, tmp_path / "small.html")
-    page.evaluate("Reveal.slide(1, 0)")
+    open_in_a_deck(page, translator()[1], tmp_path)
     before = page.evaluate("Reveal.getSlidePastCount()")
     part(page, "encoder").focus()
     page.keyboard.press("ArrowDown")

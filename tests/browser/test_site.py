@@ -11,7 +11,7 @@ import pytest
 from bs4 import BeautifulSoup
 from site_build import CHAPTERS, ROOT, WITH_SLIDES
 
-from notebooks.publish.cells import is_note
+from notebooks.publish.cells import WIDGET_MIME, is_note
 from notebooks.publish.text import read_text
 
 MODULES = ["", ".data", ".training", ".models.decoding", ".training.evaluation", ".exercises"]
@@ -207,20 +207,12 @@ def test_every_picture_of_a_chapter_says_what_it_shows(page, notebook):
 def test_views_that_draw_themselves_have_what_they_need(page, notebook):
     """Their saved state is on the page; that of views that Python draws is not."""
     outputs = [o for cell in notebook.cells for o in cell.get("outputs", [])]
-    texts = [str(o.get("data", {}).get("text/plain", "")) for o in outputs]
-    kinds = ("AttentionView(", "watch(", "compare(")
-    kinds += ("look_inside(", "HeadsView(", "TranslatorView(")
-    number = sum(text.startswith(kinds) for text in texts)
+    views = [o.data["text/plain"] for o in outputs if WIDGET_MIME in o.get("data", {})]
     places = page.select("article img.live-view")
-    models = [name[6:] for p in places for name in p["class"] if name.startswith("model-")]
-    saved = page.find_all("script", type=STATE)
-    assert len(set(models)) == number and len(saved) == min(number, 1)
-    states = json.loads(saved[0].string)["state"] if saved else {}
-    children = [
-        child.removeprefix("IPY_MODEL_")
-        for model in models
-        for child in states[model]["state"].get("children", [])
-    ]
-    assert set(states) == {*models, *children}
-    for state in states.values():
-        assert state["state"].get("_esm") or state["state"]["children"]
+    models = {name[6:] for p in places for name in p["class"] if name.startswith("model-")}
+    assert len(models) == sum(not text.startswith("explore(") for text in views)
+    saved = [json.loads(script.string)["state"] for script in page.find_all("script", type=STATE)]
+    states = dict(pair for each in saved for pair in each.items())
+    inside = [each for model in models for each in states[model]["state"].get("children", [])]
+    assert states.keys() == models | {child.removeprefix("IPY_MODEL_") for child in inside}
+    assert all(each["state"].get("_esm") or each["state"]["children"] for each in states.values())

@@ -1,46 +1,13 @@
 """``watch`` in a real browser: keys, mouse, themes, a deck without a kernel."""
 
-from base64 import b64encode
-
-import nbformat
 import pytest
 import torch
+from alone import open_in_a_deck
 from conftest import wait_until
-from ipywidgets.embed import dependency_state
-from latency import summary
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from slide_report import open_deck
-from test_views import FOUR_FUNCTIONS, notebook_text
 
-from d2l_attention.views import compare, watch
-from notebooks.publish.slides.deck import export
+from d2l_attention.views import watch
 
 MARKUP = "<img src=x onerror=alert(1)>"
-CELLS = {
-    "loop": """
-        import torch
-        from d2l_attention.views import watch
-
-        def heads(X, W, num_heads):
-            outputs = []
-            for h in range(num_heads):
-                q, k, v = (X @ W[:, h::num_heads] for _ in range(3))
-                scores = q @ k.mT
-                weights = scores.softmax(-1)
-                outputs.append(weights @ v)
-            return torch.cat(outputs, -1)
-
-        torch.manual_seed(0)
-        watch(heads, torch.randn(1, 5, 8), torch.randn(8, 8), 2, axes={"scores": "BQK"})
-    """,
-}
-
-
-@pytest.fixture(scope="module")
-def lab_folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("watch")
-    (folder / "watch.ipynb").write_text(notebook_text(CELLS, []), "utf-8")
-    return folder
 
 
 def masked(scores, mask, token):
@@ -64,17 +31,6 @@ def stops(q, k):
     return scores
 
 
-def shown(new_page, view, **options):
-    """The view alone on a page: its saved state and a model of four functions."""
-    page = new_page(**options)
-    page.on("dialog", lambda dialog: pytest.fail(f"text ran as code: {dialog.message}"))
-    page.on("pageerror", lambda error: pytest.fail(f"{error}"))
-    state = {name: value for name, value in view.get_state().items() if name != "layout"}
-    page.set_content(f"<style>body {{ margin: 0 }} {view._css}</style><div id=view></div>")
-    page.evaluate(FOUR_FUNCTIONS, state)
-    return page
-
-
 def card(page, name):
     return page.locator(".d2l-watch .held", has=page.locator(f"b:text-is('{name}')"))
 
@@ -87,8 +43,8 @@ def line_now(page):
     return page.locator(".line.now code").inner_text().strip()
 
 
-def test_keys_and_mouse_step_through_the_run(new_page):
-    page = shown(new_page, small_watch())
+def test_keys_and_mouse_step_through_the_run(shown):
+    page = shown(small_watch())
     where, slider = page.locator(".where"), page.get_by_role("slider")
     assert where.inner_text().startswith("step 1 of 6, line ")
     assert set(changed(page)) == {"scores", "mask", "token"}
@@ -115,9 +71,9 @@ def test_keys_and_mouse_step_through_the_run(new_page):
     assert slider.get_attribute("aria-valuetext").startswith("step 5 of 6")
 
 
-def test_numbers_answer_the_mouse_and_the_keys(new_page):
+def test_numbers_answer_the_mouse_and_the_keys(shown):
     view = small_watch(at=2)
-    page = shown(new_page, view)
+    page = shown(view)
     readout, hidden = page.locator(".readout"), card(page, "hidden")
     canvas = hidden.locator("canvas")
     scores = view.steps[0].changed["scores"]
@@ -151,16 +107,16 @@ def test_numbers_answer_the_mouse_and_the_keys(new_page):
     assert "hatched: 4 × NaN" in card(page, "weights").locator(".faint").inner_text()
 
 
-def test_text_is_text(new_page):
-    page = shown(new_page, small_watch(at=-1))
+def test_text_is_text(shown):
+    page = shown(small_watch(at=-1))
     assert card(page, "token").locator("code").inner_text() == f"'{MARKUP}'"
     assert card(page, "text").locator("code").inner_text() == f"'<b>{MARKUP}</b>'"
     assert 'text = f"<b>{token}</b>"' in page.locator(".code").inner_text()
     assert page.locator("img").count() == 0
 
 
-def test_an_error_is_told(new_page):
-    page = shown(new_page, watch(stops, torch.ones(2, 3), torch.ones(2, 3)))
+def test_an_error_is_told(shown):
+    page = shown(watch(stops, torch.ones(2, 3), torch.ones(2, 3)))
     assert line_now(page) == "scores = q @ k"
     assert "Shapes: q (2, 3), k (2, 3)." in page.get_by_role("alert").inner_text()
     page.get_by_label("one step back").click()
@@ -168,8 +124,8 @@ def test_an_error_is_told(new_page):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_light_and_dark(new_page, scheme):
-    page = shown(new_page, small_watch(at=4), color_scheme=scheme)
+def test_light_and_dark(shown, scheme):
+    page = shown(small_watch(at=4), scheme)
     look = "view => [getComputedStyle(view).backgroundColor, getComputedStyle(view).color]"
     ground, ink = page.locator(".d2l-watch").evaluate(look)
     assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
@@ -188,77 +144,9 @@ HAS_COLOUR = """(canvas, colour) => {
 }"""
 
 
-def test_two_runs_stand_beside_each_other():
-    both = compare(masked, masked, *(torch.zeros(2, 2), torch.ones(2, dtype=torch.bool), "a"))
-    assert [child.title for child in both.children] == [
-        "masked: no name of the same shape differs"
-    ] * 2
-
-
-def test_in_jupyterlab(open_notebook, record_property):
-    notebook = open_notebook("watch.ipynb")
-    notebook.run()
-    assert notebook.errors() == []
-    page = notebook.page
-    view = page.locator(".d2l-watch")
-    view.scroll_into_view_if_needed()
-    slider = view.get_by_role("slider")
-    slider.focus()
-    for _ in range(4):
-        page.keyboard.press("ArrowRight")
-    assert view.locator(".where").inner_text().startswith("step 5 of 14, line ")
-    assert changed(page) == ["scores"]
-    view.locator(".code").focus()
-    page.keyboard.press("ArrowRight")  # the key is the view's, not JupyterLab's
-    assert changed(page) == ["weights"]
-    for theme in ("Light", "Dark"):
-        notebook.use_theme(theme)
-        ground = view.evaluate("view => getComputedStyle(view).backgroundColor")
-        assert (ground == "rgb(255, 255, 255)") == (theme == "Light")
-        notebook.screenshot(f"watch-{theme}", view)
-    times = view.evaluate(STEP_TIMES)
-    record_property("latency", f"watch, a step of a loop over heads: {summary(times)}")
-
-
-# From the move of the slider to the frame that shows the step, drawn.
-STEP_TIMES = """async (view) => {
-    const slider = view.querySelector("input");
-    const times = [];
-    for (let i = 0; i < 28; i++) {
-        await new Promise(requestAnimationFrame);
-        const start = performance.now();
-        slider.value = i % 14;
-        slider.dispatchEvent(new Event("input"));
-        for (const canvas of view.querySelectorAll("canvas")) {
-            canvas.getContext("2d").getImageData(0, 0, 1, 1);
-        }
-        void view.offsetHeight;
-        times.push(performance.now() - start);
-    }
-    return times;
-}"""
-
-
 def test_without_a_kernel_in_a_deck(new_page, tmp_path):
-    view = small_watch()
-    states = dependency_state([view], drop_defaults=False)
-    data = {
-        "text/plain": repr(view),
-        "image/png": b64encode(view.still()).decode(),
-        "application/vnd.jupyter.widget-view+json": {"model_id": view.model_id},
-    }
-    slide = {"slideshow": {"slide_type": "slide"}}
-    cells = [
-        new_markdown_cell("# A run", metadata=slide),
-        new_code_cell("...", outputs=[new_output("execute_result", data=data)], metadata=slide),
-    ]
-    mime = "application/vnd.jupyter.widget-state+json"
-    book = new_notebook(cells=cells, metadata={"widgets": {mime: {"state": states}}})
-    nbformat.write(book, tmp_path / "small.ipynb")
-    export(tmp_path / "small.ipynb", tmp_path / "small.html")
     page = new_page()
-    open_deck(page, tmp_path / "small.html")
-    page.evaluate("Reveal.slide(1, 0)")
+    open_in_a_deck(page, small_watch(), tmp_path)
     before = page.evaluate("Reveal.getSlidePastCount()")
     page.locator(".code").focus()
     page.keyboard.press("ArrowRight")

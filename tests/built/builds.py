@@ -2,6 +2,7 @@
 
 import ast
 import math
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -21,12 +22,19 @@ def build_cells(number: str) -> list[str]:
     return [cell.source for cell in cells if "build" in cell.metadata.get("tags", [])]
 
 
+@cache
 def built(number: str) -> dict:
     """The names that the chapter's build cells define, with nothing but torch and math beside."""
     names = {"torch": torch, "nn": nn, "F": F, "math": math}
     for source in build_cells(number):
         exec(compile(source, f"<build cell of chapter {number}>", "exec"), names)
     return names
+
+
+def from_page(case: str):
+    """What '06_PlainMultiHeadAttention' names: a function or a class of chapter 06."""
+    number, name = case.split(" ")[0].split("_", maxsplit=1)
+    return built(number)[name]
 
 
 def imported_by(source: str) -> set[str]:

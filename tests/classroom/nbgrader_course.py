@@ -2,6 +2,7 @@
 
 import copy
 import csv
+import importlib
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from d2l_attention.exercises.__main__ import main
+from d2l_attention.exercises.engine import registry
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,3 +60,17 @@ def refused(monkeypatch, *arguments):
     with pytest.raises(SystemExit) as stop:
         main()
     return str(stop.value)
+
+
+@pytest.fixture
+def nothing_private_stays(monkeypatch):
+    """What the test finds beside the package leaves this process with the test."""
+    package = importlib.import_module(registry.PACKAGE)
+    monkeypatch.setattr(package, "__path__", list(package.__path__))
+    monkeypatch.setenv(registry.PRIVATE, "")
+    registry.load_chapter.cache_clear()
+    yield
+    registry.load_chapter.cache_clear()
+    for name in [name for name in sys.modules if name.startswith(f"{registry.PACKAGE}.chapter_50")]:
+        del sys.modules[name]
+    vars(package).pop("chapter_50", None)

@@ -28,6 +28,11 @@ def right():
     return notebook
 
 
+def known_of(notebook):
+    """What ``mend`` wants to know of the notebook that was handed out."""
+    return {name: (cell.cell_type, cell.source) for name, cell in cells_of(notebook).items()}
+
+
 def with_cells(notebook, **sources):
     """The notebook with own cells in front of those that are named, such as ``test_6_1``."""
     own = copy.deepcopy(notebook)
@@ -84,8 +89,8 @@ def test_other_names_cost_nothing(right, tmp_path):
 
 
 def test_a_test_leaves_no_names(right):
-    for source in (c.source for c in right.cells if c.metadata.nbgrader.grade):
-        assert "display" not in source and "result" not in source
+    tests = [cell.source for cell in right.cells if cell.metadata.nbgrader.grade]
+    assert not any("display" in source or "result" in source for source in tests)
 
 
 # ---- Cells that end Python, or never end --------------------------------------------------------
@@ -104,11 +109,12 @@ while True:
 """
 
 
-def test_quit_costs_itself(right, tmp_path):
+def test_cells_and_answers_that_end_python_cost_themselves(right, tmp_path):
     notebook = with_cells(right, test_6_6="quit()")
-    assert graded(notebook, tmp_path) == [1, 1, 3]
-    ended = [cell for cell in notebook.cells if "This cell ended Python" in str(cell)]
-    assert [cell.source for cell in ended] == ["quit()"]
+    cells_of(notebook)["answer-6-3"].source += "\nimport os\nos._exit(1)"
+    assert graded(notebook, tmp_path) == [1, 0, 3]
+    ended = [cell.source for cell in notebook.cells if "This cell ended Python" in str(cell)]
+    assert ended == [cells_of(notebook)["answer-6-3"].source, "quit()"]
 
 
 def test_an_end_that_comes_late_costs_no_answer(right, tmp_path):
@@ -142,12 +148,6 @@ def test_an_answer_that_is_not_there_is_not_tried_again(right, tmp_path, monkeyp
     assert len(started) == 1
 
 
-def test_an_answer_that_ends_python_costs_itself(right, tmp_path):
-    notebook = copy.deepcopy(right)
-    cells_of(notebook)["answer-6-3"].source += "\nimport os\nos._exit(1)"
-    assert graded(notebook, tmp_path) == [1, 0, 3]
-
-
 # ---- Points -------------------------------------------------------------------------------------
 
 
@@ -172,21 +172,19 @@ def test_points_do_not_depend_on_what_the_kernel_shows(right, tmp_path):
 def test_of_pasted_answers_the_one_counts_that_python_has(right, late):
     """A copy below its original is what a student goes on with."""
     notebook = copy.deepcopy(right)
-    known = {name: (c.cell_type, c.source) for name, c in cells_of(right).items()}
     place = notebook.cells.index(cells_of(notebook)["answer-6-3"])
     pasted = copy.deepcopy(notebook.cells[place])
     pasted.source = "def split_heads(X, num_heads):\n    return X"
     notebook.cells.insert(place + 1 + late, pasted)
-    (remark,) = mend(notebook, known, {})
+    (remark,) = mend(notebook, known_of(right), {})
     assert ("the first" if late else "the last one before its test") in remark
     assert (cells_of(notebook)["answer-6-3"] is pasted) == (not late)
 
 
 def test_what_is_added_to_the_imports_stands_in_a_cell_of_its_own(right):
     notebook = copy.deepcopy(right)
-    known = {name: (c.cell_type, c.source) for name, c in cells_of(right).items()}
     cells_of(notebook)["imports"].source += "\nimport numpy as np"
-    (remark,) = mend(notebook, known, {})
+    (remark,) = mend(notebook, known_of(right), {})
     assert "The cell 'imports' was changed" in remark
     assert (
         "import numpy" in notebook.cells[1].source and "nbgrader" not in notebook.cells[1].metadata
@@ -200,28 +198,40 @@ def test_slips_of_other_programs_are_mended_before_anybody_looks(right):
     del answer["outputs"], answer["execution_count"]
     answer.id, answer.source = "#VSC-0a1b", answer.source + "  # \ud83d"
     test.execution_count, test.outputs = "*", [{"output_type": "stream", "text": "no name"}]
-    known = {name: (c.cell_type, c.source) for name, c in cells_of(right).items()}
     notebook.cells[3].metadata.nbgrader["grade_id"] = ["a", "list"]
     plain_metadata(notebook)
-    (remark,) = mend(notebook, known, {})
+    (remark,) = mend(notebook, known_of(right), {})
     assert "A cell named \"['a', 'list']\" is not one of the assignment" in remark
     nbformat.validate(notebook)
     nbformat.writes(notebook).encode()
 
 
-def test_an_instructors_points_count(right, tmp_path):
+def test_an_instructors_points_and_own_tests_count(right, tmp_path):
     notebook = copy.deepcopy(right)
-    cells_of(notebook)["test-6-3"].metadata.nbgrader.points = 8
-    notebook.cells = notebook.cells[:1] + notebook.cells[3:5]
-    assert graded(notebook, tmp_path) == [8]
-
-
-def test_an_instructors_own_test_is_graded_as_it_says(right, tmp_path):
-    notebook = copy.deepcopy(right)
-    notebook.cells = notebook.cells[:3]
-    cells_of(notebook)["test-6-1"].source = "0.5"
+    notebook.cells = notebook.cells[:5]
+    cells = cells_of(notebook)
+    cells["test-6-1"].source = "0.5"
+    cells["test-6-3"].metadata.nbgrader.points = 8
     PatientExecute(timeout=LONG).preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
-    assert determine_grade(cells_of(notebook)["test-6-1"]) == (0.5, 1)
+    assert determine_grade(cells["test-6-1"]) == (0.5, 1)
+    assert determine_grade(cells["test-6-3"]) == (8, 8)
+    assert read_student("anna", notebook).answers["6.3"].points(0) == 8
+
+
+def test_cells_that_are_gone_or_there_twice(right):
+    notebook = copy.deepcopy(right)
+    notebook.cells = []
+    known, points = known_of(right), {"test-6-1": 1, "test-6-3": 1, "test-6-6": 3}
+    assert len(mend(notebook, known, points)) == 4
+    assert list(cells_of(notebook)) == ["imports", "test-6-1", "test-6-3", "test-6-6"]
+    assert cells_of(notebook)["test-6-6"].metadata.nbgrader.points == 3
+    notebook.cells = copy.deepcopy(right.cells) + copy.deepcopy(right.cells)
+    assert len(mend(notebook, known, points)) == 7
+    named = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in notebook.cells]
+    assert named == [*known, *[None] * 7]
+    notebook.cells = copy.deepcopy(right.cells[::-1])
+    assert mend(notebook, known, points) == []
+    assert list(cells_of(notebook)) == ["imports", *list(known)[:0:-1]]
 
 
 # ---- What other programs write -------------------------------------------------------------------
@@ -253,8 +263,7 @@ def test_a_notebook_of_another_program_has_a_page(right, metadata):
     cells = cells_of(right)
     points = {name: c.metadata.nbgrader.points for name, c in cells.items() if "test" in name}
     plain_metadata(notebook)
-    known = {name: (cell.cell_type, cell.source) for name, cell in cells.items()}
-    assert mend(notebook, known, points) == []
+    assert mend(notebook, known_of(right), points) == []
     assert notebook.metadata.kernelspec == hand_out.KERNEL
     assert HTMLExporter(template_name="lab").from_notebook_node(notebook)[0]
     read_student("anna", notebook)

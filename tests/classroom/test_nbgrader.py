@@ -23,7 +23,8 @@ POINTS = {"6.1": 1, "6.2": 1, "6.3": 1, "6.4": 2, "6.5": 2, "6.6": 3}
 # ---- From the assignment to the table -------------------------------------------------------
 
 ENDLESS = "def split_heads(X, num_heads):\n    import time\n    time.sleep(600)"
-SYNTAX_ERROR = "def split_heads(X, num_heads)\n    return X"
+ENDS_PYTHON = "import os\nos._exit(3)"
+OTHER_NAMES = "from IPython import display\nresult = check = print = 1\nquit()"
 OWN_CHECK = """\
 class Anything:
     solved = True
@@ -40,111 +41,64 @@ def hand_in(course, student, submission):
     (folder / f"{STEM}.ipynb").write_text(text, encoding="utf-8")
 
 
-ENDS_PYTHON = "import os\nos._exit(3)"
+def insert(notebook, place, source):
+    """An own cell behind the one called ``place``."""
+    place = notebook.cells.index(cells_of(notebook)[place]) + 1
+    notebook.cells.insert(place, nbformat.v4.new_code_cell(source))
 
 
-def place_of(notebook, name):
-    return notebook.cells.index(cells_of(notebook)[name])
+# A kernel a notebook takes seconds: what meets different exercises shares one.
 
 
-def clumsy(half, right):
-    """What students do to a notebook of 3 points, or of 10, with the points that are left."""
+def clumsy(right):
+    """What students and their tools do to a notebook that is right: all points are left."""
+    notebook = copy.deepcopy(right)
+    cells = cells_of(notebook)
+    for name in ("answer-6-1", "test-6-4", "answer-6-5"):  # pasted
+        notebook.cells.insert(notebook.cells.index(cells[name]) + 1, copy.deepcopy(cells[name]))
+    notebook.cells.remove(cells["test-6-1"])
+    notebook.cells.remove(cells["imports"])
+    notebook.cells.append(cells["imports"])
+    insert(notebook, "answer-6-3", OTHER_NAMES)
+    insert(notebook, "answer-6-4", cells["answer-6-4"].source)
+    cells["answer-6-4"].source = "def multi_head(*given):\n    ..."
+    cells["answer-6-2"].metadata.nbgrader = "yes"
+    cells["answer-6-2"].metadata.colab = {"base_uri": "https://localhost"}
+    cells["test-6-2"].metadata.nbgrader = {"grade_id": 7, "grade": "perhaps"}
+    cells["answer-6-3"].metadata.nbgrader.grade_id = "mine"
+    del cells["answer-6-6"].metadata.nbgrader["grade_id"]
+    notebook.cells[0].metadata.nbgrader = {}
+    notebook.metadata["d2l_attention"] = {"version": "0.0.1"}
+    notebook.metadata["widgets"] = {"application/vnd.jupyter.widget-state+json": {"1": {}}}
+    notebook.metadata["kernelspec"] = {"name": "nobody-has-it", "display_name": "Mine"}
+    return notebook
 
-    def changed(*changes, of=half):
-        submission = copy.deepcopy(of)
-        cells = cells_of(submission)
-        for change in changes:
-            change(submission, cells)
-        return submission
 
-    def pasted(name):
-        return lambda nb, cells: nb.cells.insert(place_of(nb, name) + 1, copy.deepcopy(cells[name]))
+def broken(right):
+    """Answers that are gone or never end: 6.2 and 6.6 are left, with 1 + 3 points."""
+    notebook = with_answers(right, {"6.3": ENDLESS, "6.5": ENDS_PYTHON})
+    cells = cells_of(notebook)
+    insert(notebook, "test-6-1", ENDS_PYTHON)
+    place = notebook.cells.index(cells["answer-6-1"])
+    notebook.cells[place] = nbformat.v4.new_markdown_cell(
+        "(1, 2)", metadata=cells["answer-6-1"].metadata
+    )
+    for name in ("imports", "answer-6-4", "test-6-5"):
+        notebook.cells.remove(cells[name])
+    return notebook
 
-    def without(*names):
-        return lambda nb, cells: [nb.cells.remove(cells[name]) for name in names]
 
-    def other_name(nb, cells):
-        cells["answer-6-1"].metadata.nbgrader.grade_id = "mine"
-
-    def no_name(nb, cells):
-        del cells["answer-6-4"].metadata.nbgrader["grade_id"]
-
-    def own_cell(nb, cells):
-        answer = cells["answer-6-4"]
-        nb.cells.insert(nb.cells.index(answer) + 1, nbformat.v4.new_code_cell(answer.source))
-        answer.source = "def multi_head(*given):\n    ..."
-
-    def other_order(nb, cells):
-        nb.cells[:] = nb.cells[::-1]
-
-    def imports_last(nb, cells):
-        nb.cells.remove(cells["imports"])
-        nb.cells.append(cells["imports"])
-
-    def kernel_ends(nb, cells):
-        cells["answer-6-5"].source = ENDS_PYTHON
-
-    def own_cell_ends_the_kernel(nb, cells):
-        nb.cells.insert(place_of(nb, "answer-6-2"), nbformat.v4.new_code_cell(ENDS_PYTHON))
-
-    def answer_became_prose(nb, cells):
-        place = nb.cells.index(cells["answer-6-1"])
-        nb.cells[place] = nbformat.v4.new_markdown_cell(
-            "(1, 2)", metadata=cells["answer-6-1"].metadata
-        )
-
-    def odd_metadata(nb, cells):
-        cells["answer-6-2"].metadata.nbgrader = "yes"
-        nb.cells[0].metadata.nbgrader = {}
-        cells["test-6-2"].metadata.nbgrader = {"grade_id": 7, "grade": "perhaps"}
-
-    def older(nb, cells):
-        nb.metadata["d2l_attention"] = {"version": "0.0.1"}
-
-    def by_colab(nb, cells):
-        nb.metadata["widgets"] = {"application/vnd.jupyter.widget-state+json": {"1": {}}}
-        nb.metadata["kernelspec"] = {"name": "nobody-has-it", "display_name": "Mine"}
-        cells["answer-6-2"].metadata.colab = {"base_uri": "https://localhost"}
-
-    def other_names(nb, cells):
-        source = "from IPython import display\nresult = check = print = 1\nquit()"
-        nb.cells.insert(place_of(nb, "test-6-1"), nbformat.v4.new_code_cell(source))
-
-    def nothing_is_left(nb, cells):
-        nb.cells[:] = []
-
-    def everything_twice(nb, cells):
-        nb.cells += copy.deepcopy(nb.cells)
-
-    stuck = with_answers(half, {"6.3": ENDLESS, "6.6": SYNTAX_ERROR})
-    # A kernel a notebook takes seconds: what meets different exercises shares one.
-    return {
-        "own-cells": (
-            changed(
-                pasted("answer-6-1"),
-                pasted("test-6-4"),
-                pasted("answer-6-5"),
-                own_cell,
-                without("test-6-1"),
-            ),
-            3,
-        ),
-        "renamed": (changed(other_name, no_name, older, imports_last, odd_metadata), 3),
-        "without": (
-            changed(
-                without("answer-6-4", "imports"),
-                without("answer-6-5", "test-6-5"),
-                answer_became_prose,
-                of=right,
-            ),
-            10 - 2 - 2 - 1,
-        ),
-        "other-order": (changed(other_order), 0),
-        "ends-python": (changed(kernel_ends, own_cell_ends_the_kernel, of=stuck), 3),
-        "colab": (changed(by_colab, other_names), 3),
-        "nothing": (changed(nothing_is_left), 0),
-        "twice": (changed(everything_twice), 3),
-    }
+def cheat(blank, right):
+    """A check of one's own; tests with another text or a tag not to run; five of six bugs found."""
+    no_lengths = cells_of(right)["answer-6-6"].source.replace(
+        "valid_lens = torch.tensor([2, 5])", "valid_lens = torch.tensor([5, 5])"
+    )
+    notebook = with_answers(
+        blank, {"6.1": OWN_CHECK, "6.2": "answer = (4, 12, 1)", "6.6": no_lengths}
+    )
+    cells_of(notebook)["test-6-4"].source = "pass"
+    cells_of(notebook)["test-6-5"].metadata.tags = [hand_out.NOT_GRADED]
+    return notebook
 
 
 def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
@@ -158,69 +112,59 @@ def test_from_the_assignment_to_the_table(tmp_path, monkeypatch):
         for step in ("source", "release")
     )
     assert_is_the_students_version(blank)
-
-    answers = {i: cells_of(right)[f"answer-{key(i)}"].source for i in ("6.1", "6.4")}
-    half = with_answers(blank, answers | {"6.2": "answer = (4, 12, 1)"})  # the last is wrong
-    own_test = cells_of(right)["answer-6-6"].source
-    no_lengths = own_test.replace(
-        "valid_lens = torch.tensor([2, 5])", "valid_lens = torch.tensor([5, 5])"
-    )
-    # A check of one's own, a test whose text is changed, a test that is tagged as not to be run;
-    # and five of six bugs found.
-    cheat = with_answers(blank, {"6.1": OWN_CHECK, "6.6": no_lengths})
-    cells_of(cheat)["test-6-4"].source = "pass"
-    cells_of(cheat)["test-6-5"].metadata.tags = [hand_out.NOT_GRADED]
-    submissions = clumsy(half, right) | {
+    submissions = {
         "right": (right, 10),
-        "untouched": (blank, 0),
-        "cheat": (cheat, 2.5),
+        "clumsy": (clumsy(right), 10),
+        "broken": (broken(right), 4),
+        "cheat": (cheat(blank, right), 2.5),
     }
     for student, (submission, _) in submissions.items():
         hand_in(course, student, submission)
+    hand_in(course, "a damaged one", '{"cells": [')
 
-    # A slow machine must not fail a right answer.
-    graded = nbgrader(course, "autograde", STEM, "--Execute.timeout=900")
-    assert graded.returncode == 0, graded.stdout
-    assert points_in(course) == {name: points for name, (_, points) in submissions.items()}
-    assert "still running after 10 seconds" in said(course, "ends-python", "6.3")
-    assert "Not attempted yet." in said(course, "untouched", "6.4")
-    assert "several cells 'answer-6-1'" in beginning(course, "own-cells")
-    assert "'mine' is not one of the assignment" in beginning(course, "renamed")
-    assert "The cell 'test-6-1' was missing" in beginning(course, "own-cells")
-    assert "The cell 'imports' was missing" in beginning(course, "without")
-    assert "version 0.0.1 of the course" in beginning(course, "renamed")
-    assert "Before grading" not in beginning(course, "right")
-    ended = nbformat.read(course / "autograded/ends-python" / STEM / f"{STEM}.ipynb", 4)
-    assert "ended Python" in str(cells_of(ended)["answer-6-5"].outputs)
-    assert "This cell ended Python" in str(cells_with(course, "colab", "quit()"))
-    page = nbgrader(course, "generate_feedback", STEM, "--student=colab")
-    assert page.returncode == 0, page.stdout
-    chapter = nbformat.read(course / "autograded" / "right" / STEM / f"{STEM}.ipynb", as_version=4)
-    was_run = [cell for cell in chapter.cells if cell.get("execution_count")]
-    assert len(was_run) == 1 + 2 * len(POINTS)  # imports, answers, tests
-
-    # A file that is no notebook is named, and nobody behind it is forgotten. Then the instructor
-    # hands out once more, with submissions there.
-    hand_in(course, "damaged", '{"cells": [')
-    hand_in(course, "zoe", half)
+    # A slow machine must not fail a right answer. A file that is no notebook is named, and nobody
+    # behind it is forgotten.
     graded = nbgrader(course, "autograde", STEM, "--Execute.timeout=900")
     assert graded.returncode == 1, graded.stdout
-    assert re.findall(r"error processing .* for student '(\w+)'", graded.stdout) == ["damaged"]
-    assert points_in(course)["zoe"] == 3
+    named = re.findall(r"error processing .* for student '([\w ]+)'", graded.stdout)
+    assert named == ["a damaged one"]
+    expected = {name: points for name, (_, points) in submissions.items()}
+    assert points_in(course).items() >= expected.items()
+    back = {name: autograded(course, name) for name in expected}
+    assert "still running after 10 seconds" in said(back["broken"], "6.3")
+    assert "ended Python" in str(cells_of(back["broken"])["answer-6-5"].outputs)
+    assert "The cell 'imports' was missing" in back["broken"].cells[0].source
+    assert "Not attempted yet." in said(back["cheat"], "6.4")
+    for words in (
+        "several cells 'answer-6-1'",
+        "'mine' is not one of the assignment",
+        "The cell 'test-6-1' was missing",
+        "version 0.0.1 of the course",
+    ):
+        assert words in back["clumsy"].cells[0].source
+    assert "This cell ended Python" in str(
+        [c for c in back["clumsy"].cells if "quit()" in c.source]
+    )
+    assert "Before grading" not in back["right"].cells[0].source
+    was_run = [cell for cell in back["right"].cells if cell.get("execution_count")]
+    assert len(was_run) == 1 + 2 * len(POINTS)  # imports, answers, tests
+    page = nbgrader(course, "generate_feedback", STEM, "--student=clumsy")
+    assert page.returncode == 0, page.stdout
+
+    # The instructor hands out once more, with submissions there.
     main()
     again = nbgrader(course, "generate_assignment", STEM, "--force")
     assert again.returncode == 0, again.stdout
     assert points_in(course)["right"] == 10
 
 
-def beginning(course, student):
-    path = course / "autograded" / student / STEM / f"{STEM}.ipynb"
-    return nbformat.read(path, as_version=4).cells[0].source
+def autograded(course, student):
+    return nbformat.read(course / "autograded" / student / STEM / f"{STEM}.ipynb", as_version=4)
 
 
-def cells_with(course, student, text):
-    path = course / "autograded" / student / STEM / f"{STEM}.ipynb"
-    return [cell for cell in nbformat.read(path, as_version=4).cells if text in cell.source]
+def said(notebook, exercise_id):
+    test = cells_of(notebook)[f"test-{key(exercise_id)}"]
+    return "".join(output.get("data", {}).get("text/plain", "") for output in test.outputs)
 
 
 def assert_is_the_students_version(notebook):
@@ -231,16 +175,8 @@ def assert_is_the_students_version(notebook):
         answer, test = cells[f"answer-{key(exercise.id)}"], cells[f"test-{key(exercise.id)}"]
         assert answer.source.count("def ") <= 1
         assert getattr(exercise.stub, "__doc__", None) is None or '"""' in answer.source
-        assert (test.metadata.editable, test.metadata.nbgrader.points) == (
-            False,
-            POINTS[exercise.id],
-        )
-
-
-def said(course, student, exercise_id):
-    path = course / "autograded" / student / STEM / f"{STEM}.ipynb"
-    test = cells_of(nbformat.read(path, as_version=4))[f"test-{exercise_id.replace('.', '-')}"]
-    return "".join(output.get("data", {}).get("text/plain", "") for output in test.outputs)
+        assert not test.metadata.editable
+        assert test.metadata.nbgrader.points == POINTS[exercise.id]
 
 
 # ---- Every chapter --------------------------------------------------------------------------
@@ -310,12 +246,6 @@ def test_a_missing_nbgrader(tmp_path, monkeypatch):
     assert everything(tmp_path) == []
 
 
-def test_missing_notebooks(tmp_path, monkeypatch):
-    told = refused(monkeypatch, "6", tmp_path / "course", "--notebooks", tmp_path)
-    assert "has 0 named 06_*.ipynb: give the folder `notebooks` of a checkout" in told
-    assert everything(tmp_path) == []
-
-
 def test_a_copy_beside_the_chapter_is_not_the_chapter(tmp_path):
     for name in (CHAPTER, f"{CHAPTER}-Copy1"):
         (tmp_path / f"{name}.ipynb").touch()
@@ -325,42 +255,42 @@ def test_a_copy_beside_the_chapter_is_not_the_chapter(tmp_path):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        (None, "has 0 named 06_*.ipynb: give the folder `notebooks` of a checkout"),
         ("", "is no notebook: make it anew with `make notebooks`."),
         (nbformat.writes(nbformat.v4.new_notebook()), "has no cell that checks 6.1, 6.2, "),
     ],
+    ids=["missing", "empty", "without checks"],
 )
-def test_a_chapter_that_is_damaged(tmp_path, monkeypatch, text, expected):
-    (tmp_path / f"{CHAPTER}.ipynb").write_text(text)
+def test_a_chapter_that_is_missing_or_damaged(tmp_path, monkeypatch, text, expected):
+    if text is not None:
+        (tmp_path / f"{CHAPTER}.ipynb").write_text(text)
+    before = everything(tmp_path)
     told = refused(monkeypatch, "6", tmp_path / "course", "--notebooks", tmp_path)
-    assert expected in told
-    assert everything(tmp_path) == [f"{CHAPTER}.ipynb"]
+    assert expected in told and everything(tmp_path) == before
 
 
-def test_an_assignment_that_is_there_is_brought_up_to_date(tmp_path, monkeypatch):
+def test_an_assignment_is_brought_up_to_date_and_what_is_the_instructors_stays(
+    tmp_path, monkeypatch, capsys
+):
     folder = tmp_path / "source" / STEM
     folder.mkdir(parents=True)
-    (folder / "data.csv").write_text("my own")
     (folder / f"{STEM}.ipynb").write_text("an older version")
+    own = folder / "data.csv", tmp_path / "nbgrader_config.py"
+    for file in own:
+        file.write_text("# mine")
     monkeypatch.setattr(sys, "argv", ["exercises", "nbgrader", "6", str(tmp_path)])
     main()
+    out = capsys.readouterr().out
+    assert "nbgrader_config.py was there and stays as it is." in out
+    assert out.endswith(f"Next, in {tmp_path}: nbgrader generate_assignment {STEM}\n")
     assert nbformat.read(folder / f"{STEM}.ipynb", as_version=4).metadata.d2l_attention.version
-    assert (folder / "data.csv").read_text() == "my own"
+    assert [file.read_text() for file in own] == ["# mine"] * 2
 
 
 def test_a_course_folder_that_is_a_file(tmp_path, monkeypatch):
     (tmp_path / "course").write_text("my own")
     told = refused(monkeypatch, "6", tmp_path / "course")
     assert re.fullmatch(r"Cannot write into .*/course: (Not a directory|File exists)\.", told)
-
-
-def test_settings_that_are_there_stay(tmp_path, monkeypatch, capsys):
-    (tmp_path / "nbgrader_config.py").write_text("# mine")
-    monkeypatch.setattr(sys, "argv", ["exercises", "nbgrader", "6", str(tmp_path)])
-    main()
-    out = capsys.readouterr().out
-    assert "nbgrader_config.py was there and stays as it is." in out
-    assert out.endswith(f"Next, in {tmp_path}: nbgrader generate_assignment {STEM}\n")
-    assert (tmp_path / "nbgrader_config.py").read_text() == "# mine"
 
 
 def test_a_full_disk_leaves_the_assignment_as_it_was(tmp_path, monkeypatch):

@@ -8,7 +8,17 @@ import sys
 
 import nbformat
 import pytest
-from nbgrader_course import ROOT, nbgrader, points_in, refused, with_answers
+from nbgrader_course import (
+    ROOT,
+    nbgrader,
+    nothing_private_stays,  # noqa: F401 - a fixture
+    points_in,
+    refused,
+    with_answers,
+)
+
+from d2l_attention.exercises.__main__ import main
+from d2l_attention.exercises.engine.registry import chapter_numbers
 
 EXAMPLE = ROOT / "notebooks" / "publish" / "classroom" / "private_example"
 
@@ -26,36 +36,20 @@ def test_private_exercises_are_handed_out_and_graded(tmp_path, monkeypatch):
     blank = nbformat.read(course / "release" / name / f"{name}.ipynb", as_version=4)
     assert "softmax" not in nbformat.writes(blank)
     largest = "def sharpest(scores):\n    return scores.amax(dim=-1).argmax().item()"
-    over_queries = largest.replace("scores.", "scores.softmax(dim=-2).")
-    curious = "def sharpest(scores):\n    ...\nfrom d2l_attention.exercises import solution\n"
+    curious = "\nfrom d2l_attention.exercises import solution\nsolution('50.1')"
     for student, submission in {
         "right": right,
-        "wrong": with_answers(blank, {"50.1": largest}),
-        "over-queries": with_answers(blank, {"50.1": over_queries}),
-        "always-0": with_answers(blank, {"50.1": "def sharpest(scores):\n    return 0"}),
-        "curious": with_answers(blank, {"50.1": curious + "solution('50.1')"}),
+        "curious": with_answers(blank, {"50.1": largest + curious}),
     }.items():
         folder = course / "submitted" / student / name
         folder.mkdir(parents=True)
         (folder / f"{name}.ipynb").write_text(json.dumps(submission), "utf-8")
     graded = nbgrader(course, "autograde", name, "--Execute.timeout=900")
     assert graded.returncode == 0, graded.stdout
-    assert points_in(course) == {
-        "right": 1,
-        "wrong": 0,
-        "over-queries": 0,
-        "always-0": 0,
-        "curious": 0,
-    }
-    graded_pages = {
-        student: (course / "autograded" / student / name / f"{name}.ipynb").read_text("utf-8")
-        for student in ("wrong", "over-queries", "always-0", "curious")
-    }
-    assert "compare the weights" in graded_pages["wrong"]
-    assert "softmax goes over the queries" in graded_pages["over-queries"]
-    assert not any(words in graded_pages["always-0"] for words in ("compare the", "goes over"))
-    curious_page = graded_pages["curious"]
-    assert "is your instructor's" in curious_page and "softmax" not in curious_page
+    assert points_in(course) == {"right": 1, "curious": 0}
+    page = (course / "autograded" / "curious" / name / f"{name}.ipynb").read_text("utf-8")
+    assert "compare the weights" in page
+    assert "is your instructor's" in page and "softmax(dim=-1).amax" not in page
     monkeypatch.setenv("D2L_ATTENTION_EXERCISES", str(private))
     told = subprocess.run(
         [sys.executable, "-m", "d2l_attention.exercises", "report", name, str(course)],
@@ -63,11 +57,6 @@ def test_private_exercises_are_handed_out_and_graded(tmp_path, monkeypatch):
         encoding="utf-8",
     )
     assert "50.1" in told.stdout and "equal to the reference: right" in told.stdout, told.stderr
-    # A second one, into a folder with settings: the line that they need is told.
-    again = subprocess.run(
-        [*command, "--with", str(EXAMPLE)], capture_output=True, encoding="utf-8"
-    )
-    assert f'os.environ["D2L_ATTENTION_EXERCISES"] = {str(EXAMPLE)!r}' in again.stdout
     # Without the checks nobody gets 0 points in silence.
     private.rename(tmp_path / "elsewhere")
     lost = nbgrader(course, "autograde", name, "--student=right", "--force")
@@ -99,18 +88,34 @@ NOT_READY = {
 }
 
 
+@pytest.mark.usefixtures("nothing_private_stays")
 @pytest.mark.parametrize(("change", "told"), NOT_READY.values(), ids=NOT_READY)
-def test_what_an_author_mistook_is_told_and_nothing_is_written(tmp_path, change, told):
-    """In a process of its own: what is private stays out of this one."""
+def test_what_an_author_mistook_is_told_and_nothing_is_written(tmp_path, monkeypatch, change, told):
     as_one_file(tmp_path / "private")
     file = tmp_path / "private" / "chapter_50.py"
     assert change[0] in file.read_text("utf-8")
     file.write_text(file.read_text("utf-8").replace(*change), "utf-8")
-    command = [sys.executable, "-m", "d2l_attention.exercises", "nbgrader", "50"]
-    command += [str(tmp_path / "course"), "--with", str(tmp_path / "private")]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8")
-    assert done.returncode == 1 and done.stderr.strip().endswith(told), done.stderr
+    said = refused(monkeypatch, "50", tmp_path / "course", "--with", tmp_path / "private")
+    assert said.endswith(told)
     assert not (tmp_path / "course").exists()
+
+
+@pytest.mark.usefixtures("nothing_private_stays")
+def test_a_chapter_in_one_file_is_handed_out_beside_settings_that_are_there(
+    tmp_path, monkeypatch, capsys
+):
+    """The line that these settings need is told."""
+    as_one_file(tmp_path / "mine")
+    course = tmp_path / "course"
+    course.mkdir()
+    (course / "nbgrader_config.py").touch()
+    command = ["exercises", "nbgrader", "50", str(course), "--with", str(tmp_path / "mine")]
+    monkeypatch.setattr(sys, "argv", command)
+    assert 50 not in chapter_numbers()  # the package knows nothing of the example
+    main()
+    said = capsys.readouterr().out
+    assert "Assignment hw50_quiz is written" in said
+    assert f'os.environ["D2L_ATTENTION_EXERCISES"] = {str(tmp_path / "mine")!r}' in said
 
 
 def as_one_file(folder):
@@ -139,10 +144,8 @@ print(check("50.1", lambda scores: scores.softmax(dim=-1).amax(dim=-1).argmax().
 @pytest.mark.parametrize(
     ("kept", "name", "how"),
     [
-        (as_one_file, "mine", "the variable"),
-        (as_one_file, f"a{os.pathsep}b", "a call"),
+        (as_one_file, f"a{os.pathsep}{os.pathsep}b", "a call"),
         (as_a_folder, f"{os.pathsep}at both{os.pathsep}", "the variable"),
-        (as_a_folder, f"a{os.pathsep}{os.pathsep}b", "a call"),
     ],
 )
 def test_private_exercises_wherever_they_are(tmp_path, kept, name, how):
@@ -177,22 +180,3 @@ def test_the_folder_counts_that_the_environment_no_longer_names(tmp_path, monkey
         encoding="utf-8",
     )
     assert "is your instructor's." in run.stdout, run.stderr
-
-
-def test_a_chapter_in_one_file_is_handed_out(tmp_path):
-    as_one_file(tmp_path / "mine")
-    command = [sys.executable, "-m", "d2l_attention.exercises", "nbgrader", "50"]
-    run = subprocess.run(
-        [*command, str(tmp_path / "course"), "--with", str(tmp_path / "mine")],
-        capture_output=True,
-        encoding="utf-8",
-    )
-    assert "Assignment hw50_quiz is written" in run.stdout, run.stderr
-
-
-def test_the_package_knows_nothing_of_the_example():
-    program = "from d2l_attention.exercises.engine.registry import chapter_numbers as n; print(n())"
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, encoding="utf-8", cwd=ROOT
-    )
-    assert "50" not in run.stdout and run.returncode == 0

@@ -1,5 +1,6 @@
 """The same computation here and there: on the CPU and on the device under test."""
 
+import contextlib
 import copy
 
 import torch
@@ -7,10 +8,35 @@ from pretended import tensors
 from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
+
+aten = torch.ops.aten
+# What hands a number, or how many there are, to Python.
+READS = {
+    aten._local_scalar_dense.default,
+    aten.equal.default,
+    aten.is_nonzero.default,
+    aten.masked_select.default,
+    aten.nonzero.default,
+}
 
 
-def same_on(device, run, *things):
+class NothingIsRead(TorchDispatchMode):
+    """Refuses what would make Python wait for the device."""
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        here = any(isinstance(X, torch.Tensor) and X.device.type != "cpu" for X in args)
+        assert not (here and operation in READS), f"{operation} waits for the device"
+        result = operation(*args, **(kwargs or {}))
+        if operation is aten._to_copy.default and here:
+            assert result.device.type != "cpu", "a copy to the CPU waits for the device"
+        return result
+
+
+def same_on(device, run, *things, reads=True):
     """``run(*things)`` gives the CPU's numbers on ``device``, and the CPU's gradients.
+
+    Without ``reads`` no number may come back before all is done, forward and backward.
 
     ``things`` are modules and tensors, also in lists and dicts, which are copied and moved. What
     comes out is to be on the device. Returns what came out there.
@@ -20,7 +46,8 @@ def same_on(device, run, *things):
         with torch.no_grad():
             run(*things)  # now the weights are there, to be the same on both
     here, gradients_here = results(torch.device("cpu"), run, things)
-    there, gradients_there = results(device, run, things)
+    with contextlib.nullcontext() if reads else NothingIsRead():
+        there, gradients_there = results(device, run, things)
     assert {X.device.type for X in there} <= {device.type}
     assert_close([X.cpu() for X in there], here, rtol=1e-4, atol=1e-5, equal_nan=True)
     assert gradients_there.keys() == gradients_here.keys()

@@ -19,11 +19,7 @@ from d2l_attention import (
     TransformerEncoderBlock,
 )
 from d2l_attention.models.encoder_decoder import EncoderDecoder
-from d2l_attention.models.seq2seq import (
-    Seq2SeqAttentionDecoder,
-    Seq2SeqDecoder,
-    Seq2SeqEncoder,
-)
+from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder, Seq2SeqDecoder, Seq2SeqEncoder
 from d2l_attention.variants import (
     BigBirdAttention,
     ChosenBlocksAttention,

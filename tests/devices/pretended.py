@@ -10,7 +10,12 @@ serves the operations: it takes the labels off, calls the CPU's, and puts labels
 **Where devices may mix**, as in CUDA: copies; a CPU tensor without axes, which is a number; CPU
 tensors as indices of one of ours. Drawing numbers here with a CPU generator is an error.
 
-What it cannot do is listed in ``CANNOT``. Registering is for the whole process, and for ever.
+**What it cannot do.** A lazy layer loses in the move that it waits for its input: run it once on
+the CPU. ``torch.Generator("pretended")`` is an error, and random numbers are those of the CPU's
+global generator. Autocast can be entered, and changes nothing; ``torch.compile`` writes no code for
+it. A GPU's own kernels, streams and limits of memory it does not have.
+
+Registering is for the whole process, and for ever.
 """
 
 import ctypes
@@ -24,17 +29,6 @@ from torch._decomp.decompositions import gru_impl, gru_impl_data
 from torch.utils import backend_registration
 
 NAME = "pretended"
-CANNOT = {
-    "lazy layers": "a layer that waits for its input size loses that in the move: PyTorch moves "
-    "parameters in place only between devices of its own. Run it once on the CPU, then move it",
-    "generators": "PyTorch asks a device for one in C++: torch.Generator('pretended') is an error, "
-    "and random numbers here are those of the CPU's global generator",
-    "mixed precision": "autocast has no list of operations for a device of somebody else: it can "
-    "be entered, and changes nothing",
-    "compiling": "torch.compile writes no code for it",
-    "a GPU's own kernels": "attention and GRU are put together from plain operations, without "
-    "fused kernels, streams, or limits of memory",
-}
 aten = torch.ops.aten
 
 _CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)

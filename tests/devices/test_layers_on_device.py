@@ -59,7 +59,7 @@ def test_attention(device, name, mode):
     n = Q if name in ATTENTION else K
     layer = (ATTENTION | SELF_ATTENTION)[name]()
     inputs = torch.randn(B, n, D), torch.randn(B, K, D), torch.randn(B, K, D)
-    same_on(device, attend, layer, *inputs, MODES[mode](n))
+    same_on(device, attend, layer, *inputs, MODES[mode](n), reads=False)
 
 
 # Masks for scores (B, Q, K) that a kernel may not take as they are.
@@ -119,7 +119,7 @@ def test_one_sequence(device, name, padded):
     def run(layer, X, lens):
         return layer(X, lens, **options)
 
-    same_on(device, run, make(), torch.randn(B, K, D), LENGTHS if padded else None)
+    same_on(device, run, make(), torch.randn(B, K, D), LENGTHS if padded else None, reads=False)
 
 
 @pytest.mark.parametrize("name", PLAIN)
@@ -186,7 +186,7 @@ def test_a_state_goes_on(device):
     same_on(device, run, OF_ONE_SEQUENCE["delta rule"][0](), torch.randn(B, K, D))
 
 
-@pytest.mark.parametrize("name", ["additive", "heads", "heads, linear", "heads, ALiBi"])
+@pytest.mark.parametrize("name", ["additive", "heads"])
 def test_check_attention_says_the_same_there(device, name):
     X, layer = torch.randn(2, K, D), (ATTENTION | SELF_ATTENTION)[name]()
     layer(X, X, X)  # now the weights are there, to be the same on both

@@ -1,5 +1,7 @@
 """What is left on the CPU by mistake makes these tests fail: shown with a mistake of each kind."""
 
+from functools import partial
+
 import pytest
 import torch
 from both import same_on
@@ -13,18 +15,21 @@ def refused():
     return pytest.raises(RuntimeError, match="on the same device|but got|different device")
 
 
+def attend(layer, X, lens=None, **options):
+    return layer(X, X, X, lens, **options)
+
+
+def tokens():
+    return torch.randn(B, K, D)
+
+
 def test_a_causal_mask(device, monkeypatch):
     whole = masks.Visible.hidden_and_future
     monkeypatch.setattr(
         masks.Visible, "hidden_and_future", lambda self, shape, device: whole(self, shape)
     )
     with refused():
-        same_on(
-            device,
-            lambda layer, X: layer(X, X, X, is_causal=True, need_weights=True),
-            heads(),
-            torch.randn(B, K, D),
-        )
+        same_on(device, partial(attend, is_causal=True, need_weights=True), heads(), tokens())
 
 
 def test_a_mask_of_lengths(device, monkeypatch):
@@ -33,25 +38,19 @@ def test_a_mask_of_lengths(device, monkeypatch):
         masks.Visible, "_by_length", lambda *given: whole(*given[:-1], None)
     )  # the last one is the device
     with refused():
-        same_on(
-            device,
-            lambda layer, X, lens: layer(X, X, X, lens),
-            heads(),
-            torch.randn(B, K, D),
-            LENGTHS,
-        )
+        same_on(device, attend, heads(), tokens(), LENGTHS)
 
 
 def test_lengths(device):
     with refused():
-        same_on(device, lambda layer, X: layer(X, X, X, LENGTHS), heads(), torch.randn(B, K, D))
+        same_on(device, lambda layer, X: attend(layer, X, LENGTHS), heads(), tokens())
 
 
 def test_a_table_of_positions(device):
     layer = PositionalEncoding(D, 0.0, max_len=K)
     vars(layer)["P"] = layer._buffers.pop("P")  # an attribute does not move with its layer
     with refused():
-        same_on(device, lambda layer, X: layer(X), layer, torch.randn(B, K, D))
+        same_on(device, lambda layer, X: layer(X), layer, tokens())
 
 
 def test_the_rows_of_a_cache(device, monkeypatch):
@@ -65,4 +64,4 @@ def test_the_rows_of_a_cache(device, monkeypatch):
             return [layer(Y, Y, Y, cache=so_far) for Y in X.split(1, dim=1)]
 
     with refused():
-        same_on(device, run, heads(), torch.randn(B, K, D))
+        same_on(device, run, heads(), tokens())

@@ -4,7 +4,6 @@ import pytest
 import torch
 from both import moved, same_on
 from parts import MODELS, SOURCE_WORDS, TARGET_WORDS, B
-from torch.testing import assert_close
 
 from d2l_attention.data import Vocab
 from d2l_attention.models.decoding import beam_search, greedy_decode
@@ -59,22 +58,3 @@ def test_translations(device, name):
     model, sentences = MODELS[name](), [("a", "b"), ("d",), ("g", "f", "e")]
     there = translate(moved(model, device), sentences, words, words)
     assert there == translate(model, sentences, words, words)
-
-
-@pytest.mark.parametrize("name", ["Transformer", "Bahdanau"])
-def test_weights_that_are_read_later(device, name):
-    model, (source, target) = MODELS[name](), batch()
-    there = moved(model, device)
-    model(source, target, SOURCE_LENS)
-    there(source.to(device), target.to(device), SOURCE_LENS.to(device))
-    for here, found in zip(looks(model), looks(there), strict=True):
-        assert found.device.type == device.type
-        assert_close(found.cpu(), here, rtol=1e-4, atol=1e-5)
-
-
-def looks(model):
-    decoder = model.decoder
-    if not hasattr(decoder, "self_attention_weights"):
-        return [decoder.attention_weights]
-    own = [*decoder.self_attention_weights, *decoder.cross_attention_weights]
-    return [decoder.attention_weights, *own, *model.encoder.attention_weights]

@@ -7,29 +7,9 @@ import pytest
 import torch
 from sample_exercise import SCORES, an_exercise, softmax
 
-import d2l_attention.exercises as engine
-from d2l_attention.exercises import check
 from d2l_attention.exercises.authoring import Mistake
 from d2l_attention.exercises.engine.attempt import Attempt, unchanged
 from d2l_attention.exercises.engine.examine import examine
-
-
-@pytest.fixture(autouse=True)
-def own_progress(tmp_path, monkeypatch):
-    file = tmp_path / "data" / "progress.json"
-    monkeypatch.setenv("D2L_ATTENTION_PROGRESS", str(file))
-    return file
-
-
-@pytest.fixture
-def tell(monkeypatch):
-    """``check`` on the exercise above."""
-
-    def run(answer, **changes):
-        monkeypatch.setattr(engine, "find", lambda _: an_exercise(**changes))
-        return check("4.99", answer)
-
-    return run
 
 
 def raises(scores):
@@ -92,15 +72,6 @@ def swallows(scores):
         pass
 
 
-def loops(scores):
-    while True:
-        pass
-
-
-def sleeps(scores):
-    time.sleep(60)
-
-
 def prints_for_ever(scores):
     while True:
         print("<b>again</b>")
@@ -145,20 +116,6 @@ def test_whatever_the_code_does_is_explained(tell, answer, told):
     assert "Traceback" not in repr(result)
 
 
-@pytest.mark.parametrize(
-    ("answer", "told"),
-    [
-        (loops, "still running after 1 seconds"),
-        (sleeps, "`time.sleep(60)`"),
-        (prints_for_ever, "still running after 1 seconds"),
-    ],
-)
-def test_what_never_ends_is_stopped(tell, answer, told):
-    result = tell(answer, seconds=1)
-    assert result.verdict.state == "not yet"
-    assert told in result.message
-
-
 def test_our_own_work_takes_nothing_from_the_students_time(tell):
     """A slow machine may need seconds for the wrong functions that name a mistake."""
 
@@ -191,6 +148,7 @@ def test_a_right_answer_is_solved_and_may_print(tell, capfd):
 
 def test_endless_printing_is_cut_and_escaped(tell):
     result = tell(prints_for_ever, seconds=1)
+    assert "still running after 1 seconds" in result.message
     assert result.printed == "<b>again</b>\n" * 10 + "... (the rest is not shown)"
     assert "<b>again" not in result._repr_html_()
     assert "&lt;b&gt;again" in result._repr_html_()
@@ -205,22 +163,13 @@ def test_a_faulty_check_is_not_blamed_on_the_student(tell):
     assert "the check is at fault" in result.message and "KeyError" in result.message
 
 
-def test_random_numbers_of_the_kernel_are_left_alone(tell):
-    def noisy(scores):
-        return softmax(scores + 0 * torch.randn(scores.shape))
-
-    torch.manual_seed(3)
-    expected = torch.rand(1)
-    torch.manual_seed(3)
-    assert tell(noisy).solved
-    assert torch.rand(1) == expected
-
-
-def test_random_numbers_are_not_taken_for_memory(tell):
+def test_random_numbers_are_not_taken_for_memory_and_those_of_the_kernel_stay(tell):
     def noisy(scores):
         return softmax(scores + torch.randn(scores.shape))
 
+    state = torch.get_rng_state()
     assert "Your function gives" in tell(noisy).message
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 def empties(*scores, **named):
@@ -275,9 +224,7 @@ def test_a_stub_without_source_is_recognised_when_it_runs(tell):
     """Code from ``exec`` has no source to look at."""
     names = {}
     exec("def f(scores): return ...\ndef g(scores): raise NotImplementedError", names)
-    for answer in (names["f"], names["g"]):
-        result = tell(answer)
-        assert result.message == "Not attempted yet."
+    assert {tell(names[name]).message for name in "fg"} == {"Not attempted yet."}
 
 
 def test_student_text_is_never_html(tell):
@@ -287,18 +234,6 @@ def test_student_text_is_never_html(tell):
     shown = tell(nasty)._repr_html_()
     assert "<img" not in shown and "<b>`" not in shown and "<code><b>" not in shown
     assert "&lt;img" in shown
-
-
-def test_a_default_device_of_the_notebook_does_not_reach_the_check(tell):
-    def with_new_tensors(scores):
-        return softmax(scores + torch.zeros(scores.shape))
-
-    torch.set_default_device("meta")
-    try:
-        assert tell(with_new_tensors).solved
-    finally:
-        # Not what ``get_default_device`` said: to set even the usual one changes how torch works.
-        torch.set_default_device(None)
 
 
 @pytest.mark.parametrize("form", [lambda X: X, lambda X: (X, 2 * X)], ids=["one", "two"])

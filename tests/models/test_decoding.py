@@ -230,6 +230,9 @@ def test_scores_and_weights_are_those_of_teacher_forcing(make, beam_size):
             model, source, LENS, bos=0, eos=eos, max_len=8, need_weights=True,
             beam_size=beam_size, length_penalty=length_penalty,
         )  # fmt: skip
+        if beam_size == 1:
+            greedy = greedy_decode(model, source, LENS, bos=0, eos=eos, max_len=8)
+            assert torch.equal(found.tokens, greedy.tokens)
         fed = torch.cat((torch.zeros(B, 1, dtype=torch.long), found.tokens[:, :-1]), dim=1)
         with torch.no_grad():
             logits, weights = model(source, fed, LENS, need_weights=True)
@@ -244,53 +247,42 @@ def test_scores_and_weights_are_those_of_teacher_forcing(make, beam_size):
     assert len(lengths) > 2
 
 
-@pytest.mark.parametrize("make", [bahdanau, one_vector, transformer])
+WRONG = [
+    *[("max_len", wrong, "a whole number") for wrong in (0, 2.5, "2", None, True, float("nan"))],
+    *[(end, wrong, "a whole number from 0 on") for end in ("bos", "eos") for wrong in (-1, 1.0)],
+    *[(end, N, "below the size of the vocabulary, 7") for end in ("bos", "eos")],
+]
+
+
 @pytest.mark.parametrize("search", SEARCHES)
 class TestArguments:
-    def search(self, make, search, **options):
-        source = torch.randint(M, (B, S))
-        return search(restless(make), source, LENS, **dict(bos=1, eos=2, max_len=3) | options)
+    ENDS = dict(bos=1, eos=2, max_len=3)
 
-    def test_integers_of_numpy(self, make, search):
-        model, source = restless(make), torch.randint(M, (B, S))
-        expected = search(model, source, LENS, bos=1, eos=2, max_len=3)
+    @pytest.mark.parametrize(("name", "wrong", "words"), WRONG)
+    def test_numbers(self, search, name, wrong, words):
+        model, source = restless(one_vector), torch.randint(M, (B, S))
+        with pytest.raises(ValueError, match=f"{name} must be {words}.* got {wrong!r}"):
+            search(model, source, LENS, **self.ENDS | {name: wrong})
+
+    def test_integers_of_numpy(self, search):
+        model, source = restless(transformer), torch.randint(M, (B, S))
         numbers = dict(bos=np.int64(1), eos=np.int32(2), max_len=np.uint8(3))
-        assert torch.equal(search(model, source, LENS, **numbers).tokens, expected.tokens)
+        found, expected = (search(model, source, LENS, **ends) for ends in (numbers, self.ENDS))
+        assert torch.equal(found.tokens, expected.tokens)
 
-    @pytest.mark.parametrize("wrong", [0, -1, 2.0, 2.5, "2", None, True, float("nan")])
-    def test_max_len(self, make, search, wrong):
-        with pytest.raises(ValueError, match=f"max_len must be a whole number .* got {wrong!r}"):
-            self.search(make, search, max_len=wrong)
-
-    @pytest.mark.parametrize("name", ["bos", "eos"])
-    def test_ends_are_in_the_vocabulary(self, make, search, name):
-        for wrong in (-1, 1.0, None):
-            words = f"{name} must be a whole number from 0 on, got {wrong}"
-            with pytest.raises(ValueError, match=words):
-                self.search(make, search, **{name: wrong})
-        words = f"{name} must be below the size of the vocabulary, 7, got 7"
-        with pytest.raises(ValueError, match=words):
-            self.search(make, search, **{name: N})
-
-    def test_source(self, make, search):
-        model, options = restless(make), dict(bos=1, eos=2, max_len=3)
-        for source in (torch.rand(B, S), torch.zeros(S, dtype=torch.long), [[1, 2]]):
-            with pytest.raises(ValueError, match="X must hold token numbers"):
-                search(model, source, LENS, **options)
-
-    def test_without_lengths_all_words_count(self, make, search):
+    @pytest.mark.parametrize("make", [bahdanau, one_vector, transformer])
+    def test_sources(self, search, make):
         model, source = restless(make), torch.randint(M, (B, S))
-        options = dict(bos=1, eos=2, max_len=5)
-        without = search(model, source, None, **options)
-        found = search(model, source, torch.full((B,), S), **options)
+        for wrong in (torch.rand(B, S), source[0], source.tolist()):
+            with pytest.raises(ValueError, match="X must hold token numbers"):
+                search(model, wrong, LENS, **self.ENDS)
+        for lens in (LENS[:0], None):
+            found = search(model, source[:0], lens, **self.ENDS)
+            assert found.sentences() == [] and found.scores.shape == (0,)
+        without = search(model, source, None, **self.ENDS)  # all words count
+        found = search(model, source, torch.full((B,), S), **self.ENDS)
         assert without.tokens.tolist() == found.tokens.tolist()
         assert_close(without.scores, found.scores)
-
-    def test_for_nobody(self, make, search):
-        model, nobody = restless(make), torch.zeros(0, S, dtype=torch.long)
-        for lens in (LENS[:0], None):
-            found = search(model, nobody, lens, bos=1, eos=2, max_len=3)
-            assert found.sentences() == [] and found.scores.shape == (0,)
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 2.0, 2.5, "2", None, True])

@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from notebooks.publish import build as publish_build
+from notebooks.publish import build
 from notebooks.publish.page import students_page
 
 TEXT = """\
@@ -22,13 +22,8 @@ def code_of(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-@pytest.fixture(scope="module")
-def build():
-    return publish_build
-
-
 @pytest.fixture
-def stored(build, tmp_path):
+def stored(tmp_path):
     """A notebook that was run, as a file, beside its text."""
     text = tmp_path / "99_six.py"
     text.write_text(TEXT, "utf-8")
@@ -41,7 +36,7 @@ def stored(build, tmp_path):
     return tmp_path / "99_six.ipynb"
 
 
-def changed(build, stored, old, new):
+def changed(stored, old, new):
     text = stored.with_suffix(".py")
     assert old in TEXT
     text.write_text(TEXT.replace(old, new), "utf-8")
@@ -57,8 +52,8 @@ def changed(build, stored, old, new):
     ],
     ids=["prose", "slide type", "tag"],
 )
-def test_outputs_stay_where_the_code_is_the_same(build, stored, old, new):
-    notebook = changed(build, stored, old, new)
+def test_outputs_stay_where_the_code_is_the_same(stored, old, new):
+    notebook = changed(stored, old, new)
     assert not build.is_current(notebook, stored)
     assert build.keep_outputs(notebook, stored)
     kept = code_of(notebook)
@@ -77,11 +72,11 @@ def test_outputs_stay_where_the_code_is_the_same(build, stored, old, new):
     ],
     ids=["other code", "one more cell"],
 )
-def test_other_code_is_run(build, stored, old, new):
-    assert not build.keep_outputs(changed(build, stored, old, new), stored)
+def test_other_code_is_run(stored, old, new):
+    assert not build.keep_outputs(changed(stored, old, new), stored)
 
 
-def test_what_was_never_run_is_run(build, stored):
+def test_what_was_never_run_is_run(stored):
     notebook = nbformat.read(stored, as_version=4)
     code_of(notebook)[-1].execution_count = None
     build.write(notebook, stored)
@@ -91,7 +86,7 @@ def test_what_was_never_run_is_run(build, stored):
 
 
 @pytest.mark.parametrize("content", ["<<<<<<< HEAD", "[]", '{"cells": [{}]}'])
-def test_a_damaged_notebook_is_made_anew(build, stored, content):
+def test_a_damaged_notebook_is_made_anew(stored, content):
     notebook = students_page(stored.with_suffix(".py"))
     stored.write_text(content, "utf-8")
     assert not build.is_current(notebook, stored) and not build.keep_outputs(notebook, stored)

@@ -12,6 +12,7 @@ from notebooks.publish.student_copies import deliver
 
 NAME = "06_heads.ipynb"
 STUB = "def heads(X):\n    ..."
+OTHER = "def heads(X):\n    raise NotImplementedError"
 ANSWER = "def heads(X):\n    return X.unflatten(-1, (2, -1))"
 
 
@@ -23,28 +24,34 @@ def write(path, *cells):
     nbformat.write(new_notebook(cells=made), path)
 
 
+def version(x="x = 1", stub=STUB, last="y = 7"):
+    return "# Heads", "New words.", x, "## Exercises", stub, last
+
+
+def update(course, *cells, **changed):
+    """The course delivers its next version: these cells, or those of ``version``."""
+    notebooks, work = course
+    write(notebooks / NAME, *(cells or version(**changed)))
+    return deliver(notebooks, work)
+
+
 @pytest.fixture
-def course(tmp_path, monkeypatch):
-    """A student has answered and added a note; then the course has changed."""
+def empty(tmp_path, monkeypatch):
+    """The folder of the course's notebooks, and that of the student's."""
     monkeypatch.chdir(tmp_path)
-    notebooks, work = tmp_path / "notebooks", tmp_path / "work"
-    notebooks.mkdir()
-    write(notebooks / NAME, "# Heads", "Old words.", "x = 1", "## Exercises", STUB, "Farewell.")
-    deliver(notebooks, work)
-    write(
-        work / NAME,
-        "# Heads",
-        "Old words.",
-        "My note.",
-        "x = 1",
-        "## Exercises",
-        ANSWER,
-        "Farewell.",
-    )
-    write(notebooks / NAME, "# Heads", "New words.", "x = 1", "## Exercises", STUB, "y = 7")
-    (sentence,) = deliver(notebooks, work)
+    (tmp_path / "notebooks").mkdir()
+    return tmp_path / "notebooks", tmp_path / "work"
+
+
+@pytest.fixture
+def course(empty):
+    """A student has answered and added a note; then the course has changed."""
+    update(empty, "# Heads", "Old words.", "x = 1", "## Exercises", STUB, "Farewell.")
+    mine = "# Heads", "Old words.", "My note.", "x = 1", "## Exercises", ANSWER, "Farewell."
+    write(empty[1] / NAME, *mine)
+    (sentence,) = update(empty)
     assert sentence.endswith("python -m notebooks changes 06")
-    return notebooks, work
+    return empty
 
 
 def sources(path):
@@ -71,32 +78,19 @@ def test_answers_and_notes_go_into_the_new_version_and_the_copy_is_kept(course):
 
 
 def test_lines_that_both_changed_are_the_student_s_and_are_named(course):
-    notebooks, work = course
-    other = "def heads(X):\n    raise NotImplementedError"
-    write(notebooks / NAME, "# Heads", "New words.", "x = 1", "## Exercises", other, "y = 7")
-    deliver(notebooks, work)
+    work = course[1]
+    update(course, stub=OTHER)
     base, mine, new = find("06", work)
     said = take_over(base, mine, new)
     assert said.endswith(f"{new}:\n== Exercises: cell 5, which you changed, too")
-    assert ANSWER in sources(mine) and other not in sources(mine)
-    assert other in sources(new)
-
-
-def test_a_change_beside_a_note_of_the_student_is_not_lost_in_silence(course):
-    """nbdime takes a cell that is put in, and the change of the next, for the same place."""
-    notebooks, work = course
-    write(notebooks / NAME, "# Heads", "New words.", "x = 2", "## Exercises", STUB, "y = 7")
-    deliver(notebooks, work)
-    base, mine, new = find("06", work)
-    said = take_over(base, mine, new)
-    assert "x = 2" in sources(mine) or "== Heads: cell 3" in said and "x = 2" in sources(new)
+    assert ANSWER in sources(mine) and OTHER not in sources(mine)
+    assert OTHER in sources(new)
 
 
 def test_the_next_update_is_told_alone_and_keeps_both_copies(course):
-    notebooks, work = course
+    work = course[1]
     take_over(*find("06", work))
-    write(notebooks / NAME, "# Heads", "New words.", "x = 1", "## Exercises", STUB, "y = 8")
-    deliver(notebooks, work)
+    update(course, last="y = 8")
     base, mine, new = find("06", work)
     lines = [line for line in told(read(base), read(new)) if line[0] in "+-"]
     assert lines == ["- y = 7", "+ y = 8"]
@@ -112,31 +106,12 @@ def put_into(path, *texts):
     nbformat.write(notebook, path)
 
 
-def update(notebooks, work, *cells):
-    write(notebooks / NAME, *cells)
-    deliver(notebooks, work)
-
-
-def test_work_in_a_new_version_is_taken_over_and_is_still_there_after_the_next_one(course):
-    notebooks, work = course
-    put_into(work / "06_heads.new.ipynb", "written(in_new)")
-    said = take_over(*find("06", work))
-    assert "written(in_new)" in sources(work / NAME) and ANSWER in sources(work / NAME)
-    assert "06_heads.before2.ipynb" in said
-    assert "written(in_new)" in sources(work / "06_heads.before2.ipynb")
-    assert not (work / "06_heads.new.ipynb").exists()
-    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", STUB, "y = 8")
-    take_over(*find("06", work))
-    assert {"written(in_new)", ANSWER, "y = 8"} <= set(sources(work / NAME))
-
-
 def test_an_answer_in_the_version_that_was_left_to_compare_with_is_taken_over_by_the_next(course):
-    notebooks, work = course
-    other = "def heads(X):\n    raise NotImplementedError"
-    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", other, "y = 7")
+    work = course[1]
+    update(course, stub=OTHER)
     assert "Compare them with" in take_over(*find("06", work))
     put_into(work / "06_heads.new.ipynb", "written(in_new)")
-    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", other, "y = 8")
+    update(course, stub=OTHER, last="y = 8")
     said = take_over(*find("06", work))
     assert {"written(in_new)", ANSWER, "y = 8"} <= set(sources(work / NAME))
     assert "Compare" not in said
@@ -144,23 +119,23 @@ def test_an_answer_in_the_version_that_was_left_to_compare_with_is_taken_over_by
 
 
 def test_what_was_left_to_compare_with_is_not_taken_away_by_a_second_call(course):
-    notebooks, work = course
-    other = "def heads(X):\n    raise NotImplementedError"
-    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", other, "y = 7")
+    work = course[1]
+    update(course, stub=OTHER)
     assert "Compare them with" in take_over(*find("06", work))
     before = sources(work / NAME)
     with pytest.raises(ValueError, match="has been merged with .*06_heads.new.ipynb already"):
         take_over(*find("06", work))
-    assert sources(work / NAME) == before and other in sources(work / "06_heads.new.ipynb")
+    assert sources(work / NAME) == before and OTHER in sources(work / "06_heads.new.ipynb")
 
 
 def test_three_versions_with_work_in_each_become_one(course):
-    notebooks, work = course
+    work = course[1]
     put_into(work / "06_heads.new.ipynb", "written(in_2)")
-    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", STUB, "y = 8")
+    update(course, last="y = 8")
     put_into(work / "06_heads.new2.ipynb", "written(in_3)")
-    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", STUB, "y = 9")
-    take_over(*find("06", work))
+    update(course, last="y = 9")
+    assert "06_heads.before2.ipynb" in take_over(*find("06", work))
+    assert "written(in_2)" in sources(work / "06_heads.before2.ipynb")
     there = sources(work / NAME)
     assert {"My note.", ANSWER, "written(in_2)", "written(in_3)", "y = 9"} <= set(there)
     assert not {"y = 7", "y = 8", "Farewell."} & set(there)
@@ -182,12 +157,12 @@ def test_an_answer_that_is_another_one_in_the_new_version_is_named_with_its_file
 
 
 def test_the_newest_version_need_not_have_the_highest_number(course):
-    notebooks, work = course
+    work = course[1]
     put_into(work / "06_heads.new.ipynb", "written(in_2)")
-    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", STUB, "y = 8")
+    update(course, last="y = 8")
     put_into(work / "06_heads.new2.ipynb", "written(in_3)")
     (work / "06_heads.new.ipynb").unlink()
-    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", STUB, "y = 9")
+    update(course, last="y = 9")
     take_over(*find("06", work))
     assert {"written(in_3)", "y = 9"} <= set(sources(work / NAME))
     assert "y = 8" not in sources(work / NAME)
@@ -240,10 +215,10 @@ def test_of_two_names_of_a_chapter_the_one_with_news_is_meant(course):
 
 
 def test_who_goes_back_to_an_older_copy_gets_all_that_came_since(course):
-    notebooks, work = course
+    work = course[1]
     take_over(*find("06", work))
     (work / "06_heads.before.ipynb").replace(work / NAME)
-    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", STUB, "y = 8")
+    update(course, last="y = 8")
     take_over(*find("06", work))
     there = sources(work / NAME)
     assert {"New words.", "My note.", ANSWER, "y = 8"} <= set(there)
@@ -251,65 +226,65 @@ def test_who_goes_back_to_an_older_copy_gets_all_that_came_since(course):
 
 
 @pytest.mark.parametrize("changed", [False, True])
-def test_a_cell_that_the_course_took_out_beside_a_student_s_own_goes_or_is_named(
-    tmp_path, monkeypatch, changed
-):
-    monkeypatch.chdir(tmp_path)
-    notebooks, work = tmp_path / "notebooks", tmp_path / "work"
-    notebooks.mkdir()
-    alone = ["# Heads", "The one that goes."]
-    update(notebooks, work, *alone, "The last.")
-    own = f"{alone[1]}\nI was here." if changed else alone[1]
-    write(work / NAME, alone[0], "My own.", own, "The last.")
-    update(notebooks, work, alone[0], "The last.")
-    said = take_over(*find("06", work))
-    if changed:
-        assert sources(work / NAME) == [alone[0], "My own.", own, "The last."]
-        assert "== Heads: taken out, but changed or moved by you: it is cell 3 of yours" in said
-    else:
-        assert sources(work / NAME) == [alone[0], "My own.", "The last."]
+def test_a_cell_that_the_course_took_out_beside_a_student_s_own_goes_or_is_named(empty, changed):
+    goes = "The one that goes."
+    update(empty, "# Heads", goes, "The last.")
+    own = f"{goes}\nI was here." if changed else goes
+    mine = empty[1] / NAME
+    write(mine, "# Heads", "My own.", own, "The last.")
+    update(empty, "# Heads", "The last.")
+    said = take_over(*find("06", empty[1]))
+    assert sources(mine) == ["# Heads", "My own.", *[own] * changed, "The last."]
+    named = "== Heads: taken out, but changed or moved by you: it is cell 3 of yours"
+    assert (named in said) == changed
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-@pytest.mark.parametrize("minor", range(6))
-def test_a_copy_of_any_format_becomes_one_that_is_valid(course, minor, encoding):
-    work = course[1]
-    whole = json.loads((work / NAME).read_text("utf-8")) | {"nbformat_minor": minor}
+def without_ids(whole):
+    whole["nbformat_minor"] = 4
     for cell in whole["cells"]:
         del cell["id"]
-    (work / NAME).write_text(json.dumps(whole), encoding)
-    take_over(*find("06", work))
-    after = json.loads((work / NAME).read_text("utf-8"))
+
+
+def without_minor(whole):
+    del whole["nbformat_minor"]
+
+
+def without_outputs(whole):
+    for cell in whole["cells"]:
+        cell.pop("outputs", None)
+        cell.pop("execution_count", None)
+
+
+def with_one_id(whole):
+    for cell in whole["cells"]:
+        cell["id"] = "the same, and with spaces"
+
+
+def of_ten_years_ago(whole):
+    old = nbformat.convert(nbformat.reads(json.dumps(whole), 4), 3)
+    whole.clear()
+    whole.update(old)
+
+
+@pytest.mark.parametrize(
+    ("change", "encoding"),
+    [
+        (without_ids, "utf-8-sig"),
+        (without_ids, "utf-16"),
+        *((odd, "utf-8") for odd in (without_minor, without_outputs, with_one_id)),
+        (of_ten_years_ago, "utf-8"),
+    ],
+)
+def test_a_copy_of_any_format_or_program_becomes_one_that_is_valid(course, change, encoding):
+    mine = course[1] / NAME
+    whole = json.loads(mine.read_text("utf-8"))
+    change(whole)
+    mine.write_text(json.dumps(whole), encoding)
+    take_over(*find("06", course[1]))
+    after = json.loads(mine.read_text("utf-8"))
     nbformat.validate(after)
     assert after["nbformat_minor"] == 5
-    assert {"New words.", "My note.", ANSWER} <= set(sources(work / NAME))
-
-
-@pytest.mark.parametrize("lacks", ["minor", "outputs", "ids"])
-def test_what_other_programs_leave_out_or_write_twice_is_made_good(course, lacks):
-    work = course[1]
-    whole = json.loads((work / NAME).read_text("utf-8"))
-    if lacks == "minor":
-        del whole["nbformat_minor"]
-    for cell in whole["cells"]:
-        if lacks == "outputs":
-            cell.pop("outputs", None)
-            cell.pop("execution_count", None)
-        if lacks == "ids":
-            cell["id"] = "the same, and with spaces"
-    (work / NAME).write_text(json.dumps(whole), "utf-8")
-    take_over(*find("06", work))
-    nbformat.validate(json.loads((work / NAME).read_text("utf-8")))
-    assert {"New words.", "My note.", ANSWER} <= set(sources(work / NAME))
-
-
-def test_a_copy_in_the_format_of_ten_years_ago_is_read(course):
-    work = course[1]
-    older = nbformat.convert(nbformat.read(work / NAME, as_version=4), 3)
-    (work / NAME).write_text(nbformat.v3.writes_json(older), "utf-8")
-    take_over(*find("06", work))
-    nbformat.validate(json.loads((work / NAME).read_text("utf-8")))
-    assert {"New words.", "My note.", ANSWER} <= set(sources(work / NAME))
+    assert {"New words.", "My note.", ANSWER} <= set(sources(mine))
 
 
 @pytest.mark.parametrize("cell", [None, {"cell_type": "code"}, {"source": "x"}, {"source": 3}])
@@ -335,13 +310,13 @@ def test_where_the_result_would_be_no_notebook_nothing_is_touched(course):
 
 def test_work_in_a_new_version_that_nobody_knows_stays_and_is_named(course):
     """Once nothing told what a new version was as it came, and such folders are still there."""
-    notebooks, work = course
+    work = course[1]
     (work / ".delivered" / "06_heads.new.ipynb").unlink()
     assert find("06", work)[2] == work / "06_heads.new.ipynb"
     put_into(work / "06_heads.new.ipynb", "written(in_new)")
     with pytest.raises(FileNotFoundError, match="left as it is: .*06_heads.new.ipynb"):
         find("06", work)
-    update(notebooks, work, "# Heads", "New words.", "x = 1", "## Exercises", STUB, "y = 8")
+    update(course, last="y = 8")
     said = take_over(*find("06", work))
     assert f"left as it is: {work / '06_heads.new.ipynb'}." in said
     assert "written(in_new)" in sources(work / "06_heads.new.ipynb")

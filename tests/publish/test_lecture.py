@@ -21,8 +21,8 @@ from notebooks.publish.slides.errors import SlidesError
 from notebooks.publish.slides.lecture import (
     SHIPPED,
     SPEAKING,
+    Excerpt,
     Lecture,
-    Part,
     chapters_of,
     export_plan,
     minutes_of_headings,
@@ -65,7 +65,7 @@ def two_chapters(monkeypatch):
 
 
 def plan(*parts):
-    return Lecture("mine", "My lecture", 45, [Part(*part) for part in parts])
+    return Lecture("mine", "My lecture", 45, [Excerpt(*part) for part in parts])
 
 
 def sources(notebook):
@@ -93,13 +93,10 @@ def test_what_is_left_out_of_another_chapter_is_told_and_bridged(two_chapters):
     assert "'What you need' of chapter 02 is put in" in asked.remarks[1]
 
 
-def test_what_is_left_out_of_the_same_chapter_is_told(two_chapters):
+def test_what_is_left_out_of_the_same_chapter_or_comes_later_is_told(two_chapters):
     asked = plan(("01", ["Softmax"]), ("02", ["B"]))
     whole = notebook_of_plan(asked, two_chapters)
     assert asked.remarks == ["02 B needs 02 A"] and "## What you need" not in sources(whole)
-
-
-def test_what_comes_later_is_no_help(two_chapters):
     asked = plan(("02", ["A", "B"]), ("01", ["Softmax"]))
     notebook_of_plan(asked, two_chapters)
     assert asked.remarks[0] == "02 B needs 01 Softmax"
@@ -166,7 +163,7 @@ def test_a_plan_that_is_none(tmp_path, change, words):
 @pytest.mark.parametrize("number", ["6", '"6"', '"06"'])
 def test_a_chapter_s_number_with_and_without_quotes(tmp_path, number):
     (tmp_path / "mine.toml").write_text(PLAN.replace('"01"', number), "utf-8")
-    assert read_plan(tmp_path / "mine.toml").parts == [Part("06", ["A"])]
+    assert read_plan(tmp_path / "mine.toml").parts == [Excerpt("06", ["A"])]
 
 
 def test_a_plan_or_a_chapter_that_is_not_there():
@@ -194,21 +191,11 @@ def bridged(remark):
     return "put in" in remark or section[:2] != needed[:2]
 
 
-def test_each_section_says_what_it_needs_and_needs_what_there_is():
+def test_each_section_says_what_it_needs_and_nothing_needs_what_comes_after_it():
     assert list(needs()) == all_sections()
-    unknown = {name for needed in needs().values() for name in needed} - set(all_sections())
-    assert not unknown
-
-
-def test_nothing_needs_what_comes_after_it():
     order = {section: place for place, section in enumerate(all_sections())}
-    late = [
-        (section, name)
-        for section, needed in needs().items()
-        for name in needed
-        if order[name] >= order[section]
-    ]
-    assert not late
+    for section, needed in needs().items():
+        assert all(order[name] < order[section] for name in needed), section
     assert needs_of_chapters()["06"] == ["01", "03", "04"]
 
 

@@ -2,13 +2,11 @@
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
 
 import psutil
-import pytest
 
 SECONDS = 600  # ends what hangs
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -67,8 +65,7 @@ def test_two_decks_are_written_side_by_side(tmp_path):
     assert sorted(file.stem[:2] for file in tmp_path.glob("*.html")) == ["00", "06"]
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminate"])
-def test_a_stop_ends_every_process_and_leaves_old_decks_alone(tmp_path, sent):
+def test_a_stop_ends_every_process_and_leaves_old_decks_alone(tmp_path):
     old = tmp_path / "01_queries_keys_values.html"
     old.write_text("old", "utf-8")
     os.utime(old, (0, 0))
@@ -77,7 +74,7 @@ def test_a_stop_ends_every_process_and_leaves_old_decks_alone(tmp_path, sent):
     parent = psutil.Process(process.pid)
     wait_for(lambda: len(parent.children(recursive=True)) >= 3)  # a kernel is there
     children = parent.children(recursive=True)
-    process.send_signal(sent)
+    process.terminate()  # Ctrl-C has the same handler
     out, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 1
     assert (out, errors) == ("", "Stopped: the decks that were not finished stay as they were.\n")

@@ -33,6 +33,12 @@ def padding(side):
     return (mask if side == "right" else mask.flip(-1)).long()
 
 
+def padded_on_both_sides():
+    """Three texts: whole, shorter with padding on the right, shorter with padding on the left."""
+    mask = torch.cat([padding("right"), padding("left")[1:]])
+    return {"input_ids": torch.randint(3, WORDS, mask.shape), "attention_mask": mask}
+
+
 TEXT = {
     "vocab_size": WORDS,
     "hidden_size": 32,

@@ -21,14 +21,8 @@ def test_published_models_by_hand():
 
 
 def test_published_shapes_agree_with_the_width_of_their_models():
-    widths = {shape.name: shape.num_heads * shape.head_size for shape in PUBLISHED}
-    assert widths == {
-        "Llama 2 7B": 4096,
-        "Llama 2 70B": 8192,
-        "Mistral 7B": 4096,
-        "Falcon 40B": 8192,
-        "Llama 3.1 8B": 4096,
-    }
+    widths = [shape.num_heads * shape.head_size for shape in PUBLISHED]
+    assert widths == [4096, 8192, 4096, 8192, 4096]
     assert all(shape.num_heads % shape.num_kv_heads == 0 and shape.source for shape in PUBLISHED)
 
 

@@ -60,10 +60,7 @@ ON_DEVICE = {
 MISTAKES = {
     "no softmax": ({"scores.softmax(-1)": "scores"}, {SUM}),
     "softmax over the queries": ({"softmax(-1)": "softmax(1)"}, {QUERIES, SUM, FUTURE}),
-    "softmax over the batch": (
-        {"softmax(-1)": "softmax(0)"},
-        {SENTENCES, SUM, PADDING},
-    ),
+    "softmax over the batch": ({"softmax(-1)": "softmax(0)"}, {SENTENCES, SUM, PADDING}),
     "mask behind the softmax": (
         {"scores = scores.masked_fill(~visible, -1e9)": "pass"},
         {PADDING, FUTURE},

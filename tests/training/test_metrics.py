@@ -18,7 +18,6 @@ from d2l_attention.training.metrics import (
 )
 
 CAT = "le chat dort sur le lit".split()
-SPACES = list(filter(str.isspace, map(chr, range(0x3001))))
 
 
 class TestBleu:
@@ -79,11 +78,11 @@ class TestBleu:
         found = bleu([[one] * 4], [[[other] * 4]])
         assert found == pytest.approx(100) if one == other else found < 1e-3
 
-    @pytest.mark.parametrize("character", SPACES, ids=ascii)
-    def test_no_space_of_any_alphabet_cuts(self, character):
-        words = [f"a{character}b", character, "c", "d"]
+    def test_no_space_of_any_alphabet_cuts(self):
+        spaces = filter(str.isspace, map(chr, range(0x3001)))
+        words = [word for space in spaces for word in (f"a{space}b", space, "c", "d")]
         assert bleu([words], [[words]]) == pytest.approx(100)
-        assert bleu([words], [[["a", "b", "c", "d"]]]) < 50
+        assert bleu([words], [["a b c d".split() * (len(words) // 4)]]) < 50
 
     def test_errors(self):
         with pytest.raises(

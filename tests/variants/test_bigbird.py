@@ -2,13 +2,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from pattern_functions import bigbird_attention, global_local_attention, sliding_window_attention
 from torch.testing import assert_close
 
 from d2l_attention import KeyValueCache, MultiHeadAttention, dot_product_attention
-from d2l_attention.variants import (
-    BigBirdAttention,
-)
+from d2l_attention.variants import BigBirdAttention
 from d2l_attention.variants.masks import bigbird_blocks, bigbird_mask
 
 
@@ -16,33 +13,10 @@ def qkv(n, size=3):
     return torch.randn(3, 2, n, size, dtype=torch.float64).unbind()
 
 
-@pytest.mark.parametrize("is_causal", [False, True])
-def test_special_cases(is_causal):
-    inputs, options = qkv(37), dict(is_causal=is_causal)
-    few = dict(num_random=0, seed=0)
-    blocks_of_one = bigbird_attention(
-        *inputs, block_size=1, window=3, num_global=0, **few, **options
-    )
-    assert_close(blocks_of_one, sliding_window_attention(*inputs, window=3, **options))
-    with_global = bigbird_attention(*inputs, block_size=1, window=3, num_global=2, **few, **options)
-    assert_close(with_global, global_local_attention(*inputs, window=3, num_global=2, **options))
-    expected = dot_product_attention(*inputs, **options)
-    for links in ((7, 5, 0, 0), (7, 0, 6, 0), (7, 0, 0, 5), (37, 0, 0, 0), (50, 1, 1, 1)):
-        names = ("block_size", "window", "num_global", "num_random")
-        whole = bigbird_attention(
-            *inputs, **dict(zip(names, links, strict=True)), seed=0, **options
-        )
-        assert_close(whole, expected, atol=1e-10, rtol=1e-10)
-
-
 def test_by_hand():
     """Equal keys: each output is the mean of the values that its block sees."""
-    zeros, values = (
-        torch.zeros(7, 1),
-        torch.tensor([[1.0], [3.0], [5.0], [7.0], [9.0], [11.0], [20.0]]),
-    )
-    links = dict(block_size=2, window=0, num_global=1, num_random=0, seed=0)
-    output = bigbird_attention(zeros, zeros, values, **links)
+    zeros, values = torch.zeros(7, 1), torch.tensor([1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 20.0])[:, None]
+    output = BigBirdAttention(2, 0, 1, 0, 0.0, seed=0)(zeros, zeros, values)
     expected = [8.0, 8.0, 4.0, 4.0, 6.0, 6.0, 8.0]  # means of all, of 4, of 4, of 1, 3 and 20
     assert_close(output[:, 0], torch.tensor(expected))
 
@@ -61,7 +35,7 @@ def test_any_links(n, block_size, numbers, is_causal, lens):
     lens = None if lens is None else torch.tensor(lens).clamp(max=n)
     inputs, mask = qkv(n), bigbird_mask(n, **links)
     expected = dot_product_attention(*inputs, lens, mask=mask, is_causal=is_causal)
-    output = bigbird_attention(*inputs, lens, **links, is_causal=is_causal)
+    output = BigBirdAttention(**links, dropout=0.0)(*inputs, lens, is_causal=is_causal)
     assert_close(output, expected, atol=1e-10, rtol=1e-10)
 
 

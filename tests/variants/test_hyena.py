@@ -1,8 +1,5 @@
 """Hyena: the transform against the sum, and the operator against its definition."""
 
-import copy
-import math
-
 import pytest
 import torch
 from torch.testing import assert_close
@@ -11,6 +8,7 @@ from d2l_attention.variants import HyenaOperator, long_convolution
 
 B, N, C, MAX_LEN = 2, 13, 6, 29
 EXACT = {"atol": 1e-10, "rtol": 1e-10}
+ONES = torch.ones(5, 3)
 
 
 def direct_sum(X, filters):
@@ -53,15 +51,6 @@ def test_lengths_around_a_power_of_two(length):
 def test_by_hand():
     X, filters = torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[1.0], [10.0]])
     assert_close(long_convolution(X, filters), torch.tensor([[1.0], [12.0], [23.0]]))
-
-
-def test_an_impulse_brings_out_the_filter_and_one_tap_changes_nothing():
-    filters = torch.randn(N, C).double()
-    impulse = torch.zeros(N, C).double()
-    impulse[0] = 1
-    assert_close(long_convolution(impulse, filters), filters, **EXACT)
-    X, identity = tokens(), torch.ones(1, C).double()
-    assert_close(long_convolution(X, identity), X, **EXACT)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -113,90 +102,20 @@ def test_parameters_do_not_grow_with_the_length():
     assert short == long
 
 
-def test_the_future_changes_nothing_before_it():
-    layer, X = make(), tokens()
-    before = layer(X)
-    for start in (1, 6, N - 1):
-        later = X.clone()
-        later[:, start:] += 3
-        after = layer(later)
-        # The transform touches all tokens: what is left of the future is rounding.
-        assert_close(after[:, :start], before[:, :start], atol=1e-14, rtol=1e-12)
-        assert (after[:, start:] - before[:, start:]).abs().amax(-1).min() > 1e-6
-
-
-def test_no_gradient_flows_to_the_future():
-    layer, X = make(), tokens().requires_grad_()
-    output = layer(X)
-    for i in range(N):
-        (grad,) = torch.autograd.grad(output[:, i].sum(), X, retain_graph=True)
-        assert grad[:, i + 1 :].abs().max().item() < 1e-15 if i + 1 < N else True
-        assert (grad[:, : i + 1].abs().amax(-1) > 1e-12).all()
-
-
-@pytest.mark.parametrize("garbage", [math.nan, math.inf])
-def test_padding_changes_nothing_not_even_gradients(garbage):
-    layer, clean, lens = make(), tokens(), torch.tensor([5, 0])
-    dirty = clean.clone()
-    dirty[0, 5:] = dirty[1] = garbage
-    results = []
-    for X in (clean, dirty):
-        copied, X = X.clone(), X.requires_grad_()
-        layer.zero_grad()
-        output = layer(X, lens)
-        output.square().sum().backward()
-        assert torch.equal(X.detach().nan_to_num(), copied.nan_to_num())  # left as it was
-        results.append([output, X.grad, *(p.grad.clone() for p in layer.parameters())])
-    for one, other in zip(*results, strict=True):
-        assert one.isfinite().all()
-        assert torch.equal(one, other)
-    output, grad = results[0][:2]
-    assert (output[1] == 0).all() and (grad[1] == 0).all() and (grad[0, 5:] == 0).all()
-    assert_close(output[0, :5], layer(clean[:, :5])[0], **EXACT)
-
-
 def test_every_parameter_learns():
     layer = make()
     layer(tokens()).square().sum().backward()
     assert all(p.grad.abs().sum() > 0 for p in layer.parameters())
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_dtypes(dtype):
-    layer, X = make(), tokens()
-    expected, output = layer(X), layer.to(dtype)(X.to(dtype))
-    assert output.dtype == dtype
-    # Against the outputs' own size: a new layer's are small.
-    error = (output.double() - expected).abs().max() / expected.abs().max()
-    assert error < 16 * torch.finfo(dtype).eps
-
-
-def test_mixed_precision():
-    X = tokens().float()
-    with torch.autocast("cpu", torch.bfloat16):
-        assert HyenaOperator(C, MAX_LEN)(X).shape == X.shape
-
-
-@pytest.mark.parametrize("length", [1, 2, MAX_LEN])
-def test_lengths_copies_and_no_batch(length):
-    layer, X = make(), tokens(length)
-    assert layer(X).shape == X.shape
-    assert torch.equal(copy.deepcopy(layer)(X), layer(X))
-    assert layer(X[:0]).shape == (0, length, C)
-
-
 @pytest.mark.parametrize(
     ("error", "message", "call"),
     [
-        (ValueError, "same columns", lambda: long_convolution(torch.ones(5, 3), torch.ones(5, 2))),
-        (ValueError, "same columns", lambda: long_convolution(torch.ones(5), torch.ones(5, 1))),
-        (ValueError, "same columns", lambda: long_convolution(torch.ones(5, 3), torch.ones(0, 3))),
-        (
-            TypeError,
-            "X must be",
-            lambda: long_convolution(torch.ones(5, 3).int(), torch.ones(5, 3)),
-        ),
-        (TypeError, "filters must be", lambda: long_convolution(torch.ones(5, 3), [[1.0]])),
+        (ValueError, "same columns", lambda: long_convolution(ONES, ONES[:, :2])),
+        (ValueError, "same columns", lambda: long_convolution(ONES[:, 0], ONES[:, :1])),
+        (ValueError, "same columns", lambda: long_convolution(ONES, ONES[:0])),
+        (TypeError, "X must be", lambda: long_convolution(ONES.int(), ONES)),
+        (TypeError, "filters must be", lambda: long_convolution(ONES, [[1.0]])),
         (ValueError, "order must be a whole number from 1 on, got 0", lambda: make(0)),
         (ValueError, "max_len must be .* got 2.5", lambda: HyenaOperator(C, 2.5)),
         (ValueError, r"\(B, n, 6\), got \(13, 6\)", lambda: make()(tokens()[0])),

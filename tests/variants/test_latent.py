@@ -78,24 +78,6 @@ def test_token_by_token_with_a_cache_of_latents(absorbed):
     assert cache.keys.shape == (B, 1, N, ROTARY) and cache.values.shape == (B, 1, N, LATENT)
 
 
-def test_padding_and_future_change_nothing():
-    made, X = layer()
-    lens, clean = torch.tensor([3, 0]), made(X, torch.tensor([3, 0]))
-    dirty = X.detach().clone()
-    dirty[0, 3:], dirty[1] = 1e6, torch.nan
-    dirty.requires_grad_()
-    for absorbed in (False, True):
-        output = made(dirty, lens, absorbed=absorbed)
-        assert_close(output[0, :3], clean[0, :3])
-        assert not output[1].any()
-        (gradient,) = torch.autograd.grad(output[0, :3].sum() + output[1].sum(), dirty)
-        assert torch.isfinite(gradient[0]).all() and not gradient[0, 3:].any()
-        assert not gradient[1].any()
-    later = X.detach().clone()
-    later[:, 3:] = 0.5
-    assert torch.equal(made(later, is_causal=True)[:, :3], made(X.detach(), is_causal=True)[:, :3])
-
-
 @pytest.mark.parametrize("absorbed", [False, True], ids=["explicit", "absorbed"])
 def test_padding_in_a_cache_reaches_no_output(absorbed):
     made, X = layer()

@@ -1,8 +1,6 @@
 """Multi-token attention against loops over queries, keys and heads."""
 
-import copy
 import math
-import pickle
 
 import pytest
 import torch
@@ -14,6 +12,7 @@ from d2l_attention.variants import MultiTokenAttention
 B, H, Q, K, D, HIDDEN = 2, 6, 5, 7, 11, 12
 QUERY_SIZE, KEY_SIZE, HEAD_SIZE = 3, 5, 2
 EXACT = {"atol": 1e-10, "rtol": 1e-10}
+ONE = {"query_size": 1, "key_size": 1, "mix_heads": 1}
 SETTINGS = {
     "plain": {},
     "causal": {"is_causal": True},
@@ -120,42 +119,6 @@ def test_equals_the_sums_of_the_paper(options, sizes):
     assert_close(layer.attention_weights, expected, **EXACT)
 
 
-@pytest.mark.parametrize("sizes", [(3, 5, 2), (4, 6, 3)], ids=str)
-def test_nothing_flows_from_the_future(sizes):
-    n = 13
-    layer, X = make(sizes=sizes), inputs(n)[0].requires_grad_()
-    output = layer(X, X, X, is_causal=True)
-    for i in range(n):
-        (grad,) = torch.autograd.grad(output[:, i].sum(), X, retain_graph=True)
-        assert (grad[:, i + 1 :] == 0).all() and (grad[:, : i + 1] != 0).any(-1).all()
-    for start in (1, 6, n - 1):
-        later = X.detach().clone()
-        later[:, start:] += 3
-        after = layer(later, later, later, is_causal=True)
-        assert torch.equal(after[:, :start], output[:, :start])
-        assert not torch.allclose(after[:, start:], output[:, start:])
-
-
-@pytest.mark.parametrize("garbage", [math.nan, math.inf, 1e30])
-@pytest.mark.parametrize("lens", [[4, 0], [[1, 2, 0, 7, 0], [0] * 5]], ids=["B", "B, Q"])
-def test_padding_changes_nothing_not_even_gradients(garbage, lens):
-    layer, clean, lens = make(), inputs(), torch.tensor(lens)
-    dirty = [x.clone() for x in clean]
-    longest = lens.max(-1).values if lens.ndim == 2 else lens
-    for b in range(B):
-        for x in dirty[1:]:
-            x[b, longest[b] :] = garbage
-    dirty[0][lens == 0] = garbage
-    results = []
-    for given in (clean, dirty):
-        outcome, named = gradients(layer, given, valid_lens=lens)
-        results.append([*outcome, layer.attention_weights, *named.values()])
-    for one, other in zip(*results, strict=True):
-        assert one.isfinite().all()
-        assert torch.equal(one, other)
-    assert all((x[1] == 0).all() for x in results[0][:4])
-
-
 def test_a_padded_query_reaches_no_token_before_it():
     layer, (X, *_) = make(), inputs(num_queries=K)
     expected = layer(X, X, X, torch.tensor([4, 6]))
@@ -184,35 +147,6 @@ def test_two_tokens_together_find_a_key_that_neither_finds_alone():
     assert layer.attention_weights[0, 0, 1, 3] > 0.99
 
 
-def test_weights_of_the_last_pass_survive_an_optimizer_step():
-    layer = make()
-    layer(*inputs())
-    before = layer.attention_weights
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            parameter.mul_(3.0)
-    assert torch.equal(layer.attention_weights, before)
-
-
-def test_dropout_leaves_the_weights_that_are_read():
-    layer, given = make(dropout=0.5), inputs()
-    noisy, weights = layer(*given, need_weights=True)
-    assert not torch.equal(layer(*given), noisy)
-    assert_close(layer.attention_weights, weights.detach())
-    layer.eval()
-    assert_close(layer(*given, need_weights=True)[1], weights)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_dtypes(dtype):
-    layer, given = make(), inputs()
-    expected = layer(*given, is_causal=True)
-    output = layer.to(dtype)(*(x.to(dtype) for x in given), is_causal=True)
-    assert output.dtype == dtype and layer.attention_weights.dtype == dtype
-    tolerance = max(1e-5, 32 * torch.finfo(dtype).eps)
-    assert_close(output.double(), expected, atol=tolerance, rtol=tolerance)
-
-
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 7), (5, 1)], ids=str)
 def test_fewer_tokens_than_the_kernel(sizes):
     layer, given = make(), inputs(*sizes)
@@ -223,38 +157,18 @@ def test_fewer_tokens_than_the_kernel(sizes):
     assert_close(weights, expected, **EXACT)
 
 
-def test_copies_pickles_and_compiled_in_one_graph():
-    layer, given, lens = make(), inputs(), torch.tensor([4, 0])
-    expected = layer(*given, lens)
-    for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
-        with pytest.raises(AttributeError, match="attention_weights"):
-            _ = other.attention_weights
-        assert torch.equal(other(*given, lens), expected)
-    torch.compiler.reset()
-    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
-    assert_close(compiled(*given, lens, is_causal=True), layer(*given, lens, is_causal=True))
-
-
 @pytest.mark.parametrize(
     ("error", "message", "call"),
     [
+        (
+            ValueError,
+            "num_hiddens=12 and num_heads=5",
+            lambda: MultiTokenAttention(12, 5, 0.0, **ONE),
+        ),
         (ValueError, "num_heads=6 and mix_heads=4", lambda: make(sizes=(3, 5, 4))),
-        (
-            ValueError,
-            "query_size must be a whole number from 1 on, got 0",
-            lambda: make(sizes=(0, 5, 2)),
-        ),
-        (
-            ValueError,
-            "key_size must be a whole number from 1 on, got 2.5",
-            lambda: make(sizes=(3, 2.5, 2)),
-        ),
-        (
-            ValueError,
-            "mix_heads must be a whole number from 1 on, got -1",
-            lambda: make(sizes=(3, 5, -1)),
-        ),
-        (ValueError, "dropout must lie in", lambda: make(dropout=1.0)),
+        (ValueError, "query_size must be .* from 1 on, got 0", lambda: make(sizes=(0, 5, 2))),
+        (ValueError, "key_size must be .* from 1 on, got 2.5", lambda: make(sizes=(3, 2.5, 2))),
+        (ValueError, "mix_heads must be .* from 1 on, got -1", lambda: make(sizes=(3, 5, -1))),
         (ValueError, "from 1 to 8", lambda: make()(*inputs(), torch.tensor([1, 8]))),
         (TypeError, "mask must be a boolean", lambda: make()(*inputs(), mask=torch.ones(Q, K))),
         (TypeError, "unexpected keyword argument 'cache'", lambda: make()(*inputs(), cache=None)),
@@ -270,11 +184,6 @@ def test_copies_pickles_and_compiled_in_one_graph():
 def test_errors(error, message, call):
     with pytest.raises(error, match=message):
         call()
-
-
-def test_heads_that_do_not_divide():
-    with pytest.raises(ValueError, match="num_hiddens=12 and num_heads=5"):
-        MultiTokenAttention(HIDDEN, 5, 0.0, query_size=1, key_size=1, mix_heads=1)
 
 
 def test_what_one_head_may_not_see_stays_hidden_after_the_mixing():

@@ -34,44 +34,12 @@ def test_equals_attention_of_the_queries_to_each_memory():
     assert_close(weights[1, 0], (q @ k.T / math.sqrt(2)).softmax(-1), **EXACT)
 
 
-def test_weights_on_demand():
-    layer, X, lens = make(), memory(), torch.tensor([4, 0])
-    output = layer(X, lens)
-    explicit, weights = layer(X, lens, need_weights=True)
-    assert_close(output, explicit, **EXACT)
-    assert_close(layer.attention_weights, weights.detach(), **EXACT)
-    assert (weights[1] == 0).all() and (output[1] == 0).all() and (weights[0, ..., 4:] == 0).all()
-
-
-@pytest.mark.parametrize("need_weights", [False, True], ids=["fused", "explicit"])
-def test_padding_changes_nothing_not_even_gradients(need_weights):
-    layer, clean, lens = make(), memory(), torch.tensor([4, 0])
-    dirty = clean.clone()
-    dirty[0, 4:] = dirty[1] = math.nan
-    results = []
-    for X in (clean, dirty):
-        X = X.clone().requires_grad_()
-        layer.zero_grad()
-        output = layer(X, lens, need_weights=need_weights)
-        (output[0] if need_weights else output).square().sum().backward()
-        results.append([X.grad, *(p.grad.clone() for p in layer.parameters())])
-    for one, other in zip(*results, strict=True):
-        assert one.isfinite().all()
-        assert torch.equal(one, other)
-    assert (results[0][0][1] == 0).all() and (results[0][0][0, 4:] == 0).all()
-
-
 def test_outputs_change_places_with_their_queries():
     layer, X, order = make(), memory(), torch.tensor([3, 1, 4, 0, 2])
     output = layer(X)
     with torch.no_grad():
         layer.queries.copy_(layer.queries[order])
     assert_close(layer(X), output[:, order], **EXACT)
-
-
-def test_the_order_of_the_memory_does_not_matter():
-    layer, X = make(), memory()
-    assert_close(layer(X.flip(1)), layer(X), **EXACT)
 
 
 def test_a_mask_hides_pixels():
@@ -90,15 +58,6 @@ def test_queries_are_learned_and_differ():
     assert len(layer.queries.unique(dim=0)) == N
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_dtypes(dtype):
-    layer, X = make(), memory()
-    expected, output = layer(X), layer.to(dtype)(X.to(dtype))
-    assert output.dtype == dtype and layer.attention_weights.dtype == dtype
-    tolerance = max(1e-5, 16 * torch.finfo(dtype).eps)
-    assert_close(output.double(), expected, atol=tolerance, rtol=tolerance)
-
-
 def test_one_query_one_key_and_no_batch():
     assert make(num_queries=1)(memory()[:, :1]).shape == (B, 1, HIDDEN)
     assert make()(memory()[:0]).shape == (0, N, HIDDEN)
@@ -107,21 +66,12 @@ def test_one_query_one_key_and_no_batch():
 @pytest.mark.parametrize(
     ("error", "message", "call"),
     [
-        (
-            ValueError,
-            "num_queries must be a whole number from 1 on, got 0",
-            lambda: make(num_queries=0),
-        ),
+        (ValueError, "num_queries must be .* from 1 on, got 0", lambda: make(num_queries=0)),
         (ValueError, "got 2.0", lambda: make(num_queries=2.0)),
         (ValueError, "num_heads=4", lambda: LearnedQueries(N, 6, 4, 0.0)),
-        (
-            ValueError,
-            r"memory must have shape \(B, K, size\), got \(7, 11\)",
-            lambda: make()(memory()[0]),
-        ),
+        (ValueError, r"memory must .* \(B, K, size\), got \(7, 11\)", lambda: make()(memory()[0])),
         (TypeError, "memory must be a tensor of floats", lambda: make()([[1.0]])),
         (ValueError, "from 1 to 8", lambda: make()(memory(), torch.tensor([1, 8]))),
-        (ValueError, "dropout must lie in", lambda: make(dropout=1.0)),
     ],
 )
 def test_errors(error, message, call):

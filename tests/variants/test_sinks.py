@@ -83,17 +83,6 @@ def test_in_the_heads_of_multi_head_attention_token_by_token():
     assert (heads.attention_weights.sum(-1) < 1).all()
 
 
-def test_padding_that_is_not_a_number():
-    given, made = [X.detach() for X in inputs()], layer()
-    clean = made(*given, torch.tensor([4, 0]))
-    for X in given[1:]:
-        X[0, :, 4:], X[1] = torch.nan, torch.nan
-    given[0][1] = torch.nan
-    assert torch.equal(made(*given, torch.tensor([4, 0])), clean)
-    mask = attention_mask((B, H, Q, K), torch.tensor([4, 0]))
-    assert_close(made(*given, mask=mask), clean)
-
-
 def test_a_query_that_two_masks_leave_nothing_may_hold_anything():
     given, made = inputs(), layer()
     options = dict(mask=torch.arange(K) > 0, is_causal=True)  # padding on the left

@@ -1,6 +1,5 @@
 """``watch``: what it keeps of a run, what it leaves alone, what it sends and draws."""
 
-import base64
 import functools
 import json
 import sys
@@ -10,14 +9,11 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from traitlets import TraitError
 
-from d2l_attention import MultiHeadAttention, masked_softmax
+from d2l_attention import masked_softmax
 from d2l_attention.views import watch
 from d2l_attention.views.recorder import MOST_STEPS
-from d2l_attention.views.watch_drawing import MOST_TEXT, SIDE
 
-B, H, Q, K, D = 2, 3, 5, 7, 11  # all different: a swapped axis cannot pass
 MASK = torch.tensor([[True, True, False], [True, False, False]])
 
 
@@ -69,11 +65,6 @@ def sent(view):
     return json.loads(view.run_text)
 
 
-def value_of(view, step, name):
-    run = sent(view)
-    return run["values"][run["steps"][step]["c"][name]]
-
-
 def test_each_line_is_a_step_with_what_it_changed():
     scores = torch.randn(2, 3)
     view = watch(softmax_in_steps, scores, MASK)
@@ -85,13 +76,12 @@ def test_each_line_is_a_step_with_what_it_changed():
         "return weights",
     ]
     assert changes(view) == [["scores", "mask"], ["scores"], ["weights"], ["weights"], ["return"]]
-    first, *_ = softmax_in_steps.__code__.co_firstlineno, None
+    first = softmax_in_steps.__code__.co_firstlineno
     assert [step.line - first for step in view.steps] == [0, 5, 6, 7, 8]
     # Values as they were then: a later change in place does not reach them.
     torch.testing.assert_close(view.steps[0].changed["scores"], scores)
-    torch.testing.assert_close(
-        view.steps[2].changed["weights"], view.steps[1].changed["scores"].exp()
-    )
+    weights = view.steps[2].changed["weights"]
+    torch.testing.assert_close(weights, view.steps[1].changed["scores"].exp())
     torch.testing.assert_close(view.steps[3].changed["weights"], view.result)
     assert [step.in_place for step in view.steps] == [(), (), (), ("weights",), ()]
     assert all(step.error is None for step in view.steps) and view.error is None
@@ -160,23 +150,9 @@ def test_an_exception_is_the_last_step_after_finally_and_in_a_call():
         finally:
             done = True  # noqa: F841
 
-    view = watch(tidy, torch.ones(2, 3), into=[stops])
-    assert view.error is None
-    view = watch(tidy, torch.ones(3), into=[stops])
-    assert view.steps[-1].error and "done" in view.steps[-1].names
-
-
-def test_a_caught_exception_is_told_and_the_run_goes_on():
-    def careful(text):
-        try:
-            number = int(text)
-        except ValueError:
-            number = -1
-        return number
-
-    view = watch(careful, "x")
-    assert [step.error is not None for step in view.steps].count(True) == 1
-    assert view.result == -1 and view.steps[-1].changed == {"return": -1}
+    assert watch(tidy, torch.ones(2, 3), into=[stops]).error is None
+    last = watch(tidy, torch.ones(3), into=[stops]).steps[-1]
+    assert last.error and "done" in last.names
 
 
 def test_recursion_keeps_the_names_of_each_call_apart():
@@ -192,15 +168,10 @@ def test_recursion_keeps_the_names_of_each_call_apart():
     assert view.steps[-1].names["n"] == 3
 
 
-@pytest.mark.parametrize("n", [1000, 10])
-def test_at_most_500_steps_then_a_sentence(n):
-    view = watch(loop, n)
-    assert view.result == sum(range(n))
-    if n == 10:
-        assert sent(view)["note"] == ""
-    else:
-        assert len(view.steps) == MOST_STEPS
-        assert sent(view)["note"] == "The run is longer than the first 500 steps, kept here."
+def test_at_most_500_steps_then_a_sentence():
+    view = watch(loop, 1000)
+    assert view.result == sum(range(1000)) and len(view.steps) == MOST_STEPS
+    assert sent(view)["note"] == "The run is longer than the first 500 steps, kept here."
 
 
 def test_an_exception_after_the_last_step_kept_is_still_told():
@@ -212,19 +183,6 @@ def test_an_exception_after_the_last_step_kept_is_still_told():
     view = watch(late, 1000)
     assert len(view.steps) == MOST_STEPS + 1
     assert view.steps[-1].error == "ValueError: after 1000"
-    endless = watch(lambda: recurse())
-    assert isinstance(endless.error, RecursionError)
-
-
-def recurse():
-    return recurse()
-
-
-def test_the_cap_holds_for_copies_too(monkeypatch):
-    monkeypatch.setattr("d2l_attention.views.recorder.MOST_BYTES", 1000)
-    view = watch(loop_of_tensors, 50)
-    assert len(view.steps) < 20 and "fills a gigabyte" in sent(view)["note"]
-    assert view.result.sum() == 50 * 100
 
 
 @pytest.mark.parametrize(
@@ -244,13 +202,6 @@ def passes_on(kept):
     return n
 
 
-def loop_of_tensors(n):
-    total = torch.zeros(100)
-    for _ in range(n):
-        total = total + 1
-    return total
-
-
 NO_SOURCE = {}
 exec("def typed(x):\n    return x", NO_SOURCE)
 TIMED = {}  # as IPython runs a cell that begins with %%time
@@ -263,7 +214,6 @@ exec(compile("def timed(x):\n    return x", "<timed exec>", "exec"), TIMED)
         (NO_SOURCE["typed"], "typed has no Python source"),
         (TIMED["timed"], "its cell begins with `%%time`; take that away"),
         (torch.softmax, "no Python function"),
-        (len, "no Python function"),
         (torch.compile(loop, backend="eager"), "loop is compiled by torch.compile.*before it was"),
         (torch.compile(nn.Linear(2, 2), backend="eager"), "is compiled by torch.compile"),
         (lambda: (yield 1), "generator"),
@@ -334,14 +284,6 @@ def test_into_enters_further_functions():
     torch.testing.assert_close(view.result, plain.result)
 
 
-def test_our_own_layer_can_be_watched():
-    layer = MultiHeadAttention(4, 2, 0.0)
-    X = torch.randn(B, 3, 4)
-    view = watch(layer, X, X, X, valid_lens=torch.tensor([1, 3]))
-    torch.testing.assert_close(view.result, layer(X, X, X, torch.tensor([1, 3])))
-    assert view.steps[0].source.startswith("def forward(")
-
-
 def test_comprehensions_are_one_step_and_generators_not_entered():
     def squares():
         yield 1
@@ -391,8 +333,7 @@ def test_other_threads_are_left_alone():
     assert traces == [before] and threading.gettrace() is before
 
 
-@pytest.mark.parametrize("error", [False, True])
-def test_a_debuggers_own_trace_is_put_back(error):
+def test_a_debuggers_own_trace_is_put_back():
     seen = []
 
     def debugger(frame, event, arg):
@@ -402,7 +343,7 @@ def test_a_debuggers_own_trace_is_put_back(error):
     before = sys.gettrace()
     sys.settrace(debugger)
     try:
-        watch(stops, torch.ones(2, 3), torch.ones(2 if error else 3, 3))
+        watch(stops, torch.ones(2, 3), torch.ones(2, 3))  # an error
         after = sys.gettrace()
         loop(1)
     finally:
@@ -418,124 +359,6 @@ def test_what_stops_python_goes_on_and_puts_the_trace_back():
     with pytest.raises(KeyboardInterrupt):
         watch(leave)
     assert sys.gettrace() is before
-
-
-@pytest.mark.parametrize(
-    ("value", "sent_as"),
-    [
-        (torch.tensor(2.5), {"t": "2.5"}),
-        (torch.zeros(0, 3), {"t": "(0, 3)"}),
-        (torch.zeros(2, 3, device="meta"), {"t": "(2, 3)"}),
-        (torch.ones(2, dtype=torch.complex64), {"t": "(2,)"}),
-        (torch.eye(2).to_sparse(), {"t": "(2, 2)"}),
-        (np.array(["a"]), {"t": "(1,)"}),
-        (torch.tensor([1, 2]), {"s": [2], "d": "int64", "m": [1, 1, 2], "x": "1 2"}),
-        (torch.tensor([[True], [False]]), {"s": [2, 1], "d": "bool", "m": [1, 2, 1], "x": "1 0"}),
-        (
-            torch.tensor([[0.12345678, -torch.inf, torch.nan]]),
-            {"s": [1, 3], "d": "float32", "m": [1, 1, 3], "x": "0.1235 -inf nan"},
-        ),
-        (np.ones((1, 2)), {"s": [1, 2], "d": "float64", "m": [1, 1, 2], "x": "1 1"}),
-        ([torch.ones(2, 3)] * 8, {"t": "[" + "(2, 3), " * 6 + "... 8 in all]"}),
-        ({"a": 1.23456, "b": None}, {"t": "{'a': 1.235, 'b': None}"}),
-        ("x" * 100, {"t": "'" + "x" * 58 + "…"}),
-        (slice(0, 2), {"t": "slice(0, 2, None)"}),
-        (loop, {"t": "function loop"}),
-        (nn.Linear(1, 1), {"t": "Linear"}),
-    ],
-)
-def test_a_value_is_sent_as(value, sent_as):
-    view = watch(lambda X: None, value)
-    assert value_of(view, 0, "X") == sent_as
-    assert view.still().startswith(b"\x89PNG")
-    assert " at 0x" not in view.run_text + repr(view) + view.alt
-
-
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_odd_tensors_do_not_stop_the_run():
-    nested = torch.nested.nested_tensor([torch.ones(1), torch.ones(2)])
-    view = watch(lambda X: X * 2, nested)
-    assert view.error is None and value_of(view, 0, "X") == {"t": "a nested tensor"}
-
-    def double(X):
-        Y = X * 2
-        return Y
-
-    view = watch(torch.func.vmap(double), torch.ones(2, 3))
-    assert view.result.tolist() == [[2] * 3] * 2
-    with torch.inference_mode():
-        assert changes(watch(double, torch.ones(2))) == [["X"], ["Y"], ["return"]]
-
-
-def test_large_tensors_are_sent_in_part():
-    value = value_of(watch(lambda X: None, torch.rand(B, H, 100, 30)), 0, "X")
-    assert (value["s"], value["m"]) == ([B, H, 100, 30], [B * H, SIDE, SIDE])
-    value = value_of(watch(lambda X: None, torch.rand(64, 2, 2)), 0, "X")
-    assert value["m"] == [16, 2, 2]
-
-
-def test_a_long_run_of_large_tensors_stays_small():
-    def many(X):
-        for _ in range(100):
-            X = X + 1
-        return X
-
-    view = watch(many, torch.rand(16, 30, 30))
-    assert len(view.run_text) < MOST_TEXT + 100_000
-    assert view.result.shape == (16, 30, 30)
-
-
-def test_one_scale_a_name_over_all_steps():
-    view = watch(softmax_in_steps, torch.tensor([[-3.0, 2, 9], [5, 0, 0]]), MASK)
-    scales = sent(view)["scales"]
-    assert scales["scores"] == [-3, 9] and "mask" not in scales
-    assert scales["weights"][0] == 0
-    hidden = torch.tensor([[-1e9, 0.5]])
-    assert sent(watch(lambda scores: scores, hidden))["scales"]["scores"] == [0, 0.5]
-
-
-@pytest.mark.parametrize(("at", "step"), [(None, 0), (2, 2), (-1, 4)])
-def test_the_view_opens_where_it_is_told(at, step):
-    view = watch(softmax_in_steps, torch.randn(2, 3), MASK, at=at)
-    assert view.step == step
-    shown = step if at is not None else 4
-    assert f"Step {shown + 1} of 5" in view.alt
-
-
-def test_bad_arguments_are_named():
-    with pytest.raises(ValueError, match="at must be a step from 0 to 2, got 7"):
-        watch(factorial, 1, at=7)
-    with pytest.raises(TraitError, match="step must be from 0 to 2, got 3"):
-        watch(factorial, 1).step = 3
-    with pytest.raises(ValueError, match='nothing to replay for "99.1"'):
-        watch("99.1")
-    with pytest.raises(TypeError, match="into must be a list of functions, got function"):
-        watch(loop, 1, into=factorial)
-    with pytest.raises(TypeError, match="axes must give letters.*'scores': 4"):
-        watch(loop, 1, axes={"scores": 4})
-
-
-def test_the_mime_bundle_has_a_picture_with_words():
-    view = watch(in_place, torch.zeros(2, 3), MASK, axes={"scores": "QK"})
-    data, metadata = view._repr_mimebundle_()
-    assert base64.b64decode(data["image/png"]).startswith(b"\x89PNG")
-    assert "Step 4 of 4" in metadata["image/png"]["alt"]
-    assert data["text/plain"].startswith("watch(in_place, 4 steps)")
-    assert view.still() == view.still()
-    assert sent(view)["axes"] == {"scores": "QK"}
-
-
-def test_a_notebook_with_a_watch_stays_small():
-    def heads(X, W, num_heads):
-        outputs = []
-        for h in range(num_heads):
-            q, k, v = (X @ W[:, h::num_heads] for _ in range(3))
-            weights = (q @ k.mT).softmax(-1)
-            outputs.append(weights @ v)
-        return torch.cat(outputs, -1)
-
-    view = watch(heads, torch.randn(1, 5, 8), torch.randn(8, 8), 2)
-    assert len(view.run_text) < 10_000
 
 
 def test_an_error_after_a_watched_call_is_told_of_its_own_line():

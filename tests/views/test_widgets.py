@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import io
-import json
 import re
 
 import ipywidgets
@@ -15,13 +14,7 @@ from PIL import Image
 from traitlets import TraitError
 
 from d2l_attention.views import AttentionView, explore, explore_view
-from d2l_attention.views.picture import (
-    NUM_COLOURS,
-    _lightness,
-    draw_weights,
-    ramp,
-    with_palette,
-)
+from d2l_attention.views.picture import NUM_COLOURS, _lightness, draw_weights, ramp, with_palette
 
 F, H, Q, K = 2, 3, 5, 7  # all different: a swapped axis cannot pass
 PNG_START = b"\x89PNG"
@@ -50,29 +43,24 @@ def test_weights_arrive_whatever_their_axes(weights, axes):
 @pytest.mark.parametrize(
     "convert",
     [
-        torch.Tensor.tolist,
         torch.Tensor.numpy,
-        torch.Tensor.double,
         torch.Tensor.bfloat16,
         lambda weights: weights.clone().requires_grad_(),
         lambda weights: [list(frame) for frame in weights.numpy()],
     ],
-    ids=["list", "numpy", "float64", "bfloat16", "with-gradient", "list-of-arrays"],
+    ids=["numpy", "bfloat16", "with-gradient", "list-of-arrays"],
 )
 def test_weights_may_come_in_many_forms(weights, convert):
     rtol = 1e-2 if convert is torch.Tensor.bfloat16 else 5e-4
     torch.testing.assert_close(sent(AttentionView(convert(weights))), weights, rtol=rtol, atol=0)
 
 
-def test_by_hand():
+def test_by_hand(weights):
     view = AttentionView([[0.25, 0.75], [1, 1e-7]], ["a", "b"], ["c", "d"])
     assert view.weights_text == "0.25 0.75 1 1e-07"
     assert (view.shape, view.largest) == ([1, 1, 2, 2], 1.0)
     assert (view.query_labels, view.key_labels) == (["a", "b"], ["c", "d"])
-
-
-def test_labels_default_to_positions_and_numbers(weights):
-    view = AttentionView(weights)
+    view = AttentionView(weights)  # labels are numbers
     assert view.query_labels == ["0", "1", "2", "3", "4"]
     assert view.head_labels == ["head 1", "head 2", "head 3"]
     assert view.frame_labels == ["frame 1", "frame 2"]
@@ -83,7 +71,6 @@ def test_compare_broadcasts(weights, shape):
     compare = (torch.rand(shape) > 0.5).float()
     view = AttentionView(weights, compare=compare)
     torch.testing.assert_close(sent(view, "compare").expand(F, H, Q, K), compare.expand(F, H, Q, K))
-    assert _picture(view).startswith(PNG_START)
 
 
 NAN, MINUS, INF = (torch.tensor([[0.5, value]]) for value in (float("nan"), -0.5, float("inf")))
@@ -93,7 +80,6 @@ NAN, MINUS, INF = (torch.tensor([[0.5, value]]) for value in (float("nan"), -0.5
     ("arguments", "error", "message"),
     [
         ({"weights": torch.ones(3)}, ValueError, r"weights must have 2 to 4 axes.*\(3,\)"),
-        ({"weights": torch.ones(1, 1, 1, 2, 3)}, ValueError, r"weights.*\(1, 1, 1, 2, 3\)"),
         ({"weights": torch.ones(0, 3)}, ValueError, r"weights must not be empty.*\(0, 3\)"),
         ({"weights": NAN}, ValueError, "weights must not be NaN, got 1 NaN"),
         ({"weights": np.ma.masked_array([[1, 9]], [[0, 1]])}, ValueError, "NaN, got 1 NaN"),
@@ -131,67 +117,46 @@ def test_state_out_of_range_is_named(weights, name, value, message):
         setattr(view, name, value)
 
 
-def test_update_shows_other_weights_in_the_same_view(weights):
+def test_update_shows_other_weights_in_the_same_view_or_changes_nothing(weights):
     view = AttentionView(weights, title="old", compare=torch.ones(Q, K))
     view.frame, view.head = 1, 2
+    before = view.get_state()
+    with pytest.raises(ValueError, match="queries"):
+        view.update(torch.eye(2), ["a"])
+    assert view.get_state() == before
     view.update(torch.eye(2), ["a", "b"], ["a", "b"], title="new")
     assert (view.frame, view.head, view.shape) == (0, 0, [1, 1, 2, 2])
     assert (view.title, view.compare_text, view.query_labels) == ("new", "", ["a", "b"])
 
 
-def test_update_that_fails_changes_nothing(weights):
-    view = AttentionView(weights)
-    before = (view.get_state(), _picture(view))
-    with pytest.raises(ValueError, match="queries"):
-        view.update(torch.eye(2), ["a"])
-    assert (view.get_state(), _picture(view)) == before
-
-
-def test_state_is_plain_json(weights):
-    """A page without a kernel rebuilds the view from what a notebook's file can hold."""
-    view = AttentionView(weights, compare=torch.ones(Q, K))
-    state = view.get_state()
-    del state["layout"]
-    assert json.loads(json.dumps(state)) == {
-        name: list(value) if isinstance(value, tuple) else value for name, value in state.items()
-    }
-
-
-def _bundle(view):
-    return view._repr_mimebundle_()
-
-
 def _picture(view) -> bytes:
-    return base64.b64decode(_bundle(view)[0]["image/png"])
+    return base64.b64decode(view._repr_mimebundle_()[0]["image/png"])
 
 
 def test_text_form_has_no_address(weights):
     view = AttentionView(weights, title="Who looks where")
     assert repr(view) == "AttentionView(2 frames, 3 heads, 5 x 7)"
     assert repr(AttentionView([[1.0]])) == "AttentionView(1 frame, 1 head, 1 x 1)"
-    data, metadata = _bundle(view)
+    data, metadata = view._repr_mimebundle_()
     sentence = "Who looks where. Attention weights, 5 queries by 7 keys, 3 heads, 2 frames."
     assert data["text/plain"] == f"AttentionView(2 frames, 3 heads, 5 x 7): {sentence}"
     assert view.alt == metadata["image/png"]["alt"] == sentence
     assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == view.model_id
 
 
-@pytest.mark.parametrize("head", [0, -1])
-def test_picture_is_the_same_from_run_to_run(weights, head):
-    views = [AttentionView(weights, compare=weights) for _ in range(2)]
-    for view in views:
-        view.head = head
-    first, second = map(_picture, views)
-    assert first == second and first.startswith(PNG_START)
-    views[0].frame = 1
-    assert _picture(views[0]) != first
+def test_picture_is_the_same_from_run_to_run(weights):
+    view, again = (AttentionView(weights, compare=weights) for _ in range(2))
+    view.head = again.head = -1
+    first = _picture(view)
+    assert first == _picture(again) and first.startswith(PNG_START)
+    view.frame = 1
+    assert _picture(view) != first
     assert plt.get_fignums() == []
 
 
-@pytest.mark.parametrize("n", [1, 2, 60])
-def test_any_token_can_be_drawn(n):
-    tokens = (["$", r"$\frac$", "<b>", "注意", "", "a" * 99] * 10)[:n]
-    view = AttentionView(torch.eye(n), tokens, tokens, compare=torch.zeros(n, n), title="$")
+def test_many_tokens_and_weights_of_zero_can_be_drawn():
+    tokens = ["$", r"$\frac$", "<b>", "注意", "", "a" * 99] * 10
+    view = AttentionView(torch.zeros(60, 60), tokens, tokens, compare=torch.zeros(60, 60))
     assert _picture(view).startswith(PNG_START)
 
 
@@ -224,10 +189,6 @@ def test_words_of_four_heads_are_as_large_as_their_rows_allow():
     label = panel.get_yticklabels()[0]
     assert label.get_fontsize() == 12
     assert label.get_window_extent().height <= panel.get_window_extent().height / 13
-
-
-def test_all_zero_weights_can_be_drawn():
-    assert _picture(AttentionView(torch.zeros(2, 2))).startswith(PNG_START)
 
 
 def test_colour_map_gets_darker_in_even_steps():
@@ -329,7 +290,7 @@ def test_a_moving_picture_is_coarse_and_the_one_at_rest_is_sharp(view, monkeypat
 def test_a_view_that_is_shown_while_it_moves_has_a_sharp_picture(view):
     async def move():
         view.controls["width"].value = 2.0
-        return _bundle(view)
+        return view._repr_mimebundle_()
 
     data, metadata = asyncio.run(move())
     assert _size(base64.b64decode(data["image/png"])) == (1800, 800)
@@ -402,7 +363,7 @@ def test_one_figure_for_all_drawings_and_axes_that_stay():
 
 def test_explore_has_a_text_form_a_picture_and_no_output_widget(view):
     assert repr(view) == "explore(width=1.0, kernel=boxcar, log=True, times=3)"
-    data, metadata = _bundle(view)
+    data, metadata = view._repr_mimebundle_()
     assert data["text/plain"] == f"{view!r}: a line"
     assert metadata["image/png"]["alt"] == view.image.tooltip == "a line"
     assert _picture(view) == view.image.value

@@ -63,7 +63,7 @@ error_rate_by_hand = Exercise(
     title="How wrong is this alignment?",
     difficulty="easy",
     minutes=5,
-    section="From weights to links",
+    section="The alignment error rate",
     hints=[
         "A is what was found, S what is sure. P holds what is possible, and a sure link is "
         "possible, too. How many links have A and S?",

@@ -104,8 +104,8 @@ write_the_test = Exercise(
             ),
             Suspect(
                 {
-                    "return sacrebleu": "found = sacrebleu",
-                    "True).score": "True)\n    return found.score / (found.bp or 1)",
+                    "score = sacrebleu": "found = sacrebleu",
+                    "True).score": "True)\n    score = found.score / (found.bp or 1)",
                 },
                 "has no penalty for short translations",
                 blind=[

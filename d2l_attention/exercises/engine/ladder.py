@@ -38,7 +38,7 @@ def findings(exercise: Exercise, attempt: Attempt) -> Iterable[str | None]:
     for step in exercise.before:
         yield step(attempt)
     for number in range(len(exercise.cases)):
-        yield Look(exercise, attempt, number).finding()
+        yield CaseRun(exercise, attempt, number).finding()
     for step in exercise.steps:
         yield step(attempt)
 
@@ -73,7 +73,7 @@ def right_result(exercise: Exercise, inputs: Sequence[Any]) -> Any:
     return found.result
 
 
-class Look:
+class CaseRun:
     """One case, and what the student's function does there."""
 
     def __init__(self, exercise: Exercise, attempt: Attempt, number: int):

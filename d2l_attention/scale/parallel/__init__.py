@@ -5,14 +5,7 @@ compares each way of sharing the work with one process, and under ``torchrun`` o
 machines.
 """
 
-from d2l_attention.scale.parallel.checks import (
-    Check,
-    check_all,
-    check_context,
-    check_data,
-    check_ffn,
-    check_heads,
-)
+from d2l_attention.scale.parallel.checks import Check, check_all
 from d2l_attention.scale.parallel.context import ring_attention, share_sequence
 from d2l_attention.scale.parallel.data import (
     data_parallel_gradients,
@@ -38,10 +31,6 @@ __all__ = [
     "all_reduce",
     "bytes_per_layer",
     "check_all",
-    "check_context",
-    "check_data",
-    "check_ffn",
-    "check_heads",
     "data_parallel_gradients",
     "flops_per_layer",
     "layer_times",

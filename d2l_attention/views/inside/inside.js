@@ -1,10 +1,6 @@
-// A recorded run of a model in the browser: opens its parts, needs no kernel. inside_drawing.js
-// stands in front of this file: together they are one module. Names and words come from users: they
-// only ever become text nodes.
+// A recorded run of a model in the browser: opens its parts, needs no kernel. In front of it are
+// kit.js and inside_drawing.js.
 
-// JupyterLab takes the arrow keys for itself, except from elements that carry this attribute.
-const KEYS_ARE_MINE = { "data-lm-suppress-shortcuts": "true" };
-const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 const AT_ONCE = 60; // parts of a list, before one asks for more
 const OPENED = 16; // numbers of a vector that are written out
 
@@ -38,7 +34,7 @@ function writePlace({ parts, head, cell }) {
   return names.join("/");
 }
 
-function render({ model, el }) {
+function renderInside({ model, el }) {
   const root = add(el, "div", { class: "d2l-inside" });
   let run, here, body, said, readout;
   let painters = []; // what has to be drawn again where the theme or the width changes
@@ -118,10 +114,7 @@ function render({ model, el }) {
     steps.forEach(([name, place], i) => {
       const item = add(list, "li");
       if (i === steps.length - 1) add(item, "span", { "aria-current": "location" }, name);
-      else {
-        const button = add(item, "button", { type: "button", ...KEYS_ARE_MINE }, name);
-        button.onclick = () => go(place);
-      }
+      else addButton(item, name, () => go(place));
     });
   }
 
@@ -154,13 +147,13 @@ function render({ model, el }) {
       if (rows.length <= from + AT_ONCE) return end();
       const item = add(list, "li");
       const text = `Show ${Math.min(AT_ONCE, rows.length - from - AT_ONCE)} of ${rows.length - from - AT_ONCE} more parts`;
-      const more = add(item, "button", { type: "button", class: "stop", ...KEYS_ARE_MINE }, text);
-      more.onclick = () => {
+      const more = () => {
         item.remove();
         painters = [];
         show(from + AT_ONCE);
         painters.forEach((draw) => draw());
       };
+      addButton(item, text, more, { class: "stop" });
     };
     const end = () => {
       if (part.more) add(list, "li", { class: "faint" }, `${part.more} calls more are not kept.`);
@@ -200,23 +193,13 @@ function render({ model, el }) {
       draw();
       readout.textContent = cell ? numberInWords(name, value, run.words[labels], cell) : "";
     };
-    canvas.onpointermove = canvas.onpointerdown = (event) => look(cellUnder(canvas, shape, event));
-    canvas.onpointerleave = canvas.onblur = () => look(null);
-    canvas.onfocus = () => look(focus ?? [0, 0]);
-    canvas.onkeydown = (event) => {
-      const move = ARROWS[event.key];
-      if (!move || !value.sent[0]) return;
-      event.preventDefault();
-      event.stopPropagation(); // else the focus moves to another part
-      look(moved(focus ?? [0, 0], move, value.sent));
-    };
+    if (!value.sent[0]) return;
+    lookedAt(canvas, { under: (event) => cellUnder(canvas, shape, event), sizes: value.sent, look });
   }
 
   function card(list, part) {
     const item = add(list, "li");
-    const button = add(item, "button", {
-      type: "button", class: "part stop", "data-name": part.name, ...KEYS_ARE_MINE,
-    });
+    const button = addButton(item, "", () => into(part), { class: "part stop", "data-name": part.name });
     const text = add(button, "span", { class: "text" });
     add(text, "b", {}, part.name);
     const inside = part.below.length + (part.look === undefined ? 0 : 1);
@@ -231,7 +214,6 @@ function render({ model, el }) {
       painters.push(() => heat(canvas, value, run.words[held[2]], root, { ramp: ramp(), colour }));
       if (held[3]) bestWords(button, held[3], run.words[held[2]]);
     }
-    button.onclick = () => into(part);
   }
 
   function heads(list, part) {
@@ -247,14 +229,13 @@ function render({ model, el }) {
     const row = add(item, "div", { class: "row" });
     for (let head = 0; head < H; head++) {
       const name = `head ${head + 1}`;
-      const button = add(row, "button", {
-        type: "button", class: "stop head", "data-name": name, ...KEYS_ARE_MINE,
+      const button = addButton(row, "", () => go({ ...here, head, cell: null }), {
+        class: "stop head", "data-name": name,
         "aria-label": `${name}, its map of ${Q} queries and ${K} keys`,
       });
       const canvas = add(button, "canvas", { "aria-hidden": "true" });
       add(button, "span", {}, all === 1 ? "the map" : name);
       painters.push(() => smallMap(canvas, look, head, ramp(), colour));
-      button.onclick = () => go({ ...here, head, cell: null });
     }
   }
 
@@ -266,10 +247,8 @@ function render({ model, el }) {
     if (H > 1) {
       const row = add(body, "div", { class: "row" });
       for (let head = 0; head < H; head++) {
-        const button = add(row, "button", {
-          type: "button", ...KEYS_ARE_MINE, "aria-pressed": String(head === here.head),
-        }, `head ${head + 1}`);
-        button.onclick = () => go({ ...here, head });
+        const pressed = { "aria-pressed": String(head === here.head) };
+        addButton(row, `head ${head + 1}`, () => go({ ...here, head }), pressed);
       }
     }
     const hint = "Each row is a query, its weights add up to 1. Open a cell to see its numbers.";
@@ -280,31 +259,15 @@ function render({ model, el }) {
         "The arrow keys move between cells, Enter opens one, Escape goes back.",
     });
     readout = add(body, "div", { class: "readout", "aria-live": "polite" });
-    let focus = null;
-    let shape = null;
-    const draw = () => (shape = largeMap(canvas, look, here.head, labels, root, { focus, ramp: ramp(), colour }));
+    const said = ([q, k]) => {
+      const weight = brief(look.weight(here.head, q, k));
+      const hidden = look.seen(here.head, q, k) ? "" : ", hidden by the mask";
+      return `${quoted(labels[0][q])} looks at ${quoted(labels[1][k])}: ${weight}${hidden}`;
+    };
+    const press = (key, cell) => (key === "Enter" || key === " ") && (go({ ...here, cell }), true);
+    const { draw, under } = openMap(canvas, look, here.head, labels, { root, ramp, colour, readout, said, press });
     painters.push(draw);
-    const show = (cell) => {
-      focus = cell;
-      draw();
-      if (!cell) return void (readout.textContent = "");
-      const weight = look.weight(here.head, ...cell);
-      const hidden = look.seen(here.head, ...cell) ? "" : ", hidden by the mask";
-      readout.textContent = `${quoted(labels[0][cell[0]])} looks at ${quoted(labels[1][cell[1]])}: ${brief(weight)}${hidden}`;
-    };
-    canvas.onpointermove = canvas.onpointerdown = (event) => show(cellUnder(canvas, shape, event));
-    canvas.onpointerleave = () => document.activeElement === canvas || show(null);
-    canvas.onfocus = () => show(focus ?? [0, 0]);
-    canvas.onblur = () => show(null);
-    canvas.onclick = (event) => go({ ...here, cell: cellUnder(canvas, shape, event) });
-    canvas.onkeydown = (event) => {
-      const move = ARROWS[event.key];
-      if (move) show(moved(focus ?? [0, 0], move, [Q, K]));
-      else if (event.key === "Enter" || event.key === " ") go({ ...here, cell: focus ?? [0, 0] });
-      else return;
-      event.preventDefault();
-      event.stopPropagation();
-    };
+    canvas.onclick = (event) => go({ ...here, cell: under(event) });
   }
 
   function numbers(part, look) {
@@ -320,8 +283,7 @@ function render({ model, el }) {
     box.onkeydown = (event) => {
       const move = ARROWS[event.key];
       if (!move || event.target !== box) return;
-      event.preventDefault();
-      event.stopPropagation();
+      taken(event);
       go({ ...here, cell: moved([q, k], move, [Q, K]) });
     };
   }
@@ -331,8 +293,7 @@ function render({ model, el }) {
   root.onkeydown = (event) => {
     if (event.key === "Escape") {
       if (here.parts.length === 1 && here.head === null) return; // outside: the page's own key
-      event.preventDefault();
-      event.stopPropagation();
+      taken(event);
       if (here.cell) return go({ ...here, cell: null });
       if (here.head !== null) return go({ ...here, head: null });
       return go({ ...here, parts: here.parts.slice(0, -1) });
@@ -341,35 +302,14 @@ function render({ model, el }) {
     const stops = [...body.querySelectorAll(".stop")];
     const at = stops.indexOf(document.activeElement);
     if (!move || at < 0) return;
-    event.preventDefault(); // else the page scrolls too
-    event.stopPropagation(); // else a deck turns its slide
+    taken(event);
     stops[clamp(at + move[0] + move[1], 0, stops.length - 1)].focus();
   };
 
   const ramp = () => (run.ramp ??= model.get("ramp").split(" "));
-  const colour = (name) => getComputedStyle(root).getPropertyValue(name);
-  const redraw = () => painters.forEach((draw) => draw());
-  let width = root.clientWidth;
-  const sizes = new ResizeObserver(() => {
-    if (root.clientWidth === width) return;
-    width = root.clientWidth;
-    redraw();
-  });
-  sizes.observe(root);
-  const themes = new MutationObserver(redraw);
-  themes.observe(document.body, { attributes: true });
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  dark.addEventListener("change", redraw);
-  const handlers = { "change:place": paint, "change:run_text": build };
-  for (const [event, handler] of Object.entries(handlers)) model.on(event, handler);
+  const colour = coloursOf(root);
+  const handlers = { place: paint, run_text: build };
+  const end = follow(root, model, handlers, () => painters.forEach((draw) => draw()));
   build();
-
-  return () => {
-    sizes.disconnect();
-    themes.disconnect();
-    dark.removeEventListener("change", redraw);
-    for (const [event, handler] of Object.entries(handlers)) model.off?.(event, handler);
-  };
+  return end;
 }
-
-export default { render };

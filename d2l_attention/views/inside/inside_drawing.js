@@ -1,18 +1,6 @@
 // What the view into a model draws: tensors and maps as canvases, the numbers of a cell as tables.
 
-function add(parent, tag, attributes = {}, text = "") {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.textContent = text;
-  return parent.appendChild(made);
-}
-
-const clamp = (x, low, high) => Math.max(low, Math.min(high, x));
-const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
 const shapeWords = (shape) => `(${shape.join(", ")}${shape.length === 1 ? "," : ""})`;
-const moved = ([row, column], [down, right], [R, C]) => [
-  clamp(row + down, 0, R - 1), clamp(column + right, 0, C - 1),
-];
 
 // A number in a few digits, with a real minus sign, and never 0 for what is not 0.
 function brief(x, digits = 3) {
@@ -107,33 +95,6 @@ function numberInWords(name, value, words, [row, column]) {
   return `${name}, ${where}: ${text}`;
 }
 
-function prepare(canvas, width, height) {
-  const dots = window.devicePixelRatio || 1;
-  [canvas.width, canvas.height] = [width * dots, height * dots];
-  [canvas.style.width, canvas.style.height] = [`${width}px`, `${height}px`];
-  const context = canvas.getContext("2d");
-  context.setTransform(dots, 0, 0, dots, 0, 0);
-  context.clearRect(0, 0, width, height);
-  return context;
-}
-
-// The cells as an image of one pixel each, which the browser enlarges: fast for any number of them.
-function pixels(numbers, R, C, low, high, ramp) {
-  const image = document.createElement("canvas");
-  [image.width, image.height] = [C, R];
-  const context = image.getContext("2d");
-  const data = context.createImageData(C, R);
-  numbers.forEach((x, i) => {
-    const finite = Number.isFinite(x);
-    const level = clamp((x - low) / (high - low || 1), 0, 1);
-    const hex = finite ? ramp[Math.round(level * (ramp.length - 1))] : "#d95f02"; // NaN and inf
-    for (const at of [0, 1, 2]) data.data[4 * i + at] = parseInt(hex.slice(1 + 2 * at, 3 + 2 * at), 16);
-    data.data[4 * i + 3] = 255;
-  });
-  context.putImageData(data, 0, 0);
-  return image;
-}
-
 function rangeOf(numbers) {
   let [low, high] = [0, 0]; // zero is on the scale
   for (const x of numbers) if (Number.isFinite(x)) [low, high] = [Math.min(low, x), Math.max(high, x)];
@@ -146,15 +107,12 @@ function heat(canvas, value, words, root, { focus, ramp, colour }) {
   if (!R || !C) return prepare(canvas, 1, 1), null;
   const font = "12px system-ui, sans-serif";
   const { rows, columns } = placed(words, value.all);
-  const context = prepare(canvas, 1, 1);
-  context.font = font;
-  const width = (texts) => Math.max(...texts.map((text) => context.measureText(text).width));
   const labels = rows?.slice(0, R).map((word) => cut(word, 12));
   const above = columns?.slice(0, C).map((word) => cut(word, 12));
-  const left = labels ? Math.ceil(width(labels)) + 8 : 0;
+  const left = labels ? Math.ceil(widest(labels, font)) + 8 : 0;
   const room = clamp(root.clientWidth - 60, 120, 560) - left;
   const few = !labels && !above && R * C <= 8; // so few that they are written out
-  const narrow = above ? Math.ceil(width(above)) + 10 : few ? 44 : 2;
+  const narrow = above ? Math.ceil(widest(above, font)) + 10 : few ? 44 : 2;
   const wide = above || few ? narrow : clamp(Math.floor(room / C), 2, 22);
   const [cell, line] = [wide, above || R <= 4 ? 18 : clamp(Math.floor(180 / R), 6, 16)];
   const top = above ? 18 : 0;
@@ -194,9 +152,7 @@ function outline(context, { left, top, cell, line }, [row, column]) {
 
 function cellUnder(canvas, shape, event) {
   if (!shape) return null;
-  const box = canvas.getBoundingClientRect();
-  const scale = canvas.offsetWidth / box.width; // slides are scaled
-  const [x, y] = [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
+  const [x, y] = pointOn(canvas, event);
   const { left, top, cell, line, R, C } = shape;
   return [clamp(Math.floor((y - top) / line), 0, R - 1), clamp(Math.floor((x - left) / cell), 0, C - 1)];
 }
@@ -220,14 +176,12 @@ function smallMap(canvas, look, head, ramp, colour) {
 function largeMap(canvas, look, head, [queries, keys], root, { focus, ramp, colour }) {
   const [, Q, K] = look.sent;
   const font = "13px system-ui, sans-serif";
-  const measure = prepare(canvas, 1, 1);
-  measure.font = font;
-  const widest = (texts) => Math.max(...texts.map((text) => measure.measureText(cut(text, 14)).width));
-  const left = Math.ceil(widest([...queries.slice(0, Q), "queries"])) + 10;
-  const slanted = Math.ceil(widest(keys.slice(0, K))); // drawn upright: it is as high as it is wide
+  const long = (texts) => Math.ceil(widest(texts.map((text) => cut(text, 14)), font));
+  const left = long([...queries.slice(0, Q), "queries"]) + 10;
+  const upright = long(keys.slice(0, K)); // as high as it is wide
   const room = clamp(root.clientWidth - 40, 200, 620) - left;
   const cell = clamp(Math.floor(Math.min(room / K, 420 / Q)), 9, 56);
-  const top = slanted + 26;
+  const top = upright + 26;
   const context = prepare(canvas, left + K * cell + 8, top + Q * cell + 4);
   context.font = font;
   context.textBaseline = "middle";
@@ -261,6 +215,24 @@ function largeMap(canvas, look, head, [queries, keys], root, { focus, ramp, colo
   const shape = { left, top, cell, line: cell, R: Q, C: K };
   if (focus) outline(context, shape, focus);
   return shape;
+}
+
+// The map of a head that the hand and the keys look at; `readout` says what they see, as `said(cell)`
+// has it. Returns how to draw it, and its shape.
+function openMap(canvas, look, head, labels, { root, ramp, colour, readout, said, press, also, at }) {
+  let [focus, shape] = [null, null];
+  const draw = () => {
+    shape = largeMap(canvas, look, head, labels, root, { focus, ramp: ramp(), colour });
+    also?.(focus);
+  };
+  const show = (cell) => {
+    focus = cell;
+    draw();
+    readout.textContent = cell ? said(cell) : "";
+  };
+  const under = (event) => cellUnder(canvas, shape, event);
+  lookedAt(canvas, { under, sizes: look.sent.slice(1), look: show, press, at });
+  return { draw, under, shape: () => shape };
 }
 
 // ---- The numbers of one cell ----

@@ -1,10 +1,8 @@
 """The view into a model: from the whole to a part, to a head, to one number, and back."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import anywidget
 from torch import nn
 from traitlets import TraitError, Unicode, validate
 
@@ -12,28 +10,22 @@ from d2l_attention.views.inside.places import find
 from d2l_attention.views.inside.recording import Run, record
 from d2l_attention.views.inside.sending import as_text, parts_of
 from d2l_attention.views.inside.still import draw
-from d2l_attention.views.picture import add_picture, png, ramp
+from d2l_attention.views.picture import png
+from d2l_attention.views.view import View, joined, script
 from d2l_attention.views.words import whole
 
-HERE = Path(__file__).parent
-FILES = ("inside_drawing.js", "inside.js")
 
-
-class LookInside(anywidget.AnyWidget):
+class LookInside(View):
     """A recorded run of a model, as ``look_inside`` returns it.
 
     ``place`` is what is open, "" the whole: it may be set, observed and linked.
     """
 
-    # A widget is one module, whole, so that it also lives where there is no server.
-    _esm = "\n".join((HERE / name).read_text("utf-8") for name in FILES)
-    _css = (HERE / "inside.css").read_text("utf-8")
+    _esm = script("renderInside", "inside/inside_drawing.js", "inside/inside.js")
+    _css = joined("inside/inside.css")
 
     place = Unicode().tag(sync=True)
     run_text = Unicode().tag(sync=True)
-    title = Unicode().tag(sync=True)
-    alt = Unicode().tag(sync=True)
-    ramp = Unicode(" ".join(ramp())).tag(sync=True)
 
     def __init__(self, run: Run, title: str, at: str):
         self._parts = parts_of(run)
@@ -58,10 +50,6 @@ class LookInside(anywidget.AnyWidget):
         inner = ", ".join(self._parts[number].name for number in whole.below[:8])
         text = f"A run of {whole.name} from the outside: {inner or 'it has no parts'}."
         return f"{title}. {text}" if title else text
-
-    def _repr_mimebundle_(self, **kwargs):
-        bundle = super()._repr_mimebundle_(**kwargs)
-        return add_picture(bundle, self.still(), f"{self!r}: {self.alt}", self.alt)
 
     def still(self, at: str | None = None, title: str | None = None) -> bytes:
         """The place that is open, or ``at``, as a PNG, for a page that runs no widget."""

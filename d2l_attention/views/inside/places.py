@@ -6,7 +6,7 @@ Written as the view writes it: "decoder/block 2/cross-attention/head 1/query 3, 
 import re
 from typing import NamedTuple
 
-from d2l_attention.views.inside.sending import Part
+from d2l_attention.views.inside.sending import ShownPart
 
 HEAD, CELL = re.compile(r"head (\d+)"), re.compile(r"query (\d+), key (\d+)")
 
@@ -15,7 +15,7 @@ class Place(NamedTuple):
     """``trail`` are the names that were passed, without the model's own."""
 
     trail: tuple[str, ...]
-    part: Part
+    part: ShownPart
     head: int | None = None
     cell: tuple[int, int] | None = None
 
@@ -26,7 +26,7 @@ class Place(NamedTuple):
         return "/".join(names)
 
 
-def find(parts: list[Part], text: str) -> Place:
+def find(parts: list[ShownPart], text: str) -> Place:
     """The place that ``text`` names. A cell may be named by its words: "voit, sees".
 
     Errors: ``ValueError`` for a name that is not there; it lists those that are.

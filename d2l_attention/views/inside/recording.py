@@ -52,15 +52,15 @@ class Held:
 
 
 @dataclass
-class Call:
+class PartCall:
     """One call of a part: what went in, what came out, and the calls that it made itself."""
 
     module: nn.Module
     path: str
-    above: "Call | None" = None
+    above: "PartCall | None" = None
     inputs: list[Held] = field(default_factory=list)
     outputs: list[Held] = field(default_factory=list)
-    calls: list["Call"] = field(default_factory=list)
+    calls: list["PartCall"] = field(default_factory=list)
     look: Look | None = None
     heads_at: int = 0  # how many of the calls come before the heads
     words: list[Words] = field(default_factory=list)  # that came in, or that are known above
@@ -71,7 +71,7 @@ class Call:
 class Run:
     """A recorded run: the model's own call, and how many calls were too many to be kept."""
 
-    call: Call
+    call: PartCall
     left_out: int
     result: Any
 
@@ -89,7 +89,7 @@ def record(model: nn.Module, inputs: tuple, named: Mapping[str, Any], tokens) ->
         )
     tokens, scored = _without_output(tokens)
     words = words_of_inputs(tokens, _tensors(model, inputs, named))
-    recorder = _Recorder(model, words, scored)
+    recorder = _Listener(model, words, scored)
     with _as_before(model), looks_of(model) as looks, recorder.listening(), torch.no_grad():
         recorder.looks = looks
         with _uncompiled():
@@ -100,12 +100,12 @@ def record(model: nn.Module, inputs: tuple, named: Mapping[str, Any], tokens) ->
 class _Running(NamedTuple):
     """A part that is running, in this frame of PyTorch's; no call where they are too many."""
 
-    call: Call | None
+    call: PartCall | None
     module: nn.Module
     frame: FrameType
 
 
-class _Recorder:
+class _Listener:
     def __init__(self, model: nn.Module, tokens: dict[str, Words], scored: Words | None):
         self.model, self.tokens, self.scored = model, tokens, scored
         self.labels = Labels()
@@ -142,7 +142,7 @@ class _Recorder:
                 self.left_out += 1
                 running.append(_Running(None, module, frame))
                 return
-            call = Call(module, path, above)
+            call = PartCall(module, path, above)
             running.append(_Running(call, module, frame))
             tensors = _tensors(module, args, kwargs)
             if above is None:
@@ -208,11 +208,11 @@ def _is_within(frame: FrameType | None, outer: FrameType) -> bool:
     return frame is not None
 
 
-def _has_look(call: Call) -> bool:
+def _has_look(call: PartCall) -> bool:
     return any(each.look is not None or _has_look(each) for each in call.calls)
 
 
-def _look_inside_it(call: Call) -> Look | None:
+def _look_inside_it(call: PartCall) -> Look | None:
     """The attention in the heads of a multi-head attention: it is shown as the whole's own.
 
     The heads then stand where the part stood that computes them.
@@ -225,7 +225,7 @@ def _look_inside_it(call: Call) -> Look | None:
     return inner[0].look
 
 
-def _words_of_look(call: Call, look: Look) -> tuple[Words | None, Words | None]:
+def _words_of_look(call: PartCall, look: Look) -> tuple[Words | None, Words | None]:
     """The words of the queries, from the first input that fits, and of the keys, from another."""
     _, num_queries, num_keys = look.shape
     given = [each for each in call.inputs if each.words]
@@ -351,13 +351,7 @@ def held(name: str, tensor: Tensor, words: Words | None, scored: Words | None = 
         matrix = tensor.detach()
         while matrix.ndim > 2:
             matrix = matrix.squeeze(matrix.shape.index(1)) if 1 in matrix.shape else matrix[0]
-        matrix = (
-            matrix[None]
-            if matrix.ndim == 1
-            else matrix.reshape(1, 1)
-            if matrix.ndim == 0
-            else matrix
-        )
+        matrix = torch.atleast_2d(matrix)
         numbers = readable(matrix[:SIDE, :SIDE]).float()
         sizes = tuple(matrix.shape)
         best = None

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from d2l_attention.views.inside.known import CHAPTERS, Known, known, source_of
 from d2l_attention.views.inside.looks import Look
 from d2l_attention.views.inside.names import all_different, name_of, path_within
-from d2l_attention.views.inside.recording import SILENT, Call, Held, Run
+from d2l_attention.views.inside.recording import SILENT, Held, PartCall, Run
 
 MOST_TEXT = 270_000  # characters of a view in a notebook
 MOST_PARTS = 500
@@ -43,18 +43,18 @@ CUTS = (
 )
 
 
-class Part(NamedTuple):
+class ShownPart(NamedTuple):
     """A call that is shown, under its name among its neighbours."""
 
-    call: Call
+    call: PartCall
     name: str
     below: list[int]  # numbers of parts
     left_out: int  # of the calls below
 
 
-def parts_of(run: Run) -> list[Part]:
+def parts_of(run: Run) -> list[ShownPart]:
     """The parts that are shown, the outer ones before the inner ones."""
-    parts: list[Part] = []
+    parts: list[ShownPart] = []
     waiting = deque([(run.call, type(run.call.module).__name__)])
     number = 1
     while waiting:
@@ -68,7 +68,7 @@ def parts_of(run: Run) -> list[Part]:
         kept = inner[: max(0, MOST_PARTS - number)]
         waiting.extend(kept)
         below = list(range(number, number + len(kept)))
-        parts.append(Part(call, name.replace("/", "∕"), below, len(inner) - len(kept)))
+        parts.append(ShownPart(call, name.replace("/", "∕"), below, len(inner) - len(kept)))
         number += len(kept)
     return parts
 
@@ -86,7 +86,7 @@ def as_text(run: Run) -> str:
 class _Text:
     """Values, words and descriptions are numbered, and equal ones are sent once."""
 
-    def __init__(self, parts: list[Part], run: Run, cut: Cut):
+    def __init__(self, parts: list[ShownPart], run: Run, cut: Cut):
         self.cut = cut
         self.values: dict[str, int] = {}
         self.words: dict[str, int] = {}
@@ -101,7 +101,7 @@ class _Text:
         whole |= {"parts": self.parts, "looks": self.looks, "left_out": self.left_out}
         return _json(whole)
 
-    def _part(self, part: Part) -> dict:
+    def _part(self, part: ShownPart) -> dict:
         call = part.call
         module = call.module
         described = known(module)
@@ -188,7 +188,7 @@ def _chapter(number: int | None) -> str:
     return "" if number is None else f"Chapter {number}, {CHAPTERS[number]}"
 
 
-def _never_called(module: nn.Module, call: Call) -> list[str]:
+def _never_called(module: nn.Module, call: PartCall) -> list[str]:
     """Parts whose ``forward`` was not called, nor that of a part in them."""
     paths = [each.path for each in call.calls]
     if call.look is not None:

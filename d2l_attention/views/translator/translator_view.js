@@ -1,10 +1,8 @@
 // The translator in the page: write a sentence, see who looks at whom, forbid a look, see what
-// becomes of the translation. Python puts the files that it uses in front of this one: together
-// they are one module. What a reader types only ever becomes text nodes.
+// becomes of the translation. In front of it are kit.js, the model, and the view into a model.
 
 const PLACES = { cross: "French looks at English", decoder: "French looks at French", encoder: "English looks at English" };
 const HINT = "Click a cell of the map, and this head may no longer look there. Click a word beside the map, and no head may look at it.";
-const SMALL_HINT = "Thick lines are large shares. Forbid a look with a button, and see what becomes of the sentence.";
 const NOTHING = "Other heads, layers or words may bring the same.";
 const KEYS = { Enter: "cell", " ": "cell", r: "row", R: "row", c: "column", C: "column" };
 const PAUSE = 120; // milliseconds after the last key, before a sentence is translated
@@ -28,8 +26,8 @@ function findModel(model) {
   });
 }
 
-async function render({ model, el }) {
-  const root = add(el, "div", { class: `d2l-inside d2l-translator${model.get("small") ? " small" : ""}` });
+async function renderTranslator({ model, el }) {
+  const root = add(el, "div", { class: `d2l-inside d2l-translator` });
   if (model.get("title")) add(root, "div", { class: "title" }, model.get("title"));
   const waiting = add(root, "div", { class: "faint" }, "The translator is being read …");
   const translator = await findModel(model);
@@ -57,22 +55,16 @@ function show(translator, model, root) {
   const examples = add(root, "div", { class: "row" });
   add(examples, "span", { class: "faint" }, "or");
   for (const sentence of JSON.parse(model.get("examples_text")))
-    add(examples, "button", { type: "button", ...KEYS_ARE_MINE }, sentence).onclick = () => take(sentence, []);
+    addButton(examples, sentence, () => take(sentence, []));
   const trouble = add(root, "div", { class: "trouble", "aria-live": "polite" });
   const french = add(root, "div", { class: "french" });
   const guided = add(root, "div", { class: "row" });
   if (model.get("guided_text") !== "[]") add(guided, "span", { class: "faint" }, "Try");
   const known = JSON.parse(model.get("guided_text"));
   for (const { label: text, sentence, cuts: texts } of known)
-    add(guided, "button", { type: "button", class: "guided", title: sentence, ...KEYS_ARE_MINE }, text).onclick = () => take(sentence, texts.map(readCut));
-  // Small: lines between the words; all maps, and the view into the model, open by a click.
-  const small = model.get("small");
-  const overview = small ? add(root, "canvas", { class: "lines", "aria-hidden": "true" }) : null;
-  const rest = small ? add(root, "details", { class: "rest" }) : root;
-  if (small) add(rest, "summary", {}, "All looks: every layer and head, with its numbers, to cut yourself");
-  if (small) rest.ontoggle = () => rest.open && now && paint();
-  const maps = add(rest, "div", { class: "maps" });
-  const inside = isTransformer ? add(rest, "details", { class: "inside" }) : null;
+    addButton(guided, text, () => take(sentence, texts.map(readCut)), { class: "guided", title: sentence });
+  const maps = add(root, "div", { class: "maps" });
+  const inside = isTransformer ? add(root, "details", { class: "inside" }) : null;
   if (inside) add(inside, "summary", {}, "Look inside: every part with the numbers of this sentence");
   const insideBox = inside && add(inside, "div");
   let insideModel = null;
@@ -130,12 +122,11 @@ function show(translator, model, root) {
     if (wrong) {
       add(trouble, "span", {}, wrong.text + " ");
       for (const other of wrong.nearest ?? []) {
-        const button = add(trouble, "button", { type: "button", ...KEYS_ARE_MINE }, other);
-        button.onclick = () => {
+        addButton(trouble, other, () => {
           input.value = typed.map((word) => (word === wrong.word ? other : word)).join(" ");
           read();
           input.focus();
-        };
+        });
       }
       if (wrong.nearest) {
         const all = translator.source.filter(isWord).sort();
@@ -167,7 +158,6 @@ function show(translator, model, root) {
   function paint() {
     painters = [];
     paintFrench();
-    if (small) paintOverview();
     paintMaps();
     painters.forEach((draw) => draw());
     if (inside?.open) paintInside();
@@ -181,7 +171,7 @@ function show(translator, model, root) {
     const lost = changedWords(now.words, plain.words);
     plain.words.forEach((word, i) => add(original, lost[i] ? "del" : "span", {}, `${word} `));
     const second = add(french, "div", { class: "changed", "aria-live": "polite" });
-    if (!cuts.length) return void add(second, "span", { class: "faint" }, small && !rest.open ? SMALL_HINT : HINT);
+    if (!cuts.length) return void add(second, "span", { class: "faint" }, HINT);
     add(second, "span", { class: "faint" }, "with your cuts: ");
     const changed = changedWords(plain.words, now.words);
     now.words.forEach((word, i) => add(second, changed[i] ? "mark" : "span", {}, `${word} `));
@@ -190,23 +180,11 @@ function show(translator, model, root) {
     const guide = known.find((each) => each.sentence === words.join(" ") && each.cuts.join() === cuts.map(cutText).join());
     if (guide) add(french, "div", { class: "says" }, guide.says);
     const row = add(french, "div", { class: "row cuts" });
-    const button = (parent, text, act, more = {}) => {
-      const made = add(parent, "button", { type: "button", ...KEYS_ARE_MINE, ...more }, text);
-      made.onclick = act;
-      return made;
-    };
-    for (const cut of cuts) button(row, `✕ ${inWords(cut)}`, () => toggle(cut), { class: "cut", title: "allow it again" });
-    if (history.length) button(row, "one step back", back);
-    button(row, "all back", () => change([]));
-    if (globalThis.storedTranslators) button(row, "copy a link", copyLink);
+    for (const cut of cuts) addButton(row, `✕ ${inWords(cut)}`, () => toggle(cut), { class: "cut", title: "allow it again" });
+    if (history.length) addButton(row, "one step back", back);
+    addButton(row, "all back", () => change([]));
+    if (globalThis.storedTranslators) addButton(row, "copy a link", copyLink);
     if (!guide && now.words.join(" ") === plain.words.join(" ")) add(row, "span", { class: "faint" }, NOTHING);
-  }
-
-  function paintOverview() {
-    const layers = now.weights.cross;
-    const last = layers.length - 1;
-    const look = asLook(layers[last], (h, i, j) => visible("cross", last, h, i, j));
-    painters.push(() => drawLines(overview, look, 0, labels("cross"), null, colour));
   }
 
   function copyLink(event) {
@@ -223,8 +201,7 @@ function show(translator, model, root) {
     const chooser = add(maps, "div", { class: "row" });
     add(chooser, "span", { class: "faint" }, "Who looks at whom");
     const choose = (parent, text, pressed, act) => {
-      const button = add(parent, "button", { type: "button", "aria-pressed": String(pressed), "data-name": text, ...KEYS_ARE_MINE }, text);
-      button.onclick = () => (act(), paint());
+      addButton(parent, text, () => (act(), paint()), { "aria-pressed": String(pressed), "data-name": text });
     };
     const places = Object.keys(PLACES).filter((name) => now.weights[name]);
     if (places.length > 1) for (const name of places) choose(chooser, PLACES[name], name === place, () => (place = name));
@@ -237,11 +214,13 @@ function show(translator, model, root) {
     if (heads.length > 1) {
       const row = add(maps, "div", { class: "row" });
       heads.forEach((_, h) => {
-        const button = add(row, "button", { type: "button", class: "head", "aria-pressed": String(h === head), "data-name": `head ${h + 1}`, "aria-label": `head ${h + 1}`, ...KEYS_ARE_MINE });
+        const name = `head ${h + 1}`;
+        const button = addButton(row, "", () => ((head = h), paint()), {
+          class: "head", "aria-pressed": String(h === head), "data-name": name, "aria-label": name,
+        });
         const canvas = add(button, "canvas", { "aria-hidden": "true" });
-        add(button, "span", {}, `head ${h + 1}`);
+        add(button, "span", {}, name);
         painters.push(() => smallMap(canvas, look, h, ramp(), colour));
-        button.onclick = () => ((head = h), paint());
       });
     }
     const [queries, keys] = labels(place);
@@ -255,26 +234,13 @@ function show(translator, model, root) {
     const readout = add(maps, "div", { class: "readout", "aria-live": "polite" });
     const whole = add(maps, "div", { class: "row" });
     const own = (cut) => toggle({ place, layer: "*", head: "*", query: "*", key: "*", ...cut });
-    const button = (name, cut) => {
-      const made = add(whole, "button", { type: "button", "data-name": name, ...KEYS_ARE_MINE }, name);
-      made.onclick = () => own(cut);
-    };
-    let focus = null;
-    let shape = null;
-    const draw = () => {
-      shape = largeMap(canvas, look, head, [queries, keys], maps, { focus, ramp: ramp(), colour });
-      drawLines(lines, look, head, [queries, keys], focus, colour);
-    };
-    painters.push(draw);
-    if (heads.length > 1) button("forbid this head", { layer: String(layer), head: String(head) });
-    button("forbid this layer", { layer: String(layer) });
-    const show = (cell) => {
-      focus = cell;
-      draw();
-      if (!cell) return void (readout.textContent = "");
-      const [q, k] = cell;
+    const forbid = (name, cut) => addButton(whole, name, () => own(cut), { "data-name": name });
+    if (heads.length > 1) forbid("forbid this head", { layer: String(layer), head: String(head) });
+    forbid("forbid this layer", { layer: String(layer) });
+    const said = ([q, k]) => {
+      const who = place === "encoder" ? quoted(queries[q]) : `To choose ${quoted(queries[q])} this head`;
       const hidden = look.seen(head, q, k) ? "" : ", forbidden";
-      readout.textContent = `${place === "encoder" ? quoted(queries[q]) : `To choose ${quoted(queries[q])} this head`} looks at ${quoted(keys[k])}: ${brief(look.weight(head, q, k))}${hidden}`;
+      return `${who} looks at ${quoted(keys[k])}: ${brief(look.weight(head, q, k))}${hidden}`;
     };
     // A cell that is forbidden is allowed again, whatever cuts forbid it.
     const cell = ([q, k]) => {
@@ -284,28 +250,20 @@ function show(translator, model, root) {
     };
     const row = ([q]) => own({ query: String(q) });
     const column = ([, k]) => own({ key: String(k) });
-    canvas.onpointermove = (event) => show(cellUnder(canvas, shape, event));
-    canvas.onpointerleave = () => document.activeElement === canvas || show(null);
-    canvas.onfocus = () => show(focus ?? [0, 0]);
-    canvas.onblur = () => show(null);
+    const act = (what, at) => ({ cell, row, column })[what]((last = at));
+    const press = (key, at) => KEYS[key] && (act(KEYS[key], at), true);
+    const also = (focus) => drawLines(lines, look, head, [queries, keys], focus, colour);
+    // Where a cell was forbidden, the keyboard goes on.
+    const at = hadFocus === "map" && last ? moved(last, [0, 0], [queries.length, keys.length]) : undefined;
+    const map = openMap(canvas, look, head, [queries, keys], { root: maps, ramp, colour, readout, said, press, also, at });
+    painters.push(map.draw);
     canvas.onclick = (event) => {
-      last = cellUnder(canvas, shape, event);
-      const { left, above } = besideMap(canvas, shape, event);
-      (left ? row : above ? column : cell)(last);
-    };
-    canvas.onkeydown = (event) => {
-      const move = ARROWS[event.key];
-      if (move) show(moved(focus ?? [0, 0], move, [queries.length, keys.length]));
-      else if (KEYS[event.key]) {
-        last = focus ?? [0, 0];
-        ({ cell, row, column })[KEYS[event.key]](last);
-      } else return;
-      event.preventDefault();
-      event.stopPropagation();
+      const [x, y] = pointOn(canvas, event);
+      const { left, top } = map.shape();
+      act(x < left ? "row" : y < top ? "column" : "cell", map.under(event));
     };
     if (!hadFocus) return;
     const target = [...maps.querySelectorAll("[data-name]")].find((each) => each.dataset.name === hadFocus);
-    if (target === canvas && last) focus = moved(last, [0, 0], [queries.length, keys.length]);
     target?.focus({ preventScroll: true });
   }
   let last = null; // the cell that was clicked: the keyboard goes on there
@@ -314,7 +272,7 @@ function show(translator, model, root) {
     const text = liveRun(translator, words, now.words, visible);
     if (insideModel) return insideModel.set("run_text", text);
     insideModel = smallModel({ run_text: text, place: "", title: "", ramp: model.get("ramp") });
-    lookInside.render({ model: insideModel, el: insideBox });
+    renderInside({ model: insideModel, el: insideBox });
   }
   if (inside) inside.ontoggle = () => inside.open && now && paintInside();
 
@@ -327,19 +285,10 @@ function show(translator, model, root) {
     if (event.key === "Enter") (clearTimeout(timer), read());
   };
   const ramp = () => model.get("ramp").split(" ");
-  const colour = (name) => getComputedStyle(root).getPropertyValue(name);
-  const redraw = () => painters.forEach((draw) => draw());
-  let width = root.clientWidth;
-  const sizes = new ResizeObserver(() => {
-    if (root.clientWidth === width) return;
-    width = root.clientWidth;
-    redraw();
-  });
-  sizes.observe(root);
-  const themes = new MutationObserver(redraw);
-  themes.observe(document.body, { attributes: true });
+  const colour = coloursOf(root);
+  const end = follow(root, model, {}, () => painters.forEach((draw) => draw()));
   read();
-  return () => (sizes.disconnect(), themes.disconnect(), clearTimeout(timer));
+  return () => (end(), clearTimeout(timer));
 }
 
 // Heads of weights, rows of unequal lengths among them, in the form that inside_drawing.js draws.
@@ -351,14 +300,6 @@ function asLook(heads, seen) {
     seen: (head, q, k) => k < heads[head][q].length && seen(head, q, k),
     largest: () => 1,
   };
-}
-
-// Whether the hand is on the words at the left of the map, or above it.
-function besideMap(canvas, shape, event) {
-  const box = canvas.getBoundingClientRect();
-  const scale = canvas.offsetWidth / box.width; // slides are scaled
-  const [x, y] = [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
-  return { left: x < shape.left, above: y < shape.top };
 }
 
 // Words above each other in two columns, with a line for each weight, thick for a large one.
@@ -403,5 +344,3 @@ function smallModel(state) {
     off: (event, handler) => (handlers[event] = (handlers[event] ?? []).filter((h) => h !== handler)),
   };
 }
-
-export default { render };

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import anywidget
 import torch
 from torch import nn
-from traitlets import Bool, Unicode
+from traitlets import Unicode
 
 from d2l_attention.attention.multi_head import MultiHeadAttention
 from d2l_attention.data import BOS, EOS, Vocab
@@ -18,80 +17,60 @@ from d2l_attention.models.encoder_decoder import EncoderDecoder
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder, Seq2SeqEncoder
 from d2l_attention.models.transformer import TransformerDecoder, TransformerEncoder
 from d2l_attention.training import translators
-from d2l_attention.views.picture import add_picture, draw_weights, png, ramp
+from d2l_attention.views.picture import draw_weights, png
+from d2l_attention.views.view import View, joined, script
 from d2l_attention.views.words import whole
 
 HERE = Path(__file__).parent
-INSIDE = HERE.parent / "inside"
 MODEL_FILES = ("attention.js", "transformer.js", "bahdanau.js", "translate.js")
 MOST_WORDS = 24  # as in cuts.js
 
 EXAMPLES = ("she does not read these books", "he sees her", "the small house is old")
-# Each cut is a line of cuts.js: place, layer, head, query, key; all count from 0.
+NOT_READ, OLD_GIRL = EXAMPLES[0], "the girl that i see is old"
+
+
+def _guide(label: str, sentence: str, cut: str, says: str) -> dict[str, Any]:
+    """What to try: ``cut`` is a line of cuts.js, "place layer head query key", from 0."""
+    return {"label": label, "sentence": sentence, "cuts": [cut], "says": says}
+
+
 GUIDED: dict[str, list[dict[str, Any]]] = {
     "transformer": [
-        {
-            "label": "Hide 'not' from the French",
-            "sentence": "she does not read these books",
-            "cuts": ["cross * * * 2"],
-            "says": "Without a look at 'not', 'ne' and 'pas' are gone.",
-        },
-        {
-            "label": "In 'the girl that i see is old': hide 'fille'",
-            "sentence": "the girl that i see is old",
-            "cuts": ["decoder * * * 2"],
-            "says": "The ending of 'vieille' agrees with 'fille', and stays without a look at it.",
-        },
-        {
-            "label": "The same: hide 'la'",
-            "sentence": "the girl that i see is old",
-            "cuts": ["decoder * * * 1"],
-            "says": "Without a look at the article the ending is the masculine one.",
-        },
-        {
-            "label": "No French word looks at itself",
-            "sentence": "she does not read these books",
-            "cuts": ["decoder * * * ="],
-            "says": "Some words are written twice if a position may not look at itself.",
-        },
-        {
-            "label": "No looks in layer 2 of the encoder",
-            "sentence": "he sees her",
-            "cuts": ["encoder 1 * * *"],
-            "says": "'her' is now read as in 'her cat', and the translator invents the cat.",
-        },
+        _guide(
+            *("Hide 'not' from the French", NOT_READ, "cross * * * 2"),
+            "Without a look at 'not', 'ne' and 'pas' are gone.",
+        ),
+        _guide(
+            *("In 'the girl that i see is old': hide 'fille'", OLD_GIRL, "decoder * * * 2"),
+            "The ending of 'vieille' agrees with 'fille', and stays without a look at it.",
+        ),
+        _guide(
+            *("The same: hide 'la'", OLD_GIRL, "decoder * * * 1"),
+            "Without a look at the article the ending is the masculine one.",
+        ),
+        _guide(
+            *("No French word looks at itself", NOT_READ, "decoder * * * ="),
+            "Some words are written twice if a position may not look at itself.",
+        ),
+        _guide(
+            *("No looks in layer 2 of the encoder", EXAMPLES[1], "encoder 1 * * *"),
+            "'her' is now read as in 'her cat', and the translator invents the cat.",
+        ),
     ],
     "bahdanau": [
-        {
-            "label": "Hide 'not' from the French",
-            "sentence": "she does not read these books",
-            "cuts": ["cross * * * 2"],
-            "says": "The states of the words beside it have read 'not', too.",
-        },
-        {
-            "label": "Hide 'books'",
-            "sentence": "she does not read these books",
-            "cuts": ["cross * * * 5"],
-            "says": "Another plural comes: only the state of 'books' says which one.",
-        },
+        _guide(
+            *("Hide 'not' from the French", NOT_READ, "cross * * * 2"),
+            "The states of the words beside it have read 'not', too.",
+        ),
+        _guide(
+            *("Hide 'books'", NOT_READ, "cross * * * 5"),
+            "Another plural comes: only the state of 'books' says which one.",
+        ),
     ],
 }
 
 
-def _module() -> str:
-    """All files as one JavaScript module."""
-    texts = [(HERE / name).read_text("utf-8") for name in (*MODEL_FILES, "cuts.js", "live_run.js")]
-    drawing, view = ((INSIDE / f).read_text("utf-8") for f in ("inside_drawing.js", "inside.js"))
-    # The view into a model has names of its own: it stays in a function. The drawings are shared.
-    view = view.replace("export default { render };", "return { render };")
-    texts += [drawing, f"const lookInside = (() => {{\n{view}\n}})();"]
-    keys = "\n".join(
-        line for line in view.splitlines() if line.startswith(("const KEYS", "const ARR"))
-    )
-    return "\n".join([*texts, keys, (HERE / "translator_view.js").read_text("utf-8")])
-
-
-class TranslatorView(anywidget.AnyWidget):
+class TranslatorView(View):
     """A translator of the course, alive in the page, that a reader can cut.
 
     ``TranslatorView("transformer")`` or ``("bahdanau")`` shows a stored translator: on the site
@@ -106,23 +85,18 @@ class TranslatorView(anywidget.AnyWidget):
     is not stored, a model without vocabularies, a cut that is none, and words that are not known.
     """
 
-    # A widget is one module, whole, so that it also lives where there is no server.
-    _esm = _module()
-    _css = "\n".join(
-        path.read_text("utf-8") for path in (INSIDE / "inside.css", HERE / "translator.css")
+    _esm = script(
+        "renderTranslator",
+        *(f"translator/{name}" for name in (*MODEL_FILES, "cuts.js", "live_run.js")),
+        *("inside/inside_drawing.js", "inside/inside.js", "translator/translator_view.js"),
     )
+    _css = joined("inside/inside.css", "translator/translator.css")
 
-    stored = Unicode().tag(
-        sync=True
-    )  # the name of a stored translator, "" for a model of one's own
+    stored = Unicode().tag(sync=True)  # a stored translator's name, "" for a model of one's own
     sentence = Unicode().tag(sync=True)
     cuts_text = Unicode().tag(sync=True)
     examples_text = Unicode().tag(sync=True)
     guided_text = Unicode("[]").tag(sync=True)
-    small = Bool(False).tag(sync=True)  # the first page of the site: the maps open by a click
-    title = Unicode().tag(sync=True)
-    alt = Unicode().tag(sync=True)
-    ramp = Unicode(" ".join(ramp())).tag(sync=True)
 
     def __init__(
         self,
@@ -157,10 +131,6 @@ class TranslatorView(anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         return f"TranslatorView({self._name}, {self.sentence!r})"
-
-    def _repr_mimebundle_(self, **kwargs):
-        bundle = super()._repr_mimebundle_(**kwargs)
-        return add_picture(bundle, self.still(), f"{self!r}: {self.alt}", self.alt)
 
     def _answer(self, _, message: Mapping[str, str], buffers) -> None:
         """The page asks for the model: its weights in float32, and what they mean."""

@@ -1,10 +1,9 @@
 // The first page: a sentence, its translation, and a line for every weight between them. A click
-// on an English word hides it from the French. Before this, in one function with it: the files of
-// views/translator that translate. front.py joins them.
+// on an English word hides it from the French. Before this, in one function with it, stand kit.js and
+// the files of views/translator that translate: front.py joins them.
 
 const EXAMPLES = ["she does not read these books", "the small house is old"];
 const THINNEST = 0.04; // of the weights that are drawn
-const SVG = "http://www.w3.org/2000/svg";
 
 const inWords = (words) => words.map((word) => `‘${word}’`).join(" and ");
 
@@ -21,26 +20,14 @@ function compared(before, after) {
 }
 
 function frontView(place, translator) {
-  const element = (name, parent, text = "", attributes = {}) => {
-    const made = document.createElement(name);
-    Object.entries(attributes).forEach(([key, value]) => made.setAttribute(key, value));
-    made.textContent = text;
-    parent.append(made);
-    return made;
-  };
-  const english = element("div", place, "", { class: "words", role: "group", "aria-label": "English" });
-  const lines = document.createElementNS(SVG, "svg");
-  lines.setAttribute("aria-hidden", "true");
-  place.append(lines);
-  const french = element("div", place, "", { class: "words french", lang: "fr", "aria-label": "French" });
-  const says = element("p", place, "", { class: "says", "aria-live": "polite" });
-  const choice = element("div", place, "", { class: "examples" });
+  const english = add(place, "div", { class: "words", role: "group", "aria-label": "English" });
+  const lines = add(place, "svg", { "aria-hidden": "true" });
+  const french = add(place, "div", { class: "words french", lang: "fr", "aria-label": "French" });
+  const says = add(place, "p", { class: "says", "aria-live": "polite" });
+  const choice = add(place, "div", { class: "examples" });
   let words, plain, now, hidden, pointed;
 
-  for (const sentence of EXAMPLES) {
-    const button = element("button", choice, sentence, { type: "button" });
-    button.onclick = () => start(sentence);
-  }
+  for (const sentence of EXAMPLES) addButton(choice, sentence, () => start(sentence));
 
   function start(sentence) {
     words = sentence.split(" ");
@@ -48,14 +35,13 @@ function frontView(place, translator) {
     plain = translate(translator, words);
     english.replaceChildren();
     words.forEach((word, i) => {
-      const button = element("button", english, word, { type: "button", "aria-pressed": "false" });
-      button.title = "hide this word from the French";
-      followPointer(button);
-      button.onclick = () => {
+      const hide = () => {
         hidden.delete(i) || hidden.add(i);
         button.setAttribute("aria-pressed", String(hidden.has(i)));
         translateNow();
       };
+      const button = addButton(english, word, hide, { "aria-pressed": "false", title: "hide it from the French" });
+      followPointer(button);
     });
     for (const button of choice.children)
       button.setAttribute("aria-pressed", String(button.textContent === sentence));
@@ -69,7 +55,7 @@ function frontView(place, translator) {
     french.replaceChildren();
     for (const [word, how] of compared(plain.words, now.words)) {
       const name = { lost: "del", new: "mark", same: "span" }[how];
-      followPointer(element(name, french, word));
+      followPointer(add(french, name, {}, word));
       french.append(" ");
     }
     say();
@@ -111,12 +97,13 @@ function frontView(place, translator) {
       [...english.children].forEach((other, j) => {
         const weight = heads.reduce((sum, rows) => sum + rows[i][j], 0) / heads.length;
         if (weight < THINNEST) return;
-        const line = document.createElementNS(SVG, "path");
         const [x, to, down] = [middle(item), middle(other), box.height];
-        line.setAttribute("d", `M${x},${down} C${x},${down / 2} ${to},${down / 2} ${to},0`);
-        line.setAttribute("stroke-width", 1 + 9 * weight);
-        line.setAttribute("opacity", pointed && ![item, other].includes(pointed) ? 0.1 : 0.35 + 0.65 * weight);
-        lines.append(line);
+        const faint = pointed && ![item, other].includes(pointed);
+        add(lines, "path", {
+          d: `M${x},${down} C${x},${down / 2} ${to},${down / 2} ${to},0`,
+          "stroke-width": 1 + 9 * weight,
+          opacity: faint ? 0.1 : 0.35 + 0.65 * weight,
+        });
       }),
     );
   }
@@ -128,11 +115,11 @@ function frontView(place, translator) {
 const place = document.getElementById("front-view");
 const { transformer, vocabularies } = globalThis.storedTranslators;
 const bytes = Uint8Array.from(atob(transformer.base64), (letter) => letter.charCodeAt(0)).buffer;
-frontView(place.appendChild(document.createElement("div")), makeTranslator({ ...transformer, ...vocabularies, bytes }));
+frontView(add(place, "div"), makeTranslator({ ...transformer, ...vocabularies, bytes }));
 
 // Everything else that the translator shows: drawn when it is asked for. widgets.js has openWidgets.
 const more = document.getElementById("front-more");
 more.ontoggle = () => {
   if (more.childElementCount === 1)
-    openWidgets({ view: { model_name: "AnyModel", state: wholeView } }).show("view", more.appendChild(document.createElement("div")));
+    openWidgets({ view: { model_name: "AnyModel", state: wholeView } }).show("view", add(more, "div"));
 };

@@ -11,7 +11,8 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from d2l_attention.views import TranslatorView
-from d2l_attention.views.translator.translator_view import HERE, MODEL_FILES, stored_script
+from d2l_attention.views.translator.translator_view import MODEL_FILES, stored_script
+from d2l_attention.views.view import joined
 from notebooks.publish.course import texts
 from notebooks.publish.site.chapters import chapters
 from notebooks.publish.slides.views import states_of
@@ -44,9 +45,8 @@ def write_scripts(app, exception):
         state = {name: getattr(view, name) for name in view.keys if name[0] != "_"}
         state |= {name: getattr(view, name) for name in ("_esm", "_css")}
         state = {name: value for name, value in state.items() if isinstance(value, str)}
-        files = [HERE / name for name in (*MODEL_FILES, "cuts.js")]
-        files += [Path(__file__).with_suffix(".js")]
-        code = "\n".join(file.read_text("utf-8") for file in files)
+        code = joined("kit.js", *(f"translator/{name}" for name in (*MODEL_FILES, "cuts.js")))
+        code += Path(__file__).with_suffix(".js").read_text("utf-8")
         whole = f"const wholeView = {json.dumps(state, ensure_ascii=False)};"
         (folder / VIEW).write_text(f"{whole}\n(() => {{\n{code}\n}})();\n", "utf-8")
         (folder / WEIGHTS).write_text(stored_script(), "utf-8")

@@ -113,19 +113,6 @@
     });
   }
 
-  // The slides are scaled, and a view counts in its own pixels: give it the pointer in those.
-  function unscalePointer(event) {
-    const plot = event.target.closest?.(".plot");
-    if (!plot) return;
-    const box = plot.getBoundingClientRect();
-    const scale = box.width / plot.offsetWidth;
-    const { clientX, clientY } = event;
-    Object.defineProperties(event, {
-      clientX: { value: box.left + (clientX - box.left) / scale },
-      clientY: { value: box.top + (clientY - box.top) / scale },
-    });
-  }
-
   // Keys belong to a view while it has the focus, and go back to the slides after a click, but
   // not while one writes.
   function shareKeys(element) {
@@ -172,9 +159,6 @@
     const inner = document.createElement("div");
     inner.className = "view-inner";
     view.replaceChildren(inner);
-    for (const type of ["pointermove", "pointerdown", "click"]) {
-      view.addEventListener(type, unscalePointer, true);
-    }
     await widgets.show(view.dataset.model, inner);
     shareKeys(view);
   }

@@ -50,7 +50,7 @@ FORM = {
 
 
 @dataclass
-class Part:
+class Excerpt:
     """What a lecture takes of one chapter."""
 
     chapter: str
@@ -64,7 +64,7 @@ class Lecture:
     name: str
     title: str
     minutes: float
-    parts: list[Part]
+    parts: list[Excerpt]
     remarks: list[str] = field(default_factory=list)
 
 
@@ -91,7 +91,7 @@ def read_plan(path: str | Path) -> Lecture:
         ) from error
     title, minutes = said(plan, "title", path), said(plan, "minutes", path)
     parts = [
-        Part(f"{said(part, 'chapter', path)}".zfill(2), said(part, "headings", path))
+        Excerpt(f"{said(part, 'chapter', path)}".zfill(2), said(part, "headings", path))
         for part in said(plan, "part", path)
     ]
     return Lecture(path.stem, title, minutes, parts)

@@ -2,14 +2,16 @@
 
 import threading
 import weakref
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import pytest
 import torch
+from made import Made
 from torch import nn
 
 from d2l_attention import DotProductAttention
 from d2l_attention.views import look_inside
+from d2l_attention.views.inside.names import path_within
 from d2l_attention.views.inside.places import find
 from d2l_attention.views.inside.recording import record
 from d2l_attention.views.inside.sending import parts_of
@@ -79,51 +81,24 @@ def test_a_part_that_raised_says_so_by_its_name_and_can_be_opened():
 
 
 def test_a_part_that_raises_once_and_then_not():
-    class Retries(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.a = nn.Linear(2, 2)
+    def retries(self, X):
+        for inputs in (torch.zeros(3), X):
+            with suppress(RuntimeError):
+                X = self.a(inputs)
+        return X
 
-        def forward(self, X):
-            for inputs in (torch.zeros(3), X):
-                with suppress(RuntimeError):
-                    X = self.a(inputs)
-            return X
-
-    run = record(Retries(), (X,), {}, None)
+    run = record(Made(retries, a=nn.Linear(2, 2)), (X,), {}, None)
     assert [part.name for part in parts_of(run)[1:]] == ["a (raised)", "a (call 2)"]
     assert find(parts_of(run), "a (call 2)").part.call.outputs
 
 
-def test_an_exception_that_is_caught_two_levels_above_or_in_a_loop_of_them():
-    class Outer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = nn.Sequential(nn.ReLU(), Raises(depth=2))
-            self.last = nn.ReLU()
-
-        def forward(self, X):
-            for _ in range(3):
-                with suppress(ValueError):
-                    self.inner(X)
-            return self.last(X)
-
-    found = [(each.path, each.raised) for each in looked(Outer(), X).calls]
-    assert found == [("inner", True)] * 3 + [("last", False)]
-
-
 def test_the_last_part_raises_and_the_model_gives_its_own():
-    class Ends(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.a = Raises()
+    def ends(self, X):
+        with suppress(ValueError):
+            self.a(X)
+        return X + 1
 
-        def forward(self, X):
-            with suppress(ValueError):
-                self.a(X)
-            return X + 1
-
-    call = looked(Ends(), X)
+    call = looked(Made(ends, a=Raises()), X)
     assert tree(call) == {("a", True): {("a.first", False): {}}}
     assert torch.equal(call.outputs[0].numbers, X + 1) and not call.raised
 
@@ -160,119 +135,79 @@ def test_many_calls_of_which_one_raises(monkeypatch):
 
 
 def test_a_module_that_calls_itself():
-    class Counts(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.part = nn.ReLU()
+    def counts(self, X, n):
+        if n == 0:
+            raise ValueError
+        with suppress(ValueError):
+            X = self(self.part(X), n - 1)
+        return X
 
-        def forward(self, X, n):
-            if n == 0:
-                raise ValueError
-            with suppress(ValueError):
-                X = self(self.part(X), n - 1)
-            return X
-
-    view = look_inside(Counts(), X, n=3)
-    names = [part.name for part in view._parts]
-    assert names[:4] == ["Counts", "part", "Counts", "part"]
-    view.place = "Counts/Counts/Counts (raised)"
+    view = look_inside(Made(counts, part=nn.ReLU()), X, n=3)
+    assert [part.name for part in view._parts][:4] == ["Made", "part", "Made", "part"]
+    view.place = "Made/Made/Made (raised)"
     assert view.still().startswith(b"\x89PNG")
 
 
-def test_a_part_whose_name_begins_like_anothers():
-    class Borrows(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.ab = nn.ReLU()
-            self.a = Uses(self.ab)
-
-        def forward(self, X):
-            return self.a(X)
-
-    class Uses(nn.Module):
-        def __init__(self, part):
-            super().__init__()
-            self.borrowed = (part,)
-
-        def forward(self, X):
-            return self.borrowed[0](X)
-
-    assert [part.name for part in look_inside(Borrows(), X)._parts] == ["Borrows", "a", "ab"]
+def test_a_part_whose_name_begins_like_anothers_is_not_within_it():
+    assert path_within("a.b", "a") == "b" and path_within("ab", "a") == "ab"
 
 
 def test_a_generator_runs_its_parts_where_it_is_asked():
-    class Yields(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.part = nn.ReLU()
+    def yields(self, X):
+        for row in X:
+            yield self.part(row)
 
-        def forward(self, X):
-            for row in X:
-                yield self.part(row)
+    def asks(self, X):
+        rows = self.steps(X)
+        first = next(rows)
+        rows.close()
+        return self.last(first)
 
-    class Asks(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.steps, self.last = Yields(), nn.ReLU()
-
-        def forward(self, X):
-            rows = self.steps(X)
-            first = next(rows)
-            rows.close()
-            return self.last(first)
-
-    call = looked(Asks(), X)
+    call = looked(Made(asks, steps=Made(yields, part=nn.ReLU()), last=nn.ReLU()), X)
     assert [each.path for each in call.calls] == ["steps", "steps.part", "last"]
     assert call.calls[0].outputs == [] and not call.calls[0].raised
 
 
 def test_parts_that_run_in_other_threads_stand_under_the_model():
-    class Threads(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.a, self.b = nn.Sequential(nn.ReLU()), nn.Sequential(nn.ReLU())
+    def in_threads(self, X):
+        both = threading.Barrier(2, timeout=30)
 
-        def forward(self, X):
-            both = threading.Barrier(2, timeout=30)
+        def work(part):
+            both.wait()
+            part(X)
 
-            def work(part):
-                both.wait()
-                part(X)
+        threads = [threading.Thread(target=work, args=[part]) for part in (self.a, self.b)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return self.a(X)
 
-            threads = [threading.Thread(target=work, args=[part]) for part in (self.a, self.b)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            return self.a(X)
-
-    found = looked(Threads(), X).calls
+    a, b = nn.Sequential(nn.ReLU()), nn.Sequential(nn.ReLU())
+    found = looked(Made(in_threads, a=a, b=b), X).calls
     assert sorted(each.path for each in found) == ["a", "a", "b"]
     assert all(len(each.calls) == 1 and not each.raised for each in found)
 
 
-@pytest.mark.parametrize("error", STOPS)
-def test_what_leaves_the_model_leaves_it_as_it_was(error):
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.attention, self.raises = DotProductAttention(0.5), Raises(error, depth=1)
+@pytest.mark.parametrize("error", [*STOPS, None])
+def test_a_run_leaves_the_model_as_it_was_whatever_leaves_the_model(error):
+    def run(self, X):
+        self.attention(X[None], X[None], X[None])
+        torch.rand(1)
+        return self.raises(X)
 
-        def forward(self, X):
-            self.attention(X[None], X[None], X[None])
-            torch.rand(1)
-            return self.raises(X)
-
-    model = Model().train()
+    part = nn.Sequential(nn.Linear(2, 2)) if error is None else Raises(error, depth=1)
+    model = Made(run, attention=DotProductAttention(0.5), raises=part).train()
     model.attention.eval()
     model.attention(X[None], X[None], X[None])
     mine = model.raises.register_forward_hook(lambda *_: None)
     before, memory = torch.get_rng_state(), model.attention._last
     modes = [part.training for part in model.modules()]
-    with pytest.raises(error):
+    with nullcontext() if error is None else pytest.raises(error):
         record(model, (X,), {}, None)
     assert torch.equal(torch.get_rng_state(), before) and model.attention._last is memory
     assert [part.training for part in model.modules()] == modes
+    assert all(parameter.grad is None for parameter in model.parameters())
     assert torch.is_grad_enabled() and torch.backends.mha.get_fastpath_enabled()
     mine.remove()
     assert not any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())

@@ -1,0 +1,46 @@
+"""What all views have in common: a script, a style, and a still picture that stands in for them."""
+
+from pathlib import Path
+
+import anywidget
+from traitlets import TraitError, Unicode
+
+from d2l_attention.views.picture import add_picture, ramp
+
+HERE = Path(__file__).parent
+
+
+class View(anywidget.AnyWidget):
+    """A widget that the browser draws alone, with or without a kernel."""
+
+    title = Unicode().tag(sync=True)
+    alt = Unicode().tag(sync=True)
+    ramp = Unicode(" ".join(ramp())).tag(sync=True)
+
+    def still(self) -> bytes:
+        """What is open, as a PNG, for a page that runs no widget."""
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, **kwargs):
+        bundle = super()._repr_mimebundle_(**kwargs)
+        text = repr(self) if repr(self) in self.alt else f"{self!r}: {self.alt}"
+        return add_picture(bundle, self.still(), text, self.alt)
+
+
+def script(render: str, *names: str) -> str:
+    """kit.js and these files as one JavaScript module, whose function ``render`` makes the view.
+
+    One module, whole, so that it also lives where there is no server.
+    """
+    return f"{joined('kit.js', *names)}\nexport default {{ render: {render} }};\n"
+
+
+def joined(*names: str) -> str:
+    """The texts of these files of this folder, one behind the other."""
+    return "\n".join((HERE / name).read_text("utf-8") for name in names)
+
+
+def within(name: str, value: int, low: int, high: int) -> int:
+    if not low <= value <= high:
+        raise TraitError(f"{name} must be from {low} to {high}, got {value}")
+    return value
