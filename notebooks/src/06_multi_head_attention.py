@@ -7,7 +7,7 @@
 # - test the layer against a slow version that you trust;
 # - remove a trained head to find out what it is needed for.
 #
-# Core path: 60 minutes. Going further: 55. Exercises: 69. Builds on chapters 3 and 4. *Dive into
+# Core path: 60 minutes. Going further: 40. Exercises: 69. Builds on chapters 3 and 4. *Dive into
 # Deep Learning* (D2L) treats the subject in section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -143,8 +143,8 @@ for head in (0, 1):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The formula
 #
-# In a trained layer, head $h$ multiplies the query, the keys and the values by three learned
-# matrices of its own, and then attends:
+# In general, head $h$ multiplies the query, the keys and the values by three learned matrices of
+# its own, and then attends:
 #
 # $$o_h = f\big(W^{(q)}_h q,\; W^{(k)}_h k,\; W^{(v)}_h v\big), \qquad h = 1, \dots, H$$
 #
@@ -183,9 +183,9 @@ schematic("multi-head")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # One head of any width with a linear readout fails on the shelves, as *Going further* proves. With
 # a multilayer perceptron (MLP) as readout, however, one head is enough, and a Transformer has an
-# MLP after its attention (chapter 8). So the soup leaves open why real models have several heads,
-# and shows only that with them a *linear* readout is enough. Vaswani et al. (2017) say that with a
-# single head 'averaging inhibits' attending to several things.
+# MLP after its attention (chapter 8). So the soup leaves open why real models have several heads.
+# Vaswani et al. (2017) say that with a single head 'averaging inhibits' attending to several
+# things.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The formula as code
@@ -365,9 +365,10 @@ print(moved.transpose(0, 1).reshape(4, 4))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # With these six steps you can write the layer before you read ours: this is exercise 6.4, which
-# takes another 15 minutes. The lengths of a sentence hold for all its heads, so the mask has an
-# axis of size 1 in the place of the heads. For two sentences of lengths 3 and 1 and $K = 4$ it is
-# (2, 1, 1, 4), with the rows (True, True, True, False) and (True, False, False, False).
+# takes another 15 minutes. The lengths of a sentence hold for all its heads, as a causal mask does,
+# so the mask has an axis of size 1 in the place of the heads. For two sentences of lengths 3 and 1
+# and $K = 4$ it is (2, 1, 1, 4), with the rows (True, True, True, False) and (True, False, False,
+# False).
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -435,8 +436,8 @@ print("checked: the layer equals the loop over heads, and the package's MultiHea
 # | operations, scores and averages | $4 n^2 D$ | $H \cdot 4 n^2 \frac{D}{H} = 4 n^2 D$ |
 # | attention weights, each an exponential | $n^2$ | $H n^2$ |
 #
-# Only the weights are eight times as many. In everything else $H$ cancels, because each head is
-# thinner by the same factor.
+# No: only the number of attention weights grows eightfold. In everything else $H$ cancels, because
+# each head is thinner by the same factor.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the table with PyTorch's counter, for 13 tokens of 24 numbers
@@ -473,7 +474,7 @@ print("checked: parameters, operations and weights, for one head and for eight")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room name the two letters for position 4. Ask why a token must contain its
-# position: nothing in the formula does.
+# position: nothing in the formula tells it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # `words(64)` draws 64 words, together with the two letters to name at each position. `train` takes
@@ -508,9 +509,7 @@ def rates(speller):
 spellers = {}
 for seed in range(3):
     for num_heads in (1, 2):
-        speller = train(
-            partial(Speller, PlainMultiHeadAttention, num_heads), words, steps=300, seed=seed
-        )
+        speller = train(partial(Speller, PlainMultiHeadAttention, num_heads), words, 300, seed)
         print(f"start {seed}, heads: {num_heads}   {rates(speller)}")
         spellers[seed, num_heads] = speller
 
@@ -566,9 +565,7 @@ for (seed, num_heads), speller in spellers.items():
 letters = torch.tensor([["abcdefghijklmnopqrstuvwxyz".index(letter) for letter in "deliver"]])
 stops, frames = [0, 40, 80, 120, 200, 300], []
 for stop in stops:
-    speller = train(
-        lambda: Speller(PlainMultiHeadAttention, 2), words, steps=stop
-    )  # the same seed takes the same path
+    speller = train(lambda: Speller(PlainMultiHeadAttention, 2), words, stop)  # start 0 each time
     speller(letters)
     frames.append(speller.attention.attention_weights[0].detach())
 rules = torch.eye(7)[BEFORE], torch.eye(7)[OPPOSITE]
@@ -635,8 +632,8 @@ for seed in range(3):
         print(f"start {seed}, no head {head + 1}:   {rates(without(spellers[seed, 2], head))}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Of the letters before, hardly more than by chance (1 of 26 is 4%), and of the letters opposite
-# still 100%.
+# Hardly more of the letters before are right than by chance (1 in 26 is 4%), while 100% of the
+# letters opposite still are.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The other head shows the reverse. So in these three starts each head has a job of its own, and
@@ -814,8 +811,8 @@ check("6.4", multi_head)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Train one head and two on the shelves
 #
-# *9 minutes.* The next model, a cook, learns 'salt and pepper' by training, on shelves of six jars.
-# A quarter of the shelves is all salt, a quarter is all pepper, and half are mixed.
+# *10 minutes.* The next model, a cook, learns 'salt and pepper' by training. Its shelves have six
+# jars: a quarter of the shelves is all salt, a quarter is all pepper, and half are mixed.
 #
 # **Predict.** What is the best accuracy that one head with a linear readout can reach: 50%, 75% or
 # 90%?
@@ -854,7 +851,7 @@ for name, make in {
     print(f"{name:14}", "  ".join(f"{x:4.0%}" for x in right))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# 75% at most. One head gives one answer to every all-salt shelf, another one to every all-pepper
+# 75%. One head gives one answer to every all-salt shelf, another one to every all-pepper
 # shelf, and an average of the two to mixed shelves. If the first two answers are right, all mixed
 # shelves are wrong, which leaves 50%. Otherwise at least a quarter of the shelves is wrong, which
 # leaves 75%. (The 2,000 shelves of the test are a random draw, so it can be 76% there.)
@@ -867,8 +864,8 @@ for name, make in {
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How training gets around the bug
 #
-# *4 minutes.* How can a model with this bug reach 100%? Take four tokens A, B, C, D and two
-# heads. In memory, head 1's four results come first, and head 2's four results follow. Without the
+# *4 minutes.* How can a model with this bug reach 100%? Take four tokens A, B, C, D and two heads.
+# In memory, head 1's four results come first, and head 2's four results follow. Without the
 # transpose, `reshape` simply splits this row into four pairs.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
@@ -901,9 +898,9 @@ plt.show()
 # Three minutes. Let the room draw the arrows before you show them: which two results does B get?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Did they learn it in our game? With seven letters there are 14 results, and position $i$ gets the
-# results $2i$ and $2i + 1$. Their weights should lie on the two positions whose letters position
-# $i$ must name:
+# So they did in our game, as the weights show. With seven letters there are 14 results, and
+# position $i$ gets the results $2i$ and $2i + 1$. The weights of these two lie on the two positions
+# whose letters position $i$ must name:
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 speller = fooled[500, 0]
@@ -916,11 +913,11 @@ print(f"weight on the two positions that the receiver needs: {on_behalf.min():.0
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Self-attention, cross-attention and the order of tokens
 #
-# *6 minutes.* In **self-attention** a sentence asks itself, and the weights of a head are (n, n).
-# In **cross-attention** one sequence asks another, as in chapter 5, and the weights are (Q, K).
-#
-# Let a French sentence ask an English one. Then let the English sentence ask itself, first without
-# a mask and then with a causal mask.
+# *7 minutes.* In self-attention the queries, keys and values come from one sentence, so the weights
+# of a head are (n, n). In **cross-attention** the queries come from another sequence than the keys
+# and values, as in chapter 5, and the weights are (Q, K). Let a French sentence attend to an
+# English one. Then let the English sentence attend to itself, first without a mask and then with a
+# causal mask.
 #
 # **Predict.** Now shuffle the English words. What happens to the answers in each of the three?
 
@@ -988,9 +985,9 @@ for num_heads in (1, 8, 24):
     print(f"heads: {num_heads:2}   size: {24 // num_heads:2}   rank: {rank}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The rank is at most $D / H$ (and at most 13, the number of tokens). So with *more* heads each of
-# them is *coarser*, because it compares queries and keys by fewer numbers. Bhojanapalli et al.
-# (2020) prove what a head cannot express when $D / H$ is smaller than $n$.
+# It is 13, 3 and 1, because the rank is at most $D / H$ (and at most 13, the number of tokens). So
+# with *more* heads each of them is *coarser*: it compares queries and keys by fewer numbers.
+# Bhojanapalli et al. (2020) prove what a head cannot express when $D / H$ is smaller than $n$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One mask for all heads
@@ -998,8 +995,8 @@ for num_heads in (1, 8, 24):
 # *5 minutes.* A mask belongs to a sentence and holds for all its heads. So a mask (B, Q, K) must
 # become (B, 1, Q, K) before it meets scores (B, H, Q, K).
 #
-# **Predict.** What happens if one forgets it? Take two heads and two sentences, sentence 0
-# of three words and sentence 1 of one. The cell prints how many words each head sees.
+# **Predict.** What happens if one forgets it? Take two heads and two sentences, sentence 0 of three
+# words and sentence 1 of one. The cell prints how many words each head sees.
 
 # %% slideshow={"slide_type": "fragment"}
 torch.manual_seed(0)
