@@ -898,9 +898,9 @@ plt.show()
 # Three minutes. Let the room draw the arrows before you show them: which two results does B get?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# So they did in our game, as the weights show. With seven letters there are 14 results, and
-# position $i$ gets the results $2i$ and $2i + 1$. The weights of these two lie on the two positions
-# whose letters position $i$ must name:
+# So they did in our game, as the weights of start 0 show. With seven letters there are 14 results,
+# and position $i$ gets the results $2i$ and $2i + 1$. The weights of these two lie on the two
+# positions whose letters position $i$ must name:
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 speller = fooled[500, 0]
