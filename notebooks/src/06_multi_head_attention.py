@@ -136,21 +136,19 @@ for head in (0, 1):
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. The shelves are salt and salt, pepper and pepper, salt and pepper, pepper and salt.
-# Ask how the room would turn the two numbers into one answer, before you show the last lines. Then
-# ask why head 2 finds 1 on the second shelf, although there are two jars of pepper: an average does
-# not count the jars.
+# Ask how the room would turn the two numbers into one answer, before you show the last lines. Why
+# does head 2 find 1 on the second shelf, and not 2? An average does not count the jars.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The formula
 #
 # In general, head $h$ multiplies the query, the keys and the values by three learned matrices of
-# its own, and then attends:
+# its own, and then attends, with $f$ the attention that you know:
 #
 # $$o_h = f\big(W^{(q)}_h q,\; W^{(k)}_h k,\; W^{(v)}_h v\big), \qquad h = 1, \dots, H$$
 #
-# Here $f$ is attention as you know it. The outputs of the heads are put end to end
-# (**concatenated**), because a sum could hide which head found what, and one more matrix mixes
-# them:
+# The outputs of the heads are put end to end (**concatenated**), because a sum could hide which
+# head found what, and one more matrix mixes them:
 #
 # $$\text{output} = W_o \begin{bmatrix} o_1 \\ \vdots \\ o_H \end{bmatrix}$$
 #
@@ -336,8 +334,8 @@ check("6.3", split_heads)
 
 # %% slideshow={"slide_type": "-"}
 moved = tokens.reshape(4, 2, 2).transpose(0, 1)  # (n, D) -> (n, H, D / H) -> (H, n, D / H)
-print("as wanted:", torch.equal(moved, as_wanted), "  back again:")
-print(moved.transpose(0, 1).reshape(4, 4))
+print("as wanted:", torch.equal(moved, as_wanted))
+print("and back:", torch.equal(moved.transpose(0, 1).reshape(4, 4), tokens))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Neither view nor reshape changes the order in which the numbers are read; only
@@ -495,8 +493,8 @@ def rates(speller):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One head against two
 #
-# We train the model for 300 steps, each time from three random initialisations ('start 0' to
-# 'start 2').
+# We train the model with one head and with two, for 300 steps, from three random initialisations
+# ('start 0' to 'start 2').
 #
 # **Predict.** One head computes one average for both jobs. If it gives half of its weight to each
 # of the two positions, how much, roughly, can its two rates (right letters before, right letters
@@ -606,8 +604,8 @@ view
 # ### Ablation: remove a head
 #
 # A heat map shows where a head *looks*. Whether that explains what the model *does* is disputed
-# (Jain and Wallace, 2019; Wiegreffe and Pinter, 2019). A stronger test removes the head, which is
-# called an **ablation**. To do so, we set its columns of $W_o$ to 0.
+# (Jain and Wallace, 2019; Wiegreffe and Pinter, 2019). A stronger test removes the head (an
+# **ablation**): we set its columns of $W_o$ to 0.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -632,8 +630,7 @@ for seed in range(3):
         print(f"start {seed}, no head {head + 1}:   {rates(without(spellers[seed, 2], head))}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Hardly more of the letters before are right than by chance (1 in 26 is 4%), while 100% of the
-# letters opposite still are.
+# The letters before fall nearly to chance (1 in 26 is 4%), while those opposite stay at 100%.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The other head shows the reverse. So in these three starts each head has a job of its own, and
@@ -856,10 +853,10 @@ for name, make in {
 # shelves are wrong, which leaves 50%. Otherwise at least a quarter of the shelves is wrong, which
 # leaves 75%. (The 2,000 shelves of the test are a random draw, so it can be 76% there.)
 #
-# Two heads have as many parameters and are always right from four of these five starts. Although
-# they *can* learn the task, from start 2 they end where one head ends. One head with an MLP is
-# right from all five. The answer for a mixed shelf lies between the two others, and an MLP can
-# learn that 'in between' means yes.
+# Two heads have as many parameters and reach 100% from four of these five starts. Although they
+# *can* learn the task, from start 2 they end where one head ends. One head with an MLP reaches 100%
+# from all five. The answer for a mixed shelf lies between the two others, and an MLP can learn that
+# 'in between' means yes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How training gets around the bug
@@ -1008,8 +1005,8 @@ for name, laid in {"(B, 1, Q, K)": mask[:, None], "(B, Q, K)": mask}.items():
     print(f"mask {name:12}   sentence 0: {seen[0].tolist()}   sentence 1: {seen[1].tolist()}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# There is no error. Broadcasting lines up axes from the right, so the mask's sentences met the
-# heads: in both sentences head 1 sees three words and head 2 sees one.
+# There is no error. Broadcasting lines up axes from the right, so sentences met heads: in both
+# sentences head 1 sees three words and head 2 sees one.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # It runs only because there are as many sentences as heads, so test with different numbers. (With
