@@ -360,7 +360,7 @@ print("scores without tanh:", sums.sum(dim=-1).tolist())
 # the weights. `hint("5.3")` helps, and `solution("5.3")` shows the whole way.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **5.3** One step of attention · *medium, 10 minutes* · complete a function
+# **5.3** · complete a function
 #
 # What does the decoder's state before a step, `hidden` (B, D), see of the encoder's `states`
 # (B, K, D)? The scores are $w_v^\top \tanh(W_q s + W_k h)$. `W_q` and `W_k` are (M, D) and `w_v` is
@@ -368,21 +368,6 @@ print("scores without tanh:", sums.sum(dim=-1).tolist())
 # the inputs. Gradients must reach all inputs but the lengths (B,), which are 1 or more. Scores lie
 # between -10,000 and 10,000, those of the padding too, and the padding gets no weight.
 
-
-# %% slideshow={"slide_type": "skip"}
-def attention_step(hidden, states, valid_lens, W_q, W_k, w_v):
-    """One look of `hidden` (B, D) at `states` (B, K, D): context (B, D) and weights (B, K).
-
-    W_q and W_k (M, D) are stored as in `nn.Linear`, w_v is (M,), and valid_lens (B,) counts the
-    words of each sentence, from 1 to K.
-
-    If w_v is 0, all scores are 0: states [[[2, 4], [6, 8], [9, 9]]] and the length 2 give the
-    context [[4, 6]] and the weights [[0.5, 0.5, 0]].
-    """
-    ...
-
-
-check("5.3", attention_step)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Here is ours, as a layer that holds its own parameters. It also takes a sentence of length 0.
@@ -767,7 +752,7 @@ TranslatorView("bahdanau", title="Write a sentence, forbid a look")
 # above; 5.2 and 5.7 follow after *Going further*.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **5.1** One look at the source · *easy, 4 minutes* · by hand
+# **5.1** · by hand
 #
 # The encoder's states are single numbers, and so is the context. The length is 2: $h_3$ is padding.
 # The table holds the scores $a(s_{t'}, h_t)$.
@@ -780,13 +765,8 @@ TranslatorView("bahdanau", title="Write a sentence, forbid a look")
 #
 # Which context $c_2$ goes into the decoder's second step? Give it as a number.
 
-# %% slideshow={"slide_type": "skip"}
-answer = None
-
-check("5.1", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **5.4** Teacher forcing and its loss · *medium, 10 minutes* · complete a function
+# **5.4** · complete a function
 #
 # `targets` (B, T) holds the numbers of the words that the decoder is to say, each sentence with its
 # `<eos>` and then padding, which may be any word's number. `lens` (B,) counts words and `<eos>`.
@@ -795,22 +775,8 @@ check("5.1", answer)
 # included. Gradients must reach the decoder.
 
 
-# %% slideshow={"slide_type": "skip"}
-def teacher_forcing_loss(decoder, targets, lens, bos):
-    """Mean cross-entropy over the real words, a tensor of shape ().
-
-    `targets` (B, T) is what the decoder is to say, `lens` (B,) counts each sentence's words;
-    `decoder(tokens)` reads (B, T) tokens and gives logits (B, T, N).
-
-    A decoder whose logits are all 0, over N = 8 words, has the loss ln 8 = 2.079.
-    """
-    ...
-
-
-check("5.4", teacher_forcing_loss)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **5.5** It runs, and translates badly · *medium, 12 minutes* · find the bug
+# **5.5** · find the bug
 #
 # `run_decoder` has three bugs. Repair it. `attend(query)` gives the context (B, C) for a query
 # (B, H). `step(inputs, state)` is the recurrent cell: its inputs are context and token, (B, C + E)
@@ -819,39 +785,14 @@ check("5.4", teacher_forcing_loss)
 # `state`.
 
 
-# %% slideshow={"slide_type": "skip"}
-def run_decoder(attend, step, embedded, state):
-    context = attend(state)
-    outputs = []
-    for token in embedded.unbind(dim=1):
-        new_state = step(torch.cat((token, context), dim=-1), state)
-        context = attend(state)
-        state = new_state
-        outputs.append(state)
-    return torch.stack(outputs)
-
-
-check("5.5", run_decoder)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **5.6** 99 BLEU, and an error in use · *medium, 12 minutes* · find the bug
+# **5.6** · find the bug
 #
 # `translate_greedily` gives 99 BLEU on the validation set and an error in use, where `reference` is
 # `None`. Repair it. `decoder(token, state)` returns the logits (N,) of the next word and the new
 # state; the first token is `bos`. Return the most likely words as a list of numbers, without `bos`
 # and `eos`, at most `max_len` of them. `reference` must change nothing.
 
-
-# %% slideshow={"slide_type": "skip"}
-def translate_greedily(decoder, state, reference, bos, eos, max_len):
-    words = []
-    for token in [bos, *reference]:
-        logits, state = decoder(token, state)
-        words.append(logits.argmax().item())
-    return words
-
-
-check("5.6", translate_greedily)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
@@ -1099,7 +1040,7 @@ for name in ("one vector", "with attention"):
 # ### Exercises
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **5.2** How wrong is this alignment? · *easy, 5 minutes* · by hand
+# **5.2** · by hand
 #
 # 'i do not like cats' is 'je n' aime pas les chats'.
 #
@@ -1110,13 +1051,8 @@ for name in ("one vector", "with attention"):
 # Work out the alignment error rate $1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|}$ of what it
 # finds, to three decimals.
 
-# %% slideshow={"slide_type": "skip"}
-answer = None
-
-check("5.2", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **5.7** The test that catches a wrong BLEU · *hard, 20 minutes* · write the test
+# **5.7** · write the test
 #
 # Your test takes a function that is called like the package's `bleu(hypotheses, references)`. It
 # returns without a word where the function is `bleu`. It raises an `AssertionError` for each of six
@@ -1129,18 +1065,6 @@ check("5.2", answer)
 # - the mean of the sentences' scores;
 # - the first reference only.
 
-
-# %% slideshow={"slide_type": "skip"}
-def test_bleu(score):
-    """Pass on the right BLEU, and fail by an `AssertionError` on wrong ones.
-
-    `score(hypotheses, references)` is called as the package's `bleu`: one translation of six
-    right words, `score([words], [[words]])`, gives 100, and only that is not enough of a test.
-    """
-    ...
-
-
-check("5.7", test_bleu)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

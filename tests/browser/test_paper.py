@@ -13,8 +13,8 @@ PROBLEMS = """() => {
   const shown = (selector) => [...document.querySelectorAll(selector)].filter(isShown);
   const problems = shown("button, input, summary, nav").map((part) => part.outerHTML);
   for (const box of shown("pre, table, img, mjx-container, .on-paper")) {
-    const right = box.getBoundingClientRect().right;
-    if (right > innerWidth + 1 || box.scrollWidth > box.clientWidth + 1)
+    const isCut = box.matches("pre, table") && box.scrollWidth > box.clientWidth + 1;
+    if (isCut || box.getBoundingClientRect().right > innerWidth + 1)
       problems.push(`cut: ${box.outerHTML.slice(0, 80)}`);
   }
   return problems;

@@ -60,7 +60,7 @@ def test_the_pages_follow_each_other_from_the_start_page_on(pages):
 
 def test_the_side_bar_of_every_page_names_the_chapters_in_order(pages):
     for address, page in pages.items():
-        if address.startswith("slides/"):
+        if address.startswith("slides/") or address == "index.html":  # it has a map of them
             continue
         links = [Path(a.get("href")).stem for a in page.select("nav.bd-docs-nav a")]
         here = "#" if address.removesuffix(".html") in CHAPTERS else None

@@ -1,10 +1,9 @@
 """1.5: an attention in which every query meets one key only."""
 
 import torch
-from torch import Tensor
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 from d2l_attention.exercises.chapter_01 import attend
 
 
@@ -47,28 +46,23 @@ AS_MANY = "It is right for as many queries as keys, not here. What in it still c
 NO_PRODUCT = {"cannot be multiplied": "Your weights should be (2, 2). Print the shape of yours."}
 
 
-def sized(Q: int, K: int, D: int, V: int) -> tuple[Tensor, ...]:
+def sized(Q, K, D, V):
     return normal(Q, (Q, D), (K, D), (K, V))
 
 
-def never_met(weights: Tensor, *_: Tensor) -> str | None:
+def never_met(weights, *_):
     told = "Still query i with key i and no other: query 0 gives key 1 a weight of exactly 0."
     return None if weights[0, 1] or weights[1, 0] else told
 
 
 repair_the_pairing = Exercise(
-    id="1.5",
-    title="The attention that does not listen",
-    difficulty="medium",
-    minutes=10,
+    **heading("1.5", "The attention that does not listen", "medium", minutes=10),
     section="All walkers at once",
     stub=authoring.with_mistakes(all_pairs_solution, DOES_NOT_LISTEN, name="all_pairs"),
     solution=all_pairs_solution,
-    explanation=(
-        "`*` pairs query i with key i: one score a query, whose softmax is 1, so that the function "
-        "returned `values`, whatever was asked. The matrix product with the turned keys gives all "
-        "Q times K scores, and a second one pools."
-    ),
+    explanation="`*` pairs query i with key i: one score a query, whose softmax is 1, so that the "
+    "function returned `values`, whatever was asked. The matrix product with the turned keys "
+    "gives all Q times K scores, and a second one pools.",
     hints=[
         "Run it on two queries and two keys and print `weights`. Change the queries: what changes?",
         "With 2 queries and 3 keys, how many pairs are there? `*` makes query i meet key i only.",

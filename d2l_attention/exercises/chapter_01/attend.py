@@ -1,12 +1,10 @@
 """1.2: softmax, then the weighted sum."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def attend(scores, values):
@@ -37,7 +35,7 @@ FAR_APART = (
 )
 
 
-def shapes(result: Any, queries: Tensor, *others: Tensor) -> Any:
+def shapes(result, queries, *others):
     """For outputs (Q, V); ``queries``, or their scores, have Q rows."""
     if isinstance(result, tuple | list) and len(result) == 2:
         return "Your function returns two results. Only the output is asked for, one row a query."
@@ -94,17 +92,12 @@ OTHER_OUTPUTS = {
 }
 
 write_attend = Exercise(
-    id="1.2",
-    title="Write attention pooling",
-    difficulty="easy",
-    minutes=5,
+    **heading("1.2", "Write attention pooling", "easy", minutes=5),
     section="Build it",
     stub=attend,
     solution=attend_solution,
-    explanation=(
-        "`dim=-1` is the axis of the keys: each query shares a weight of 1 among all keys. PyTorch "
-        "takes the largest score off first, so that no exponential overflows."
-    ),
+    explanation="`dim=-1` is the axis of the keys: each query shares a weight of 1 among all keys. "
+    "PyTorch takes the largest score off first, so that no exponential overflows.",
     hints=[
         "Two lines are enough: one makes weights (Q, K), the other pools the values.",
         "Each row of the weights must sum to 1. A row runs along which axis?",

@@ -2,10 +2,10 @@
 
 import math
 
-from d2l_attention.exercises.authoring import Attempt, Exercise, as_numbers, number
+from d2l_attention.exercises.authoring import Exercise, as_numbers, heading, number
 
 
-def no_average(attempt: Attempt) -> str | None:
+def no_average(attempt):
     got = as_numbers(attempt.answer)
     if got is None or got.numel() != 1 or 4 <= got.item() <= 10:
         return None
@@ -40,17 +40,11 @@ THREE = (
 )
 
 pool_by_hand = Exercise(
-    id="1.1",
-    title="Attention by hand",
-    difficulty="easy",
-    minutes=2,
+    **heading("1.1", "Attention by hand", "easy", minutes=2),
     section="The one formula",
-    stub=None,
     solution=8.0,
-    explanation=(
-        "The exponentials 1, 1 and 2 sum to 4, so the weights are 1/4, 1/4 and 1/2. The output is "
-        "1 + 2 + 5: nearer to 10, the value of the best key, than to the smallest, 4."
-    ),
+    explanation="The exponentials 1, 1 and 2 sum to 4, so the weights are 1/4, 1/4 and 1/2. The "
+    "output is 1 + 2 + 5: nearer to 10, the value of the best key, than to the smallest, 4.",
     hints=[
         "Softmax, step one: the exponential of each score. The exponential of 0 is not 0.",
         "Step two: divide the three exponentials by their sum. Do your weights sum to 1 now?",

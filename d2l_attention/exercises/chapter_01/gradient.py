@@ -1,12 +1,9 @@
 """1.6: the slope of the output in the query, without autograd."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Attempt, Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 from d2l_attention.exercises.chapter_01.attend import OF_SIZE_1, OTHER_DTYPE
 
 
@@ -45,18 +42,18 @@ FAR_AWAY = (
 )
 
 
-def random_case(K: int, D: int, V: int) -> tuple[Tensor, ...]:
+def random_case(K, D, V):
     return normal(0, (D,), (K, D), (K, V))
 
 
-def nearly_right(gradient: Tensor, *case: Tensor) -> str | None:
+def nearly_right(gradient, *case):
     off = (gradient - pooling_gradient_solution(*case)).abs().max()
     close = "Close, but not exact: a difference over a small step? The slope itself needs no step."
     return close if off < 0.05 else None
 
 
-def leans_on_autograd(attempt: Attempt) -> str | None:
-    def refuse(*_: Any) -> None:
+def leans_on_autograd(attempt):
+    def refuse(*_):
         raise RuntimeError("autograd wants to remember something")
 
     with torch.autograd.graph.saved_tensors_hooks(refuse, refuse):
@@ -101,19 +98,14 @@ IN_THE_WEIGHTS = {
 }
 
 write_the_gradient = Exercise(
-    id="1.6",
-    title="Write the gradient",
-    difficulty="hard",
-    minutes=15,
+    **heading("1.6", "Write the gradient", "hard", minutes=15),
     section="All slopes as one matrix",
     stub=pooling_gradient,
     solution=pooling_gradient_solution,
-    explanation=(
-        "Score j moves with the query by k_j - q, and the output with score j by a_j (v_j - o). "
-        "The chain rule multiplies the two and adds over j. The a_j (v_j - o) sum to 0, so you may "
-        "leave q out: what is left is the covariance of keys and values under the weights. Where "
-        "one key has all the weight there is none, and the slope is 0: a lookup cannot learn."
-    ),
+    explanation="Score j moves with the query by k_j - q, and the output with score j by a_j (v_j "
+    "- o). The chain rule multiplies the two and adds over j. The a_j (v_j - o) sum to 0, so you "
+    "may leave q out: what is left is the covariance of keys and values under the weights. Where "
+    "one key has all the weight there is none, and the slope is 0: a lookup cannot learn.",
     hints=[
         "On paper, for one key: by how much does -|q - k|² / 2 change when coordinate c of q rises "
         "a little?",

@@ -2,10 +2,10 @@
 
 import math
 
-from d2l_attention.exercises.authoring import Attempt, Exercise, as_numbers, number
+from d2l_attention.exercises.authoring import Exercise, as_numbers, heading, number
 
 
-def too_much(attempt: Attempt) -> str | None:
+def too_much(attempt):
     got = as_numbers(attempt.answer)
     if got is None or got.numel() != 1 or got.item() <= 1 or abs(got.item() - ADDED) < 0.005:
         return None
@@ -43,17 +43,11 @@ MISTAKES = {
 THREE = "Give only the new weight of the first key. (All three should sum to 1: do yours?)"
 
 one_score_rises = Exercise(
-    id="1.3",
-    title="One score rises",
-    difficulty="easy",
-    minutes=3,
+    **heading("1.3", "One score rises", "easy", minutes=3),
     section="Why it can learn",
-    stub=None,
     solution=0.5,
-    explanation=(
-        "Adding ln 2 to a score doubles its exponential: 2, 1 and 1. The sum grows with it, to 4, "
-        "so the weight grows from 1/3 to 2/4 and not to 2/3."
-    ),
+    explanation="Adding ln 2 to a score doubles its exponential: 2, 1 and 1. The sum grows with "
+    "it, to 4, so the weight grows from 1/3 to 2/4 and not to 2/3.",
     hints=[
         "Equal weights come from equal scores, and only differences count: call them all 0.",
         "What does adding ln 2 to a score do to its exponential? And to the sum of all three?",

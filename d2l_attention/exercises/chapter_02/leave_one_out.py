@@ -1,19 +1,11 @@
 """2.5: the error of pooling when no point may see itself."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from d2l_attention import attention_pooling, gaussian_score
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def leave_one_out_error(x, y, width):
@@ -34,25 +26,25 @@ def leave_one_out_error_solution(x, y, width):
 SCORES, POOLED = "gaussian_score(x", "attention_pooling(scores, y[:, None], mask=others)"
 
 
-def points(x: list, y: list, width: Any, **more: Any) -> Case:
+def points(x, y, width, **more):
     return Case((torch.tensor(x), torch.tensor(y), width), **more)
 
 
-def shapes(result: Any, x: Tensor, *_: Any) -> str | None:
+def shapes(result, x, *_):
     if isinstance(result, float):
         return "Your function returns a plain number. A number has no gradient; return the tensor."
     if isinstance(result, Tensor) and result.shape in ((len(x),), (len(x), 1)):
         return "Your function returns one error for each point; their mean is missing."
 
 
-def finite(result: Tensor, *_: Any) -> str | None:
+def finite(result, *_):
     if result.isnan():
         return "Your error is NaN. Infinity times 0 is NaN: choose entries with a mask instead."
     if result.isinf():
         return "Your error is infinite: is the softmax missing between the scores and the values?"
 
 
-def far_points_count(result: Tensor, x: Tensor, y: Tensor, width: Any) -> str:
+def far_points_count(result, x, y, width):
     if result == 0:
         return (
             "Your error is 0: these two points see themselves. They are so far apart that their "
@@ -67,18 +59,13 @@ def far_points_count(result: Tensor, x: Tensor, y: Tensor, width: Any) -> str:
 COLUMN = "The package wants columns, one row a key: `x` has one axis, and `y` has one axis."
 
 write_leave_one_out = Exercise(
-    id="2.5",
-    title="The exam without the solution on the desk",
-    difficulty="medium",
-    minutes=10,
+    **heading("2.5", "The exam without the solution on the desk", "medium", minutes=10),
     section="Hide each point from itself",
     stub=leave_one_out_error,
     solution=leave_one_out_error_solution,
-    explanation=(
-        "The mask hides each point from itself before the softmax, so the others share all the "
-        "weight, and no score is too low for the softmax. The prediction has shape (K, 1), and "
-        "its column [:, 0] is what stands against `y`."
-    ),
+    explanation="The mask hides each point from itself before the softmax, so the others share all "
+    "the weight, and no score is too low for the softmax. The prediction has shape (K, 1), and "
+    "its column [:, 0] is what stands against `y`.",
     hints=[
         "Take `other_points` and `learn_width` of the chapter as models. Which mask goes in, and "
         "what is compared with `y`?",
@@ -154,5 +141,5 @@ write_leave_one_out = Exercise(
         "tuple indices must be": "`attention_pooling` returns two results: output, weights.",
     },
     rules=[finite],
-    steps=[gradients_flow("width", why="No width could be learned.")],
+    steps=[authoring.gradients_flow("width", why="No width could be learned.")],
 )

@@ -1,11 +1,8 @@
 """2.2: Epanechnikov's own kernel, for tensors of any shape."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import Case, Exercise, in_dtype, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, heading, in_dtype, instead_of, normal
 
 
 def parabola(x):
@@ -20,7 +17,7 @@ def parabola_solution(x):
     return (1 - x**2).clamp(min=0)
 
 
-def shapes(result: Any, x: Tensor) -> str | None:
+def shapes(result, x):
     if isinstance(result, tuple) and hasattr(result, "indices"):
         return "`torch.max(a, 0)` is not the larger of a and 0: it goes along axis 0."
 
@@ -29,17 +26,12 @@ NEAR = "A key on the left of the query is as near as one on the right."
 ONE_NUMBER = "`float`, `.item()` and `math` handle one number, and a tensor holds many."
 
 write_parabola = Exercise(
-    id="2.2",
-    title="Epanechnikov's own kernel",
-    difficulty="easy",
-    minutes=5,
+    **heading("2.2", "Epanechnikov's own kernel", "easy", minutes=5),
     section="Four kernels",
     stub=parabola,
     solution=parabola_solution,
-    explanation=(
-        "Beyond distance 1 the parabola falls below 0, and `clamp` cuts it off, entry by entry, "
-        "in a new tensor. `torch.where` and `torch.relu` do it as well."
-    ),
+    explanation="Beyond distance 1 the parabola falls below 0, and `clamp` cuts it off, entry by "
+    "entry, in a new tensor. `torch.where` and `torch.relu` do it as well.",
     hints=[
         "Work on the whole tensor at once. What is 1 - x² at x = -3, and what should stand there?",
         "The chapter's `epanechikov` shows how the triangle is cut off at 0.",

@@ -1,18 +1,10 @@
 """2.3: two bugs in a Nadaraya-Watson regression."""
 
 import torch
-from torch import Tensor
 
 from d2l_attention import boxcar, constant, epanechikov, gaussian
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    alike,
-    instead_of,
-    normal,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, alike, instead_of, normal
 
 
 def smooth_solution(x_train, y_train, x_val, kernel):
@@ -31,16 +23,16 @@ TWO_KEYS = torch.tensor([0.0, 1.0]), torch.tensor([2.0, 6.0])
 STREET = torch.tensor([0.0, 1.0, 1.5, 4.0]), torch.tensor([2.0, 6.0, 1.0, -3.0])
 
 
-def only_before(difference: Tensor) -> Tensor:
+def only_before(difference):
     """A kernel with two different sides: it counts the keys before the query."""
     return (difference > 0).float()
 
 
-def asked(keys: tuple, *queries: float, kernel=gaussian) -> Case:
+def asked(keys, *queries, kernel=gaussian):
     return Case((*keys, torch.tensor(queries), kernel))
 
 
-def adds_up(got: tuple, x_train: Tensor, y_train: Tensor, *_) -> str | None:
+def adds_up(got, x_train, y_train, *_):
     prediction, weights = got
     for row, total in enumerate(weights.sum(dim=1).tolist()):
         if min(abs(total), abs(total - 1)) > 1e-3:
@@ -52,18 +44,15 @@ def adds_up(got: tuple, x_train: Tensor, y_train: Tensor, *_) -> str | None:
 NO_KEY = "A query with no key in reach"
 
 repair_smooth = Exercise(
-    id="2.3",
-    title="The regression that runs, and is wrong",
-    difficulty="medium",
-    minutes=8,
+    **authoring.heading("2.3", "The regression that runs, and is wrong", "medium", minutes=8),
     section="The formula",
-    stub=with_mistakes(smooth_solution, Mistake(AS_HANDED_OUT, OVER_QUERIES), name="smooth"),
-    solution=smooth_solution,
-    explanation=(
-        "The keys share the attention of one query, so the sum runs over the keys, axis 1, and "
-        "keeps its axis to meet the rows. Where it is exactly 0, dividing by 1 leaves weights 0; "
-        "a small number added to every sum would spoil the weights of far queries."
+    stub=authoring.with_mistakes(
+        smooth_solution, Mistake(AS_HANDED_OUT, OVER_QUERIES), name="smooth"
     ),
+    solution=smooth_solution,
+    explanation="The keys share the attention of one query, so the sum runs over the keys, axis 1, "
+    "and keeps its axis to meet the rows. Where it is exactly 0, dividing by 1 leaves weights "
+    "0; a small number added to every sum would spoil the weights of far queries.",
     hints=[
         "Run it with one query and two keys. What should the weights be?",
         "Print `similarity.shape` and the shape of the sum. Which axis is the keys'? Which shape "

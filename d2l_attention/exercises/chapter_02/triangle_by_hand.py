@@ -1,6 +1,6 @@
 """2.1: similarities, weights and a prediction by hand."""
 
-from d2l_attention.exercises.authoring import Attempt, Exercise, as_numbers, number, show
+from d2l_attention.exercises.authoring import Attempt, Exercise, as_numbers, heading, number, show
 
 GAUSSIAN = "that is the Gaussian kernel, for which every key counts. A triangle ends."
 WEIGHTS = {
@@ -29,7 +29,7 @@ weights_are_right = number([1 / 3, 2 / 3, 0], mistakes=WEIGHTS)
 prediction_is_right = number(10 / 3, tolerance=0.02, mistakes=PREDICTIONS)
 
 
-def weights_and_prediction(attempt: Attempt) -> str | None:
+def weights_and_prediction(attempt):
     got = as_numbers(attempt.answer)
     if got is None:
         return (
@@ -54,21 +54,15 @@ def weights_and_prediction(attempt: Attempt) -> str | None:
 
 
 triangle_by_hand = Exercise(
-    id="2.1",
-    title="Three weights by hand",
-    difficulty="easy",
-    minutes=3,
+    **heading("2.1", "Three weights by hand", "easy", minutes=3),
     section="The formula",
     hints=[
         "Make the chapter's table: distance, distance divided by the width, similarity, weight.",
         "The similarity is 1 - distance/2, never below 0. What do the three similarities sum to?",
     ],
-    stub=None,
     solution=[1 / 3, 2 / 3, 0, 10 / 3],
-    explanation=(
-        "The distances 1, 0, 2 give the similarities 0.5, 1, 0. Divided by their sum, 1.5, they "
-        "are the weights 1/3, 2/3, 0, and the prediction is 6/3 + 2·2/3 = 10/3. The third key "
-        "stands exactly at the edge of the triangle, where the similarity reaches 0."
-    ),
+    explanation="The distances 1, 0, 2 give the similarities 0.5, 1, 0. Divided by their sum, 1.5, "
+    "they are the weights 1/3, 2/3, 0, and the prediction is 6/3 + 2·2/3 = 10/3. The third key "
+    "stands exactly at the edge of the triangle, where the similarity reaches 0.",
     steps=[weights_and_prediction],
 )

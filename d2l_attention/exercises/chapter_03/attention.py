@@ -1,20 +1,9 @@
 """3.5: the whole formula, with one wrong number in it."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def attention_solution(queries, keys, values):
@@ -70,7 +59,7 @@ OTHER_WEIGHTS = {
 }
 
 
-def column(*rows: list) -> Tensor:
+def column(*rows):
     """A batch of vectors that hold one number each."""
     return torch.tensor(rows, dtype=torch.float32)[..., None]
 
@@ -84,12 +73,12 @@ OTHERS = [
     (column([1], [2], [3]), column([0, 1], [1, 0], [2, 1]), column([1, 2], [3, 5], [0, 8])),
     normal(0, (2, 3, 7), (2, 5, 7), (2, 5, 11)),
     normal(1, (2, 4, 16), (2, 16, 16), (2, 16, 3)),
-    in_dtype(normal(2, (3, 5, 2), (3, 4, 2), (3, 4, 6)), torch.float64),
+    authoring.in_dtype(normal(2, (3, 5, 2), (3, 4, 2), (3, 4, 6)), torch.float64),
 ]
 AS_MANY = "Here are as many queries as keys, and each query still sees all keys."
 
 
-def shapes(result: Any, queries: Tensor, keys: Tensor, values: Tensor) -> Any:
+def shapes(result, queries, keys, values):
     if isinstance(result, tuple | list):
         return "The task asks for the output only; you return more than one thing."
     B, Q, _ = queries.shape
@@ -101,17 +90,12 @@ def shapes(result: Any, queries: Tensor, keys: Tensor, values: Tensor) -> Any:
 
 
 repair_the_attention = Exercise(
-    id="3.5",
-    title="The author's test passed",
-    difficulty="medium",
-    minutes=8,
+    **heading("3.5", "The author's test passed", "medium", minutes=8),
     section="Divide by the standard deviation",
-    stub=with_mistakes(attention_solution, GIVEN, name="attention"),
+    stub=authoring.with_mistakes(attention_solution, GIVEN, name="attention"),
     solution=attention_solution,
-    explanation=(
-        "`keys.shape[1]` is the number of keys; the vectors' size is `shape[-1]`. In the test "
-        "both were 16. So give every axis of a test its own size."
-    ),
+    explanation="`keys.shape[1]` is the number of keys; the vectors' size is `shape[-1]`. In the "
+    "test both were 16. So give every axis of a test its own size.",
     hints=[
         "Which three sizes does `keys.shape` hold, in order? Which of them are equal in the "
         "author's test?",
@@ -135,5 +119,5 @@ repair_the_attention = Exercise(
         ),
     ],
     shapes=shapes,
-    steps=[gradients_flow()],
+    steps=[authoring.gradients_flow()],
 )

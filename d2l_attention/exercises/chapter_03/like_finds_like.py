@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from d2l_attention import additive_score
-from d2l_attention.exercises.authoring import Attempt, Exercise, show
+from d2l_attention.exercises.authoring import Exercise, heading, show
 
 TOKENS = torch.tensor([[1.0, 1.0], [-1.0, 1.0]], dtype=torch.float64)
 MARGIN = 0.01
@@ -26,7 +26,7 @@ def like_finds_like_solution():
     return W, W, torch.tensor([-1.0, 1.0])
 
 
-def like_does_not_find_like(attempt: Attempt) -> str | None:
+def like_does_not_find_like(attempt):
     given = attempt()
     if found := wrong_form(given):
         return found
@@ -39,7 +39,7 @@ def like_does_not_find_like(attempt: Attempt) -> str | None:
     return f"Your scores {table}. {why(W_q, W_k, w_v, *own)}"
 
 
-def wrong_form(given: object) -> str | None:
+def wrong_form(given):
     if not isinstance(given, tuple | list) or len(given) != 3:
         return "Return three tensors: `return W_q, W_k, w_v`."
     for name, weights in zip(("W_q", "W_k", "w_v"), given, strict=True):
@@ -65,7 +65,7 @@ def wrong_form(given: object) -> str | None:
     return None
 
 
-def why(W_q: Tensor, W_k: Tensor, w_v: Tensor, first: float, second: float) -> str:
+def why(W_q, W_k, w_v, first, second):
     """``first`` and ``second``: by how much queries 1 and -1 score higher on their own sign."""
     if not w_v.any():
         return "All of `w_v` is 0."
@@ -115,19 +115,14 @@ def why(W_q: Tensor, W_k: Tensor, w_v: Tensor, first: float, second: float) -> s
 
 
 find_the_weights = Exercise(
-    id="3.7",
-    title="Like finds like",
-    difficulty="hard",
-    minutes=20,
+    **heading("3.7", "Like finds like", "hard", minutes=20),
     section="A query that looks for something else",
     stub=like_finds_like,
     solution=like_finds_like_solution,
-    explanation=(
-        "tanh(s - 1) - tanh(s + 1) is -1.52 at s = 0, where the signs differ, and -0.23 at both "
-        "ends. Without the constant the score is odd: a(-q, -k) = -a(q, k). If query 1 prefers "
-        "key 1, a(1, 1) > a(1, -1); change all signs, and -a(-1, -1) > -a(-1, 1), so query -1 "
-        "prefers key 1 as well."
-    ),
+    explanation="tanh(s - 1) - tanh(s + 1) is -1.52 at s = 0, where the signs differ, and -0.23 at "
+    "both ends. Without the constant the score is odd: a(-q, -k) = -a(q, k). If query 1 "
+    "prefers key 1, a(1, 1) > a(1, -1); change all signs, and -a(-1, -1) > -a(-1, 1), so query "
+    "-1 prefers key 1 as well.",
     hints=[
         "Give `W_q` and `W_k` first columns of 1. Then a unit sees the sum of the two signs: 2 "
         "or -2 for like, 0 for unlike. The score should be high at both ends.",

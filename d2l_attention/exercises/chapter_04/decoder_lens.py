@@ -1,11 +1,9 @@
 """4.4: lengths per query that hide the padding and the future."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.authoring import Case, Exercise, instead_of
+from d2l_attention.exercises.authoring import Case, Exercise, heading, instead_of
 
 
 def decoder_lens(valid_lens, num_steps):
@@ -24,7 +22,7 @@ def decoder_lens_solution(valid_lens, num_steps):
 EACH = "That is one length a sentence. Under a causal mask each query has its own."
 
 
-def shapes(result: Any, valid_lens: Tensor, num_steps: int) -> Any:
+def shapes(result, valid_lens, num_steps):
     batch, queries = len(valid_lens), num_steps
     if not isinstance(result, Tensor):
         return None
@@ -46,10 +44,7 @@ STOPS_AT_TWO = "Your function stops at two sentences: (B,) and (Q,) must line up
 SMALLER = "torch.minimum(up_to_me, valid_lens[:, None])"
 
 write_decoder_lens = Exercise(
-    id="4.4",
-    title="Padding and future as lengths",
-    difficulty="medium",
-    minutes=8,
+    **heading("4.4", "Padding and future as lengths", "medium", minutes=8),
     section="Padding and future together",
     stub=decoder_lens,
     solution=decoder_lens_solution,

@@ -1,6 +1,6 @@
 """4.3: a mask that is wrong by one, in several layers."""
 
-from d2l_attention.exercises.authoring import Exercise, number
+from d2l_attention.exercises.authoring import Exercise, heading, number
 
 MISTAKES = {
     (3, 3, 3): "each layer reads what the layer before it wrote. After layer 1 the token at "
@@ -18,10 +18,7 @@ MISTAKES = {
 }
 
 leak_through_layers = Exercise(
-    id="4.3",
-    title="How far does a leak reach?",
-    difficulty="easy",
-    minutes=8,
+    **heading("4.3", "How far does a leak reach?", "easy", minutes=8),
     section="Two tests for a mask",
     hints=[
         "Layer 1: which keys does query 2 see? Layer 2: it sees the same positions, but what do "
@@ -31,7 +28,6 @@ leak_through_layers = Exercise(
         "Test 2, once for each position j: change token j, run three layers, and see whether the "
         "answer at position 2 has changed.",
     ],
-    stub=None,
     solution=[3, 4, 5],
     explanation="In layer 1 position 2 sees token 3. In layer 2 it sees position 3 again, which "
     "holds something of token 4 by now. Each layer leaks one position further: what is wrong by "

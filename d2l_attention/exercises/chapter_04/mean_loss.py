@@ -1,17 +1,9 @@
 """4.5: a loss that leaves the padding out, above the fraction and below it."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    gradients_flow,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, gradients_flow, instead_of, normal
 
 
 def mean_loss(losses, valid_lens):
@@ -28,18 +20,18 @@ def mean_loss_solution(losses, valid_lens):
     return losses.masked_fill(~is_word, 0.0).sum() / is_word.sum().clamp(min=1)
 
 
-def random_case(seed: int, valid_lens: list[int], steps: int) -> tuple[Tensor, Tensor]:
+def random_case(seed, valid_lens, steps):
     """Losses with NaN in the padding."""
     lens = torch.tensor(valid_lens)
     losses = normal(seed, (len(valid_lens), steps))[0].abs()
     return losses.masked_fill(torch.arange(steps) >= lens[:, None], torch.nan), lens
 
 
-def one_sentence(*losses: float, length: int) -> tuple[Tensor, Tensor]:
+def one_sentence(*losses, length):
     return torch.tensor([losses]), torch.tensor([length])
 
 
-def shapes(result: Any, *_: Tensor) -> Any:
+def shapes(result, *_):
     if isinstance(result, int | float):
         return "You return a Python number. It has no gradient: return a tensor, also for 0."
     return {None: "One number for the whole batch is asked for."}
@@ -50,10 +42,7 @@ SUM = f"{KEPT}.sum()"
 NAN_OF_A_WORD = "A word's loss is NaN here, and has to show: only the padding's NaN may go."
 
 write_mean_loss = Exercise(
-    id="4.5",
-    title="The mean over the words",
-    difficulty="medium",
-    minutes=8,
+    **authoring.heading("4.5", "The mean over the words", "medium", minutes=8),
     section="Which mean?",
     stub=mean_loss,
     solution=mean_loss_solution,

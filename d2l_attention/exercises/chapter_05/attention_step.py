@@ -1,17 +1,9 @@
 """5.3: one step of additive attention, from the decoder's state to the context."""
 
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, in_dtype, instead_of, normal
 
 
 def attention_step(hidden, states, valid_lens, W_q, W_k, w_v):
@@ -35,7 +27,7 @@ def attention_step_solution(hidden, states, valid_lens, W_q, W_k, w_v):
     return (weights[:, None] @ states)[:, 0], weights
 
 
-def random_case(seed: int, lens: list[int], K: int, D: int, M: int) -> tuple[Tensor, ...]:
+def random_case(seed, lens, K, D, M):
     B = len(lens)
     hidden, states, *weights = normal(seed, (B, D), (B, K, D), (M, D), (M, D), (M,))
     return hidden, states, torch.tensor(lens), *weights
@@ -80,19 +72,14 @@ OVER_THE_BATCH = (
 )
 
 write_attention_step = Exercise(
-    id="5.3",
-    title="One step of attention",
-    difficulty="medium",
-    minutes=10,
+    **authoring.heading("5.3", "One step of attention", "medium", minutes=10),
     section="The decoder, line by line",
     stub=attention_step,
     solution=attention_step_solution,
-    explanation=(
-        "The decoder's state is the query, the encoder's states are keys and values. The axis of "
-        "size 1 lets every query meet the words of its own sentence only. The softmax runs over "
-        "the words, after the padding is hidden; there is no softmax over the batch, because "
-        "sentences have nothing to say to each other."
-    ),
+    explanation="The decoder's state is the query, the encoder's states are keys and values. The "
+    "axis of size 1 lets every query meet the words of its own sentence only. The softmax runs "
+    "over the words, after the padding is hidden; there is no softmax over the batch, because "
+    "sentences have nothing to say to each other.",
     hints=[
         "Write the shapes down, from (B, D) and (B, K, D) to (B, K) and the context (B, D). Who "
         "is the query, and what are the values?",
@@ -185,7 +172,6 @@ write_attention_step = Exercise(
                 "are NaN. NaN comes from 0 times infinity, and from a row whose scores are all "
                 "-inf.",
                 f"{HIDDEN}.softmax(dim=0).nan_to_num()": OVER_THE_BATCH,
-                "scores.softmax(dim=0)": OVER_THE_BATCH,
                 f"{HIDDEN}.flatten().softmax(dim=0).view_as(scores)": "All weights of the batch "
                 "together sum to 1. Each sentence has a softmax of its own: `dim=-1` on (B, K).",
                 "scores.softmax(dim=-1)": "The padding gets attention: where does `valid_lens` "
@@ -224,5 +210,5 @@ write_attention_step = Exercise(
         "non-singleton dimension 0": "Positions (K,) and lengths (B,) do not line up. Which of "
         "them has to become a column?",
     },
-    steps=[gradients_flow(why="The weights could not learn.")],
+    steps=[authoring.gradients_flow(why="The weights could not learn.")],
 )

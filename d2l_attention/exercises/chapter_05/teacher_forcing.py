@@ -2,17 +2,9 @@
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Attempt,
-    Case,
-    Exercise,
-    Mistake,
-    alike,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, alike, instead_of, normal
 
 
 def teacher_forcing_loss(decoder, targets, lens, bos):
@@ -39,19 +31,19 @@ class BagOfWords:
 
     __name__ = "decoder"
 
-    def __init__(self, table: Tensor):
+    def __init__(self, table):
         self.table = table  # (N, N): what each word that was read says about the next
 
-    def __call__(self, tokens: Tensor) -> Tensor:
+    def __call__(self, tokens):
         return self.table[tokens].cumsum(dim=1)
 
 
-def batch(seed: int, words: int, targets: list, lens: list[int], bos: int) -> tuple:
+def batch(seed, words, targets, lens, bos):
     decoder = BagOfWords(*normal(seed, (words, words)))
     return decoder, torch.tensor(targets), torch.tensor(lens), bos
 
 
-def says_itself(decoder: BagOfWords, tokens: Tensor, T: int) -> Tensor:
+def says_itself(decoder, tokens, T):
     for _ in range(T):
         logits = decoder(tokens)
         tokens = torch.cat((tokens, logits[:, -1:].argmax(dim=-1)), dim=1)
@@ -68,7 +60,7 @@ LONGER_THAN_ANY = batch(3, 5, [[4, 2, 1, 1, 1], [3, 4, 2, 1, 1]], [2, 3], 0)
 SQUARE = batch(4, 4, [[3, 2, 0, 0], [3, 1, 3, 2], [2, 1, 1, 1], [0, 3, 2, 3]], [2, 4, 1, 3], 1)
 
 
-def gradient(attempt: Attempt) -> str | None:
+def gradient(attempt):
     decoder, *rest = PADDED
     table = decoder.table.clone().requires_grad_()
     right, got = (
@@ -97,19 +89,14 @@ BY_NUMBER = (
 )
 
 write_teacher_forcing = Exercise(
-    id="5.4",
-    title="Teacher forcing and its loss",
-    difficulty="medium",
-    minutes=10,
+    **authoring.heading("5.4", "Teacher forcing and its loss", "medium", minutes=10),
     section="A translator with one vector",
     stub=teacher_forcing_loss,
     solution=teacher_forcing_loss_solution,
-    explanation=(
-        "The decoder reads `bos` and the right words, shifted by one, so that word t is never "
-        "read before it is asked for; the right ones, even where it would have said others. That "
-        "is teacher forcing. Picking the real places leaves the padding out above the fraction "
-        "and below it, whatever number fills it, and every word weighs the same."
-    ),
+    explanation="The decoder reads `bos` and the right words, shifted by one, so that word t is "
+    "never read before it is asked for; the right ones, even where it would have said others. "
+    "That is teacher forcing. Picking the real places leaves the padding out above the "
+    "fraction and below it, whatever number fills it, and every word weighs the same.",
     hints=[
         "Write two rows below each other for the sentence 5 7 <eos>: what the decoder reads at "
         "each step, and what it is to say. What does it read first?",

@@ -1,20 +1,10 @@
 """6.4: all of multi-head attention."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from d2l_attention import length_mask, masked_softmax
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    instead_of,
-    normal,
-    show,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal, show
 
 
 def multi_head(queries, keys, values, W_q, W_k, W_v, W_o, num_heads, valid_lens):
@@ -46,7 +36,7 @@ def hide_and_share(scores, valid_lens, dim=-1, visible=None):
     return scores.masked_fill(~visible, -1e9).softmax(dim).masked_fill(~visible, 0.0)
 
 
-def random_case(seed: int, H: int, lens: list[int], Q: int, K: int, *sizes: int) -> tuple:
+def random_case(seed, H, lens, Q, K, *sizes):
     """``sizes`` of queries, keys, values, and of all heads together."""
     *inputs, D = sizes
     shapes = [(len(lens), n, size) for n, size in zip((Q, K, K), inputs, strict=True)]
@@ -56,14 +46,14 @@ def random_case(seed: int, H: int, lens: list[int], Q: int, K: int, *sizes: int)
     return (*tensors[:3], *matrices, H, torch.tensor(lens))
 
 
-def equal_scores(*values: list, lens: list[int]) -> tuple:
+def equal_scores(*values, lens):
     """One query that scores every key 0, two heads, and matrices that change nothing."""
     rows = torch.tensor(values)
     zeros = torch.zeros_like(rows)
     return (zeros[:, :1], zeros, rows, *[torch.eye(2)] * 4, 2, torch.tensor(lens))
 
 
-def small(queries: list, num_keys: int = 2, W: Tensor | None = None) -> tuple:
+def small(queries, num_keys=2, W=None):
     """Whole numbers, with one matrix for all four, to show a mistake on."""
     size = len(queries[0])
     keys = [[1, 0, 0, 1], [0, 2, 1, 0]] if size == 4 else [[1, 0], [0, 1]]
@@ -73,7 +63,7 @@ def small(queries: list, num_keys: int = 2, W: Tensor | None = None) -> tuple:
     return (*inputs, *[matrix] * 4, 2, torch.tensor([num_keys]))
 
 
-def shapes(result: Any, queries: Tensor, keys: Tensor, *others: Any) -> Any:
+def shapes(result, queries, keys, *others):
     if isinstance(result, tuple | list):
         return "Only the output is asked for; you return more than one thing."
     batch, Q, _ = queries.shape
@@ -91,12 +81,12 @@ def shapes(result: Any, queries: Tensor, keys: Tensor, *others: Any) -> Any:
     }
 
 
-def nothing_to_see(output: Tensor, *_: Any) -> str:
+def nothing_to_see(output, *_):
     if output.isnan().any():
         return "A sentence of length 0 gives NaN: its softmax divides 0 by 0. It should give 0."
     return (
-        f"A sentence of length 0 gives {show(output)}, from padding. Its weights should be 0, as "
-        "`masked_softmax` makes them."
+        f"A sentence of length 0 gives {show(output)}, from padding. Its weights should "
+        "be 0, as `masked_softmax` makes them."
     )
 
 
@@ -119,18 +109,14 @@ KEEPS = "to get D numbers back. Concatenate them: every head keeps its own D / H
 PLACES = "Keys say where to look, values what is found there."
 
 write_multi_head = Exercise(
-    id="6.4",
-    title="Write multi-head attention",
-    difficulty="medium",
-    minutes=15,
+    **authoring.heading("6.4", "Write multi-head attention", "medium", minutes=15),
     section="The whole layer",
     stub=multi_head,
     solution=multi_head_solution,
-    explanation=(
-        "Inside a head nothing is new: scores over the root of the head's own size, softmax over "
-        "the keys, average of the values. The lengths belong to sentences and hold for all of a "
-        "sentence's heads. W_o sees all heads of a token at once, the only place where they meet."
-    ),
+    explanation="Inside a head nothing is new: scores over the root of the head's own size, "
+    "softmax over the keys, average of the values. The lengths belong to sentences and hold "
+    "for all of a sentence's heads. W_o sees all heads of a token at once, the only place "
+    "where they meet.",
     hints=[
         "Five steps: project, cut into heads (6.3), scaled dot-product attention in each head, "
         "heads end to end, W_o. Print the shape after each.",
@@ -299,5 +285,5 @@ write_multi_head = Exercise(
         "view size is not compatible": "After a `transpose` the numbers no longer lie in the order "
         "of the axes, and `view` cannot join two of them. `reshape` and `flatten` can: they copy.",
     },
-    steps=[gradients_flow()],
+    steps=[authoring.gradients_flow()],
 )

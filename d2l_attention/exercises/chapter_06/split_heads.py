@@ -1,10 +1,8 @@
 """6.3: cut the last axis into heads. Every number carries its place, so that it can be traced."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
+from d2l_attention.exercises import authoring
 from d2l_attention.exercises.authoring import Case, Exercise, gradients_flow, instead_of, show
 
 
@@ -23,7 +21,7 @@ def split_heads_solution(X, num_heads):
     return X.reshape(batch, n, num_heads, num_hiddens // num_heads).transpose(1, 2)
 
 
-def marked(batch: int, n: int, num_hiddens: int) -> Tensor:
+def marked(batch, n, num_hiddens):
     """Number 213 stands in sentence 2, token 1, column 3."""
     sentences, tokens, columns = (
         torch.arange(size, dtype=torch.float32) for size in (batch, n, num_hiddens)
@@ -31,7 +29,7 @@ def marked(batch: int, n: int, num_hiddens: int) -> Tensor:
     return 100 * sentences[:, None, None] + 10 * tokens[:, None] + columns
 
 
-def shapes(result: Any, X: Tensor, num_heads: int) -> Any:
+def shapes(result, X, num_heads):
     if isinstance(result, list | tuple):
         return (
             f"Your function returned a {type(result).__name__} of {len(result)} pieces. One "
@@ -60,7 +58,7 @@ def shapes(result: Any, X: Tensor, num_heads: int) -> Any:
     }
 
 
-def every_number_in_its_place(result: Tensor, X: Tensor, num_heads: int) -> str:
+def every_number_in_its_place(result, X, num_heads):
     right = split_heads_solution(X, num_heads)
     sentence, head, token, _ = (result != right).nonzero()[0].tolist()
     return (
@@ -83,19 +81,14 @@ OTHERS = [
 OTHER_SIZES = "For one small sentence your function is right, for other sizes it is not."
 
 write_split_heads = Exercise(
-    id="6.3",
-    title="Cut into heads",
-    difficulty="easy",
-    minutes=6,
+    **authoring.heading("6.3", "Cut into heads", "easy", minutes=6),
     section="All heads in one product",
     stub=split_heads,
     solution=split_heads_solution,
-    explanation=(
-        "The columns of one token lie side by side, so D can be cut into H times D / H without "
-        "moving a number. Then the heads' axis changes places with the tokens'. A `view` straight "
-        "to (B, H, n, D / H) has the right shape and fills it with the first tokens first: a head "
-        "gets some tokens whole, and the other heads never see them."
-    ),
+    explanation="The columns of one token lie side by side, so D can be cut into H times D / H "
+    "without moving a number. Then the heads' axis changes places with the tokens'. A `view` "
+    "straight to (B, H, n, D / H) has the right shape and fills it with the first tokens "
+    "first: a head gets some tokens whole, and the other heads never see them.",
     hints=[
         "Three tokens, four columns, two heads: write down what the first head should hold. Then "
         "print what your function makes of it.",

@@ -1,21 +1,9 @@
 """7.3: sines and cosines, added."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    alike,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-    show,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal, show
 
 
 def add_positions(X, offset):
@@ -36,7 +24,7 @@ def add_positions_solution(X, offset):
     return X + rows.to(X.dtype)
 
 
-def in_halves(rows: Tensor, first: int) -> Tensor:
+def in_halves(rows, first):
     return torch.cat((rows[:, first::2], rows[:, 1 - first :: 2]), dim=1)
 
 
@@ -88,22 +76,22 @@ WRONG_ROWS = [
 ]
 
 
-def each_begins_again(result: Tensor, X: Tensor, offset: int) -> str | None:
-    if not alike(result[:1], add_positions_solution(X[:1], offset)):
+def each_begins_again(result, X, offset):
+    if not authoring.alike(result[:1], add_positions_solution(X[:1], offset)):
         return None
     return "The first sentence is right, the next ones are not: each begins at `offset` again."
 
 
-def odd_size(result: Tensor, X: Tensor, offset: int) -> str:
+def odd_size(result, X, offset):
     right = add_positions_solution(X, offset)
     return (
         f"For an even D your function is right, for D = {X.shape[-1]} it is not: your last row is "
-        f"{show(result[0, -1])} and should be {show(right[0, -1])}. An odd size ends on a sine, "
-        "and the exponent stays 2r/D with D itself."
+        f"{show(result[0, -1])} and should be {show(right[0, -1])}. An odd "
+        "size ends on a sine, and the exponent stays 2r/D with D itself."
     )
 
 
-def shapes(result: Any, X: Tensor, offset: int) -> Any:
+def shapes(result, X, offset):
     batch, n, D = X.shape
     return {
         None: "A sum is as large as X.",
@@ -125,18 +113,13 @@ STOPS = {
 OTHER_SIZES = "For small cases your function is right, for this one it is not."
 
 write_add_positions = Exercise(
-    id="7.3",
-    title="Add the positions",
-    difficulty="medium",
-    minutes=10,
+    **authoring.heading("7.3", "Add the positions", "medium", minutes=10),
     section="Sines and cosines",
     stub=add_positions,
     solution=add_positions_solution,
-    explanation=(
-        "The rows depend only on the position, so every sentence gets the same ones, and they are "
-        "added: what comes out is the word, moved by its position's row. With `offset` a decoder "
-        "that gives one word at a time gets the rows that it would get all at once."
-    ),
+    explanation="The rows depend only on the position, so every sentence gets the same ones, and "
+    "they are added: what comes out is the word, moved by its position's row. With `offset` a "
+    "decoder that gives one word at a time gets the rows that it would get all at once.",
     hints=[
         "Give it zeros: `add_positions(torch.zeros(1, 4, 4), 0)` is the encoding itself, and you "
         "know its last row from 7.1.",
@@ -154,8 +137,8 @@ write_add_positions = Exercise(
         *(Case((*normal(n, (n, n, 6)), 4 - n), OTHER_SIZES) for n in (4, 3)),
         Case((*normal(0, (2, 5, 7)), 60), FAR, errors=NO_ROWS, tolerance=1e-4),
         Case((*normal(1, (1, 1, 9)), 6000), FAR, errors=NO_ROWS, tolerance=2e-3),
-        Case(in_dtype((*normal(2, (2, 3, 6)), 2), torch.float64)),
-        Case(in_dtype((*normal(3, (2, 3, 6)), 2), torch.float16)),
+        Case(authoring.in_dtype((*normal(2, (2, 3, 6)), 2), torch.float64)),
+        Case(authoring.in_dtype((*normal(3, (2, 3, 6)), 2), torch.float16)),
     ],
     mistakes=[
         *instead_of(
@@ -194,5 +177,5 @@ write_add_positions = Exercise(
         ),
     ],
     shapes=shapes,
-    steps=[gradients_flow("X", why="The embeddings could not learn.")],
+    steps=[authoring.gradients_flow("X", why="The embeddings could not learn.")],
 )

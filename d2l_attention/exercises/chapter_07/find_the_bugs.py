@@ -1,16 +1,9 @@
 """7.5: four bugs in ALiBi's bias. Small cases show them one at a time."""
 
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    instead_of,
-    show,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, show
 
 
 def alibi_bias_solution(num_heads, num_queries, num_keys):
@@ -48,7 +41,7 @@ AT_HOME = (
 )
 
 
-def story(bias: Tensor, num_heads: int, num_queries: int, num_keys: int) -> str | None:
+def story(bias, num_heads, num_queries, num_keys):
     hidden = alibi_bias_solution(num_heads, num_queries, num_keys).isinf()
     if bias.isnan().any():
         return "Your bias holds NaN: 0 times infinity. Replace entries (`masked_fill`, `where`)."
@@ -63,7 +56,7 @@ def story(bias: Tensor, num_heads: int, num_queries: int, num_keys: int) -> str 
     return None
 
 
-def shapes(result: Tensor, num_heads: int, num_queries: int, num_keys: int) -> dict:
+def shapes(result, num_heads, num_queries, num_keys):
     return {
         (num_queries, num_keys): "There is no axis for the heads: each head has its own bias.",
         (num_heads, num_queries, num_keys): "(H, Q, K)",
@@ -71,21 +64,16 @@ def shapes(result: Tensor, num_heads: int, num_queries: int, num_keys: int) -> d
 
 
 find_the_bugs = Exercise(
-    id="7.5",
-    title="Far keys shout",
-    difficulty="medium",
-    minutes=12,
+    **heading("7.5", "Far keys shout", "medium", minutes=12),
     section="ALiBi: pay for distance",
-    stub=with_mistakes(
+    stub=authoring.with_mistakes(
         alibi_bias_solution, FROM_0, FROM_THE_OLDEST, SIGN, OFF_BY_ONE, name="alibi_bias"
     ),
     solution=alibi_bias_solution,
-    explanation=(
-        "Heads were counted from 0, so the first had the slope 1, and the flattest slope was "
-        "missing. Queries were counted from 0, which is right only where all tokens ask: a decoder "
-        "that gives one token at a time asks from the end. The sign made far keys more attractive. "
-        "And `>=` hid each token from itself, so the first had nothing to see."
-    ),
+    explanation="Heads were counted from 0, so the first had the slope 1, and the flattest slope "
+    "was missing. Queries were counted from 0, which is right only where all tokens ask: a "
+    "decoder that gives one token at a time asks from the end. The sign made far keys more "
+    "attractive. And `>=` hid each token from itself, so the first had nothing to see.",
     hints=[
         "Print `alibi_bias(1, 3, 3)`: three tokens, all of them ask. Which keys should each see, "
         "and what should a key cost that is nearer than another?",
@@ -118,8 +106,7 @@ find_the_bugs = Exercise(
                 "torch.arange(num_keys - num_queries + 1, num_keys + 1)": "Your queries stand one "
                 "position too far. Each token sees the next one.",
                 "(torch.arange(num_queries) + max(num_keys - num_queries - 1, 0))": "Your queries "
-                "stand one position too early. The last query is the last token: it sees all "
-                "keys.",
+                "stand one position too early. The last query is the last token: it sees all keys.",
             },
         ),
         *instead_of(

@@ -1,19 +1,9 @@
 """7.4: a rotary encoding, pair by pair."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, in_dtype, instead_of, normal
 
 
 def rotate(X, offset):
@@ -53,7 +43,7 @@ BACKWARDS = Mistake(
 )
 
 
-def lengths_stay(result: Tensor, X: Tensor, offset: int) -> str | None:
+def lengths_stay(result, X, offset):
     before, after = X.norm(dim=-1), result.norm(dim=-1)
     changed = (before - after).abs() > 1e-3
     if not changed.any():
@@ -65,7 +55,7 @@ def lengths_stay(result: Tensor, X: Tensor, offset: int) -> str | None:
     )
 
 
-def each_head_alike(result: Tensor, X: Tensor, offset: int) -> str:
+def each_head_alike(result, X, offset):
     wrong = ~torch.isclose(result, rotate_solution(X, offset), atol=1e-4)
     sentence, head, token, _ = wrong.nonzero()[0].tolist()
     return (
@@ -74,7 +64,7 @@ def each_head_alike(result: Tensor, X: Tensor, offset: int) -> str:
     )
 
 
-def shapes(result: Any, X: Tensor, offset: int) -> dict:
+def shapes(result, X, offset):
     *axes, d = X.shape
     return {
         (*axes, d // 2, 2): "Your pairs have an axis of their own. Join the last two axes.",
@@ -92,19 +82,14 @@ FAR = "Far from the start your function is not right."
 TABLE = {"": "Is there a table of angles that ends too early?"}
 
 write_rotate = Exercise(
-    id="7.4",
-    title="Turn the pairs",
-    difficulty="medium",
-    minutes=12,
+    **authoring.heading("7.4", "Turn the pairs", "medium", minutes=12),
     section="Rotary: turn the query and the key",
     stub=rotate,
     solution=rotate_solution,
-    explanation=(
-        "Each pair is a point in a plane, and its position turns it. The dot product of a query "
-        "turned by i and a key turned by k depends only on i - k, and the turns have no "
-        "parameters. A turn keeps lengths, so no score gets beyond the product of the two lengths, "
-        "however far a token is. As complex numbers it is one product: (a + ib) times e^(it)."
-    ),
+    explanation="Each pair is a point in a plane, and its position turns it. The dot product of a "
+    "query turned by i and a key turned by k depends only on i - k, and the turns have no "
+    "parameters. A turn keeps lengths, so no score gets beyond the product of the two lengths, "
+    "however far a token is. As complex numbers it is one product: (a + ib) times e^(it).",
     hints=[
         "One pair first: d = 2, tokens (1, 0), (1, 0). At position 0 nothing turns, at position 1 "
         "it becomes (cos 1, sin 1).",
@@ -201,5 +186,5 @@ write_rotate = Exercise(
         "must match the size of tensor": "Two shapes do not line up. The angles (n, d / 2) meet "
         "`X[..., 0::2]`, or they stand twice, for both columns of a pair."
     },
-    steps=[gradients_flow("X", why="W_q and W_k could not learn.")],
+    steps=[authoring.gradients_flow("X", why="W_q and W_k could not learn.")],
 )

@@ -1,18 +1,10 @@
 """8.4: a decoder block, post-norm or pre-norm."""
 
-from collections.abc import Callable
-
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def decoder_block(X, sources, attention1, attention2, ffn, norms, dropout, pre_norm):
@@ -36,32 +28,32 @@ def decoder_block_solution(X, sources, attention1, attention2, ffn, norms, dropo
     return X
 
 
-def named(name: str, layer: Callable) -> Callable:
+def named(name, layer):
     """With the name that a case shows it by."""
     layer.__name__ = layer.__qualname__ = name
     return layer
 
 
-def attention(name: str, W: Tensor) -> Callable:
+def attention(name, W):
     def attend(queries, keys, values):
         return (queries @ W @ keys.mT).softmax(dim=-1) @ values @ W.mT
 
     return named(name, attend)
 
 
-def layer_norm(name: str, scale: Tensor, shift: Tensor) -> Callable:
+def layer_norm(name, scale, shift):
     size = scale.shape
     return named(name, lambda X: nn.functional.layer_norm(X, size, 1 + scale / 2, shift))
 
 
-def drop(X: Tensor) -> Tensor:
+def drop(X):
     """A dropout that always takes the second number of each token, and makes up for it."""
     kept = X.new_full((X.shape[-1],), X.shape[-1] / (X.shape[-1] - 1))
     kept[1] = 0.0
     return X * kept
 
 
-def with_layers(seed: int, X: Tensor, sources: Tensor, pre_norm: bool) -> tuple:
+def with_layers(seed, X, sources, pre_norm):
     D = X.shape[-1]
     numbers = normal(seed, (D, D), (D, D), (D, D), (3, D), (3, D))
     A, B, C, scales, shifts = (each.to(X.dtype) for each in numbers)
@@ -77,18 +69,14 @@ def with_layers(seed: int, X: Tensor, sources: Tensor, pre_norm: bool) -> tuple:
     )
 
 
-def random_case(pre_norm: bool, seed: int, B: int, T: int, S: int, D: int) -> tuple:
+def random_case(pre_norm, seed, B, T, S, D):
     return with_layers(seed, *normal(seed + 50, (B, T, D), (B, S, D)), pre_norm)
 
 
 # As many target as source tokens: what is swapped fits, and can be named.
 X = torch.tensor([[[1.0, 2.0, 0.0], [0.0, 1.0, 3.0]]])
 SOURCES = torch.tensor([[[2.0, 0.0, 1.0], [1.0, 1.0, 0.0]]])
-OTHERS = [
-    (1, 2, 3, 5, 7),
-    (2, 3, 5, 2, 3),
-    (3, 2, 1, 4, 5),
-]
+OTHERS = [(1, 2, 3, 5, 7), (2, 3, 5, 2, 3), (3, 2, 1, 4, 5)]
 SIZES = (
     "Where target and source are equally long your block is right. Here they are not: queries "
     "come from the target, keys and values from the source."
@@ -126,7 +114,7 @@ EITHER = {
 }
 
 
-def bare(which: str, names: str) -> Mistake:
+def bare(which, names):
     why = f"{names} no residual connection: every sublayer has one."
     return Mistake({"X + dropout": f"({which}) * X + dropout"}, why, everywhere=True)
 
@@ -142,19 +130,14 @@ ORDERS = {
 }
 
 write_decoder_block = Exercise(
-    id="8.4",
-    title="Write a decoder block",
-    difficulty="medium",
-    minutes=12,
+    **heading("8.4", "Write a decoder block", "medium", minutes=12),
     section="The decoder's block",
     stub=decoder_block,
     solution=decoder_block_solution,
-    explanation=(
-        "Post-norm is norm(X + dropout(f(X))), pre-norm X + dropout(f(norm(X))): one line each, "
-        "for all three sublayers. In post-norm every number passes the norm; in pre-norm X runs "
-        "from the block's input to its output by additions only, and dropout never touches it. "
-        "The target asks, so the output is as long as the target, however long the source."
-    ),
+    explanation="Post-norm is norm(X + dropout(f(X))), pre-norm X + dropout(f(norm(X))): one line "
+    "each, for all three sublayers. In post-norm every number passes the norm; in pre-norm X "
+    "runs from the block's input to its output by additions only, and dropout never touches "
+    "it. The target asks, so the output is as long as the target, however long the source.",
     hints=[
         "All three sublayers are treated alike. Write post-norm for one of them first, as a line "
         "with `f`, `norm` and `dropout`; then the line for pre-norm.",
@@ -264,5 +247,7 @@ write_decoder_block = Exercise(
         "are the same.",
         "'list' object is not callable": "`norms` is a list of three: one for each sublayer.",
     },
-    steps=[gradients_flow("X", "sources", why="The layers before the block could not learn.")],
+    steps=[
+        authoring.gradients_flow("X", "sources", why="The layers before the block could not learn.")
+    ],
 )

@@ -1,6 +1,6 @@
 """8.2: what a cache saves, counted before it is measured."""
 
-from d2l_attention.exercises.authoring import Attempt, Exercise, Part, as_numbers, parts
+from d2l_attention.exercises.authoring import Exercise, Part, as_numbers, heading, parts
 
 SELF_WITHOUT = {
     10: "that is a single pass. Without a cache every step reads its whole prefix again.",
@@ -49,7 +49,7 @@ SCORES_WITH = {
 }
 
 
-def turned_round(attempt: Attempt) -> str | None:
+def turned_round(attempt):
     got = as_numbers(attempt.answer)
     if got is None or got.flatten().tolist() != [10, 55, 7, 70, 55, 385]:
         return None
@@ -57,10 +57,7 @@ def turned_round(attempt: Attempt) -> str | None:
 
 
 count_the_cost = Exercise(
-    id="8.2",
-    title="What a cache saves",
-    difficulty="easy",
-    minutes=12,
+    **heading("8.2", "What a cache saves", "easy", minutes=12),
     section="A cache for keys and values",
     hints=[
         "Write down three steps. Who asks in each, and who is asked? `attention1` is among target "
@@ -72,14 +69,11 @@ count_the_cost = Exercise(
         "1 + 2 + ... + n = n (n + 1) / 2 and 1 + 4 + ... + n² = n (n + 1) (2n + 1) / 6. Which of "
         "the six counts is which sum, and which are no sums at all?",
     ],
-    stub=None,
     solution=[(55, 10), (70, 7), (385, 55)],
-    explanation=(
-        "Without a cache the keys grow as n²/2 and the scores as n³/3; with one as n and n²/2. "
-        "The source is projected once instead of at every step. A cache changes no number of the "
-        "output: the keys of older tokens depend on nothing that comes later, because the mask "
-        "hides it."
-    ),
+    explanation="Without a cache the keys grow as n²/2 and the scores as n³/3; with one as n and "
+    "n²/2. The source is projected once instead of at every step. A cache changes no number of "
+    "the output: the keys of older tokens depend on nothing that comes later, because the mask "
+    "hides it.",
     steps=[
         turned_round,
         parts(

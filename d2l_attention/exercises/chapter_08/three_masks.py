@@ -4,13 +4,10 @@ Each case looks at one mask, as broadcast to (B, Q, K), and at the queries that 
 what a padding query sees does not matter.
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, show
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, show
 
 
 def three_masks(src_lens, tgt_lens, num_src, num_tgt):
@@ -40,12 +37,12 @@ ROLES = [
 ]
 
 
-def axes(which: int, source: Any, target: Any) -> tuple[Any, Any]:
+def axes(which, source, target):
     """Who asks and who is asked in this mask."""
     return [(source, source), (target, target), (target, source)][which]
 
 
-def one_mask(three_masks: Callable, src_lens, tgt_lens, num_src, num_tgt, which) -> Any:
+def one_mask(three_masks, src_lens, tgt_lens, num_src, num_tgt, which):
     """The mask, or a sentence on its form."""
     result = three_masks(src_lens, tgt_lens, num_src, num_tgt)
     if result is None:
@@ -72,7 +69,7 @@ def one_mask(three_masks: Callable, src_lens, tgt_lens, num_src, num_tgt, which)
         )
 
 
-def first_wrong_key(mask: Tensor, *inputs: Any) -> str:
+def first_wrong_key(mask, *inputs):
     right = one_mask(three_masks_solution, *inputs)
     sentence, query, key = (mask != right).nonzero()[0].tolist()
     may = right[sentence, query, key]
@@ -82,7 +79,7 @@ def first_wrong_key(mask: Tensor, *inputs: Any) -> str:
     )
 
 
-def cases(src_lens: list, tgt_lens: list, num_src: int, num_tgt: int, because: str = "") -> list:
+def cases(src_lens, tgt_lens, num_src, num_tgt, because=""):
     inputs = torch.tensor(src_lens), torch.tensor(tgt_lens), num_src, num_tgt
     told = f"`{src_lens = }, {tgt_lens = }, {num_src = }, {num_tgt = }`"
     return [
@@ -115,19 +112,14 @@ DECODERS = {
 }
 
 write_three_masks = Exercise(
-    id="8.3",
-    title="Three attentions, three masks",
-    difficulty="easy",
-    minutes=8,
+    **heading("8.3", "Three attentions, three masks", "easy", minutes=8),
     section="Three sublayers",
     stub=three_masks,
     solution=three_masks_solution,
-    explanation=(
-        "The source's padding is hidden from all who ask the source, encoder and decoder alike. "
-        "The future is hidden where tokens ask tokens that are not written yet: only in the "
-        "decoder's self-attention. `tgt_lens` is not needed: the target's padding stands behind "
-        "its words, and the causal mask hides it from them. (To hide it twice is right, too.)"
-    ),
+    explanation="The source's padding is hidden from all who ask the source, encoder and decoder "
+    "alike. The future is hidden where tokens ask tokens that are not written yet: only in the "
+    "decoder's self-attention. `tgt_lens` is not needed: the target's padding stands behind "
+    "its words, and the causal mask hides it from them. (To hide it twice is right, too.)",
     hints=[
         "For each of the three ask: who asks (rows), who is asked (columns), and which of those "
         "asked are padding, or not yet written?",

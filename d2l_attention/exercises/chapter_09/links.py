@@ -1,6 +1,6 @@
 """9.2: how many links a pattern has, counted before it is measured."""
 
-from d2l_attention.exercises.authoring import Exercise, Part, parts
+from d2l_attention.exercises.authoring import Exercise, Part, heading, parts
 
 ITSELF = "each token sees itself, too"
 ONE_EDGE = "one edge has been subtracted. There is a first token, and a last one."
@@ -71,10 +71,7 @@ BIGBIRD = {
 }
 
 count_the_links = Exercise(
-    id="9.2",
-    title="Count the links",
-    difficulty="easy",
-    minutes=12,
+    **heading("9.2", "Count the links", "easy", minutes=12),
     section="Fewer links",
     hints=[
         "Begin with a token in the middle, times 100. Then the edges: how many links does the "
@@ -85,15 +82,12 @@ count_the_links = Exercise(
         "To measure: `sliding_window_mask(100, window=3).sum()`; `&` joins it with "
         "`causal_mask(100)`, `|` with `global_tokens_mask(torch.arange(100) < 2)`.",
     ],
-    stub=None,
     solution=(688, 394, 652, 1070, 6200),
-    explanation=(
-        "A window of w has n (2w + 1) links less w (w + 1) at the edges, 700 - 12; gaps of 4 make "
-        "the edges 4 times as wide, 700 - 48. The causal one has n (w + 1) - w (w + 1) / 2. Two "
-        "global tokens see 100 each; the other 98 see both, and a window among themselves: 200 + "
-        "196 + 674. BigBird has 10 + 5 + 7 x 6 + 5 = 62 pairs of blocks, of 100 links each. With n "
-        "tokens all five grow as n, where all pairs, here 10,000, grow as n²."
-    ),
+    explanation="A window of w has n (2w + 1) links less w (w + 1) at the edges, 700 - 12; gaps of "
+    "4 make the edges 4 times as wide, 700 - 48. The causal one has n (w + 1) - w (w + 1) / 2. "
+    "Two global tokens see 100 each; the other 98 see both, and a window among themselves: 200 "
+    "+ 196 + 674. BigBird has 10 + 5 + 7 x 6 + 5 = 62 pairs of blocks, of 100 links each. With "
+    "n tokens all five grow as n, where all pairs, here 10,000, grow as n².",
     steps=[
         parts(
             Part("The window", 688, WINDOW, 0.1),

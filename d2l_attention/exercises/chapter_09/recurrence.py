@@ -1,21 +1,9 @@
 """9.5: causal linear attention as a recurrent network: one step, one state."""
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    alike,
-    gradients_flow,
-    instead_of,
-    normal,
-    show,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal, show
 from d2l_attention.variants import elu_plus_one
 
 
@@ -44,11 +32,11 @@ ONLY_ITSELF = (
 )
 
 
-def is_pair(result: Any) -> bool:
+def is_pair(result):
     return isinstance(result, tuple | list) and len(result) == 2
 
 
-def all_steps(linear_step: Callable, query, key, value, state, f) -> Any:
+def all_steps(linear_step, query, key, value, state, f):
     """The output of each token of a sentence, and the last state's S and z."""
     outputs = []
     for t in range(query.shape[2]):
@@ -60,7 +48,7 @@ def all_steps(linear_step: Callable, query, key, value, state, f) -> Any:
     return *outputs, *state
 
 
-def shapes(result: Any, query: Tensor, *_: Any) -> str | None:
+def shapes(result, query, *_):
     if is_pair(result):
         return "The second result is the state for the next step, a pair (S, z)."
     if result is None or (isinstance(result, tuple) and len(result) == query.shape[2] + 2):
@@ -68,9 +56,9 @@ def shapes(result: Any, query: Tensor, *_: Any) -> str | None:
     return "Return two results: the output, and the pair (S, z) for the next step."
 
 
-def first_wrong_token(result: tuple, *inputs: Any) -> str:
+def first_wrong_token(result, *inputs):
     right = all_steps(linear_step_solution, *inputs)
-    t = [alike(*both) for both in zip(result, right, strict=True)].index(False)
+    t = [authoring.alike(*both) for both in zip(result, right, strict=True)].index(False)
     if t >= len(right) - 2:
         return "The outputs are right, but not the state that you return."
     why = "Work out S and z of this step by hand: which keys and values are in them?"
@@ -79,18 +67,18 @@ def first_wrong_token(result: tuple, *inputs: Any) -> str:
     return f"Token {t} goes wrong: {show(result[t])} should be {show(right[t])}. {why}"
 
 
-def one_plus_square(X: Tensor) -> Tensor:
+def one_plus_square(X):
     return 1 + X * X
 
 
-def sentence(queries: Tensor, keys: Tensor, values: Tensor, f: Callable) -> tuple:
+def sentence(queries, keys, values, f):
     """With an empty state; the names are those of the step's arguments."""
     B, H, _, D = keys.shape
     state = keys.new_zeros(B, H, D, values.shape[-1]), keys.new_zeros(B, H, D)
     return queries, keys, values, state, f
 
 
-def at_random(B: int, H: int, T: int, D: int, V: int, f: Callable) -> tuple:
+def at_random(B, H, T, D, V, f):
     return sentence(*normal(B + H, (B, H, T, D), (B, H, T, D), (B, H, T, V)), f)
 
 
@@ -106,10 +94,7 @@ GOES_ON = (*LONGER[0][:3], STATE, elu_plus_one)
 MANY = "For one sentence and one head your step is right. For others it is not."
 
 write_linear_step = Exercise(
-    id="9.5",
-    title="Attention with a fixed memory",
-    difficulty="medium",
-    minutes=12,
+    **authoring.heading("9.5", "Attention with a fixed memory", "medium", minutes=12),
     section="A network with a state",
     hints=[
         "What should come out for the first token, which sees only itself? And what comes out, if "
@@ -121,12 +106,10 @@ write_linear_step = Exercise(
     ],
     stub=linear_step,
     solution=linear_step_solution,
-    explanation=(
-        "f(q) stands in front of a sum of keys and values that does not wait for any query. First "
-        "the token goes into the state, then it asks, so that it sees itself. S and z are as large "
-        "after a million tokens as after one, where a cache holds a million rows. The price: what "
-        "no longer fits into the D V numbers of S is mixed up."
-    ),
+    explanation="f(q) stands in front of a sum of keys and values that does not wait for any "
+    "query. First the token goes into the state, then it asks, so that it sees itself. S and z "
+    "are as large after a million tokens as after one, where a cache holds a million rows. The "
+    "price: what no longer fits into the D V numbers of S is mixed up.",
     run=all_steps,
     cases=[
         Case(sentence(*SHORT, one_plus_square)),
@@ -205,5 +188,5 @@ write_linear_step = Exercise(
     ],
     shapes=shapes,
     rules=[first_wrong_token],
-    steps=[gradients_flow("query", "key", "value")],
+    steps=[authoring.gradients_flow("query", "key", "value")],
 )

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of
 
 
 def window_mask(n, window, dilation, is_causal):
@@ -31,7 +31,7 @@ FROM_THE_BEGINNING = (
 )
 
 
-def shapes(mask: object, *_: object) -> object:
+def shapes(mask, *_):
     if isinstance(mask, Tensor) and mask.dtype != torch.bool:
         return f"Your mask is {mask.dtype}. Here masks are bool, True = may attend."
     return {None: "A row for each query, a column for each key."}
@@ -42,10 +42,7 @@ CASES += [(5, 0, 1, False), (5, 0, 2, True), (4, 7, 1, False), (4, 7, 3, True)]
 CASES += [(8, 1, 2, True), (11, 3, 2, False), (11, 1, 4, True), (1, 3, 1, True), (60, 7, 5, False)]
 
 write_window_mask = Exercise(
-    id="9.3",
-    title="A window with gaps",
-    difficulty="easy",
-    minutes=8,
+    **heading("9.3", "A window with gaps", "easy", minutes=8),
     section="A mask instead?",
     hints=[
         "Whether a key is seen depends only on its distance from the query. Make a matrix of "
@@ -57,10 +54,8 @@ write_window_mask = Exercise(
     ],
     stub=window_mask,
     solution=window_mask_solution,
-    explanation=(
-        "The last neighbour stands `window * dilation` places away, and gaps count from the query. "
-        "The mask itself is (n, n): only code that never builds it costs n times window."
-    ),
+    explanation="The last neighbour stands `window * dilation` places away, and gaps count from "
+    "the query. The mask itself is (n, n): only code that never builds it costs n times window.",
     cases=[Case(inputs) for inputs in CASES],
     mistakes=[
         *instead_of(

@@ -1,6 +1,6 @@
 """10.2: what a ring sends, and what decoding does with each byte that it reads."""
 
-from d2l_attention.exercises.authoring import Exercise, Part, parts
+from d2l_attention.exercises.authoring import Exercise, Part, heading, parts
 
 TO_ALL = "you send everything to every other process. In a ring each step sends one part to one."
 LIMIT = "that is what very many processes come close to. Each leaves one step out, twice."
@@ -53,10 +53,7 @@ BATCH = {
 }
 
 predict_bytes = Exercise(
-    id="10.2",
-    title="What is sent, what is read",
-    difficulty="easy",
-    minutes=8,
+    **heading("10.2", "What is sent, what is read", "easy", minutes=8),
     section="Where the time goes",
     hints=[
         "In a ring of P processes the 100 MB are cut into P parts. In each step every process "
@@ -65,7 +62,6 @@ predict_bytes = Exercise(
         "One number of a key meets one number of a query: a multiplication and an addition, for 1 "
         "byte. The same goes for a value and its weight. Who else can use what has been read?",
     ],
-    stub=None,
     solution=(160, 180, 2, 16, 2),
     explanation="A ring takes 2 (P - 1) steps with 1/P of the numbers each: 8 · 20 and 18 · 10 MB, "
     "never twice the gradients, however many processes there are. Decoding does 2 operations "

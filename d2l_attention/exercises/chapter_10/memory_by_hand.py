@@ -1,6 +1,6 @@
 """10.1: what 16,384 tokens take in memory, and what twice as many take."""
 
-from d2l_attention.exercises.authoring import Exercise, Part, parts
+from d2l_attention.exercises.authoring import Exercise, Part, heading, parts
 
 BILLIONS = "those are billions of bytes. A GiB is 2^30 bytes, 7% more."
 FOUR_BYTES = "you count 4 bytes a number. Here they are 2."
@@ -51,10 +51,7 @@ TWICE_IN_AND_OUT = {
 
 
 memory_by_hand = Exercise(
-    id="10.1",
-    title="Sixteen thousand tokens",
-    difficulty="easy",
-    minutes=5,
+    **heading("10.1", "Sixteen thousand tokens", "easy", minutes=5),
     section="A novel at once",
     hints=[
         "16,384 is 2^14, 128 is 2^7 and 32 is 2^5. Powers of two multiply by adding exponents.",
@@ -62,7 +59,6 @@ memory_by_hand = Exercise(
         "for each token, in each of the four.",
         "Which of the two counts has the number of tokens in it twice?",
     ],
-    stub=None,
     solution=[(16, 64), (0.5, 1)],
     explanation="The weights take 2^14 · 2^14 · 2^5 · 2 = 2^34 bytes, four times as much at twice "
     "the length. What goes in and comes out takes 4 · 2^14 · 2^12 · 2 = 2^29 bytes, twice as much "
@@ -76,6 +72,6 @@ memory_by_hand = Exercise(
             Part("All four at twice the length", 1, TWICE_IN_AND_OUT, tolerance=0.004),
             give="two pairs of numbers, such as `[(1, 1), (1, 1)]`",
             otherwise="count the numbers first, as a power of two; then the bytes, then the GiB.",
-        ),
+        )
     ],
 )

@@ -4,13 +4,7 @@ import math
 
 import torch
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def merge(first, second):
@@ -33,11 +27,11 @@ def merge_solution(first, second):
     return maximum, total, output / total.masked_fill(total == 0, 1.0)[:, None]
 
 
-def part(maxima: list, totals: list, outputs: list) -> tuple:
+def part(maxima, totals, outputs):
     return tuple(torch.tensor(numbers) for numbers in (maxima, totals, outputs))
 
 
-def random_case(seed: int, Q: int, V: int, size: float = 1.0) -> tuple:
+def random_case(seed, Q, V, size=1.0):
     m1, m2, s1, s2, o1, o2 = normal(seed, *[(Q,)] * 4, *[(Q, V)] * 2)
     return (size * m1, 1 + s1.abs(), o1), (size * m2, 1 + s2.abs(), o2)
 
@@ -62,10 +56,7 @@ ADDED = "Your total is the totals as they are, added. Bring both to the new maxi
 OUTPUT, DIVIDED = "w1[:, None] * o1 + w2[:, None] * o2", "total.masked_fill(total == 0, 1.0)"
 
 write_merge = Exercise(
-    id="10.5",
-    title="One softmax from two",
-    difficulty="medium",
-    minutes=12,
+    **heading("10.5", "One softmax from two", "medium", minutes=12),
     section="Tiles",
     hints=[
         "By hand: relative to 0 the first part's keys weigh 3 · 2 = 6 together, the second's "

@@ -2,7 +2,7 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Case, Exercise, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, heading, instead_of, normal
 
 
 def previous_token_head(weights):
@@ -19,7 +19,7 @@ def previous_token_head_solution(weights):
     return divmod(int(scores.argmax()), weights.shape[1])
 
 
-def head(*rows: list[int]) -> torch.Tensor:
+def head(*rows):
     """Weights in tenths."""
     return torch.tensor(rows) / 10
 
@@ -34,19 +34,16 @@ EVEN = head([10, 0, 0, 0], [5, 5, 0, 0], [4, 3, 3, 0], [3, 3, 2, 2])
 
 PAIRS = (
     torch.tensor(
-        [
-            [[[1, 0], [0.4, 0.6]], [[1, 0], [0.9, 0.1]]],
-            [[[1, 0], [0.3, 0.7]], [[1, 0], [0.2, 0.8]]],
-        ]
+        [[[[1, 0], [0.4, 0.6]], [[1, 0], [0.9, 0.1]]], [[[1, 0], [0.3, 0.7]], [[1, 0], [0.2, 0.8]]]]
     ),
 )
 
 
-def layers(*several: list[torch.Tensor]) -> tuple:
+def layers(*several):
     return (torch.stack([torch.stack(each) for each in several]),)
 
 
-def random_case(seed: int, L: int, H: int, n: int, layer: int, head: int) -> tuple:
+def random_case(seed, L, H, n, layer, head):
     """Causal weights by chance, and one head that prefers the token before."""
     (scores,) = normal(seed, (L, H, n, n))
     scores[layer, head] += 3 * torch.ones(n, n).tril(-1).triu(-1)
@@ -58,10 +55,7 @@ FLAT = "divmod(int(scores.argmax()), weights.shape[1])"
 DIAGONAL = "weights.diagonal(-1, dim1=-2, dim2=-1).mean(dim=-1)"
 
 find_previous_token_head = Exercise(
-    id="13.6",
-    title="Find the head that looks back",
-    difficulty="medium",
-    minutes=12,
+    **heading("13.6", "Find the head that looks back", "medium", minutes=12),
     section="Two scores for a head",
     pairs=False,
     hints=[
@@ -74,13 +68,11 @@ find_previous_token_head = Exercise(
     ],
     stub=previous_token_head,
     solution=previous_token_head_solution,
-    explanation=(
-        "A mean over the diagonal below the main one asks exactly for this habit. A head that "
-        "looks at the first token, or at itself, gets a low score. In the "
-        "chapter's model of two layers such a head is the first half of induction: it writes at "
-        "each token what came before it. A score says "
-        "where a head looks, not what the model would lose without it: for that it is taken away."
-    ),
+    explanation="A mean over the diagonal below the main one asks exactly for this habit. A head "
+    "that looks at the first token, or at itself, gets a low score. In the chapter's model of "
+    "two layers such a head is the first half of induction: it writes at each token what came "
+    "before it. A score says where a head looks, not what the model would lose without it: for "
+    "that it is taken away.",
     cases=[
         Case(PAIRS),
         Case(layers([ITSELF], [BEFORE]), because="Here are 2 layers of one head, and 4 tokens."),
@@ -102,8 +94,6 @@ find_previous_token_head = Exercise(
                 "weights.diagonal(-2, dim1=-2, dim2=-1).mean(dim=-1)": "You look two tokens back.",
                 "weights[..., 0].mean(dim=-1)": "You look at the first column: how much all look "
                 "at token 0.",
-                "weights[..., 1:, 0].mean(dim=-1)": "You look at the first column: how much all "
-                "look at token 0.",
                 "weights.diagonal(-1, dim1=-2, dim2=-1).amax(dim=-1)": "You take the largest of a "
                 "head's weights on the token before. One token is not a habit: take the mean.",
                 "weights[..., -1, -2]": "You look at the last token only. One token is not a "

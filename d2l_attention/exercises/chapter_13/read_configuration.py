@@ -1,6 +1,6 @@
 """13.3: what a model's configuration says about its cache."""
 
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of
 
 
 def cache_numbers(config, num_tokens):
@@ -33,10 +33,7 @@ GROUPS = {**PLAIN, "num_key_value_heads": 2}
 HEAD_DIM = {**GROUPS, "head_dim": 16}
 SAID = {**GROUPS, "head_dim": None, "sliding_window": None, "layer_types": None}
 WINDOW = {**GROUPS, "num_hidden_layers": 3, "sliding_window": 6}
-MIXED = {
-    **WINDOW,
-    "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
-}
+MIXED = {**WINDOW, "layer_types": ["sliding_attention", "sliding_attention", "full_attention"]}
 UNUSED = {**WINDOW, "layer_types": ["full_attention"] * 3}
 LATENT = {
     "num_hidden_layers": 3,
@@ -49,10 +46,7 @@ LATENT = {
 }
 
 write_cache_numbers = Exercise(
-    id="13.3",
-    title="Read a configuration",
-    difficulty="medium",
-    minutes=20,
+    **heading("13.3", "Read a configuration", "medium", minutes=20),
     section="Read a configuration",
     pairs=False,
     hints=[
@@ -66,12 +60,10 @@ write_cache_numbers = Exercise(
     ],
     stub=cache_numbers,
     solution=cache_numbers_solution,
-    explanation=(
-        "Every field has a chapter: groups and windows are chapter 9's, the latent is chapter "
-        "11's. `head_dim` matters: in gpt-oss a head has 64 numbers, though 2,880 / 64 is 45. In "
-        "DeepSeek-V3 `num_key_value_heads` is 128, and yet nothing is kept for each head, "
-        "because there is a latent. `describe` reads many more fields."
-    ),
+    explanation="Every field has a chapter: groups and windows are chapter 9's, the latent is "
+    "chapter 11's. `head_dim` matters: in gpt-oss a head has 64 numbers, though 2,880 / 64 is "
+    "45. In DeepSeek-V3 `num_key_value_heads` is 128, and yet nothing is kept for each head, "
+    "because there is a latent. `describe` reads many more fields.",
     cases=[
         Case((PLAIN, 10)),
         Case((GROUPS, 10), because="Here 4 query heads share 2 heads of keys and values."),

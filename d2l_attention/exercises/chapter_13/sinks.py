@@ -2,16 +2,8 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    no_nan,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, no_nan, normal
 
 
 def attend_with_sinks(queries, keys, values, mask=None, sinks=None):
@@ -35,7 +27,7 @@ def attend_with_sinks_solution(queries, keys, values, mask=None, sinks=None):
     return weights @ values, weights
 
 
-def random_case(seed: int, H: int, B: int, n: int, d: int, v: int) -> tuple:
+def random_case(seed, H, B, n, d, v):
     """A causal text of n tokens."""
     mask = torch.ones(n, n, dtype=torch.bool).tril()
     queries, keys, values, sinks = normal(seed, (B, H, n, d), (B, H, n, d), (B, H, n, v), (H,))
@@ -65,10 +57,7 @@ CAT, COLUMN = "torch.cat((scores, column), dim=-1)", "sinks[:, None, None]"
 CUT = "[..., : keys.shape[2]]"
 
 write_sinks = Exercise(
-    id="13.2",
-    title="A softmax that keeps something back",
-    difficulty="medium",
-    minutes=12,
+    **authoring.heading("13.2", "A softmax that keeps something back", "medium", minutes=12),
     section="Where it does not fit",
     hints=[
         "A sink is one more score of each row. It takes a share of the softmax, and this share "
@@ -80,12 +69,10 @@ write_sinks = Exercise(
     ],
     stub=attend_with_sinks,
     solution=attend_with_sinks_solution,
-    explanation=(
-        "Only two lines and a cut are new, and with them gpt-oss runs on your function. A row of "
-        "weights sums to one minus the share of the sink. A head that finds nothing can give its "
-        "weight to the sink, and its output is then almost 0. A query that may see no key gets "
-        "zeros, without a rule of its own, because the sink takes all."
-    ),
+    explanation="Only two lines and a cut are new, and with them gpt-oss runs on your function. A "
+    "row of weights sums to one minus the share of the sink. A head that finds nothing can "
+    "give its weight to the sink, and its output is then almost 0. A query that may see no key "
+    "gets zeros, without a rule of its own, because the sink takes all.",
     cases=[
         Case(PLAIN),
         Case(ONE, because="Without sinks it was right. Here is a sink of 3."),
@@ -93,7 +80,7 @@ write_sinks = Exercise(
         Case(EMPTY, because="Here all keys are hidden, and the sink takes all."),
         Case(TWO, because="Here are two heads and two queries, and each head has its own sink."),
         Case(SIZES, because="Here is a causal mask for 2 texts and 3 heads."),
-        Case(in_dtype(SIZES, torch.float64)),
+        Case(authoring.in_dtype(SIZES, torch.float64)),
     ],
     mistakes=[
         *instead_of(
@@ -148,8 +135,7 @@ write_sinks = Exercise(
         "must match the size": "The mask knows nothing of the sink's column. Hide first, and put "
         "the sink behind the scores afterwards.",
         "NoneType": "Mask and sinks may be `None`, each of them.",
-        "unary ~": "Mask and sinks may be `None`, each of them.",
     },
-    rules=[no_nan],
-    steps=[gradients_flow("queries", "keys", "values", "sinks")],
+    rules=[lambda results, *_: no_nan(results[1])],
+    steps=[authoring.gradients_flow("queries", "keys", "values", "sinks")],
 )

@@ -54,7 +54,11 @@ for (const mark of document.querySelectorAll(".gate-starts")) {
   };
   field.oninput = () => memory.set(key, field.value);
   boxes.forEach((box) => box.addEventListener("beforematch", open));
-  const goThere = () => boxes.some((box) => box.querySelector(`[id="${CSS.escape(location.hash.slice(1))}"]`)) && open();
+  const goThere = () => {
+    const place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    // A section's heading may stand in a box, and the section around it.
+    if (place && boxes.some((box) => box.contains(place) || box.contains(place.firstElementChild))) open();
+  };
   addEventListener("hashchange", goThere);
   goThere();
   if (field.value) open();
