@@ -206,7 +206,7 @@ def compute_weights(q, k, visible=None):  # (..., Q, d), (..., K, d) -> (..., Q,
 # ### A loop over the heads
 #
 # In code, the matrix `W_q` holds the matrices of all heads. Its first $D / H$ rows belong to head 1
-# and the next $D / H$ rows to head 2, so `chunk` can take them apart. (Heads count from 1.)
+# and the next $D / H$ rows to head 2, so `chunk` can take them apart. (Heads are counted from 1.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Line by line, with the formula on the board. Ask what happens to K: keys and values
@@ -543,7 +543,7 @@ for (seed, num_heads), speller in spellers.items():
 # rule that each head ends with.
 #
 # **Question.** After 80 steps both heads already look at the right two positions. What is still
-# wrong? After how many steps has each head its own job?
+# wrong? After how many steps does each head have its own job?
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
 # Shows the weights of both heads at six stages of training
@@ -856,9 +856,9 @@ plt.show()
 # Three minutes. Let the room draw the arrows before you show them: which two results does B get?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# So they did in our game, as the weights of start 0 show. With seven letters there are 14 results,
-# and position $i$ gets the results $2i$ and $2i + 1$. The weights of these two lie on the two
-# positions whose letters position $i$ must name:
+# In our game the network learned just that, as the weights of start 0 show. With seven letters
+# there are 14 results, and position $i$ gets the results $2i$ and $2i + 1$. The weights of these
+# two lie on the two positions whose letters position $i$ must name:
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 speller = fooled[500, 0]
@@ -917,7 +917,7 @@ for head in range(8):
     print(f"without head {head + 1}:   {rates(without(eight, head))}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Here no head does a whole job: without the most important one, 70% of its job are still right.
+# Here no head does a whole job: without the most important one, 70% of its letters are still right.
 # Four of the eight can be removed one at a time at a loss of at most 0.2 points. Likewise, many
 # trained heads of translators and of BERT can be removed one at a time at little loss (Michel et
 # al., 2019), and those that matter often have a job that can be named, such as looking at a
@@ -926,11 +926,9 @@ for head in range(8):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The rank of a thin head's scores
 #
-# *5 minutes.* A head has $D / H$ numbers for each query and each key. Its $n \times n$ scores are
-# therefore a product of an $n \times D/H$ matrix and a $D/H \times n$ matrix.
-#
-# **Predict.** Let $D = 24$, and take 13 tokens. What is the rank of one head's scores with 1, 8 and
-# 24 heads?
+# *3 minutes.* A head has $D / H$ numbers for each query and each key. Its $n \times n$ scores are
+# therefore a product of an $n \times D/H$ matrix and a $D/H \times n$ matrix. What does this mean
+# for their rank? Let us take $D = 24$, 13 tokens, and 1, 8 or 24 heads:
 
 # %% slideshow={"slide_type": "skip"}
 X = torch.randn(1, 13, 24)
@@ -943,9 +941,9 @@ for num_heads in (1, 8, 24):
     print(f"heads: {num_heads:2}   size: {24 // num_heads:2}   rank: {rank}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# It is 13, 3 and 1, because the rank is at most $D / H$ (and at most 13, the number of tokens). So
-# with *more* heads each of them is *coarser*: it compares queries and keys by fewer numbers.
-# Bhojanapalli et al. (2020) prove what a head cannot express when $D / H$ is smaller than $n$.
+# The rank is at most $D / H$ (and at most 13, the number of tokens). So with *more* heads each of
+# them is *coarser*: it compares queries and keys by fewer numbers. Bhojanapalli et al. (2020) prove
+# what a head cannot express when $D / H$ is smaller than $n$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One mask for all heads
