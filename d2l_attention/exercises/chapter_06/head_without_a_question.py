@@ -32,7 +32,7 @@ WEIGHT = {
 
 head_without_a_question = Exercise(
     **heading("6.2", "A head without a question", "easy", minutes=8),
-    section="Two questions",
+    section="Two heads for two questions",
     hints=[
         "The rows: `with torch.no_grad(): layer.W_q.weight[4:8] = 0`, after a first call. The "
         "weights of the second head: `layer.attention_weights[0, 1]`.",
