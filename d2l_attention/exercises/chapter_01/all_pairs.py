@@ -61,7 +61,7 @@ repair_the_pairing = Exercise(
     title="The attention that does not listen",
     difficulty="medium",
     minutes=10,
-    section="All walkers at once",
+    section="All queries in one matrix product",
     stub=authoring.with_mistakes(all_pairs_solution, DOES_NOT_LISTEN, name="all_pairs"),
     solution=all_pairs_solution,
     explanation=(
