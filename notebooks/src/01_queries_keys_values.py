@@ -3,7 +3,7 @@
 #
 # **You will**
 # - answer a question from a database that does not contain the answer;
-# - build attention pooling in five lines, and let a word attend to three words;
+# - build attention pooling in five lines, and let a verb attend to three words;
 # - say which weights keep the answer in the convex hull of the values, and why;
 # - derive the slope along which attention learns, and follow it for one step by hand.
 #
@@ -203,7 +203,7 @@ print(scores)
 # Since all scores are in the sum, a weight depends on *all* keys, although $\alpha(q, k_j)$ names
 # only one.
 #
-# By hand: which weights do scores of $0$ and $\ln 3$ get?
+# By hand: which weights do the scores $0$ and $\ln 3$ give?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Their exponentials are $1$ and $3$, which sum to $4$, so the weights are $\tfrac14$ and
@@ -247,8 +247,8 @@ plt.show()
 # star has a black arrow of its own, between those of Harbour and Lake, and the numbers (8.9, 3.7).*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Harbour and Lake are equally far from you, so they have the same weight, while Hill and Forest are
-# farther away and have smaller weights, which are still positive. Perhaps you guessed $(9.5, 3)$,
+# Harbour and Lake are equally far from you, so they have the same weight, while Hill and Forest,
+# which are farther away, have smaller but still positive weights. Perhaps you guessed $(9.5, 3)$,
 # half Harbour and half Lake, or $(6.75, 5)$, the average of all four. Such guesses are weighted
 # sums as well: only the weights differ.
 
@@ -259,17 +259,16 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Add a constant to all scores
 #
-# **Predict.** Add 100 to both scores, $0$ and $\ln 3$. What happens to their weights?
+# **Predict.** Add 100 to both scores, $0$ and $\ln 3$. What happens to the weights?
 
 # %% slideshow={"slide_type": "fragment"}
 two_scores = torch.tensor([[1.0, 3.0]]).log()  # 0 and ln 3
-print("weights        ", two_scores.softmax(dim=-1))
-print("weights, + 100 ", (two_scores + 100).softmax(dim=-1))
+print(two_scores.softmax(dim=-1), (two_scores + 100).softmax(dim=-1))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Nothing, because the factor $e^{100}$ appears above and below the fraction line and cancels. The
-# softmax depends only on the *differences* between scores. Our three lines, however, compute
-# $e^{100}$ itself:
+# They stay the same, because the factor $e^{100}$ appears above and below the fraction line and
+# cancels. The softmax depends only on the *differences* between scores. Our three lines, however,
+# compute $e^{100}$ itself:
 
 # %% slideshow={"slide_type": "fragment"}
 exponentials = (two_scores + 100).exp()
@@ -308,7 +307,7 @@ def pool(scores, values):
 #
 # Is it 'cats drink milk' or 'cats drinks milk'? To choose its form, the verb has to know who
 # drinks. So let its query be $(2, 2)$, which asks for a noun that is alive. A value then says
-# whether the word is a plural.
+# whether its word is plural.
 #
 # | word | key: noun, alive | value: plural 1, singular −1 |
 # |---|---|---|
@@ -349,7 +348,7 @@ for subject, plural in (("cats", 1.0), ("cat", -1.0)):
 # ## Four kinds of weights
 #
 # The formula takes any weights, so let us choose some by hand, of four kinds: non-negative;
-# non-negative and of sum one; a single 1; all equal to a quarter.
+# non-negative and summing to one; a single 1; all equal to a quarter.
 #
 # **Question.** With which of them can the wind be stronger than every wind that was measured?
 
@@ -357,7 +356,7 @@ for subject, plural in (("cats", 1.0), ("cat", -1.0)):
 # Draws where the four answers lie
 kinds = {
     "non-negative": torch.tensor([0.3, 0.9, 0.2, 0.8]),
-    "and of sum one": torch.tensor([0.1, 0.5, 0.1, 0.3]),
+    "and sum to one": torch.tensor([0.1, 0.5, 0.1, 0.3]),
     "a single 1": torch.tensor([0.0, 1.0, 0.0, 0.0]),
     "all a quarter": torch.tensor([0.25, 0.25, 0.25, 0.25]),
 }
@@ -388,13 +387,14 @@ plt.show()
 #
 # - **Non-negative**, here 0.3, 0.9, 0.2 and 0.8: the answer lies in the **cone** of the values,
 #   between the rays from 0 through them, and may be as long as you like.
-# - **Non-negative and of sum one**, here 0.1, 0.5, 0.1 and 0.3: the answer lies in the **convex
+# - **Non-negative and summing to one**, here 0.1, 0.5, 0.1 and 0.3: the answer lies in the **convex
 #   hull** of the values. Imagine a rubber band around the four dots: the hull is what it encloses.
 # - **A single 1:** an ordinary lookup in a database.
 # - **All equal to a quarter:** average pooling, in which the query no longer matters.
 #
-# Why does the second kind stay in the hull? Any average of two points lies on the segment between
-# them. If you average the result with a third point, and so on, you stay inside the hull.
+# Why does the second kind stay in the hull? A weighted average of two points lies on the segment
+# between them. If you then average the result with a third point, and so on, you stay inside the
+# hull.
 #
 # Both conditions are needed. The weights 2 for the Hill and $-1$ for the Forest also sum to one,
 # but they give $2\,(6, 9) - (2, 5) = (10, 13)$, which is outside the hull. A softmax meets both
@@ -540,8 +540,8 @@ explore(
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # No: at $(2, 1.5)$ Harbour, Hill and Lake have the same score, so they keep equal weights, a third
-# each when it is cold. At $T = 100$, on the other hand, it hardly matters where you walk, because
-# the wind stays near the average of the four.
+# each at low $T$. At $T = 100$, on the other hand, it hardly matters where you walk, because the
+# wind stays near the average of the four.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; three minutes. Vote before you walk. Expect 'yes, one', because cold means
@@ -575,8 +575,8 @@ print("shuffled ", pool(distance_score(query, keys[shuffled]), values[shuffled])
 #
 # To learn, a network changes a number a little and follows the change of its answer. A lookup gives
 # the query nothing to follow: if the query moves a little, the nearest station stays the same, and
-# so does the answer. (Where two stations are equally near, it jumps.) With attention, however, the
-# answer moves:
+# so does the answer. (Where two stations are equally near, the answer jumps.) With attention,
+# however, the answer moves:
 
 # %% slideshow={"slide_type": "fragment"}
 near_lake = torch.tensor([[2.5, 1.0]])
@@ -606,8 +606,8 @@ for here in (near_lake, near_lake + 0.01):  # 10 m east and 10 m north
 #   \ \,(l \ne j).$$
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# So each weight $\alpha_l$ loses $\alpha_l \alpha_j$, while the weight $\alpha_j$ also gains
-# $\alpha_j$. For the output this means
+# So each weight $\alpha_l$ loses $\alpha_l \alpha_j$, and $\alpha_j$ also gains $\alpha_j$. This
+# moves the output by
 #
 # $$\frac{\partial o}{\partial a_j}
 #   = \alpha_j v_j - \sum_l \alpha_l \alpha_j\, v_l = \alpha_j\,(v_j - o).$$
@@ -709,10 +709,9 @@ for step in range(51):
 # For example, $x = (1, 2)$ and a matrix $W_q$ with the rows $(0, 1)$ and $(1, 1)$ give the query
 # $(2, 3)$.
 #
-# At the start these matrices are random. Training then moves their entries by gradient descent,
-# which we saw move a query: since $q = W_q x$, the gradient with respect to the query also gives
-# that with respect to each entry of $W_q$. The last section of 'Going further' learns such a
-# matrix.
+# At the start these matrices are random. Training then moves their entries by gradient descent:
+# since $q = W_q x$, the gradient with respect to the query also gives that with respect to each
+# entry of $W_q$. The last section of 'Going further' learns such a matrix.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. The bridge to the rest of the course. A word can ask for one thing and offer another,
@@ -856,9 +855,6 @@ print("sum of the rows is zero:", torch.allclose(as_a_matrix.sum(dim=0), torch.z
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The rows sum to zero, because nothing changes when all scores rise together.
 
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Ask for the sum of the rows before the run. It follows from 'add 100'.
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### When the gradient vanishes after all
 #
@@ -873,9 +869,8 @@ print(pool(far_apart, torch.eye(3))[1])
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Learning becomes slow long before that. To see it, we divide the scores by ever smaller
-# temperatures and look at the gradient of the east wind with respect to the query. We do so at two
-# places: at $(2.5, 1)$, where the Lake is nearest, and at the star, where Harbour and Lake are
-# equally near.
+# temperatures and look at the gradient of the east wind with respect to the query, at $(2.5, 1)$,
+# where the Lake is nearest, and at the star, where Harbour and Lake are equally near.
 
 # %% slideshow={"slide_type": "fragment"}
 for T in (1.0, 0.3, 0.1, 0.03):
@@ -889,9 +884,11 @@ for T in (1.0, 0.3, 0.1, 0.03):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # At $T = 0.1$ attention is nearly a lookup. At $(2.5, 1)$ the gradient is now more than 10,000
-# times smaller than at $T = 1$, while at the star it has grown from 2.2 to 10. A cold softmax is
-# flat where one station is clearly the nearest and steep at the border between two, and both can
-# make it hard to train.
+# times smaller than at $T = 1$, while at the star it has grown from 2.2 to 10.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# A cold softmax, one with a low temperature, is flat where one station is clearly the nearest and
+# steep at the border between two, and both can make it hard to train.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 'Differentiable' does not mean 'easy to train'. Chapter 3 shows how easily scores get far apart,
@@ -903,8 +900,11 @@ for T in (1.0, 0.3, 0.1, 0.03):
 # *8 minutes.* A cheap device shows two numbers $x$ that depend on its location, but in unknown
 # units and directions. Forty walkers wrote down these numbers and the wind, and thirty of them
 # serve as training data. Can attention learn the matrix $W_q$ that turns the numbers into a query,
-# without being told a single location? We made the device, so we know its matrix and can check;
-# training sees only $x$, the stations and the wind.
+# without being told a single location?
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# We made the device, so we know its matrix and can check. Training sees only $x$, the stations and
+# the wind.
 
 # %% slideshow={"slide_type": "skip"}
 device = torch.tensor([[0.0, 2.0], [-1.0, 0.5]])  # location = device @ x, unknown to the training
