@@ -11,7 +11,7 @@ from d2l_attention.exercises.engine.registry import PRIVATE, use_private
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m d2l_attention.exercises")
-    commands = parser.add_subparsers(required=True, metavar="nbgrader | report")
+    commands = parser.add_subparsers(required=True, metavar="nbgrader | report | new")
     hand_out = commands.add_parser(
         "nbgrader",
         help="write a chapter as an assignment for nbgrader",
@@ -46,6 +46,14 @@ def main() -> None:
             metavar="FOLDER",
             help="exercises of your own: a folder with chapter_50 or so, and its 50_....ipynb",
         )
+    begin = commands.add_parser(
+        "new",
+        help="begin an exercise of the course",
+        description="Write the file of a new exercise, an example to change, and say what is left.",
+    )
+    for name, such_as in {"id": "3.9", "name": "zero_query", "title": '"A title"'}.items():
+        begin.add_argument(name, help=f"such as {such_as}")
+    begin.set_defaults(command=begin_exercise)
     options = parser.parse_args()
     # A terminal that cannot write a name or a root sign writes '?'; files have all as it is.
     for stream in (sys.stdout, sys.stderr):
@@ -68,6 +76,15 @@ def write_chapter(options: argparse.Namespace) -> None:
             print("It has to say where the checks are; if it does not, add the line")
             print(f'os.environ["{PRIVATE}"] = {str(options.private.resolve())!r}')
     print(f"Next, in {options.course}: nbgrader generate_assignment {target.name}")
+
+
+def begin_exercise(options: argparse.Namespace) -> None:
+    from d2l_attention.exercises.authoring.new import write_new  # for authors only
+
+    try:
+        print(write_new(options.id, options.name, options.title))
+    except (OSError, ValueError) as error:
+        sys.exit(str(error))
 
 
 def tell_class(options: argparse.Namespace) -> None:

@@ -172,7 +172,7 @@ def assignment(number: int, path: Path) -> NotebookNode:
     checked = {found[1] for cell in cells if (found := CHECK.search(cell.source))}
     if unknown := {i for i in checked - left.keys() if int(i.partition(".")[0]) == number}:
         raise CannotWrite(
-            f"{path} checks {', '.join(sorted(unknown))}, which is not in the chapter's EXERCISES."
+            f"{path} checks {', '.join(sorted(unknown))}, which no file of the chapter declares."
         )
     imports = imports_cell(cells)
     known = imported(imports.source)

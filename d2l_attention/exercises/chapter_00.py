@@ -1,21 +1,15 @@
 """The exercise of chapter 0: to see how exercises work."""
 
-from d2l_attention.exercises.authoring import Exercise, number
+from d2l_attention.exercises.authoring import Exercise, heading, number
 
 TITLE = "Start here"
 
 sum_of_weights = Exercise(
-    id="0.1",
-    title="What a row sums to",
-    difficulty="easy",
-    minutes=1,
+    **heading("0.1", "What a row sums to", "easy", minutes=1),
     section="From scores to weights",
-    stub=None,
     solution=1.0,
-    explanation=(
-        "Attention weights are shares: the softmax makes them positive and divides by their "
-        "sum. Chapter 1 shows what that is good for."
-    ),
+    explanation="Attention weights are shares: the softmax makes them positive and divides by "
+    "their sum. Chapter 1 shows what that is good for.",
     hints=[
         "The picture rounds to two digits. Add up the row 'it was too tired'.",
         "0.77 and six times 0.04 make 1.01: two digits are rounded. What is it exactly?",
@@ -32,5 +26,3 @@ sum_of_weights = Exercise(
         )
     ],
 )
-
-EXERCISES = [sum_of_weights]

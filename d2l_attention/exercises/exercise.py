@@ -75,13 +75,18 @@ def instead_of(piece: str, wrong: Mapping[str, str]) -> list[Mistake]:
     return [Mistake({piece: instead}, why) for instead, why in wrong.items()]
 
 
+def heading(id: str, title: str, difficulty: str, *, minutes: int) -> dict[str, Any]:
+    """What the page says above the task, for ``Exercise(**heading(...), ...)``."""
+    return {"id": id, "title": title, "difficulty": difficulty, "minutes": minutes}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Exercise:
     """One exercise, complete. The task itself stands in the notebook and nowhere else.
 
-    ``stub`` is what the notebook hands out, ``solution`` what it should become: a function, a
-    class or a value. ``explanation`` says why the solution is right. A check goes up this
-    ladder, the first finding decides:
+    ``stub`` is what the notebook hands out (none for a value), ``solution`` what it should become:
+    a function, a class or a value. ``explanation`` says why the solution is right. A check goes up
+    this ladder, the first finding decides:
 
     1. ``before``: steps for what has to be said first.
     2. The ``cases`` in order, smallest and most telling first. On each: an error, explained by
@@ -105,10 +110,10 @@ class Exercise:
     title: str
     difficulty: Literal["easy", "medium", "hard"]
     minutes: int
-    stub: Any
     solution: Any
     explanation: str
     hints: Sequence[str]
+    stub: Any = None
     cases: Sequence[Case] = ()
     mistakes: Sequence[Mistake] = ()
     shapes: Mapping[tuple, str] | Rule | None = None

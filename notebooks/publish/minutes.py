@@ -99,9 +99,6 @@ def in_chapter(chapter: Chapter) -> Iterator[Announced]:
         title, number = re.escape(section), in_ones(true, 2)
         yield from found(path, rf"^# ### {title}\n#\n# \*(\d+ minutes?)", number)
         yield from found(path, rf"^# - \*{title}\*, (\d+ minutes?)", number, needed=False)
-    for id, own in chapter.exercises.items():
-        says = rf"^# \*\*{re.escape(id)}\*\* .+\*\w+, (\d+ minutes?)\*"
-        yield from found(path, says, in_ones(own, 0), needed=False)
 
 
 def announced(chapters: list[Chapter]) -> Iterator[Announced]:

@@ -18,7 +18,7 @@ def shrink(notebook: NotebookNode) -> None:
 
 def smaller(text: str) -> str:
     """The PNG, as base64 text, with at most 256 colours, or as it was."""
-    # Here, because it brings torch: most calls of `make notebooks` run nothing.
+    # Here, because it brings matplotlib: most calls of `make notebooks` run nothing.
     from d2l_attention.views.picture import with_palette, written
 
     before = b64decode(text)

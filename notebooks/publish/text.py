@@ -8,6 +8,8 @@ import jupytext
 import nbformat
 from nbformat import NotebookNode
 
+from notebooks.publish.tasks import with_stubs
+
 # Without versions, so that another Python's run leaves no trace in a diff.
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -16,8 +18,9 @@ METADATA = {
 
 
 def read_text(text: Path) -> NotebookNode:
-    """The lecture that the chapter's text describes, without outputs."""
+    """The lecture that the chapter's text describes, with its exercises, without outputs."""
     notebook = jupytext.read(text, fmt="py:percent")
+    notebook.cells = list(with_stubs(notebook.cells))
     notebook.metadata = nbformat.from_dict(METADATA)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     seen = Counter()

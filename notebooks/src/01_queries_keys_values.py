@@ -744,88 +744,45 @@ for step in range(51):
 # solution and says why it is right.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **1.1** Attention by hand · *easy, 2 minutes* · by hand
+# **1.1** · by hand
 #
-# One query scores $0$, $0$ and $\ln 2$ on three keys. Their values are $4$, $8$ and $10$. Take the
-# softmax of the scores, pool the values, and give the output as a number.
+# One query has the scores $0$, $0$ and $\ln 2$ for three keys, whose values are $4$, $8$ and $10$.
+# Take the softmax of the scores, pool the values, and give the output as a number.
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
 
-answer = None
-
-check("1.1", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **1.2** Write attention pooling · *easy, 5 minutes* · complete a function
+# **1.2** · complete a function
 #
-# Close the page and write it from memory: complete `attend`, softmax, then the weighted sum.
-# PyTorch's `softmax` is allowed. `scores` is $(Q, K)$, one row a query; `values` is $(K, V)$;
-# return only the output, $(Q, V)$, in the dtype of the inputs. Scores may be as large as 1000.
-# Gradients have to flow to the scores and to the values, so use operations on tensors.
-
-
-# %% slideshow={"slide_type": "skip"}
-def attend(scores, values):
-    """Attention pooling: scores (Q, K) and values (K, V) -> outputs (Q, V).
-
-    Scores [[0, 0]] make a mean: with the values [[2, 4], [6, 8]] they give [[4, 6]].
-    """
-    ...
-
-
-check("1.2", attend)
+# Close the page and write attention pooling from memory: complete `attend`, first the softmax, then
+# the weighted sum. PyTorch's `softmax` is allowed. `scores` is $(Q, K)$, with one row per query;
+# `values` is $(K, V)$; return only the output, $(Q, V)$, in the dtype of the inputs. Scores may be
+# as large as 1000. Gradients have to flow to the scores and to the values, so use operations on
+# tensors.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **1.3** One score rises · *easy, 3 minutes* · predict, then measure
+# **1.3** · predict, then measure
 #
 # Three keys share the attention: each has weight $\tfrac13$. Now the score of the first key rises
 # by $\ln 2$; the other two scores stay. Predict the new weight of the first key, then measure it
 # with `softmax`. Answer with the weight.
 
-# %% slideshow={"slide_type": "skip"}
-answer = None
-
-check("1.3", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **1.4** Find the temperature · *medium, 8 minutes* · complete a function
+# **1.4** · complete a function
 #
 # Complete `temperature_for`: the positive number by which to divide `scores` so that, after the
 # softmax, the best key has the weight `share`, to within 0.001. `scores` is a tensor $(K,)$ with
 # one best score, anywhere; scores may be large or small, 1000 or 0.001. `share` is a number between
 # $1/K$ and $1$. Return a number. Bisection is fine.
 
-
-# %% slideshow={"slide_type": "skip"}
-def temperature_for(scores, share):
-    """The number by which to divide scores (K,) so that the best key's weight is ``share``.
-
-    Divided by 2, the scores [0, 2 ln 3] have the exponentials 1 and 3, so
-    `temperature_for(torch.tensor([0.0, 2.1972]), 0.75)` is 2.
-    """
-    ...
-
-
-check("1.4", temperature_for)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **1.5** The attention that does not listen · *medium, 10 minutes* · find the bug
+# **1.5** · find the bug
 #
-# `all_pairs` should be attention with dot products as scores: every query, $(Q, D)$, against every
-# key, $(K, D)$, and with the weights a pooling of the values, $(K, V)$, to outputs $(Q, V)$, in the
-# dtype of the inputs and with gradients to all three. It raises no error where $Q = K$, and is
-# wrong all the same. Find out what it really gives, and repair it.
-
-
-# %% slideshow={"slide_type": "skip"}
-def all_pairs(queries, keys, values):
-    scores = (queries * keys).sum(-1, keepdim=True)
-    weights = scores.softmax(dim=-1)
-    return weights * values
-
-
-check("1.5", all_pairs)
+# `all_pairs` should be attention with dot products as scores: every query, $(Q, D)$, meets every
+# key, $(K, D)$, and the weights pool the values, $(K, V)$. The outputs, $(Q, V)$, have the dtype of
+# the inputs, and gradients flow to all three. Where $Q = K$, the function raises no error but is
+# still wrong. Find out what it really gives, and repair it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
@@ -958,7 +915,7 @@ assert found == good == 20
 # ### Exercises
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **1.6** Write the gradient · *hard, 15 minutes* · derive, then complete a function
+# **1.6** · derive, then complete a function
 #
 # The chapter gives the slope of the output in a *score*, and of a score in the query. A network
 # needs the slope of the output in the *query*, because the query comes from a learned matrix.
@@ -966,18 +923,6 @@ assert found == good == 20
 # `pooling_gradient`, without autograd. `query` is $(D,)$, `keys` is $(K, D)$ and `values` is $(K,
 # V)$. Row $c$ of the result, $(D, V)$ and of the dtype of the inputs, says how the output moves as
 # coordinate $c$ of the query rises.
-
-
-# %% slideshow={"slide_type": "skip"}
-def pooling_gradient(query, keys, values):
-    """The slope of the output in the query: (D,), (K, D) and (K, V) -> (D, V).
-
-    The query [0] half-way between the keys [[-1], [1]], with the values [[4], [8]], gives [[2]].
-    """
-    ...
-
-
-check("1.6", pooling_gradient)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

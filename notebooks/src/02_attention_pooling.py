@@ -732,7 +732,7 @@ assert max(first.max(), second.max()) < 1.2 and ((second > first).sum() - 10).ab
 # solution and says why it is right. They are in the order of their difficulty.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **2.1** Three weights by hand · *easy, 3 minutes* · by hand
+# **2.1** · by hand
 #
 # Keys 0, 1, 3 with values 6, 2, 4; triangle kernel of width 2; query 1. Give the weights of the
 # three keys, in this order, and then the prediction: one list of four numbers, to three decimals or
@@ -741,114 +741,53 @@ assert max(first.max(), second.max()) < 1.2 and ((second > first).sum() - 10).ab
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
 
-answer = None
-
-check("2.1", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **2.2** Epanechnikov's own kernel · *easy, 5 minutes* · complete a function
+# **2.2** · complete a function
 #
 # Complete `parabola`: $\max(1 - x^2, 0)$ for every entry of a tensor of any shape and floating
 # dtype, as a new tensor of the same shape and dtype. At $x = -3$ it gives 0, and at $x = 300$ too,
 # in half precision as well.
 
-
-# %% slideshow={"slide_type": "skip"}
-def parabola(x):
-    """max(1 - x², 0) of every entry: any shape -> the same shape and dtype.
-
-    [-3, 0.5, 0.1] gives [0, 0.75, 0.99].
-    """
-    ...
-
-
-check("2.2", parabola)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **2.3** The regression that runs, and is wrong · *medium, 8 minutes* · find the bug
+# **2.3** · find the bug
 #
 # `smooth` runs without a message, and its predictions are wrong. Repair it. It returns
 # `(prediction, weights)` of shapes (Q,) and (Q, K), one row of weights a query. `kernel` gets query
 # minus key, and may be larger on one side than on the other. A query with no key in reach (all its
 # similarities are exactly 0) gets weights 0 and prediction 0, and no other query changes.
 
-
-# %% slideshow={"slide_type": "skip"}
-def smooth(x_train, y_train, x_val, kernel):
-    similarity = kernel(x_val[:, None] - x_train)
-    weights = similarity / similarity.sum(dim=0)
-    return weights @ y_train, weights
-
-
-check("2.3", smooth)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **2.4** Twice the width, how many more keys? · *medium, 10 minutes* · predict, then measure
+# **2.4** · predict, then measure
 #
 # Keys at 0, 0.1, 0.2, ..., 10; one query at 5; Gaussian kernel. By what factor does the effective
 # number of keys, $1/\sum_j \alpha_j^2$, grow when the width doubles from 0.25 to 0.5: about 1.4, 2
 # or 4? Write your prediction down, then measure the number at both widths, to one decimal. Give a
 # list: factor, number at width 0.25, number at width 0.5.
 
-# %% slideshow={"slide_type": "skip"}
-answer = None
-
-check("2.4", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **2.7** Keys of unit length · *medium, 8 minutes* · derive with a pencil
+# **2.7** · derive with a pencil
 #
 # All keys have length 1. Expand the Gaussian score: $-\tfrac12\lvert q - k\rvert^2 = q \cdot k +
 # c$, where $c$ is the same number for every key, so that the softmax does not see it. Take $q =
 # (1, 2)$ and the keys $(1, 0)$, $(0, 1)$, $(0.6, 0.8)$. Give four numbers: $c$, and then the dot
 # product of $q$ with each of the three keys. Which key wins by distance, and which by dot product?
 
-# %% slideshow={"slide_type": "skip"}
-answer = None
-
-check("2.7", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **2.5** The exam without the solution on the desk · *medium, 10 minutes* · complete a function
+# **2.5** · complete a function
 #
 # Complete `leave_one_out_error` for `x` and `y` of shape (K,), K ≥ 2, and a `width` above 0, a
 # number or a tensor: the mean squared error of Gaussian attention pooling when each point is
 # predicted from all the others. It returns a tensor of shape (); where `width` is a tensor, the
 # gradient reaches it. It stays right for points any number of widths apart.
 
-
-# %% slideshow={"slide_type": "skip"}
-def leave_one_out_error(x, y, width):
-    """Mean squared error of each point predicted from the others: x (K,), y (K,) -> ().
-
-    Two points have only each other to ask: x = [0, 1] and y = [1, 4] give 9 at any width.
-    """
-    ...
-
-
-check("2.5", leave_one_out_error)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **2.6** The test that catches four broken poolings · *hard, 20 minutes* · write the test
+# **2.6** · write the test
 #
 # Complete `test_pooling` for functions called like
 # `nadaraya_watson(x_train, y_train, x_val, kernel)`. It passes every right one, also where numbers
 # differ in the seventh digit, and fails by an `assert` on four broken ones: division by the sum
 # over the queries instead of the keys; no division at all; weights of shape (K, Q); NaN for a query
 # with no key in reach.
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_pooling(implementation):
-    """Pass on right implementations, and fail by an `AssertionError` on broken ones.
-
-    `prediction, weights = implementation(x_train, y_train, x_val, kernel)`; a test that looks at
-    the shape only would be `assert weights.shape == (len(x_val), len(x_train))`.
-    """
-    ...
-
-
-check("2.6", test_pooling)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Going further

@@ -817,7 +817,7 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # solution and says why it is right.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **3.1** Largest product, nearest key · *easy, 3 minutes* · by hand
+# **3.1** · by hand
 #
 # The query is (2, 1). Keys 0, 1 and 2 are (1, 1), (0, 4) and (5, −2). Which key has the largest
 # dot product with the query, and which is nearest to it? Answer with two numbers, such as `(0, 1)`.
@@ -825,104 +825,42 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
 
-answer = None
-
-check("3.1", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **3.2** Who meets whom? · *easy, 5 minutes* · find the bug
+# **3.2** · find the bug
 #
 # `all_scores` should give the dot product of every query with every key. (In shapes, \* is any
 # leading axes, also none.) Its author has tried many sizes, and the shape was right each time. Work
 # out on paper which numbers query 0 meets, and repair the function. The scores keep the dtype of
 # the inputs, and gradients reach queries and keys.
 
-
-# %% slideshow={"slide_type": "skip"}
-def all_scores(queries, keys):
-    """Dot product of every query with every key: (*, Q, D), (*, K, D) -> (*, Q, K).
-
-    The queries [[1, 2], [0, 1]] and keys [[1, 1], [3, 4]] give [[3, 11], [1, 4]].
-    """
-    *leading, K, D = keys.shape
-    turned = keys.reshape(*leading, D, K)
-    scores = queries @ turned  # (*, Q, D) times (*, D, K)
-    return scores
-
-
-check("3.2", all_scores)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **3.3** When the mean is not 0 · *easy, 8 minutes* · predict, then measure
+# **3.3** · predict, then measure
 #
 # The entries of $q$ and $k$ are independent, with variance 1, but with mean **1** instead of 0, as
 # after a shift. $d = 100$. First predict the variance of $q\cdot k$, then measure it, then find the
 # exact number on paper. Answer with the exact number.
 
-# %% slideshow={"slide_type": "skip"}
-answer = None
-
-check("3.3", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **3.4** Distances without the differences · *medium, 10 minutes* · complete a function
+# **3.4** · complete a function
 #
 # Complete `distance_score`. It should equal `gaussian_score(queries, keys)`, but without a loop and
 # without a (Q, K, D) tensor. Squared lengths and a matrix product are enough (the book's exercise
 # 1). The scores keep the dtype of the inputs, and gradients reach queries and keys.
 
-
-# %% slideshow={"slide_type": "skip"}
-def distance_score(queries, keys):
-    """The score -|q - k|²/2 of every pair: (*, Q, D), (*, K, D) -> (*, Q, K).
-
-    The query [[2, 1]] and the keys [[1, 1], [0, 4]] give [[-0.5, -6.5]].
-    """
-    ...
-
-
-check("3.4", distance_score)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **3.5** The author's test passed · *medium, 8 minutes* · find the bug
+# **3.5** · find the bug
 #
 # This `attention` passed its author's test, with queries (2, 4, 16) and keys (2, 16, 16). For
 # most other sizes it is wrong. Repair it. The output keeps the dtype of the inputs, and gradients
 # reach all three.
 
-
-# %% slideshow={"slide_type": "skip"}
-def attention(queries, keys, values):
-    """Scaled dot-product attention: (B, Q, D), (B, K, D), (B, K, V) -> (B, Q, V).
-
-    Where all scores are equal, the values [[1], [3]] give [2] for each query.
-    """
-    scores = torch.bmm(queries, keys.transpose(1, 2)) / keys.shape[1] ** 0.5
-    return torch.bmm(scores.softmax(dim=-1), values)
-
-
-check("3.5", attention)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **3.6** The test that catches four wrong scores · *medium, 12 minutes* · write the test
+# **3.6** · write the test
 #
 # Write `test_score(implementation)` for functions that are called like `scaled_dot_score(queries,
 # keys)`. It must pass on functions that are right but for rounding, and fail, by an
 # `AssertionError`, on each of four broken ones: no division; division by $D$; division by the root
 # of the number of keys; scores of shape (\*, K, Q).
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_score(implementation):
-    """Pass on a right `implementation`, and fail by an `AssertionError` on broken ones.
-
-    Queries (*, Q, D) and keys (*, K, D) give scores (*, Q, K); [[1.0, 2, 3, 4]] and
-    [[1.0, 0, 0, 1], [0, 1, 0, 0]] give [[2.5, 1]].
-    """
-    ...
-
-
-check("3.6", test_score)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
@@ -1175,26 +1113,13 @@ for layer in (PlainDotProductAttention(0.0), PlainAdditiveAttention(256, 0.0)):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
 #
-# **3.7** Like finds like · *hard, 20 minutes* · complete a function
+# **3.7** · complete a function
 #
 # Two tokens, $x = 1$ and $x = -1$, are each other's queries and keys, written $(x, 1)$. Write
 # `like_finds_like()` that returns three tensors of decimals, `W_q` (h, 2), `W_k` (h, 2) and `w_v`
 # (h,), with an $h$ of your choice, so that under the additive score each query scores higher, by at
 # least 0.01, on the key of its own sign. Then say why no parameters can do it without the constant
 # 1.
-
-
-# %% slideshow={"slide_type": "skip"}
-def like_finds_like():
-    """Weights `W_q` (h, 2), `W_k` (h, 2) and `w_v` (h,) under which like finds like.
-
-    With h = 1 and all weights 1 the scores are [[1.00, 0.96], [0.96, 0.00]] (rows: queries 1 and
-    -1; columns: keys 1 and -1). Query 1 prefers its own sign, query -1 does not.
-    """
-    ...
-
-
-check("3.7", like_finds_like)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

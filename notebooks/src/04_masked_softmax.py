@@ -424,7 +424,7 @@ print("loss", loss.item(), "  gradient of the values", values.grad[:, 0].tolist(
 from d2l_attention.exercises import check, hint, solution
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **4.2** Write the masked softmax · *medium, 10 minutes* · complete a function
+# **4.2** · complete a function
 #
 # The scores and the boolean mask have the shape (\*, Q, K), where \* stands for any number of axes,
 # even zero. The weights are 0 where the mask is False, also in an empty row. They have the type of
@@ -432,18 +432,6 @@ from d2l_attention.exercises import check, hint, solution
 # below every visible score. The inputs stay as they were, and the gradients reach the scores
 # without NaN.
 
-
-# %% slideshow={"slide_type": "skip"}
-def my_masked_softmax(scores, mask):
-    """Weights over the keys: scores and a boolean mask (*, Q, K) -> (*, Q, K).
-
-    Scores [[0, 0, 5], [1, 2, 3]] with the mask [[True, True, False], [False, False, False]]
-    give [[0.5, 0.5, 0], [0, 0, 0]].
-    """
-    ...
-
-
-check("4.2", my_masked_softmax)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Fill before and after the softmax
@@ -643,47 +631,26 @@ for too_far in (4, 1, 0):
 # `check`, `hint` and `solution` work here as for exercise 4.2 above.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **4.1** Masked weights by hand · *easy, 3 minutes* · by hand
+# **4.1** · by hand
 #
 # A query has the scores $\ln 3$, $0$ and $5$ for its three keys, and the length is 2. Work out the
 # three weights without a computer and give them as a list, such as `[0.2, 0.3, 0.5]`.
 
-# %% slideshow={"slide_type": "skip"}
-answer = None
-
-check("4.1", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **4.3** How far does a leak reach? · *easy, 8 minutes* · predict, then measure
+# **4.3** · predict, then measure
 #
 # A causal mask is wrong by one: query $i$ sees the keys up to $i + 1$. Ten tokens go through three
 # layers of self-attention with this mask, and the answers of a layer are the tokens of the next.
 # Which is the last of the ten tokens that can change the answer at position 2 of layer 1, of layer
 # 2, of layer 3? Give three positions, such as `[2, 2, 2]`. Predict them first, then measure.
 
-# %% slideshow={"slide_type": "skip"}
-answer = None
-
-check("4.3", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **4.4** Padding and future as lengths · *medium, 8 minutes* · complete a function
+# **4.4** · complete a function
 #
 # The function gets one length per sentence, shape (B,), and returns one length per query, shape
 # (B, Q) with Q = `num_steps`. The mask `length_mask(decoder_lens(valid_lens, num_steps),
 # num_steps)` is causal *and* hides the padding. All lengths are int64, from 0 to Q.
 
-
-# %% slideshow={"slide_type": "skip"}
-def decoder_lens(valid_lens, num_steps):
-    """One length a sentence, (B,), -> one length a query, integers (B, Q); Q is num_steps.
-
-    One sentence of 2 words in 4 steps: [2] gives [[1, 2, 2, 2]].
-    """
-    ...
-
-
-check("4.4", decoder_lens)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
@@ -992,7 +959,7 @@ print("checked: True = ignore or -inf added, the same answers")
 # ### Exercises
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **4.5** The mean over the words · *medium, 8 minutes* · complete a function
+# **4.5** · complete a function
 #
 # The function gets the losses (B, Q) of all positions, padding included, and lengths (B,). It
 # returns the mean over all words of the batch, a tensor of shape () with a gradient for the losses.
@@ -1000,19 +967,8 @@ print("checked: True = ignore or -inf added, the same answers")
 # mean is NaN. A batch without a word gives 0, with a gradient of 0.
 
 
-# %% slideshow={"slide_type": "skip"}
-def mean_loss(losses, valid_lens):
-    """The mean loss of a batch's words: losses (B, Q), lengths (B,) -> a tensor of shape ().
-
-    Losses [[1, 10], [3, 5]] with lengths [1, 2] give 3: the mean of 1, 3 and 5.
-    """
-    ...
-
-
-check("4.5", mean_loss)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **4.6** Three bugs · *medium, 15 minutes* · find the bug
+# **4.6** · find the bug
 #
 # `attend` has three bugs. Repair them. Queries (B, Q, D), keys (B, K, D), values (B, K, V), integer
 # lengths (B,) from 0 to K, output (B, Q, V). A query with nothing to see gets the answer 0. All
@@ -1020,18 +976,8 @@ check("4.5", mean_loss)
 # reach queries, keys and values, and none is NaN.
 
 
-# %% slideshow={"slide_type": "skip"}
-def attend(queries, keys, values, valid_lens):
-    scores = queries @ keys.mT / queries.shape[-1] ** 0.5
-    hidden = torch.arange(keys.shape[1]) > valid_lens[:, None, None]
-    weights = scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(dim=1)
-    return weights @ values
-
-
-check("4.6", attend)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **4.7** The test that catches a wrong mask · *hard, 20 minutes* · write the test
+# **4.7** · write the test
 #
 # Your test takes a function `attend(queries, keys, values, valid_lens)` with the shapes of 4.6. It
 # returns without a word where the outputs do not depend on what is in the padding, NaN included, as
@@ -1044,18 +990,6 @@ check("4.6", attend)
 # - a length of 0 taken for 1;
 # - NaN let through to the output.
 
-
-# %% slideshow={"slide_type": "skip"}
-def test_hides_padding(attend):
-    """Pass where the padding changes nothing, and fail by an `AssertionError` where it does.
-
-    `attend(queries, keys, values, valid_lens)` is called as in 4.6. A test that looks at the shape
-    only would be `assert attend(queries, keys, values, valid_lens).shape == (B, Q, V)`.
-    """
-    ...
-
-
-check("4.7", test_hides_padding)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

@@ -740,7 +740,7 @@ for way in (PlainMultiHeadAttention, NoTransposeBack):
 # `hint("6.1")` gives one more hint each time, `solution("6.1")` the whole way.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **6.1** Two heads by hand · *easy, 5 minutes* · by hand
+# **6.1** · by hand
 #
 # Two heads of size 1 ask three tokens. After the projections the query is $(1, 2)$. The first head
 # owns the first number of each, the second head the second.
@@ -757,12 +757,8 @@ for way in (PlainMultiHeadAttention, NoTransposeBack):
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
 
-answer = None
-
-check("6.1", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **6.2** A head without a question · *easy, 8 minutes* · predict, then measure
+# **6.2** · predict, then measure
 #
 # `layer = MultiHeadAttention(12, 3, 0.0)` reads five random tokens of 12 numbers: `layer(X, X, X)`.
 # Then the second head's four rows of `layer.W_q.weight` are set to 0. How many of one token's 12
@@ -771,33 +767,15 @@ check("6.1", answer)
 # `layer.attention_weights[0, 1]` has the weights of head 2.) Predict, measure, and give three
 # numbers, such as `(1, 1, 0.5)`.
 
-# %% slideshow={"slide_type": "skip"}
-answer = None
-
-check("6.2", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **6.3** Cut into heads · *easy, 6 minutes* · complete a function
+# **6.3** · complete a function
 #
 # From (B, n, D) to (B, H, n, D / H). The first head gets the first D / H columns of every token,
 # the second the next, and so on. `num_heads` divides D. To see where numbers go, mark them:
 # `10 * token + column`.
 
-
-# %% slideshow={"slide_type": "skip"}
-def split_heads(X, num_heads):
-    """Cut the last axis into heads: (B, n, D) -> (B, H, n, D / H).
-
-    One sentence of two tokens, [[[1, 2, 3, 4], [5, 6, 7, 8]]], and two heads give
-    [[[[1, 2], [5, 6]], [[3, 4], [7, 8]]]].
-    """
-    ...
-
-
-check("6.3", split_heads)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **6.4** Write multi-head attention · *medium, 15 minutes* · complete a function
+# **6.4** · complete a function
 #
 # Queries (B, Q, any size), keys and values (B, K, any size), `W_q`, `W_k`, `W_v` (size, D), `W_o`
 # (D, D), lengths (B,) from 0 to K, output (B, Q, D). Here the matrices are plain: `queries @ W_q`.
@@ -806,22 +784,6 @@ check("6.3", split_heads)
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention import masked_softmax
-
-
-def multi_head(queries, keys, values, W_q, W_k, W_v, W_o, num_heads, valid_lens):
-    """Multi-head attention: (B, Q, any size), keys and values (B, K, any size) -> (B, Q, D).
-
-    W_q, W_k, W_v (size, D) and W_o (D, D) are plain matrices, as in `queries @ W_q`;
-    valid_lens (B,) counts the real keys of each sentence, from 0 to K.
-
-    If all scores are 0, all four matrices are the identity and both keys are real, then the
-    values [[2, 4], [6, 8]] give [4, 6] for each query, with one head as with two.
-    """
-    ...
-
-
-check("6.4", multi_head)
-
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
@@ -1218,26 +1180,15 @@ show_source(MultiHeadAttention.forward)
 # ### Exercises
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **6.5** It ran with two sentences and two heads · *medium, 15 minutes* · find the bug
+# **6.5** · find the bug
 #
 # `attend_in_heads` gets queries (B, Q, D), keys and values (B, K, D), all projected already, and a
 # boolean mask (B, Q, K), True = may attend, in which each query sees at least one key. The output
 # is (B, Q, D), heads end to end. Its author ran it with two sentences and two heads, and no error
 # came. It has three bugs. Mend it.
 
-
-# %% slideshow={"slide_type": "skip"}
-def attend_in_heads(queries, keys, values, mask, num_heads):
-    q, k, v = (X.unflatten(-1, (num_heads, -1)).transpose(1, 2) for X in (queries, keys, values))
-    scores = q @ k.mT / queries.shape[-1] ** 0.5
-    weights = scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
-    return (weights @ v).reshape(queries.shape)
-
-
-check("6.5", attend_in_heads)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **6.6** The test that catches broken heads · *hard, 20 minutes* · write the test
+# **6.6** · write the test
 #
 # Your test takes a function that is called as in 6.4,
 # `multi_head(queries, keys, values, W_q, W_k, W_v, W_o, num_heads, valid_lens)`. It returns without
@@ -1249,19 +1200,6 @@ check("6.5", attend_in_heads)
 # - the first head's columns of `W_q`, `W_k` and `W_v` used for all heads;
 # - scores divided by the root of D instead of D / H;
 # - the mask of sentence h laid on head h where B = H (elsewhere this one is right).
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_multi_head(multi_head):
-    """Pass on right multi-head attention, and fail by an `AssertionError` on broken ones.
-
-    `multi_head` is called as in 6.4. A test that looks at the shape alone would be
-    `assert multi_head(*inputs).shape == (B, Q, D)`.
-    """
-    ...
-
-
-check("6.6", test_multi_head)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

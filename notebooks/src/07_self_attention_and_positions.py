@@ -930,7 +930,7 @@ print("checked: untouched rows, ALiBi's nearest letter, controls, peaks and term
 # `solution("7.1")` shows the whole solution.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **7.1** The fourth row · *easy, 4 minutes* · by hand
+# **7.1** · by hand
 #
 # Tokens are $D = 4$ numbers wide. What does the sinusoidal encoding add to the fourth token, which
 # is at position 3? Use a calculator, not the package. Give a list of four numbers, to two decimals.
@@ -938,12 +938,8 @@ print("checked: untouched rows, ALiBi's nearest letter, controls, peaks and term
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
 
-answer = None
-
-check("7.1", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **7.2** Who notices the swap? · *easy, 10 minutes* · predict, then measure
+# **7.2** · predict, then measure
 #
 # Five random words of 12 numbers enter `MultiHeadAttention(12, 3, 0.0)` as queries, keys and
 # values. Then the words at positions 1 and 3 are exchanged. For how many of the three words that
@@ -956,13 +952,8 @@ check("7.1", answer)
 #
 # Predict, measure, and give four counts, such as `(3, 3, 3, 3)`.
 
-# %% slideshow={"slide_type": "skip"}
-answer = None
-
-check("7.2", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **7.3** Add the positions · *medium, 10 minutes* · complete a function
+# **7.3** · complete a function
 #
 # Without a look at the cells above, add the sinusoidal encoding to tokens X (B, n, D). The first
 # token of each sentence is at position `offset`, which may be in the thousands. The columns $2r$
@@ -971,39 +962,14 @@ check("7.2", answer)
 # and so is the result: convert the rows to X's type before you add them, because a sum of two
 # types takes the larger one.
 
-
-# %% slideshow={"slide_type": "skip"}
-def add_positions(X, offset):
-    """Add the encoding of positions `offset`, `offset + 1`, ...: (B, n, D) -> (B, n, D).
-
-    Two tokens of ones, [[[1, 1], [1, 1]]], with offset 0 give [[[1, 2], [1.841, 1.540]]].
-    """
-    ...
-
-
-check("7.3", add_positions)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **7.4** Turn the pairs · *medium, 12 minutes* · complete a function
+# **7.4** · complete a function
 #
 # Again without a look: the rotary encoding of queries or keys X (B, H, n, d), where d, the size of
 # a head, is even. The first token of each head is at position `offset`, which may be in the
 # thousands. Columns $2r$ and $2r + 1$ are a pair $(a, b)$. At position $i$ it becomes
 # $(a \cos t - b \sin t,\ a \sin t + b \cos t)$ with $t = i / 10000^{2r/d}$. X, its gradients and
 # its type are as in 7.3: convert the sines and cosines.
-
-
-# %% slideshow={"slide_type": "skip"}
-def rotate(X, offset):
-    """Turn each pair of columns by the angle of its position: (B, H, n, d) -> (B, H, n, d).
-
-    One head with two tokens, [[[[1, 0], [1, 0]]]], and offset 0 give
-    [[[[1, 0], [0.540, 0.841]]]].
-    """
-    ...
-
-
-check("7.4", rotate)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
@@ -1391,7 +1357,7 @@ print(f"causal, without positions: the averages differ by {(one - other).mean(di
 # ### Exercises
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **7.5** Far keys shout · *medium, 12 minutes* · find the bug
+# **7.5** · find the bug
 #
 # `alibi_bias` should give what ALiBi adds to the scores of causal self-attention, (H, Q, K) in
 # float32. Of `num_keys` tokens the last `num_queries` ask. A key that is $t$ positions before its
@@ -1402,19 +1368,8 @@ print(f"causal, without positions: the averages differ by {(one - other).mean(di
 # %% slideshow={"slide_type": "skip"}
 import torch
 
-
-def alibi_bias(num_heads, num_queries, num_keys):
-    slopes = 2.0 ** (-8 * torch.arange(num_heads) / num_heads)
-    queries = torch.arange(num_queries)[:, None]
-    keys = torch.arange(num_keys)
-    bias = slopes[:, None, None] * (queries - keys)
-    return bias.masked_fill(keys >= queries, -torch.inf)
-
-
-check("7.5", alibi_bias)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **7.6** The test that knows where tokens stand · *hard, 20 minutes* · write the test
+# **7.6** · write the test
 #
 # Your test takes a function `attend(queries, keys, values, first_query, first_key)`: scaled
 # dot-product attention with a rotary encoding as in 7.4. Queries and keys are (B, H, n, d), not yet
@@ -1428,19 +1383,6 @@ check("7.5", alibi_bias)
 # - queries are turned in pairs of neighbours, keys in pairs that are d/2 columns apart;
 # - queries and keys are both counted from 0, whatever is given;
 # - the scores are not divided by the root of d.
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_rotary(attend):
-    """Pass on right rotary attention, and fail by an `AssertionError` on broken ones.
-
-    `attend` is called with (queries, keys, values, first_query, first_key). A test that looks only
-    at the shape would be `assert attend(*inputs, 4, 1).shape == (B, H, Q, V)`.
-    """
-    ...
-
-
-check("7.6", test_rotary)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

@@ -853,7 +853,7 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # follow in *Going further*.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **8.1** Where the norm stands · *easy, 8 minutes* · by hand
+# **8.1** · by hand
 #
 # Two tokens of four numbers, $(-4, -1, 0, 3)$ and $(4, 1, 2, 5)$, go through a sublayer that
 # squares each number, $f(x) = x^2$, with a residual connection and a layer norm (scale 1, shift 0).
@@ -863,12 +863,8 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
 
-answer = None
-
-check("8.1", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **8.2** What a cache saves · *easy, 12 minutes* · predict, then measure
+# **8.2** · predict, then measure
 #
 # A decoder with one block and one head writes 10 tokens, one at a time, from a source of 7 words.
 # Without a cache each step reads the whole prefix again: 1 token, then 2, up to 10. All 10 steps
@@ -884,36 +880,14 @@ check("8.1", answer)
 #
 # Give three pairs, *without* and *with* a cache, such as `[(1, 1), (1, 1), (1, 1)]`.
 
-# %% slideshow={"slide_type": "skip"}
-answer = None
-
-check("8.2", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **8.3** Three attentions, three masks · *easy, 8 minutes* · complete a function
+# **8.3** · complete a function
 #
 # A batch of source sentences (B, `num_src`) and target sentences (B, `num_tgt`), padded behind,
 # with lengths (B,) of 1 or more. Return three boolean masks, True = may attend, each broadcastable
 # to (B, Q, K): of the encoder's self-attention, of the decoder's self-attention, and of the
 # decoder's attention to the source. What a padding query sees does not matter: nobody reads its
 # output.
-
-
-# %% slideshow={"slide_type": "skip"}
-def three_masks(src_lens, tgt_lens, num_src, num_tgt):
-    """Masks of the encoder, the decoder, and the decoder on the source; True = may attend.
-
-    Lengths (B,) -> three boolean masks that broadcast to (B, S, S), (B, T, T) and (B, T, S),
-    with S = num_src and T = num_tgt.
-
-    One sentence of one word in two places, translated as two words, `three_masks(
-    torch.tensor([1]), torch.tensor([2]), 2, 2)`, may give the masks [[[True, False]]],
-    [[True, False], [True, True]] and [[[True, False]]].
-    """
-    ...
-
-
-check("8.3", three_masks)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
@@ -1431,7 +1405,7 @@ for name, pre_norm in {"post-norm": False, "pre-norm": True}.items():
 # ### Exercises
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **8.4** Write a decoder block · *medium, 12 minutes* · complete a function
+# **8.4** · complete a function
 #
 # Three sublayers: `attention1` among the tokens X (B, T, D), `attention2` from them to `sources`
 # (B, S, D), then `ffn`. Each has a residual connection and a norm. Return what comes out of the
@@ -1446,23 +1420,8 @@ for name, pre_norm in {"post-norm": False, "pre-norm": True}.items():
 #
 # The result has the dtype of X, X itself stays as it is, and gradients reach X and `sources`.
 
-
-# %% slideshow={"slide_type": "skip"}
-def decoder_block(X, sources, attention1, attention2, ffn, norms, dropout, pre_norm):
-    """Three sublayers, each with a residual connection and a norm: (B, T, D) -> (B, T, D).
-
-    X is (B, T, D), `sources` (B, S, D).
-
-    If each sublayer gives zeros, dropout keeps everything and each norm doubles what it gets,
-    X = [[[1, -1]]] becomes [[[8, -8]]] in post-norm, and stays [[[1, -1]]] in pre-norm.
-    """
-    ...
-
-
-check("8.4", decoder_block)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **8.5** Right for one token · *medium, 15 minutes* · find three bugs
+# **8.5** · find three bugs
 #
 # `decode_step` gets a new token's query, key and value, (B, H, 1, D) each, and a cache: the pair
 # `(keys, values)` of the n tokens before it, (B, H, n, D) each. At the first step n = 0. It returns
@@ -1475,20 +1434,8 @@ check("8.4", decoder_block)
 # all tokens at once, in the dtype of its inputs, and leave the cache that it was given as it is.
 # Its first token is right. It has three bugs, and one of them shows only once another is corrected.
 
-
-# %% slideshow={"slide_type": "skip"}
-def decode_step(query, key, value, cache, rotate):
-    query, key, value = (rotate(X, offset=0) for X in (query, key, value))
-    pairs = zip(cache, (key, value), strict=True)
-    keys, values = (torch.cat((old, new), dim=2) for old, new in pairs)
-    weights = (query @ keys.mT / query.shape[-1] ** 0.5).softmax(dim=-1)
-    return weights @ values, (key, value)
-
-
-check("8.5", decode_step)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **8.6** The test that catches a leak · *hard, 25 minutes* · write the test
+# **8.6** · write the test
 #
 # Your test takes a module that reads tokens (B, T), numbers 0 to 9, T up to 16, and gives logits
 # (B, T, 10). It has no dropout. In a right one the logits at position t depend on that sentence's
@@ -1503,19 +1450,6 @@ check("8.5", decode_step)
 # - a layer norm over the tokens instead of the numbers of a token;
 # - a norm over all sentences of the batch while training;
 # - positions that are counted from the end.
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_no_leak(decoder):
-    """Pass on a right decoder, and fail by an `AssertionError` on one that leaks.
-
-    `decoder` is a module: tokens (B, T) -> logits (B, T, 10). A test that looks only at the
-    shape would be `assert decoder(torch.tensor([[3, 1, 4]])).shape == (1, 3, 10)`.
-    """
-    ...
-
-
-check("8.6", test_no_leak)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

@@ -1303,7 +1303,7 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # `hint("9.1")` gives one more hint each time, `solution("9.1")` the whole way.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **9.1** What a token weighs · *easy, 6 minutes* · by hand
+# **9.1** · by hand
 #
 # A decoder has 40 layers, and 24 heads of queries in each. A head is 128 numbers wide, a number
 # takes 2 bytes.
@@ -1318,12 +1318,8 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
 
-answer = None
-
-check("9.1", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **9.2** Count the links · *easy, 12 minutes* · predict, then measure
+# **9.2** · predict, then measure
 #
 # A link is a pair of a query and a key that it may see: a True of the mask. There are 100 tokens.
 # How many links are there,
@@ -1337,34 +1333,16 @@ check("9.1", answer)
 # Predict. Then measure with `sliding_window_mask`, `global_tokens_mask` and `bigbird_mask` of
 # `d2l_attention`. Give five numbers, such as `(1, 2, 3, 4, 5)`.
 
-# %% slideshow={"slide_type": "skip"}
-answer = None
-
-check("9.2", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **9.3** A window with gaps · *easy, 8 minutes* · complete a function
+# **9.3** · complete a function
 #
 # Return a boolean mask (n, n), True = may attend. A token sees itself and `window` neighbours on
 # each side, `dilation` places apart: with a window of 2 and a dilation of 3 token 7 sees 1, 4, 7,
 # 10 and 13. With `is_causal` it sees no key after itself: at most `window + 1` keys are left. The
 # window may be 0, or longer than the sequence; `n` and `dilation` are 1 or more.
 
-
-# %% slideshow={"slide_type": "skip"}
-def window_mask(n, window, dilation, is_causal):
-    """Boolean mask (n, n), True = may attend: `window` neighbours, `dilation` places apart.
-
-    Three tokens, a window of 1, a dilation of 2, not causal:
-    [[True, False, True], [False, True, False], [True, False, True]].
-    """
-    ...
-
-
-check("9.3", window_mask)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **9.4** In the wrong group · *easy, 6 minutes* · find the bug
+# **9.4** · find the bug
 #
 # `grouped_attention` gets H heads of queries (B, H, Q, D), and G heads of keys (B, G, K, D) and of
 # values (B, G, K, V). It should give (B, H, Q, V), where query heads 0 to H / G - 1 read the first
@@ -1374,17 +1352,6 @@ check("9.3", window_mask)
 # Two tests were written for it: with G = H it equals multi-head attention, with G = 1 multi-query
 # attention. It passes both, and a model whose parameters are loaded into it talks nonsense. Mend
 # it.
-
-
-# %% slideshow={"slide_type": "skip"}
-def grouped_attention(queries, keys, values):
-    share = queries.shape[1] // keys.shape[1]
-    keys, values = (X.repeat(1, share, 1, 1) for X in (keys, values))
-    weights = (queries @ keys.mT / keys.shape[-1] ** 0.5).softmax(dim=-1)
-    return weights @ values
-
-
-check("9.4", grouped_attention)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
@@ -2065,7 +2032,7 @@ assert torch.equal(heard(reading & past, 16), past) and not torch.equal(
 # Three more, longer ones:
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **9.5** Attention with a fixed memory · *medium, 12 minutes* · complete a function
+# **9.5** · complete a function
 #
 # One token of causal linear attention. Query and key are (B, H, D), value (B, H, V). `f` is the
 # feature map: it takes a query or a key and gives positive numbers of the same shape. The state is
@@ -2079,21 +2046,8 @@ assert torch.equal(heard(reading & past, 16), past) and not torch.equal(
 # at once with `is_causal=True`. All results have the dtype of the inputs, gradients reach query,
 # key and value, and the state that came in does not change.
 
-
-# %% slideshow={"slide_type": "skip"}
-def linear_step(query, key, value, state, f):
-    """One token: query, key (B, H, D), value (B, H, V) -> output (B, H, V), next state (S, z).
-
-    A first token with f(q) = [[[1, 2]]], f(k) = [[[3, 1]]] and the value [[[5, 7]]] gives the
-    output [[[5, 7]]] and S = [[[[15, 21], [5, 7]]]], z = [[[3, 1]]].
-    """
-    ...
-
-
-check("9.5", linear_step)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **9.6** Windows that moved · *medium, 18 minutes* · complete a function
+# **9.6** · complete a function
 #
 # X (B, R, C, D) are feature maps. First the map moves up and to the left by `shift` pixels; what
 # falls off comes in at the far side. Then it is cut into windows of `window` by `window` pixels,
@@ -2107,21 +2061,8 @@ check("9.5", linear_step)
 # The windows have the dtype of X, and gradients reach X. (For the mask: give each pixel a number
 # for the region it came from, and cut these numbers into windows in the same way.)
 
-
-# %% slideshow={"slide_type": "skip"}
-def shifted_windows(X, window, shift):
-    """Windows (B * W, window², D) of the moved maps X (B, R, C, D), and mask (W, window², window²).
-
-    A map of 2 by 2, [[[[1], [2]], [[3], [4]]]], with a window of 1 and a shift of 0 gives the
-    windows [[[1]], [[2]], [[3]], [[4]]] and the mask [[[True]], [[True]], [[True]], [[True]]].
-    """
-    ...
-
-
-check("9.6", shifted_windows)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **9.7** Does it keep the order? · *hard, 30 minutes* · write the test
+# **9.7** · write the test
 #
 # A project: read *No pairs at all: Hyena* first. Your test takes a function that reads X (B, n, 8),
 # n up to 16, and gives (B, n, 8). It has no dropout, and acts alike in training and evaluation. On
@@ -2136,19 +2077,6 @@ check("9.6", shifted_windows)
 # - a causal mask with one random link too many: token 1 also sees token 4 (counted from 0);
 # - linear attention that divides by a sum over all keys;
 # - a long convolution by a Fourier transform without zeros after the end.
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_keeps_the_order(layer):
-    """Pass on causal layers, and fail by an `AssertionError` on those that see the future.
-
-    `layer` is a function: X (B, n, 8) -> (B, n, 8). A test that looks only at the shape would be
-    `assert layer(torch.randn(2, 12, 8)).shape == (2, 12, 8)`.
-    """
-    ...
-
-
-check("9.7", test_keeps_the_order)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

@@ -1281,7 +1281,7 @@ print(f"quarters 2 and 3 against 1 and 4: {(two + three) / (one + four):.2f} tim
 # *Going further*.)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **10.1** Sixteen thousand tokens · *easy, 5 minutes* · by hand
+# **10.1** · by hand
 #
 # A layer has 32 heads of 128 numbers each and reads 16,384 tokens; a number takes 2 bytes. How many
 # GiB ($2^{30}$ bytes) do the attention weights of all heads take? How many do queries, keys, values
@@ -1291,12 +1291,8 @@ print(f"quarters 2 and 3 against 1 and 4: {(two + three) / (one + four):.2f} tim
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
 
-answer = None
-
-check("10.1", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **10.3** In one pass · *medium, 10 minutes* · complete a function
+# **10.3** · complete a function
 #
 # The scores of Q queries come in tiles, (Q, k) each, one at a time: `for tile in tiles:`. Return
 # the maximum (Q,) of each row over all tiles, and the total (Q,) of exp(score - maximum). Read the
@@ -1304,23 +1300,8 @@ check("10.1", answer)
 # must not overflow, nor -1,000 vanish. Masked scores are -inf, maybe a whole tile, maybe all of a
 # row: then its total is 0, and its maximum does not matter.
 
-
-# %% slideshow={"slide_type": "skip"}
-def online_sums(tiles):
-    """The maximum (Q,) and the total (Q,) of scores that come in tiles, (Q, k) each.
-
-    The total of a row is the sum of exp(score - maximum) over all its tiles.
-
-    The tiles [[0, 1]], [[3, 2]] and [[1]] give [3] and [1.688], which is
-    exp(-3) + exp(-2) + exp(0) + exp(-1) + exp(-2).
-    """
-    ...
-
-
-check("10.3", online_sums)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **10.4** Right on all that was tried · *medium, 12 minutes* · find the bug
+# **10.4** · find the bug
 #
 # `by_tiles` should give softmax(q · k / √d) v for queries (Q, d), keys (K, d) and values
 # (K, V), and look at `block_size` keys at a time: it makes no tensor with the scores of more keys.
@@ -1328,27 +1309,8 @@ check("10.3", online_sums)
 # four keys in tiles of two, with scores just below 0, and it was right to six digits. It has three
 # bugs. Correct them.
 
-
-# %% slideshow={"slide_type": "skip"}
-def by_tiles(queries, keys, values, block_size):
-    output = torch.zeros(len(queries), values.shape[-1])
-    maximum = torch.zeros(len(queries), 1)
-    total = torch.zeros(len(queries), 1)
-    for start in range(0, len(keys) - block_size + 1, block_size):
-        tile = slice(start, start + block_size)
-        scores = queries @ keys[tile].mT / queries.shape[-1] ** 0.5
-        larger = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
-        weights = (scores - larger).exp()
-        total = total * (maximum - larger).exp() + weights.sum(dim=-1, keepdim=True)
-        output = output + weights @ values[tile]
-        maximum = larger
-    return output / total
-
-
-check("10.4", by_tiles)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **10.5** One softmax from two · *medium, 12 minutes* · by hand, then complete a function
+# **10.5** · by hand, then complete a function
 #
 # Two processes have attended to different keys with the same Q queries. Each knows the maximum (Q,)
 # of its scores, the total (Q,) of exp(score - maximum), and its output (Q, V), a mean with weights
@@ -1356,21 +1318,8 @@ check("10.4", by_tiles)
 # query: $(\ln 2, 3, 3)$ and $(\ln 10, 1.6, 14)$. Scores may be 1,000 or -1,000. A part that has
 # seen no key is (-inf, 0, 0); two of them give (-inf, 0, 0) again.
 
-
-# %% slideshow={"slide_type": "skip"}
-def merge(first, second):
-    """From two triples (maximum (Q,), total (Q,), output (Q, V)) to the triple of all keys.
-
-    ([0], [1], [[2]]), one key with the value 2, and ([0], [3], [[6]]), three equally
-    good keys with values of mean 6, give ([0], [4], [[5]]).
-    """
-    ...
-
-
-check("10.5", merge)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **10.6** The mean of the means · *medium, 10 minutes* · find the bug
+# **10.6** · find the bug
 #
 # Data parallel: `process_loss` runs in each process, with the losses (B, n) of its own sequences,
 # one a token, padding behind, and their lengths (B,). Each process takes the gradient of what it
@@ -1382,17 +1331,8 @@ check("10.5", merge)
 # gradient passes through it, and every process has to call it. A process may have no real token at
 # all, but not all of them.
 
-
-# %% slideshow={"slide_type": "skip"}
-def process_loss(losses, valid_lens, all_reduce, num_processes):
-    real = torch.arange(losses.shape[1]) < valid_lens[:, None]
-    return losses.masked_fill(~real, 0.0).sum() / real.sum()
-
-
-check("10.6", process_loss)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **10.7** Heads over processes · *hard, 15 minutes* · complete a function
+# **10.7** · complete a function
 #
 # What process `rank` of P computes of multi-head self-attention over X (B, n, D). The shares
 # (B, n, D) of all processes are then added up (an all-reduce), and the sum is the whole output. The
@@ -1400,20 +1340,6 @@ check("10.6", process_loss)
 # bias and no mask. P divides H, and the first head owns the first D / H columns. Process `rank` has
 # its D / P columns of `W_q`, `W_k` and `W_v` and its D / P rows of `W_o`, and multiplies by no
 # others. Gradients reach X, all matrices and `b_o`, and a share has the dtype of X.
-
-
-# %% slideshow={"slide_type": "skip"}
-def share_of_output(X, W_q, W_k, W_v, W_o, b_o, num_heads, rank, num_processes):
-    """The share (B, n, D) of process `rank`, from X (B, n, D), the W (D, D) and b_o (D,).
-
-    One token X = [[[2, 4]]], identity matrices, b_o = [1, 1], two heads and two processes:
-    process 0 gives [[[3, 1]]], process 1 [[[0, 4]]]. The sum is [[[3, 5]]]. (b_o may be
-    shared in another way: only the sum is asked for.)
-    """
-    ...
-
-
-check("10.7", share_of_output)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
@@ -1859,7 +1785,7 @@ for way in ("tensor", "context"):
 # ### Exercises
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **10.2** What is sent, what is read · *easy, 8 minutes* · predict, then compare
+# **10.2** · predict, then compare
 #
 # Five processes add up their gradients, 100 MB each, by a ring all-reduce.
 #
@@ -1874,11 +1800,6 @@ for way in ("tensor", "context"):
 # - if 16 sequences decode at once, each head of each with its own?
 #
 # Predict first; `check` compares. Give five numbers, such as `(1, 1, 1, 1, 1)`.
-
-# %% slideshow={"slide_type": "skip"}
-answer = None
-
-check("10.2", answer)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

@@ -956,7 +956,7 @@ replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(
 # `hint("11.1")` gives one more hint each time, `solution("11.1")` the whole way.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **11.1** What a latent weighs · *easy, 8 minutes* · by hand
+# **11.1** · by hand
 #
 # A decoder has 48 layers with 32 heads of 128 numbers each, and a number takes 2 bytes.
 #
@@ -971,49 +971,20 @@ replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
 
-answer = None
-
-check("11.1", answer)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **11.2** The latest and the first · *easy, 8 minutes* · complete a function
+# **11.2** · complete a function
 #
 # A rule in the sense of *A mask is a rule*, in *Going further*: for a cache that keeps the latest
 # and the first tokens. A query sees a key that is not later than itself and is one of the latest
 # `window`, its own included, or one of the first `num_first`. `query` and `key` are tensors of
 # positions, of any shapes that broadcast.
 
-
-# %% slideshow={"slide_type": "skip"}
-def near_or_first(query, key, window, num_first):
-    """True where a query may see a key: positions, tensors of shapes that broadcast -> bool.
-
-    A query at position 5 with a window of 2 and 1 first token sees the keys 0, 4 and 5.
-    """
-    ...
-
-
-check("11.2", near_or_first)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **11.3** Absorb the projection · *medium, 10 minutes* · derive, then complete a function
+# **11.3** · derive, then complete a function
 #
 # The score of a token $x$ and a latent $c$ is $(W_q x) \cdot (W_{uk}\, c)$. Find on paper the
 # matrix $M$ with the same score $x^\top M c$. Then write it for all heads: `W_q` (H, d, D) and
 # `W_uk` (H, d, L) give `M` (H, D, L). Nothing is divided by a root.
-
-
-# %% slideshow={"slide_type": "skip"}
-def absorb(W_q, W_uk):
-    """One matrix for each head: W_q (H, d, D), W_uk (H, d, L) -> M (H, D, L).
-
-    The score of a token x (D,) and a latent c (L,) is (W_q x) . (W_uk c) = x M c. With
-    W_q = [[[2, 0]]] and W_uk = [[[3, 5]]] (one head, d = 1) M is [[[6, 10], [0, 0]]].
-    """
-    ...
-
-
-check("11.3", absorb)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
@@ -1887,27 +1858,15 @@ for positions in (1, 0):
 # ### Exercises
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **11.4** A leaking sink · *medium, 12 minutes* · find the bug
+# **11.4** · find the bug
 #
 # `attend_with_sink` should give $\sum_j \alpha_j v_j$ with the weights of *A sink of its own*:
 # scores (H, Q, K), values (H, K, V), one learned sink a head, (H,), output (H, Q, V). Hidden
 # scores are -inf. A query whose scores are all -inf gets 0. Scores and sinks may be as large as
 # 1,000. The function has three bugs. Repair them.
 
-
-# %% slideshow={"slide_type": "skip"}
-def attend_with_sink(scores, values, sinks):
-    sinks = sinks[:, None]
-    maximum = scores.amax(-1, keepdim=True)
-    weights = (scores - maximum).exp()
-    total = weights.sum(dim=-1, keepdim=True) + sinks.exp()
-    return weights / total @ values
-
-
-check("11.4", attend_with_sink)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **11.5** Erase, then write · *medium, 12 minutes* · complete a function
+# **11.5** · complete a function
 #
 # One token of the gated delta rule, for all heads: fade the state by `decay`, ask it for the key,
 # write `beta` times the difference to the value under the key, and answer the query. Query and key
@@ -1915,43 +1874,16 @@ check("11.4", attend_with_sink)
 # output (H, V) and the new state. Gradients reach all six inputs, and the state that came in does
 # not change.
 
-
-# %% slideshow={"slide_type": "skip"}
-def delta_step(query, key, value, beta, decay, state):
-    """One token: query, key (H, D), value (H, V), beta, decay (H,) -> output (H, V), new state.
-
-    The state is (H, D, V). One head, key [[1, 0]], value [[7]], beta [0.5], decay [1], state
-    [[[3], [4]]]: the new state is [[[5], [4]]]; the query [[1, 1]] gets [[9]].
-    """
-    ...
-
-
-check("11.5", delta_step)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **11.6** Differential attention · *medium, 12 minutes* · complete a function
+# **11.6** · complete a function
 #
 # The *Differential Transformer* (Ye et al., 2024) computes two softmaxes and takes a share of the
 # second away from the first, so that what both do cancels. The first half of the columns of
 # queries and keys makes the first weights, the second half the second ones. There is no mask.
 # Gradients reach all four inputs.
 
-
-# %% slideshow={"slide_type": "skip"}
-def differential(queries, keys, values, share):
-    """queries, keys (B, n, 2 d), values (B, n, V), share a tensor () -> output (B, n, V).
-
-    The first d columns of queries and keys make the first weights, the last d the second. Each
-    is a softmax of q . k / root of d; the weights are the first minus `share` times the second.
-    With all scores 0, two values [[4], [8]] and a share of 0.5 every output is 3.
-    """
-    ...
-
-
-check("11.6", differential)
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **11.7** A choice that knows the future · *hard, 25 minutes* · write the test
+# **11.7** · write the test
 #
 # Your test takes a function `choose(queries, keys)` as in *Chosen blocks*: n tokens, a
 # multiple of 4, in blocks of 4. Each query sees the tokens of its own block up to itself, and some
@@ -1962,20 +1894,6 @@ check("11.6", differential)
 # - the own block competes with the others, by a mean that holds later keys;
 # - blocks are compared after a softmax over the queries;
 # - one choice is made for all queries of a block, by their mean.
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_choice_is_causal(choose):
-    """Pass where the choice is causal, and fail by an `AssertionError` where it is not.
-
-    `choose(queries, keys)` takes two tensors (n, D), n a multiple of 4, and returns a boolean mask
-    (n, n), True = may attend. A test that looks only at the shape would be
-    `assert choose(torch.randn(12, 8), torch.randn(12, 8)).shape == (12, 12)`.
-    """
-    ...
-
-
-check("11.7", test_choice_is_causal)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

@@ -367,20 +367,7 @@ print("broken:", broken("12.1")(queries, keys, ones).flatten())
 # ones, the exhibit and its relatives, which it must reject.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **12.1** As good as without the bug · *easy, 5 minutes* · write the test
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_softmax_axis(attend):
-    """Pass where each query spends a weight of 1, and fail by an `AssertionError` otherwise.
-
-    `attend(queries, keys, values)` takes tensors (B, Q, D), (B, K, D), (B, K, V) and returns the
-    output (B, Q, V). It returns no weights. Which values would show you their sum?
-    """
-    ...
-
-
-check("12.1", test_softmax_axis)
+# **12.1** · write the test
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### 12.2 · Right in the tests, wrong in the batch
@@ -426,22 +413,7 @@ for sentence, row in enumerate(difference.amax(dim=(-1, -2)).tolist()):
 # usual numbers, would never stop here.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **12.2** Right in the tests, wrong in the batch · *hard, 12 minutes* · write the test
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_mask_on_heads(attend):
-    """Pass where each sentence has its own mask, and fail by an `AssertionError` otherwise.
-
-    `attend(queries, keys, values, mask)` takes tensors (B, H, Q, D), (B, H, K, D), (B, H, K, V)
-    and a mask (B, Q, K), True where a query may attend, the same for all heads of a sentence. It
-    returns (B, H, Q, V). Each query may attend to one key at least. Where B and H differ and
-    neither is 1, the broken one raises an error: find the case where it is silent.
-    """
-    ...
-
-
-check("12.2", test_mask_on_heads)
+# **12.2** · write the test
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### 12.3 · Right on the page, wrong in the chat
@@ -488,22 +460,7 @@ for t in range(4):
 # they would test it without knowing the bug.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **12.3** Right on the page, wrong in the chat · *hard, 15 minutes* · write the test
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_steps_equal_the_whole(step):
-    """Pass where decoding step by step equals reading the whole; fail by an `AssertionError`.
-
-    `step(x, cache, positions)` takes the vector of the next token (B, 1, D), the list of the
-    tokens before it, `[]` at the start, and an encoding (max_len, D). It adds the position,
-    appends to the list, and returns what self-attention (without matrices, divided by the root of
-    D) gives for this token: (B, 1, D).
-    """
-    ...
-
-
-check("12.3", test_steps_equal_the_whole)
+# **12.3** · write the test
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### 12.4 · A validation loss of another model
@@ -540,20 +497,7 @@ show_source(broken("12.4").forward)
 # right, and its validation step runs in the same mode.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **12.4** A validation loss of another model · *hard, 12 minutes* · write the test
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_in_both_modes(attention):
-    """Pass where no token ever sees a later one, and fail by an `AssertionError` otherwise.
-
-    `attention` is a module for causal self-attention, (B, n, D) -> (B, n, D), with dropout: new,
-    and in training mode.
-    """
-    ...
-
-
-check("12.4", test_in_both_modes)
+# **12.4** · write the test
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### 12.5 · It learns all the same
@@ -598,19 +542,7 @@ assert (models["C"].W_q.weight - start).norm() > 0.3 * start.norm()
 # 1½ minutes. Come back to the figure with the baselines: that is what the two matrices cost.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **12.5** It learns all the same · *hard, 10 minutes* · write the test
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_scores_can_learn(attend):
-    """Pass where queries and keys can learn, and fail by an `AssertionError` otherwise.
-
-    `attend(queries, keys, values)` is that of 12.1.
-    """
-    ...
-
-
-check("12.5", test_scores_can_learn)
+# **12.5** · write the test
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Your own model
@@ -772,21 +704,7 @@ assert share["sixth"] > 0.6 and share["C"] < 0.4
 # three days before it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **12.6** The first number that knows too much · *hard, 15 minutes* · write the function
-
-
-# %% slideshow={"slide_type": "skip"}
-def first_leak(run, X, t):
-    """The name of the first result that knows the future before token t, or None.
-
-    X (B, n, D) are the vectors of the tokens, and `run(X)` returns a dict of names and results
-    (B, n, ...), in the order in which they are computed. A result knows the future where one of
-    its rows before t changes although X changes only from token t on.
-    """
-    ...
-
-
-check("12.6", first_leak)
+# **12.6** · write the function
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # And now ask the block, which leaks before any training. (The line says `None` until your function
@@ -965,20 +883,7 @@ print(broken("12.7")(torch.zeros(1, 4, 4), torch.zeros(1, 4, 4), one_hot)[0])
 # token sees the future and nothing else; the last one sees nothing, and gets zeros.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **12.7** Each token sees the others, and which? · *easy, 6 minutes* · write the test
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_inverted_mask(causal_attention):
-    """Pass where no token sees a later one, and fail by an `AssertionError` otherwise.
-
-    `causal_attention(queries, keys, values)` takes tensors (B, n, D), (B, n, D), (B, n, V) and
-    returns (B, n, V). Token i should attend to the tokens 0 to i.
-    """
-    ...
-
-
-check("12.7", test_inverted_mask)
+# **12.7** · write the test
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### 12.8 · NaN, from one row
@@ -1006,21 +911,7 @@ for name, function in {"right": right("12.8"), "broken": broken("12.8")}.items()
 # sentence of padding has such rows.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **12.8** NaN, from one row · *easy, 6 minutes* · write the test
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_nothing_to_see(attend):
-    """Pass where a query without keys gets zeros, and fail by an `AssertionError` otherwise.
-
-    `attend(queries, keys, values, mask)` takes tensors (B, Q, D), (B, K, D), (B, K, V) and a mask
-    (B, Q, K), True where a query may attend, and returns the output (B, Q, V). A query that may
-    attend to no key at all gets the output 0.
-    """
-    ...
-
-
-check("12.8", test_nothing_to_see)
+# **12.8** · write the test
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### 12.9 · NaN, in one type only
@@ -1042,21 +933,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 # of which something is left is right even so; a row without any key is NaN, and NaN times 0 is NaN.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **12.9** NaN, in one type only · *hard, 10 minutes* · write the test
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_half_precision(masked_softmax):
-    """Pass where the weights are right in float64, 32, 16 and bfloat16; else an `AssertionError`.
-
-    `masked_softmax(scores, mask)` takes scores (Q, K) and a mask (Q, K), True where a query may
-    attend, and returns weights (Q, K) of the scores' type. A row without any True gets zeros. In
-    float32 both implementations are right.
-    """
-    ...
-
-
-check("12.9", test_half_precision)
+# **12.9** · write the test
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### 12.10 · Right, until somebody adds a mask
@@ -1085,21 +962,7 @@ for mask in (None, causal):
 # the last token only itself.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **12.10** Right, until somebody adds a mask · *hard, 12 minutes* · write the test
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_hidden_by_each_other(attend):
-    """Pass where a mask hides keys from queries, and fail by an `AssertionError` otherwise.
-
-    `attend(queries, keys, values, mask=None)` takes tensors (B, Q, D), (B, K, D), (B, K, V) and a
-    mask (B, Q, K), True where a query may attend (to one key at least). It returns (B, Q, V).
-    Without a mask both implementations are right, whatever the sizes.
-    """
-    ...
-
-
-check("12.10", test_hidden_by_each_other)
+# **12.10** · write the test
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### 12.11 · Two kernels, two texts
@@ -1125,21 +988,7 @@ for name, function in {"right": right("12.11"), "broken": broken("12.11")}.items
 # kernel only those before it. Each is right by its own words; a 1 has to be taken off in between.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **12.11** Two kernels, two texts · *medium, 8 minutes* · write the test
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_window_size(attend):
-    """Pass where each token sees `window` tokens, and fail by an `AssertionError` otherwise.
-
-    `attend(queries, keys, values, window)` takes tensors (B, n, D), (B, n, D), (B, n, V) and a
-    number from 1 on, and returns (B, n, V). Each token sees itself and the window - 1 tokens
-    before it, as far as there are any.
-    """
-    ...
-
-
-check("12.11", test_window_size)
+# **12.11** · write the test
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### 12.12 · The same batch in small parts
@@ -1168,21 +1017,7 @@ for name, function in {"right": right("12.12"), "broken": broken("12.12")}.items
 # short part counts as much as the five of the long one.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **12.12** The same batch in small parts · *medium, 8 minutes* · write the test
-
-
-# %% slideshow={"slide_type": "skip"}
-def test_loss_in_parts(mean_loss):
-    """Pass where the loss is the mean over all words, and fail by an `AssertionError` otherwise.
-
-    `mean_loss(parts)` takes a list of pairs, logits (B, n, V) and right tokens (B, n), in which
-    -100 is padding; each pair has a word at least. It returns a number: the mean of the
-    cross-entropies of all words of all parts.
-    """
-    ...
-
-
-check("12.12", test_loss_in_parts)
+# **12.12** · write the test
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The depot

@@ -79,10 +79,10 @@ NOT_READY = {
     ),
     "another id than the notebook's": (
         ('id="50.1"', 'id="50.2"'),
-        "50_quiz.ipynb checks 50.1, which is not in the chapter's EXERCISES.",
+        "50_quiz.ipynb checks 50.1, which no file of the chapter declares.",
     ),
     "one id twice": (
-        ("EXERCISES = [sharpest_query]", "EXERCISES = [sharpest_query, sharpest_query]"),
+        ("TITLE =", "again = Exercise(**vars(sharpest_query))\nTITLE ="),
         "ValueError: chapter 50 has two exercises 50.1: each has its own",
     ),
 }
@@ -122,7 +122,7 @@ def as_one_file(folder):
     """The example with its chapter as a single file."""
     folder.mkdir(parents=True)
     text = (EXAMPLE / "chapter_50" / "sharpest.py").read_text("utf-8")
-    chapter = f'{text}\nTITLE = "A quiz of our own"\nEXERCISES = [sharpest_query]\n'
+    chapter = f'{text}\nTITLE = "A quiz of our own"\n'
     (folder / "chapter_50.py").write_text(chapter, "utf-8")
     shutil.copy(EXAMPLE / "50_quiz.ipynb", folder)
 

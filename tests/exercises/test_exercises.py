@@ -1,11 +1,7 @@
 """Every exercise of the course through ``check`` itself, and its cells in the chapter."""
 
-import ast
-import inspect
 import re
-import textwrap
 from functools import cache
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,13 +10,13 @@ from d2l_attention import exercises
 from d2l_attention.exercises import check, hint, solution
 from d2l_attention.exercises.engine.examine import examine
 from d2l_attention.exercises.engine.registry import all_chapters
+from notebooks.publish.course import texts
+from notebooks.publish.text import read_text
 
 CHAPTERS = all_chapters()
 EXERCISES = [exercise for chapter in CHAPTERS for exercise in chapter.exercises]
-FUNCTIONS = [exercise for exercise in EXERCISES if callable(exercise.stub)]
 # That every stub and solution gets its verdict, test_mistakes.py and test_nbgrader.py say.
 ONE_A_CHAPTER = [chapter.exercises[-1] for chapter in CHAPTERS]
-ROOT = Path(__file__).resolve().parents[2]
 
 every_exercise = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.id)
 one_a_chapter = pytest.mark.parametrize("exercise", ONE_A_CHAPTER, ids=lambda exercise: exercise.id)
@@ -30,16 +26,6 @@ one_a_chapter = pytest.mark.parametrize("exercise", ONE_A_CHAPTER, ids=lambda ex
 def one_thread_and_no_trace(tmp_path, monkeypatch):
     torch.set_num_threads(1)
     monkeypatch.setenv("D2L_ATTENTION_PROGRESS", str(tmp_path / "progress.json"))
-
-
-def test_ids_are_unique_and_belong_to_their_chapter():
-    ids = [exercise.id for exercise in EXERCISES]
-    assert len(set(ids)) == len(ids) > 0
-    for chapter in CHAPTERS:
-        assert chapter.title
-        assert {exercise.id.split(".")[0] for exercise in chapter.exercises} == {
-            str(chapter.number)
-        }
 
 
 @every_exercise
@@ -84,35 +70,20 @@ def test_hints_and_solution_can_be_shown(exercise):
         assert code.strip() == f"answer = {exercise.solution!r}"
 
 
-def definition(source, name):
-    """The function or class ``name`` of a piece of Python, without comments and line breaks."""
-    found = [node for node in statements(source) if getattr(node, "name", None) == name]
-    return [ast.unparse(node) for node in found]
-
-
 @cache
-def statements(source):
-    return ast.parse(textwrap.dedent(source)).body
+def page_of(number):
+    """What the text of a chapter makes: the headings, and the ids that its cells check."""
+    (text,) = (text for text in texts() if int(text.stem[:2]) == number)
+    source = "\n".join(cell.source for cell in read_text(text).cells)
+    headings = re.findall(r"^#{2,} (.+)$", source, re.MULTILINE)
+    return headings, re.findall(r'^check\("([\d.]+)", \w+\)$', source, re.MULTILINE)
 
 
-@pytest.mark.parametrize("exercise", FUNCTIONS, ids=lambda exercise: exercise.id)
-def test_the_chapter_hands_out_the_same_stub(exercise):
-    (text,) = (ROOT / "notebooks" / "src").glob(f"{int(exercise.id.split('.')[0]):02d}_*.py")
-    name = exercise.stub.__name__
-    (stub,) = definition(inspect.getsource(exercise.stub), name)
-    assert stub in definition(text.read_text("utf-8"), name)
-
-
-def test_the_task_is_in_the_chapter_and_nowhere_else():
-    for exercise in EXERCISES[1:]:  # 0.1 is part of the text that shows how exercises work
-        (text,) = (ROOT / "notebooks" / "src").glob(f"{int(exercise.id.split('.')[0]):02d}_*.py")
-        assert f"# **{exercise.id}** {exercise.title} · *{exercise.difficulty}" in text.read_text()
-        assert not hasattr(exercise, "task")
-
-
-@pytest.mark.parametrize("chapter", all_chapters(), ids=lambda chapter: str(chapter.number))
-def test_each_exercise_names_the_section_that_teaches_it(chapter):
-    (text,) = (ROOT / "notebooks" / "src").glob(f"{chapter.number:02d}_*.py")
-    headings = set(re.findall(r"^# #{2,} (.+)$", text.read_text("utf-8"), re.MULTILINE))
-    found = {exercise.id: exercise.section for exercise in chapter.exercises}
-    assert {i: section for i, section in found.items() if section not in headings} == {}
+@every_exercise
+def test_the_chapter_has_the_task_once_and_the_section_that_teaches_it(exercise):
+    headings, checked = page_of(int(exercise.id.split(".")[0]))
+    assert checked.count(exercise.id) == 1
+    assert exercise.section in headings, (
+        f"{exercise.id}: section= is required, a heading of the chapter that teaches what the "
+        f"exercise asks for, got {exercise.section!r}"
+    )

@@ -2,25 +2,25 @@
 
 import dataclasses
 import importlib
-import textwrap
 
 import pytest
 import torch
+from answers import RIGHT, WRONG
 from sample_exercise import SCORES, an_exercise, softmax
 
-from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Case, Mistake
+from d2l_attention.exercises.authoring import Case, Mistake, new
 from d2l_attention.exercises.engine import ladder
 from d2l_attention.exercises.engine.edits import AuthorError, wrong_function
 from d2l_attention.exercises.engine.examine import examine
 from d2l_attention.exercises.engine.registry import all_chapters
 from d2l_attention.exercises.engine.verify import verified
 
-CHAPTERS = all_chapters()
+for chapter in all_chapters():  # whose answers then stand in RIGHT and WRONG
+    importlib.import_module(f"wrong_answers.chapter_{chapter.number:02d}")
 # A slow machine is no mistake: minutes, where a student has seconds.
 EXERCISES = [
     dataclasses.replace(exercise, seconds=600)
-    for chapter in CHAPTERS
+    for chapter in all_chapters()
     for exercise in chapter.exercises
 ]
 
@@ -56,12 +56,6 @@ def each_of_ours_runs_once():
         yield
 
 
-def answers(kind, exercise):
-    """What ``wrong_answers/chapter_NN.py`` has in ``RIGHT`` or ``WRONG`` for an exercise."""
-    module = importlib.import_module(f"wrong_answers.chapter_{int(exercise.id.split('.')[0]):02d}")
-    return getattr(module, kind)[exercise.id]
-
-
 def not_told(exercise, wrong):
     """Of wrong answers with the words that each should get: those that get others."""
     failures = []
@@ -87,23 +81,21 @@ class TestEachExercise:
         assert not not_told(exercise, made)
 
     def test_wrong_in_a_voice_of_its_own(self, exercise):
-        wrong = answers("WRONG", exercise)
+        wrong = WRONG[exercise.id]
         assert len(wrong) >= 2
         assert not not_told(exercise, wrong)
 
     def test_right_in_another_voice(self, exercise):
-        right = answers("RIGHT", exercise)
+        right = RIGHT[exercise.id]
         assert len(right) >= 1
         for answer in right:
             verdict = examine(exercise, answer)
             assert verdict.state == "solved", f"{answer}: {verdict.message}"
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: str(chapter.number))
-def test_no_answers_to_what_nobody_asks(chapter):
-    module = importlib.import_module(f"wrong_answers.chapter_{chapter.number:02d}")
-    ids = {exercise.id for exercise in chapter.exercises}
-    assert set(module.WRONG) == set(module.RIGHT) == ids
+def test_no_answers_to_what_nobody_asks():
+    ids = {exercise.id for exercise in EXERCISES}
+    assert set(WRONG) == set(RIGHT) == ids
 
 
 @pytest.mark.parametrize(
@@ -211,14 +203,20 @@ def test_an_answer_that_is_used_more_than_once_in_a_case():
     assert "could not be called" in examine(exercise, lambda row: row.sum()).message
 
 
-def test_the_example_for_authors(tmp_path, monkeypatch):
-    text = authoring.__doc__
-    lines = text[text.index("    '''4.9") : text.index("**What you get.**")].rstrip()
-    (tmp_path / "example_for_authors.py").write_text(textwrap.dedent(lines))
-    monkeypatch.syspath_prepend(tmp_path)
-    exercise = importlib.import_module("example_for_authors").write_attend
+def test_the_example_for_authors_begins_a_new_exercise(tmp_path, monkeypatch):
+    monkeypatch.setattr(new, "EXERCISES", tmp_path)
+    (tmp_path / "chapter_03").mkdir()
+    told = new.write_new("3.9", "zero_query", "A title")
+    assert f"{tmp_path / 'chapter_03' / 'zero_query.py'} has" in told and "# **3.9** ·" in told
+    with pytest.raises(FileExistsError):
+        new.write_new("3.9", "zero_query", "A title")
+    with pytest.raises(ValueError, match="such as zero_query, got 3.9 zero-query"):
+        new.write_new("3.9", "zero-query", "A title")
+    monkeypatch.syspath_prepend(tmp_path / "chapter_03")
+    exercise = importlib.import_module("zero_query").write_zero_query
+    assert (exercise.id, exercise.title) == ("3.9", "A title")
+    assert exercise.stub.__name__ == "zero_query"
     assert verified(exercise) and len(exercise.mistakes) == 8
-    assert len(lines.splitlines()) <= 70
     assert examine(exercise, exercise.solution).state == "solved"
     assert examine(exercise, exercise.stub).state == "not attempted"
     for mistake in exercise.mistakes:

@@ -1,19 +1,26 @@
 """All that an author of exercises needs: how to write one, from a stub to its tests.
 
-**Where.** One file, ``chapter_NN/name.py``, and a line in ``EXERCISES`` of ``chapter_NN/__init__``.
-The task itself stands in the notebook's cell and nowhere else; the stub there is the one here.
+**Where.** One file, ``chapter_NN/name.py``. The task itself is a cell of the chapter's text; title,
+minutes and stub are here alone, and the page takes them from here.
 
 **What you write.** A stub with a docstring (shapes, one worked example, ``...``); the solution;
 two or three cases, the smallest and most telling first; and the mistakes. A mistake is an edit of
 the solution: a piece of its source, what students write instead, and the sentence to say. Names
 that an edit uses (``torch``, a helper) must be known in your file. That is all::
 
-    '''4.9: softmax with a mask.'''
+    '''4.9: Softmax with a mask.'''
 
     import torch
 
     from d2l_attention.exercises.authoring import (
-        Case, Exercise, Mistake, gradients_flow, instead_of, normal, rows_sum_to_one,
+        Case,
+        Exercise,
+        Mistake,
+        gradients_flow,
+        heading,
+        instead_of,
+        normal,
+        rows_sum_to_one,
     )
 
 
@@ -34,10 +41,8 @@ that an edit uses (``torch``, a helper) must be known in your file. That is all:
     WIDE = (*normal(0, (3, 5)), torch.arange(5) < torch.tensor([[2], [5], [1]]))
 
     write_attend = Exercise(
-        id="4.9",
-        title="Softmax with a mask",
-        difficulty="easy",
-        minutes=5,
+        **heading("4.9", "Softmax with a mask", "easy", minutes=5),
+        section="The heading of the chapter that teaches it",
         stub=attend,
         solution=attend_solution,
         explanation="Hidden scores are -inf before the softmax, so that their weight is 0.",
@@ -68,18 +73,15 @@ that an edit uses (``torch``, a helper) must be known in your file. That is all:
         steps=[gradients_flow("scores")],
     )
 
-**What you get.** ``check`` goes up the ladder that ``Exercise`` describes. It runs the student's
-function and each mistake on your cases and names the mistake that gives the same; on the first
-case it names two made together. Then come the error, the form (``shapes``), ``rules`` and the
-first entry that is off, with the smallest case that shows it. It says 'not attempted' of an
-untouched stub, notices changed inputs and memory, and knows what rounding is.
+**What you get.** ``check`` goes up the ladder that ``Exercise`` describes, names the mistake that
+gives the same as the student's function, on the first case also two made together, notices changed
+inputs and memory, and knows what rounding is.
 
 **What is tested** (``tests/exercises/test_mistakes.py``, derived): the solution is solved; the
 stub is not attempted; each mistake alone is rejected with its own words; an edit that fits
-nowhere, fits twice or changes nothing is an error that names exercise and edit. You write, in
-``tests/exercises/wrong_answers/chapter_NN.py``, ``WRONG`` and ``RIGHT``: by exercise, two wrong
-answers in a student's own voice, each with words of its diagnosis, and one right answer that
-shares no line with yours. One of the wrong ones at least is no edit of your solution.
+nowhere, fits twice or changes nothing is an error. You write ``wrong_answers/chapter_NN.py``: two
+answers in a student's own voice under ``@wrong("4.9", "words of the diagnosis")``, one at least
+no edit of your solution, and one under ``@right("4.9")`` that shares no line with it.
 
 **What stands ready.** ``errors={"words of an exception": "what to say"}``. Rules, for ``rules=``,
 which explain a wrong result: ``no_nan`` (put it first) and ``rows_sum_to_one``. Steps, for
@@ -104,16 +106,21 @@ from d2l_attention.exercises.authoring.by_hand import Part, choice, number, part
 from d2l_attention.exercises.authoring.catches import Blind, Suspect, catches
 from d2l_attention.exercises.authoring.demands import gradients_flow, holds
 from d2l_attention.exercises.authoring.inputs import in_dtype, normal
-from d2l_attention.exercises.authoring.rules import (
-    no_nan,
-    rows_sum_to_one,
-)
+from d2l_attention.exercises.authoring.rules import no_nan, rows_sum_to_one
 from d2l_attention.exercises.authoring.spy import Spy
 from d2l_attention.exercises.engine.attempt import Attempt
 from d2l_attention.exercises.engine.compare import alike, as_numbers
 from d2l_attention.exercises.engine.edits import wrong_function as with_mistakes
 from d2l_attention.exercises.engine.show import show
-from d2l_attention.exercises.exercise import Case, Exercise, Mistake, Rule, Step, instead_of
+from d2l_attention.exercises.exercise import (
+    Case,
+    Exercise,
+    Mistake,
+    Rule,
+    Step,
+    heading,
+    instead_of,
+)
 
 __all__ = [
     "Attempt",
@@ -131,6 +138,7 @@ __all__ = [
     "catches",
     "choice",
     "gradients_flow",
+    "heading",
     "holds",
     "in_dtype",
     "no_nan",

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 
 class Spy:
@@ -60,3 +61,16 @@ def replay(implementation: Callable, call: dict) -> Any:
     if "training" in named and is_module(implementation):
         implementation.train(named.pop("training"))
     return implementation(**named)
+
+
+class Operations(TorchFunctionMode):
+    """Notes PyTorch's functions and what they make. ``TorchDispatchMode`` imports the compiler."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen: list[tuple[Callable, Any]] = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        self.seen.append((function, made))
+        return made

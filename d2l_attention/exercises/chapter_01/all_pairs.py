@@ -1,10 +1,9 @@
 """1.5: an attention in which every query meets one key only."""
 
 import torch
-from torch import Tensor
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 from d2l_attention.exercises.chapter_01 import attend
 
 
@@ -26,19 +25,14 @@ SCALED = (
     "Scaling comes in chapter 3; here the scores are plain dot products."
 )
 OTHER_SCORES = {
-    "(queries * keys).sum(-1).expand(len(queries), -1)": "Both queries get the same output, made "
-    "of copied scores. Two queries and two keys make four *different* pairs.",
     "keys @ queries.T": "Queries and keys have changed places: a row belongs to a query.",
     "queries @ keys": "A key is a row, but a matrix product meets rows with *columns*.",
     "queries * keys.T": "Turning the keys was a good thought, but `*` still multiplies entry by "
     "entry. Which product takes every row with every column?",
     "queries * keys": "You took the softmax of the single products of query i with key i. A score "
     "is their sum, and each query needs one for each key.",
-    "queries @ values.T": "You score the values. The query meets the keys only.",
-    "-torch.cdist(queries, keys) ** 2 / 2": "Here you score by distance, not by dot products.",
     "queries @ keys.T / queries.shape[-1] ** 0.5": SCALED,
-    "queries @ keys.T / queries.shape[-1]": SCALED,
-    "-queries @ keys.T": "The better a key fits, the smaller its weight: a sign has turned.",
+    "-queries @ keys.T": "The better a key fits, the smaller its weight: a sign is wrong.",
 }
 
 # The scores are 0 and 2, 1 and 4. All sizes are equal, so that wrong products raise no error.
@@ -47,28 +41,23 @@ AS_MANY = "It is right for as many queries as keys, not here. What in it still c
 NO_PRODUCT = {"cannot be multiplied": "Your weights should be (2, 2). Print the shape of yours."}
 
 
-def sized(Q: int, K: int, D: int, V: int) -> tuple[Tensor, ...]:
+def sized(Q, K, D, V):
     return normal(Q, (Q, D), (K, D), (K, V))
 
 
-def never_met(weights: Tensor, *_: Tensor) -> str | None:
+def never_met(weights, *_):
     told = "Still query i with key i and no other: query 0 gives key 1 a weight of exactly 0."
     return None if weights[0, 1] or weights[1, 0] else told
 
 
 repair_the_pairing = Exercise(
-    id="1.5",
-    title="The attention that does not listen",
-    difficulty="medium",
-    minutes=10,
+    **heading("1.5", "The attention that does not listen", "medium", minutes=10),
     section="All queries in one matrix product",
     stub=authoring.with_mistakes(all_pairs_solution, DOES_NOT_LISTEN, name="all_pairs"),
     solution=all_pairs_solution,
-    explanation=(
-        "`*` pairs query i with key i: one score a query, whose softmax is 1, so that the function "
-        "returned `values`, whatever was asked. The matrix product with the turned keys gives all "
-        "Q times K scores, and a second one pools."
-    ),
+    explanation="`*` pairs query i with key i: one score per query, whose softmax is 1, so the "
+    "function returned `values`, whatever was asked. The matrix product with the turned keys "
+    "gives all Q times K scores, and a second one pools.",
     hints=[
         "Run it on two queries and two keys and print `weights`. Change the queries: what changes?",
         "With 2 queries and 3 keys, how many pairs are there? `*` makes query i meet key i only.",

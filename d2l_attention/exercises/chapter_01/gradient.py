@@ -1,12 +1,9 @@
 """1.6: the slope of the output in the query, without autograd."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from d2l_attention.exercises import authoring
-from d2l_attention.exercises.authoring import Attempt, Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 from d2l_attention.exercises.chapter_01.attend import OF_SIZE_1, OTHER_DTYPE
 
 
@@ -45,18 +42,18 @@ FAR_AWAY = (
 )
 
 
-def random_case(K: int, D: int, V: int) -> tuple[Tensor, ...]:
+def random_case(K, D, V):
     return normal(0, (D,), (K, D), (K, V))
 
 
-def nearly_right(gradient: Tensor, *case: Tensor) -> str | None:
+def nearly_right(gradient, *case):
     off = (gradient - pooling_gradient_solution(*case)).abs().max()
     close = "Close, but not exact: a difference over a small step? The slope itself needs no step."
     return close if off < 0.05 else None
 
 
-def leans_on_autograd(attempt: Attempt) -> str | None:
-    def refuse(*_: Any) -> None:
+def leans_on_autograd(attempt):
+    def refuse(*_):
         raise RuntimeError("autograd wants to remember something")
 
     with torch.autograd.graph.saved_tensors_hooks(refuse, refuse):
@@ -72,10 +69,6 @@ IN_THE_SCORES = {
     "they were. The weights sum to 1: when one rises the others fall, so subtract the output.",
     "values - output": "A key with weight 0 would pull as hard as any other. With what force does "
     "score j pull the output towards value j?",
-    "weights[:, None] * values - output": "The weight multiplies the value only; it belongs to the "
-    "whole difference. Mind the brackets.",
-    "weights[:, None] * (values - values.mean(dim=0))": "You take the plain mean off the values. "
-    "What the values are compared with is the output, the weighted mean.",
 }
 IN_THE_QUERY = {
     "slopes": "That is the slope in the scores, which the chapter gives. One factor of the chain "
@@ -84,36 +77,25 @@ IN_THE_QUERY = {
     "(D, V): one row for each coordinate of the query.",
     "2 * differences.T @ slopes": "Twice too much: the slope of a square has a factor 2, but the "
     "score has *half* the square.",
-    "differences.T @ values": "The weights are missing: a key with weight 0 would pull as hard as "
-    "any other.",
-    "query[:, None] * slopes.sum(dim=0)": "As if every score moved with the query in the same way. "
-    "Score j moves along its own line from the query to key j.",
 }
 IN_THE_WEIGHTS = {
     "-differences.square().sum(dim=1)": "The score is minus *half* the squared distance.",
     "differences.square().sum(dim=1) / 2": "A sign is missing in your scores: the farthest key has "
     "the largest weight.",
     "-differences.norm(dim=1)": "You score by the distance. The score is minus half its *square*.",
-    "-differences.square().mean(dim=1)": "You take the mean over the coordinates. A squared "
-    "distance is their *sum*.",
     "keys @ query": "Your weights come from dot products. Here the score is minus half the squared "
     "distance.",
 }
 
 write_the_gradient = Exercise(
-    id="1.6",
-    title="Write the gradient",
-    difficulty="hard",
-    minutes=15,
+    **heading("1.6", "Write the gradient", "hard", minutes=15),
     section="All slopes as one matrix",
     stub=pooling_gradient,
     solution=pooling_gradient_solution,
-    explanation=(
-        "Score j moves with the query by k_j - q, and the output with score j by a_j (v_j - o). "
-        "The chain rule multiplies the two and adds over j. The a_j (v_j - o) sum to 0, so you may "
-        "leave q out: what is left is the covariance of keys and values under the weights. Where "
-        "one key has all the weight there is none, and the slope is 0: a lookup cannot learn."
-    ),
+    explanation="Score j moves with the query by k_j - q, and the output with score j by a_j (v_j "
+    "- o). The chain rule multiplies the two and adds over j. The a_j (v_j - o) sum to 0, so you "
+    "may leave q out: what is left is the covariance of keys and values under the weights. Where "
+    "one key has all the weight there is none, and the slope is 0: a lookup cannot learn.",
     hints=[
         "On paper, for one key: by how much does -|q - k|² / 2 change when coordinate c of q rises "
         "a little?",

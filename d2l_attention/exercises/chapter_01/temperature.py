@@ -1,13 +1,10 @@
 """1.4: the temperature at which the best key gets a given share."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import Attempt, Case, Exercise, Mistake, alike, as_numbers
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, alike, as_numbers, heading
 from d2l_attention.exercises.engine.compare import is_number
 
 
@@ -36,7 +33,7 @@ def temperature_for_solution(scores, share):
     return hot
 
 
-def share_missed_by(function: Callable, scores: Tensor, share: float) -> Any:
+def share_missed_by(function, scores, share):
     """How far the best key's share is from ``share``; NaN for a number that is no temperature."""
     got = function(scores, share)
     temperature = as_numbers(got)
@@ -46,7 +43,7 @@ def share_missed_by(function: Callable, scores: Tensor, share: float) -> Any:
     return (behind / temperature).softmax(dim=0)[scores.argmax()].item() - share
 
 
-def what_it_reaches(missed_by: float, scores: Tensor, share: float) -> str:
+def what_it_reaches(missed_by, scores, share):
     if math.isnan(missed_by):
         return "Your temperature has to be a positive, finite number."
     found = f"At your temperature the best key gets {share + missed_by:.4f}, not {share:g}."
@@ -58,12 +55,12 @@ def what_it_reaches(missed_by: float, scores: Tensor, share: float) -> str:
     return found
 
 
-def where_the_best_comes(attempt: Attempt) -> str | None:
+def where_the_best_comes(attempt):
     tries = ((scores, 0.75) for scores in (TWO, TWO.flip(0)))
     first, last = (alike(attempt.play(inputs), 0.0, WITHIN) for inputs in tries)
     where = "first" if first else "last"
     right = f"Your function is right where the best key comes {where}, and only there."
-    return None if first == last else f"{right} Follow the largest weight, wherever it stands."
+    return None if first == last else f"{right} Follow the largest weight, wherever it is."
 
 
 WITHIN = 0.01001  # relative to 0.1, the least that counts as large: 0.001
@@ -80,27 +77,17 @@ FAR = (
 )
 RESULTS = {
     "1 / hot": "You return the number to *multiply* these scores by. A temperature divides them.",
-    "math.log(hot)": "You return the logarithm of the temperature. A search over logarithms is a "
-    "good idea; raise the base to this power at the end.",
-    "share": "You return the share. The temperature is what you divide the scores by.",
     "share_of_the_best(1)": "You return the best key's share at temperature 1.",
-    "share_of_the_best(1) / share": "You return the number by which to divide the *weight* of the "
-    "best key: the weights would not sum to 1 any more. Divide the scores, before the softmax.",
 }
 
 find_the_temperature = Exercise(
-    id="1.4",
-    title="Find the temperature",
-    difficulty="medium",
-    minutes=8,
+    **heading("1.4", "Find the temperature", "medium", minutes=8),
     section="Temperature: between a lookup and an average",
     stub=temperature_for,
     solution=temperature_for_solution,
-    explanation=(
-        "The best key's share falls steadily as the temperature rises, from 1 (lookup) to 1/K "
-        "(average), so there is exactly one answer and halving finds it. Scores ten times as large "
-        "need a temperature ten times as large; adding a number to all of them changes nothing."
-    ),
+    explanation="The best key's share falls steadily as the temperature rises, from 1 (lookup) to "
+    "1/K (average), so there is exactly one answer and halving finds it. Scores ten times as large "
+    "need a temperature ten times as large; adding a number to all of them changes nothing.",
     hints=[
         "First write the best key's share at a temperature. Does it rise or fall from 0.1 to 10?",
         "Bisection: keep one temperature that is too cold and one that is too hot; try the middle.",
@@ -119,7 +106,7 @@ find_the_temperature = Exercise(
         *(Mistake({"return hot": f"return {wrong}"}, why) for wrong, why in RESULTS.items()),
         Mistake(
             {"scores / temperature": "scores.topk(2).values / temperature"},
-            "Your temperature counts only the best two keys. The others take their part, too.",
+            "Your temperature counts only the best two keys. The others get a share as well.",
         ),
     ],
     rules=[what_it_reaches],

@@ -1,19 +1,11 @@
 """2.5: the error of pooling when no point may see itself."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from d2l_attention import attention_pooling, gaussian_score
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def leave_one_out_error(x, y, width):
@@ -31,28 +23,28 @@ def leave_one_out_error_solution(x, y, width):
     return (prediction[:, 0] - y).square().mean()
 
 
-SCORES, POOLED = "gaussian_score(x", "attention_pooling(scores, y[:, None], mask=others)"
+POOLED = "attention_pooling(scores, y[:, None], mask=others)"
 
 
-def points(x: list, y: list, width: Any, **more: Any) -> Case:
+def points(x, y, width, **more):
     return Case((torch.tensor(x), torch.tensor(y), width), **more)
 
 
-def shapes(result: Any, x: Tensor, *_: Any) -> str | None:
+def shapes(result, x, *_):
     if isinstance(result, float):
         return "Your function returns a plain number. A number has no gradient; return the tensor."
     if isinstance(result, Tensor) and result.shape in ((len(x),), (len(x), 1)):
         return "Your function returns one error for each point; their mean is missing."
 
 
-def finite(result: Tensor, *_: Any) -> str | None:
+def finite(result, *_):
     if result.isnan():
         return "Your error is NaN. Infinity times 0 is NaN: choose entries with a mask instead."
     if result.isinf():
         return "Your error is infinite: is the softmax missing between the scores and the values?"
 
 
-def far_points_count(result: Tensor, x: Tensor, y: Tensor, width: Any) -> str:
+def far_points_count(result, x, y, width):
     if result == 0:
         return (
             "Your error is 0: these two points see themselves. They are so far apart that their "
@@ -67,18 +59,13 @@ def far_points_count(result: Tensor, x: Tensor, y: Tensor, width: Any) -> str:
 COLUMN = "The package wants columns, one row a key: `x` has one axis, and `y` has one axis."
 
 write_leave_one_out = Exercise(
-    id="2.5",
-    title="The exam without the solution on the desk",
-    difficulty="medium",
-    minutes=10,
+    **heading("2.5", "The exam without the solution on the desk", "medium", minutes=10),
     section="Hide each point from itself",
     stub=leave_one_out_error,
     solution=leave_one_out_error_solution,
-    explanation=(
-        "The mask hides each point from itself before the softmax, so the others share all the "
-        "weight, and no score is too low for the softmax. The prediction has shape (K, 1), and "
-        "its column [:, 0] is what stands against `y`."
-    ),
+    explanation="The mask hides each point from itself before the softmax, so the others share all "
+    "the weight, and no score is too low for the softmax. The prediction has shape (K, 1), and "
+    "its column [:, 0] is what stands against `y`.",
     hints=[
         "Take `other_points` and `learn_width` of the chapter as models. Which mask goes in, and "
         "what is compared with `y`?",
@@ -102,7 +89,6 @@ write_leave_one_out = Exercise(
                 "mask=None": "Every point still sees itself. (A score of 0 hides nothing.)",
                 "mask=~others": "Your error is 0: every point sees itself and nothing else. True "
                 "in a mask means 'may attend'.",
-                "mask=others.tril()": "Every point sees only those before it. Ask all others.",
             },
         ),
         *instead_of(
@@ -122,25 +108,16 @@ write_leave_one_out = Exercise(
             ".square().mean()",
             {
                 ".square().sum()": "You sum the squared errors; take their mean.",
-                ".square().sum() / (len(x) - 1)": "You divide by K - 1, and there are K errors to "
-                "average.",
-                ".square().mean() / 2": "Your error is half the mean of the squared errors.",
-                ".mean().square()": "In a mean error too high and too low cancel. Square first.",
                 ".abs().mean()": "You average the absolute errors; square them instead.",
-                ".square().mean().sqrt()": "You took the root at the end; leave it out.",
             },
         ),
         *instead_of(
             "width)\n",
             {
                 "width**0.5)\n": "In your scores the width is not squared; divide by its square.",
-                "width / 2**0.5)\n": "The Gaussian's score has a 2 below the fraction as well.",
                 "1.0)\n": "Your error is that of width 1. Where is `width` used?",
-                "torch.as_tensor(width).exp())\n": "`width` is the width itself, not its "
-                "logarithm.",
             },
         ),
-        Mistake({SCORES: f"-{SCORES}"}, "The score of the Gaussian has a minus in front."),
         Mistake(
             {"~torch.eye(len(x), dtype=torch.bool)": "x[:, None] != x"},
             "You hide every point with the same x. Two flats may have the same size.",
@@ -154,5 +131,5 @@ write_leave_one_out = Exercise(
         "tuple indices must be": "`attention_pooling` returns two results: output, weights.",
     },
     rules=[finite],
-    steps=[gradients_flow("width", why="No width could be learned.")],
+    steps=[authoring.gradients_flow("width", why="No width could be learned.")],
 )

@@ -1,18 +1,10 @@
 """2.3: two bugs in a Nadaraya-Watson regression."""
 
 import torch
-from torch import Tensor
 
 from d2l_attention import boxcar, constant, epanechikov, gaussian
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    alike,
-    instead_of,
-    normal,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, alike, instead_of, normal
 
 
 def smooth_solution(x_train, y_train, x_val, kernel):
@@ -31,16 +23,16 @@ TWO_KEYS = torch.tensor([0.0, 1.0]), torch.tensor([2.0, 6.0])
 STREET = torch.tensor([0.0, 1.0, 1.5, 4.0]), torch.tensor([2.0, 6.0, 1.0, -3.0])
 
 
-def only_before(difference: Tensor) -> Tensor:
+def only_before(difference):
     """A kernel with two different sides: it counts the keys before the query."""
     return (difference > 0).float()
 
 
-def asked(keys: tuple, *queries: float, kernel=gaussian) -> Case:
+def asked(keys, *queries, kernel=gaussian):
     return Case((*keys, torch.tensor(queries), kernel))
 
 
-def adds_up(got: tuple, x_train: Tensor, y_train: Tensor, *_) -> str | None:
+def adds_up(got, x_train, y_train, *_):
     prediction, weights = got
     for row, total in enumerate(weights.sum(dim=1).tolist()):
         if min(abs(total), abs(total - 1)) > 1e-3:
@@ -52,18 +44,15 @@ def adds_up(got: tuple, x_train: Tensor, y_train: Tensor, *_) -> str | None:
 NO_KEY = "A query with no key in reach"
 
 repair_smooth = Exercise(
-    id="2.3",
-    title="The regression that runs, and is wrong",
-    difficulty="medium",
-    minutes=8,
+    **authoring.heading("2.3", "The regression that runs, and is wrong", "medium", minutes=8),
     section="The formula",
-    stub=with_mistakes(smooth_solution, Mistake(AS_HANDED_OUT, OVER_QUERIES), name="smooth"),
-    solution=smooth_solution,
-    explanation=(
-        "The keys share the attention of one query, so the sum runs over the keys, axis 1, and "
-        "keeps its axis to meet the rows. Where it is exactly 0, dividing by 1 leaves weights 0; "
-        "a small number added to every sum would spoil the weights of far queries."
+    stub=authoring.with_mistakes(
+        smooth_solution, Mistake(AS_HANDED_OUT, OVER_QUERIES), name="smooth"
     ),
+    solution=smooth_solution,
+    explanation="The keys share the attention of one query, so the sum runs over the keys, axis 1, "
+    "and keeps its axis to meet the rows. Where it is exactly 0, dividing by 1 leaves weights "
+    "0; a small number added to every sum would spoil the weights of far queries.",
     hints=[
         "Run it with one query and two keys. What should the weights be?",
         "Print `similarity.shape` and the shape of the sum. Which axis is the keys'? Which shape "
@@ -92,14 +81,7 @@ repair_smooth = Exercise(
         ),
         *instead_of(
             DIFFERENCES,
-            {
-                "x_val - x_train": "Query i meets key i only. Every query meets every key.",
-                "x_train - x_val[:, None]": "The kernel gets query minus key, not key minus query.",
-            },
-        ),
-        Mistake(
-            {DIFFERENCES: "x_train[:, None] - x_val", TOTAL: "similarity.sum(dim=0)"},
-            "The shapes of your product do not fit: weights are (Q, K), and `y_train` is (K,).",
+            {"x_val - x_train": "Query i meets key i only. Every query meets every key."},
         ),
         Mistake(
             {f"kernel({DIFFERENCES})": f"gaussian({DIFFERENCES})"},
@@ -115,8 +97,6 @@ repair_smooth = Exercise(
                 "reach, its similarities sum to 0, and you divide 0 by 0.",
                 "(similarity / total).nan_to_num(1 / len(x_train))": f"{NO_KEY} gets equal "
                 "weights: it asks keys that do not count. All its weights should be 0.",
-                f"similarity * total.all() / {DIVISOR}": "One query has no key in reach, and now "
-                "all have weights 0. Look at each row by itself.",
                 "similarity / (total + 1e-8)": "The only key, 12 widths away, gets weight 0: its "
                 "similarity, 5e-32, is smaller than the number that you add, or that stands in for "
                 "small sums. Only a sum of exactly 0 needs care.",
@@ -129,19 +109,10 @@ repair_smooth = Exercise(
         *instead_of(
             RESULT,
             {
-                "weights @ y_train, similarity": "Those are similarities, which nothing has "
-                "divided yet.",
                 "weights @ y_train, weights.T": "Your weights have one row a key, not a query.",
                 "weights, weights @ y_train": "The order is: prediction, weights.",
                 "weights * y_train, weights": "You multiply weights and values entry by entry, and "
                 "the sum over the keys is missing; a matrix product does both.",
-                "weights @ y_train / len(x_train), weights": "Your prediction is not what they "
-                "make of `y_train`: the weights sum to 1, nothing is left to divide by.",
-                "torch.where(weights.any(dim=1), weights @ y_train, y_train.mean()), weights": "A "
-                "query with no key in reach has weights 0 and the prediction 4, the mean of all "
-                "values. Weights of 0 predict 0.",
-                "*(X[weights.any(dim=1)] for X in (weights @ y_train, weights)),": f"{NO_KEY} is "
-                "missing from your results. It gets an answer too: weights 0 and prediction 0.",
             },
         ),
     ],

@@ -3,7 +3,7 @@
 import torch
 
 from d2l_attention import epanechikov
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading
 from d2l_attention.exercises.chapter_02.smooth import RESULT, TOTAL, WEIGHTS, smooth_solution
 
 
@@ -55,18 +55,13 @@ AS_MANY = (
 WHOLE_NUMBERS = "Your inputs are whole numbers, of dtype int64: write `1.0` for `1`."
 
 write_pooling_test = Exercise(
-    id="2.6",
-    title="The test that catches four broken poolings",
-    difficulty="hard",
-    minutes=20,
+    **heading("2.6", "The test that catches four broken poolings", "hard", minutes=20),
     section="Four kernels",
     stub=test_pooling,
     solution=test_pooling_solution,
-    explanation=(
-        "One case is enough if it is chosen well: two queries and three keys, so that no axis "
-        "can be mistaken for another; similarities that do not sum to 1; a query that reaches "
-        "nobody; numbers known from paper, compared with a tolerance."
-    ),
+    explanation="One case is enough if it is chosen well: two queries and three keys, so that no "
+    "axis can be mistaken for another; similarities that do not sum to 1; a query that reaches "
+    "nobody; numbers known from paper, compared with a tolerance.",
     hints=[
         "Work one small case out by hand and assert its weights and its prediction with "
         "`torch.testing.assert_close`. The street of the chapter is worked out already.",

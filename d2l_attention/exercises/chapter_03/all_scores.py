@@ -1,20 +1,9 @@
 """3.2: keys cut anew instead of turned, so that the shape is right and the scores are not."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def all_scores_solution(queries, keys):
@@ -46,18 +35,11 @@ INSTEAD = {
     "second matrix has to be key j: exchange the two axes of `keys`.",
     "(queries * keys).sum(dim=-1)": PAIRS,
     "(queries * keys).sum(dim=-1, keepdim=True)": PAIRS,
-    "torch.diag_embed((queries * keys).sum(-1))": "Your scores are 0 off the diagonal: query 0 "
-    "never met key 1. Every query has to meet every key.",
     "(queries * keys).sum(-1, keepdim=True).expand(-1, len(keys))": COPIED,
-    "(queries * keys).sum(-1).expand(len(queries), -1)": COPIED,
     "keys @ queries.transpose(-2, -1)": "Your scores have a row for each key and a column for "
     "each query; the task wants it the other way round, (Q, K).",
     "queries @ keys": "A matrix product it is, but your entry [0, 0] is query 0 times the keys' "
     "first column: the first numbers of all keys. A key is a row.",
-    "queries * keys.transpose(-2, -1)": "`*` still goes entry by entry, with the keys turned as "
-    "without. A score is a sum of D products.",
-    "queries.transpose(-2, -1) @ keys": "You turned the queries: your entry [0, 0] sums over the "
-    "tokens. A score sums over the D numbers of one query and one key.",
     "torch.cosine_similarity(queries.unsqueeze(-2), keys.unsqueeze(-3), dim=-1)": "All pairs are "
     "there, but these are cosines: the lengths are divided away. Plain dot products are asked for.",
     f"{PRODUCT} / queries.shape[-1] ** 0.5": "All pairs are there, but you also divide by √D. "
@@ -83,11 +65,11 @@ BATCHES = [
     normal(0, (2, 3, 5), (2, 7, 5)),
     normal(1, (2, 3, 5, 7), (2, 3, 11, 7)),
     normal(2, (3, 3, 3), (3, 3, 3)),
-    in_dtype(TWO_SENTENCES, torch.float64),
+    authoring.in_dtype(TWO_SENTENCES, torch.float64),
 ]
 
 
-def shapes(result: Any, queries: Tensor, keys: Tensor) -> Any:
+def shapes(result, queries, keys):
     (*batch, Q, D), K = queries.shape, keys.shape[-2]
     return {
         (*batch, Q): f"Those are {Q} scores. {Q} queries that ask {K} keys make {Q * K}.",
@@ -98,20 +80,15 @@ def shapes(result: Any, queries: Tensor, keys: Tensor) -> Any:
 
 
 repair_the_scores = Exercise(
-    id="3.2",
-    title="Who meets whom?",
-    difficulty="easy",
-    minutes=5,
+    **heading("3.2", "Who meets whom?", "easy", minutes=5),
     section="A batch at once",
-    stub=with_mistakes(all_scores_solution, GIVEN, name="all_scores"),
+    stub=authoring.with_mistakes(all_scores_solution, GIVEN, name="all_scores"),
     solution=all_scores_solution,
-    explanation=(
-        "`reshape` keeps the order of the numbers in memory and cuts it into rows of another "
-        "length, so that a column holds numbers of several keys. `transpose(-2, -1)` exchanges "
-        "the two axes, so that column j is key j, and leaves the leading axes where they are. "
-        "Both give the shape (*, D, K): a test of shapes cannot tell them apart. They agree only "
-        "where K = 1 or D = 1, or by luck of the numbers."
-    ),
+    explanation="`reshape` keeps the order of the numbers in memory and cuts it into rows of "
+    "another length, so that a column holds numbers of several keys. `transpose(-2, -1)` "
+    "exchanges the two axes, so that column j is key j, and leaves the leading axes where they "
+    "are. Both give the shape (*, D, K): a test of shapes cannot tell them apart. They agree "
+    "only where K = 1 or D = 1, or by luck of the numbers.",
     hints=[
         "Take the keys [[1, 1], [3, 4]] and write down `turned`. A matrix product takes rows with "
         "columns: which numbers does query 0 meet in column 0?",
@@ -131,5 +108,7 @@ repair_the_scores = Exercise(
     mistakes=instead_of(PRODUCT, INSTEAD),
     shapes=shapes,
     errors=dict.fromkeys(["out of range", "be a 3D tensor", "number of dimen"], ONE_SENTENCE),
-    steps=[gradients_flow(why="The model could not learn what to ask for and what to offer.")],
+    steps=[
+        authoring.gradients_flow(why="The model could not learn what to ask for and what to offer.")
+    ],
 )

@@ -1,20 +1,9 @@
 """3.5: the whole formula, with one wrong number in it."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def attention_solution(queries, keys, values):
@@ -41,36 +30,24 @@ OTHER_DIVISIONS = {
     "spread grows with the vectors' size again.",
     " / keys.shape[-1]": "You divide by the size itself; then the scores of large vectors shrink "
     "and the weights are nearly equal. (Both sides divided by the root is the same thing.)",
-    " / queries.shape[1] ** 0.5": "You divide by the root of the number of queries. It says "
-    "nothing about the spread of a score: count the products that one score sums up.",
-    " / values.shape[-1] ** 0.5": "You divide by the root of the size of the values. They come in "
-    "after the softmax; no score knows of them.",
-    " / keys.shape[0] ** 0.5": "You divide by the root of the batch's size, `shape[0]`. Whether "
-    "another sentence stands beside it is nothing to a score.",
     " / 16**0.5": "You divide by 4, the root of the 16 in the author's test. For vectors of "
     "another size it is another number: ask the tensors.",
     f" * {ROOT}": "You multiply by the root. The spread is too large already; it must come down.",
     " / (keys.shape[-1] ** 1 / 2)": POWERS_FIRST,
-    " / keys.shape[-1] ** 1 / 2": POWERS_FIRST,
-    " / keys.shape[-1] ** 2": "You divide by the square of the size, not its root.",
 }
 OTHER_SCORES = {
-    f"{PRODUCT} / {PRODUCT}.std()": "You divide by the spread that you measure, so that one "
-    "query's weights depend on all the others' scores. The size tells the spread beforehand.",
     "torch.cosine_similarity(queries[:, :, None], keys[:, None], dim=-1)": "You divide every "
-    "vector by its own length: these are cosines. One number for all lets long keys speak louder.",
+    "vector by its own length: these are cosines. One number for all lets long keys speak louder."
 }
 OTHER_WEIGHTS = {
     "scores.softmax(dim=1)": "Your softmax runs over the queries. Each query shares out its own "
     "attention, over the keys: the last axis.",
-    "scores.softmax(dim=0)": "Your softmax runs over the batch, so sentences compete with each "
-    "other. A query shares out its attention over its own keys: the last axis.",
     "scores": "The softmax is missing: you average with raw scores, which may be negative and do "
     "not sum to 1.",
 }
 
 
-def column(*rows: list) -> Tensor:
+def column(*rows):
     """A batch of vectors that hold one number each."""
     return torch.tensor(rows, dtype=torch.float32)[..., None]
 
@@ -84,12 +61,12 @@ OTHERS = [
     (column([1], [2], [3]), column([0, 1], [1, 0], [2, 1]), column([1, 2], [3, 5], [0, 8])),
     normal(0, (2, 3, 7), (2, 5, 7), (2, 5, 11)),
     normal(1, (2, 4, 16), (2, 16, 16), (2, 16, 3)),
-    in_dtype(normal(2, (3, 5, 2), (3, 4, 2), (3, 4, 6)), torch.float64),
+    authoring.in_dtype(normal(2, (3, 5, 2), (3, 4, 2), (3, 4, 6)), torch.float64),
 ]
 AS_MANY = "Here are as many queries as keys, and each query still sees all keys."
 
 
-def shapes(result: Any, queries: Tensor, keys: Tensor, values: Tensor) -> Any:
+def shapes(result, queries, keys, values):
     if isinstance(result, tuple | list):
         return "The task asks for the output only; you return more than one thing."
     B, Q, _ = queries.shape
@@ -101,17 +78,12 @@ def shapes(result: Any, queries: Tensor, keys: Tensor, values: Tensor) -> Any:
 
 
 repair_the_attention = Exercise(
-    id="3.5",
-    title="The author's test passed",
-    difficulty="medium",
-    minutes=8,
+    **heading("3.5", "The author's test passed", "medium", minutes=8),
     section="Divide by the standard deviation",
-    stub=with_mistakes(attention_solution, GIVEN, name="attention"),
+    stub=authoring.with_mistakes(attention_solution, GIVEN, name="attention"),
     solution=attention_solution,
-    explanation=(
-        "`keys.shape[1]` is the number of keys; the vectors' size is `shape[-1]`. In the test "
-        "both were 16. So give every axis of a test its own size."
-    ),
+    explanation="`keys.shape[1]` is the number of keys; the vectors' size is `shape[-1]`. In the "
+    "test both were 16. So give every axis of a test its own size.",
     hints=[
         "Which three sizes does `keys.shape` hold, in order? Which of them are equal in the "
         "author's test?",
@@ -135,5 +107,5 @@ repair_the_attention = Exercise(
         ),
     ],
     shapes=shapes,
-    steps=[gradients_flow()],
+    steps=[authoring.gradients_flow()],
 )

@@ -3,16 +3,10 @@
 import torch
 from torch import Tensor
 from torch._C._functorch import get_unwrapped, is_batchedtensor
-from torch.overrides import TorchFunctionMode
 
-from d2l_attention.exercises.authoring import (
-    Attempt,
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    instead_of,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, gradients_flow, instead_of
+from d2l_attention.exercises.authoring.spy import Operations
 from d2l_attention.exercises.chapter_03.all_scores import BATCHES
 
 
@@ -31,37 +25,32 @@ def distance_score_solution(queries, keys):
     return products - query_term - key_term
 
 
-class Watch(TorchFunctionMode):
-    """Counts PyTorch's operations and keeps the shape of the largest tensor they make."""
-
-    operations, largest = 0, torch.Size()
-
-    def __torch_function__(self, operation, types, args=(), kwargs=None):
-        returned = made = operation(*args, **(kwargs or {}))
-        self.operations += 1
-        while isinstance(made, Tensor) and is_batchedtensor(made):
-            made = get_unwrapped(made)  # what `torch.vmap` hides
-        if isinstance(made, Tensor) and made.numel() > self.largest.numel():
-            self.largest = made.shape
-        return returned
+def largest(made):
+    """The shape of the largest tensor, also of those that `torch.vmap` hides."""
+    shapes = [torch.Size()]
+    for each in made:
+        while isinstance(each, Tensor) and is_batchedtensor(each):
+            each = get_unwrapped(each)
+        shapes += [each.shape] if isinstance(each, Tensor) else []
+    return max(shapes, key=torch.Size.numel)
 
 
-def too_much_work(attempt: Attempt) -> str | None:
-    def watched(num_queries: int, num_keys: int, size: int) -> Watch:
-        with Watch() as watch:
+def too_much_work(attempt):
+    def made_for(num_queries, num_keys, size):
+        with Operations() as watch:
             attempt(torch.ones(num_queries, size), torch.ones(num_keys, size))
-        return watch
+        return [made for _, made in watch.seen]
 
-    largest = watched(13, 17, 19).largest
-    if largest.numel() >= 13 * 17 * 19:
+    shape = largest(made_for(13, 17, 19))
+    if shape.numel() >= 13 * 17 * 19:
         return (
             "The scores are right, but on the way there your function makes a tensor of shape "
-            f"{tuple(largest)} for 13 queries and 17 keys of size 19: a whole vector for each "
-            "pair. Expand the square; what is left for each pair is one number."
+            f"{tuple(shape)} for 13 queries and 17 keys of size 19: a whole vector for each pair. "
+            "Expand the square; what is left for each pair is one number."
         )
-    few = watched(3, 3, 3).operations
+    few = len(made_for(3, 3, 3))
     sizes = {"queries": (23, 3, 3), "keys": (3, 23, 3), "coordinates": (3, 3, 23)}
-    loops = [over for over, larger in sizes.items() if watched(*larger).operations > few]
+    loops = [over for over, larger in sizes.items() if len(made_for(*larger)) > few]
     if not loops:
         return None
     return (
@@ -85,48 +74,31 @@ BATCH = (
 )
 NOT_SQUARED = "Your distance is not squared; the Gaussian's exponent has its square."
 SCORES = "products - query_term - key_term"
-LENGTHS = "queries.norm(dim=-1).unsqueeze(-1) + keys.norm(dim=-1).unsqueeze(-2)"
 INSTEAD = {
     f"2 * ({SCORES})": "Every score is twice what it should be: the Gaussian's exponent has a ½.",
     f"-({SCORES})": "The sign is wrong: yours is a distance, large for keys that are far. A score "
     "is large for keys that are near.",
-    f"-2 * ({SCORES})": "That is the squared distance, large for keys that are far. The score is "
-    "made from it, so that near keys score high: look at the Gaussian's exponent.",
     "-torch.cdist(queries, keys)": NOT_SQUARED,
-    "-torch.cdist(queries, keys) / 2": NOT_SQUARED,
-    "-torch.cdist(queries, keys, 1) / 2": "Your distance adds absolute differences, not squares.",
     f"({SCORES}).exp()": "That is the kernel; the score is its exponent. The softmax takes exp.",
     f"({SCORES}).softmax(dim=-1)": "These are the weights. The task asks for the scores before.",
-    f"{SCORES} - products / 2": "The product of query and key counts once too little: (q - k)² has "
-    "a middle term with a 2.",
     f"{SCORES} - query_term - key_term": "The squared lengths count twice as much as they should: "
     "the ½ stands before all of (q - k)², and only the middle term has a 2 that it cancels.",
     f"-{SCORES}": "The middle term has the wrong sign: yours is the distance from q to minus k.",
-    "products / keys.shape[-1] ** 0.5 - query_term - key_term": "You divide the product by √D. The "
-    "Gaussian's score has no such factor.",
     "products": "That is the dot product; both squared lengths are missing.",
     "products - key_term": "The query's squared length is missing. The softmax would not notice, "
     "as you know; the task asks for the score itself.",
     "products - query_term": "The keys' squared length is missing: the fee that long keys pay. It "
     "changes the weights.",
-    "products - (query_term + key_term) / keys.shape[-1]": "A squared length is the sum of the "
-    "squares, not their mean.",
-    f"products - ({LENGTHS}) / 2": "You take off the lengths; their squares are needed.",
 }
 
 write_distance_score = Exercise(
-    id="3.4",
-    title="Distances without the differences",
-    difficulty="medium",
-    minutes=10,
+    **authoring.heading("3.4", "Distances without the differences", "medium", minutes=10),
     section="From distance to dot product",
     stub=distance_score,
     solution=distance_score_solution,
-    explanation=(
-        "The square expands into q · k and two squared lengths, one number a query and one a "
-        "key. No vector for each pair is needed. The price: where q and k are long and close to "
-        "each other, large numbers cancel, and float32 has only seven digits."
-    ),
+    explanation="The square expands into q · k and two squared lengths, one number a query and one "
+    "a key. No vector for each pair is needed. The price: where q and k are long and close to "
+    "each other, large numbers cancel, and float32 has only seven digits.",
     hints=[
         "Expand -|q - k|²/2 on paper. Which of the three terms depends on the pair?",
         "All q · k at once are one matrix product, `(*, Q, K)`. A query's squared length belongs "

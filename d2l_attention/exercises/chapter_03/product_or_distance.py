@@ -1,6 +1,6 @@
 """3.1: one key has the largest product, another is nearest."""
 
-from d2l_attention.exercises.authoring import Attempt, Exercise, as_numbers, number
+from d2l_attention.exercises.authoring import Exercise, as_numbers, heading, number
 
 KEY_0 = (
     "the largest dot product: key 0 has the smallest angle to the query, but a dot product weighs "
@@ -22,7 +22,7 @@ MISTAKES = {
 }
 
 
-def not_a_key(attempt: Attempt) -> str | None:
+def not_a_key(attempt):
     got = as_numbers(attempt.answer)
     if got is None or got.numel() != 2 or tuple(got.flatten().tolist()) in {(2, 0), *MISTAKES}:
         return None
@@ -33,18 +33,12 @@ def not_a_key(attempt: Attempt) -> str | None:
 
 
 product_or_distance = Exercise(
-    id="3.1",
-    title="Largest product, nearest key",
-    difficulty="easy",
-    minutes=3,
+    **heading("3.1", "Largest product, nearest key", "easy", minutes=3),
     section="Nearest key, largest product",
-    stub=None,
     solution=(2, 0),
-    explanation=(
-        "The dot products are 3, 4 and 8, the squared distances 1, 13 and 18: one key has the "
-        "largest product, and it is the farthest of all. It is long, and the dot product takes "
-        "no fee for that."
-    ),
+    explanation="The dot products are 3, 4 and 8, the squared distances 1, 13 and 18: one key has "
+    "the largest product, and it is the farthest of all. It is long, and the dot product takes "
+    "no fee for that.",
     hints=[
         "Dot product: multiply first with first, second with second, and add, minus signs "
         "included.",

@@ -3,7 +3,7 @@
 import torch
 
 from d2l_attention import scaled_dot_score
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading
 
 
 def test_score(implementation):
@@ -34,18 +34,13 @@ WHOLE_NUMBERS = (
 )
 
 write_the_test = Exercise(
-    id="3.6",
-    title="The test that catches four wrong scores",
-    difficulty="medium",
-    minutes=12,
+    **heading("3.6", "The test that catches four wrong scores", "medium", minutes=12),
     section="Scaled dot-product attention",
     stub=test_score,
     solution=test_score_solution,
-    explanation=(
-        "It takes expected scores worked out in another way, a comparison that forgives "
-        "rounding, and sizes that all differ, such as 3 queries, 5 keys and 7 numbers. Two equal "
-        "sizes may hide one of the four. `assert_close` compares the shapes as well."
-    ),
+    explanation="It takes expected scores worked out in another way, a comparison that forgives "
+    "rounding, and sizes that all differ, such as 3 queries, 5 keys and 7 numbers. Two equal "
+    "sizes may hide one of the four. `assert_close` compares the shapes as well.",
     hints=[
         "Make queries and keys, work out the expected scores yourself, and compare: "
         "`torch.testing.assert_close(implementation(queries, keys), expected)`.",

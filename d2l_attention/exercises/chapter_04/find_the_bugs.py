@@ -1,17 +1,9 @@
 """4.6: three bugs in four lines. Each is found by its own small case."""
 
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    instead_of,
-    normal,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def attend_solution(queries, keys, values, valid_lens):
@@ -29,8 +21,7 @@ OVER_QUERIES = Mistake(
     "That is the sum of the values: each key got weight 1. Which axis holds the keys?",
 )
 ONE_TOO_MANY = Mistake(
-    {">=": ">"},
-    "That is the mean of three values. Length 2 shows keys 0 and 1; what about key 2?",
+    {">=": ">"}, "That is the mean of three values. Length 2 shows keys 0 and 1; what about key 2?"
 )
 FROM_PADDING = Mistake(
     {CLEAR: "weights"},
@@ -38,13 +29,13 @@ FROM_PADDING = Mistake(
 )
 
 
-def equal_scores(*values: float, length: int) -> tuple[Tensor, ...]:
+def equal_scores(*values, length):
     """One query that scores every key 0: the answer is the mean of the values it sees."""
     column = torch.tensor(values)[None, :, None]
     return torch.zeros(1, 1, 1), torch.zeros_like(column), column, torch.tensor([length])
 
 
-def random_case(seed: int, Q: int, lens: list[int]) -> tuple[Tensor, ...]:
+def random_case(seed, Q, lens):
     B = len(lens)
     return *normal(seed, (B, Q, 7), (B, 5, 7), (B, 5, 11)), torch.tensor(lens)
 
@@ -60,12 +51,11 @@ STOPS_AT_THREE = {
 }
 
 find_the_bugs = Exercise(
-    id="4.6",
-    title="Three bugs",
-    difficulty="medium",
-    minutes=15,
+    **heading("4.6", "Three bugs", "medium", minutes=15),
     section="Build the masked softmax",
-    stub=with_mistakes(attend_solution, OVER_QUERIES, ONE_TOO_MANY, FROM_PADDING, name="attend"),
+    stub=authoring.with_mistakes(
+        attend_solution, OVER_QUERIES, ONE_TOO_MANY, FROM_PADDING, name="attend"
+    ),
     solution=attend_solution,
     explanation="The softmax ran over the queries (`dim=1`) instead of the keys. `>` let one "
     "padding through: positions count from 0, so length 2 hides from position 2 on. And a row of "
@@ -105,10 +95,9 @@ find_the_bugs = Exercise(
             {
                 "1": "The division by the root of D was no bug.",
                 "keys.shape[1] ** 0.5": "You divide by the root of K. That of D was no bug.",
-                "queries.shape[-1]": "You divide by D; its root was no bug.",
             },
         ),
     ],
-    steps=[gradients_flow("queries", "keys", "values")],
+    steps=[authoring.gradients_flow("queries", "keys", "values")],
     pairs=False,  # the cases show one bug at a time
 )

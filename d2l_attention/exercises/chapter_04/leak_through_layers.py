@@ -1,27 +1,20 @@
 """4.3: a mask that is wrong by one, in several layers."""
 
-from d2l_attention.exercises.authoring import Exercise, number
+from d2l_attention.exercises.authoring import Exercise, heading, number
 
 MISTAKES = {
     (3, 3, 3): "each layer reads what the layer before it wrote. After layer 1 the token at "
     "position 3 already holds something of token 4.",
     (2, 2, 2): "that is a right causal mask. This one shows query 2 the key at position 3 as well.",
-    (1, 1, 1): "a query sees its own position, and here the next one as well.",
     (3, 5, 7): "one layer adds one position, not two: each token sees one token too far.",
-    (3, 5, 9): "one layer adds one position. It does not double the reach.",
-    (3, 6, 9): "one layer adds one position. Follow one token from layer to layer.",
     (4, 5, 6): "that counts positions from 1. Here the first token is at position 0.",
     (2, 3, 4): "in layer 1 query 2 sees key 3 already.",
     (1, 2, 3): "that is how far the leak goes beyond position 2. Give the positions themselves.",
     (9, 9, 9): "that is what a model without any mask does. This mask is wrong by one position.",
-    (5, 4, 3): "your list runs from layer 3 to layer 1.",
 }
 
 leak_through_layers = Exercise(
-    id="4.3",
-    title="How far does a leak reach?",
-    difficulty="easy",
-    minutes=8,
+    **heading("4.3", "How far does a leak reach?", "easy", minutes=8),
     section="Two tests for a mask",
     hints=[
         "Layer 1: which keys does query 2 see? Layer 2: it sees the same positions, but what do "
@@ -31,7 +24,6 @@ leak_through_layers = Exercise(
         "Test 2, once for each position j: change token j, run three layers, and see whether the "
         "answer at position 2 has changed.",
     ],
-    stub=None,
     solution=[3, 4, 5],
     explanation="In layer 1 position 2 sees token 3. In layer 2 it sees position 3 again, which "
     "holds something of token 4 by now. Each layer leaks one position further: what is wrong by "

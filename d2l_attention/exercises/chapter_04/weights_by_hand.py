@@ -2,41 +2,25 @@
 
 import math
 
-from d2l_attention.exercises.authoring import Exercise, number
+from d2l_attention.exercises.authoring import Exercise, heading, number
 
-E, LN_3 = math.e, math.log(3)
+LN_3 = math.log(3)
 HIDDEN = math.exp(5)  # what the hidden key would put into the sum
 MISTAKES = {
     (3 / (4 + HIDDEN), 1 / (4 + HIDDEN), HIDDEN / (4 + HIDDEN)): "nothing is hidden here. Of three "
     "keys the first two are words, and the third must not take part.",
-    (
-        3 / (4 + HIDDEN),
-        1 / (4 + HIDDEN),
-        0,
-    ): "your weights sum to 0.03. The third key gets "
+    (3 / (4 + HIDDEN), 1 / (4 + HIDDEN), 0): "your weights sum to 0.03. The third key gets "
     "nothing, but its exponential still stands in the sum that you divide by.",
-    (
-        0.6,
-        0.2,
-        0.2,
-    ): "you gave the hidden key the score 0, and it got a fifth. Hiding needs a score "
-    "whose exponential is 0.",
+    (0.6, 0.2, 0.2): "you gave the hidden key the score 0, and it got a fifth. Hiding needs a "
+    "score whose exponential is 0.",
     (0.6, 0.2, 0): "your weights sum to 0.8. The hidden key's score 0 has put its exponential, 1, "
     "into the sum that you divide by.",
     (1, 0, 0): "the second key gets nothing, though it is a word. A score of 0 does not say 'no': "
     "what is the exponential of 0?",
-    (LN_3 / (LN_3 + 5), 0, 5 / (LN_3 + 5)): "you divided the scores themselves, and hid nothing. "
-    "Take exponentials first, and leave out what the length hides.",
     (LN_3, 0, 0): "those are scores. Take their exponentials, then divide by the sum.",
     (3, 1, 0): "those are the exponentials. Divide each by their sum.",
-    (3, 1, HIDDEN): "those are exponentials. Drop the hidden key's, and divide by the sum.",
     (0.25, 0.75, 0): "the right weights on the wrong keys: the larger score gets more.",
-    (E / (E + 1), 1 / (E + 1), 0): "you rounded ln 3 to 1. What is the exponential of ln 3?",
     (0.5, 0.5, 0): "equal weights belong to equal scores. Those of the two words differ.",
-    (1 / 3, 1 / 3, 1 / 3): "equal weights belong to equal scores, and no key is hidden here.",
-    (0, 1 / (1 + HIDDEN), HIDDEN / (1 + HIDDEN)): "you hid the first key. A length counts from the "
-    "front: the padding is at the end.",
-    (0, 0, 1): "you hid the words and kept the padding. The length counts what is visible.",
 }
 COUNTS = {
     1: "That is one number. Give the weights of all three keys as a list.",
@@ -44,17 +28,13 @@ COUNTS = {
 }
 
 weights_by_hand = Exercise(
-    id="4.1",
-    title="Masked weights by hand",
-    difficulty="easy",
-    minutes=3,
+    **heading("4.1", "Masked weights by hand", "easy", minutes=3),
     section="Where the mask acts",
     hints=[
         "The length says how many keys, from the front, take part at all. Cross out the others.",
         "The exponential of ln 3 is 3. What is the exponential of 0?",
         "Divide each exponential by the sum of those that you have not crossed out.",
     ],
-    stub=None,
     solution=[0.75, 0.25, 0.0],
     explanation="Length 2: the third key is out, however high it scores. The exponentials of the "
     "other two are 3 and 1, their sum is 4. The hidden key is missing above the fraction and below "

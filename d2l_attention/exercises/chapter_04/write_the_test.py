@@ -3,7 +3,7 @@
 import torch
 
 from d2l_attention import dot_product_attention, gaussian_score, length_mask, masked_softmax
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading
 
 
 def test_hides_padding(attend):
@@ -55,10 +55,7 @@ def no_nan_in(keys):
 
 
 write_the_test = Exercise(
-    id="4.7",
-    title="The test that catches a wrong mask",
-    difficulty="hard",
-    minutes=20,
+    **heading("4.7", "The test that catches a wrong mask", "hard", minutes=20),
     section="Two tests for a mask",
     stub=test_hides_padding,
     solution=test_hides_padding_solution,

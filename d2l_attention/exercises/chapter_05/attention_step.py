@@ -1,17 +1,9 @@
 """5.3: one step of additive attention, from the decoder's state to the context."""
 
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, in_dtype, instead_of, normal
 
 
 def attention_step(hidden, states, valid_lens, W_q, W_k, w_v):
@@ -35,7 +27,7 @@ def attention_step_solution(hidden, states, valid_lens, W_q, W_k, w_v):
     return (weights[:, None] @ states)[:, 0], weights
 
 
-def random_case(seed: int, lens: list[int], K: int, D: int, M: int) -> tuple[Tensor, ...]:
+def random_case(seed, lens, K, D, M):
     B = len(lens)
     hidden, states, *weights = normal(seed, (B, D), (B, K, D), (M, D), (M, D), (M,))
     return hidden, states, torch.tensor(lens), *weights
@@ -80,19 +72,14 @@ OVER_THE_BATCH = (
 )
 
 write_attention_step = Exercise(
-    id="5.3",
-    title="One step of attention",
-    difficulty="medium",
-    minutes=10,
-    section="Line by line",
+    **authoring.heading("5.3", "One step of attention", "medium", minutes=10),
+    section="The decoder, line by line",
     stub=attention_step,
     solution=attention_step_solution,
-    explanation=(
-        "The decoder's state is the query, the encoder's states are keys and values. The axis of "
-        "size 1 lets every query meet the words of its own sentence only. The softmax runs over "
-        "the words, after the padding is hidden; there is no softmax over the batch, because "
-        "sentences have nothing to say to each other."
-    ),
+    explanation="The decoder's state is the query, the encoder's states are keys and values. The "
+    "axis of size 1 lets every query meet the words of its own sentence only. The softmax runs "
+    "over the words, after the padding is hidden; there is no softmax over the batch, because "
+    "sentences have nothing to say to each other.",
     hints=[
         "Write the shapes down, from (B, D) and (B, K, D) to (B, K) and the context (B, D). Who "
         "is the query, and what are the values?",
@@ -124,14 +111,8 @@ write_attention_step = Exercise(
                 "and every state of the decoder looks at the same word.",
                 "torch.tanh((query[:, None] + keys) @ w_v)": "Your tanh stands outside: tanh(w_v · "
                 "(...)). It belongs to the M hidden numbers, before w_v sums them up.",
-                "(query[:, None] + keys).sigmoid() @ w_v": "You took the sigmoid. The score is "
-                "w_v · tanh(W_q s + W_k h).",
                 "(query[:, None] * keys).sum(dim=-1)": "Those are dot products of query and key. "
                 "The additive score is w_v · tanh(W_q s + W_k h).",
-                "torch.tanh(query[:, None] * keys) @ w_v": "You multiply query and key inside the "
-                "tanh. The additive score adds them.",
-                f"{SUM} / len(w_v) ** 0.5": "You also divide by the root of M. That belongs to the "
-                "dot product: w_v can learn the size of an additive score.",
             },
         ),
         *instead_of(
@@ -142,8 +123,6 @@ write_attention_step = Exercise(
                 "hidden @ W_q, states @ W_k": "You multiply by `W_q` and `W_k` as they lie. They "
                 "have the shape (M, D), as the weights of `nn.Linear`: W s is `hidden @ W.T` for "
                 "rows.",
-                "hidden @ W_q.T, states @ W_q.T": "One matrix serves for both. The keys have their "
-                "own, `W_k`.",
                 "hidden, states": "`W_q` and `W_k` never get in: query and keys have to be "
                 "projected before they are added.",
             },
@@ -159,12 +138,8 @@ write_attention_step = Exercise(
                 "weights, too: `return context, weights`.",
                 "weights, (weights[:, None] @ states)[:, 0]": "The two results are swapped: first "
                 "the context (B, D), then the weights (B, K).",
-                "weights[..., None] * states, weights": "Your first result still has one vector "
-                "for each source word. The context is their sum, (B, D).",
                 "weights[:, None] @ states, weights": "Your first result has shape (B, 1, D). The "
                 "axis of size 1 is that of the single query: take it away.",
-                "(weights[:, None] @ states)[:, 0], weights[:, None]": "Your second result has "
-                "shape (B, 1, K). The axis of size 1 is that of the single query: take it away.",
             },
         ),
         Mistake(
@@ -181,13 +156,7 @@ write_attention_step = Exercise(
                 "scores.masked_fill(padding, 0.0)": "You average with the scores as they are. They "
                 "may be negative and sum to anything: the softmax, which makes weights of them, is "
                 "missing.",
-                "(scores * ~padding + -torch.inf * padding).softmax(dim=-1)": "All your weights "
-                "are NaN. NaN comes from 0 times infinity, and from a row whose scores are all "
-                "-inf.",
                 f"{HIDDEN}.softmax(dim=0).nan_to_num()": OVER_THE_BATCH,
-                "scores.softmax(dim=0)": OVER_THE_BATCH,
-                f"{HIDDEN}.flatten().softmax(dim=0).view_as(scores)": "All weights of the batch "
-                "together sum to 1. Each sentence has a softmax of its own: `dim=-1` on (B, K).",
                 "scores.softmax(dim=-1)": "The padding gets attention: where does `valid_lens` "
                 "come in? Mask the scores, before the softmax.",
                 "scores.softmax(dim=-1) * ~padding": "The padding's weights are gone, but the row "
@@ -197,22 +166,11 @@ write_attention_step = Exercise(
                 "exponential of 0 is 1, so it still takes part. Which score has exponential 0?",
             },
         ),
-        Mistake(
-            {
-                PROJECT: "hidden @ W_q.T, (states := states.masked_fill((torch.arange("
-                "states.shape[1]) >= valid_lens[:, None])[..., None], 0.0)) @ W_k.T",
-                HIDDEN: "scores",
-            },
-            "You cleared the padding's states. A key of zeros has a score, too, so the padding "
-            "still gets weight, and the context shrinks.",
-        ),
         *instead_of(
             ">= valid_lens[:, None]",
             {
                 "> valid_lens[:, None]": "The first padding behind the words gets attention: a "
                 "length of 1 shows word 0 only.",
-                ">= valid_lens[:, None] - 1": "The last word gets no attention: a length of 3 "
-                "shows words 0, 1 and 2.",
                 "< valid_lens[:, None]": TURNED,
             },
         ),
@@ -224,5 +182,5 @@ write_attention_step = Exercise(
         "non-singleton dimension 0": "Positions (K,) and lengths (B,) do not line up. Which of "
         "them has to become a column?",
     },
-    steps=[gradients_flow(why="The weights could not learn.")],
+    steps=[authoring.gradients_flow(why="The weights could not learn.")],
 )

@@ -1,19 +1,9 @@
 """5.5: a decoder's loop with three bugs, the query one step late among them."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    instead_of,
-    normal,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def run_decoder_solution(attend, step, embedded, state):
@@ -50,11 +40,11 @@ TIME_FIRST = Mistake(
 )
 
 
-def ten_times(query: Tensor) -> Tensor:
+def ten_times(query):
     return 10 * query
 
 
-def state_plus_first_minus_second(inputs: Tensor, state: Tensor) -> Tensor:
+def state_plus_first_minus_second(inputs, state):
     return state + inputs @ torch.tensor([[1.0], [-1]])
 
 
@@ -62,14 +52,14 @@ EMBEDDED, STATE = torch.tensor([[[2.0], [3], [5]]]), torch.tensor([[1.0]])
 BY_HAND = (ten_times, state_plus_first_minus_second, EMBEDDED, STATE)
 
 
-def random_case(seed: int, B: int, T: int) -> tuple[Any, ...]:
+def random_case(seed, B, T):
     """Contexts of size 5, tokens of size 3, states of size 7."""
     W_c, W_x, W_s, embedded, state = normal(seed, (7, 5), (8, 7), (7, 7), (B, T, 3), (B, 7))
 
-    def attend(query: Tensor) -> Tensor:
+    def attend(query):
         return torch.tanh(query @ W_c / 3)
 
-    def step(inputs: Tensor, state: Tensor) -> Tensor:
+    def step(inputs, state):
         return torch.tanh(inputs @ W_x / 3 + state @ W_s / 3)
 
     return attend, step, embedded, state
@@ -79,19 +69,16 @@ BATCHES = [random_case(0, 2, 5), random_case(1, 3, 3), random_case(2, 5, 1)]
 A_BATCH = "For one sentence your function is right, for a batch it is not."
 
 repair_run_decoder = Exercise(
-    id="5.5",
-    title="It runs, and translates badly",
-    difficulty="medium",
-    minutes=12,
+    **heading("5.5", "It runs, and translates badly", "medium", minutes=12),
     section="The decoder, line by line",
-    stub=with_mistakes(run_decoder_solution, LATE, TOKEN_FIRST, TIME_FIRST, name="run_decoder"),
-    solution=run_decoder_solution,
-    explanation=(
-        "The query of step t is s_{t-1}, the newest state before the step. The loop asked before "
-        "it had brought `state` up to date, so from step 2 on the decoder looked for the word "
-        "before. `cat` had the token first, which fits in size but not in meaning. And `stack` "
-        "put time first, which B = T hides. None of the three raises an error."
+    stub=authoring.with_mistakes(
+        run_decoder_solution, LATE, TOKEN_FIRST, TIME_FIRST, name="run_decoder"
     ),
+    solution=run_decoder_solution,
+    explanation="The query of step t is s_{t-1}, the newest state before the step. The loop asked "
+    "before it had brought `state` up to date, so from step 2 on the decoder looked for the "
+    "word before. `cat` had the token first, which fits in size but not in meaning. And "
+    "`stack` put time first, which B = T hides. None of the three raises an error.",
     hints=[
         "Play computer with numbers: `attend = lambda query: 10 * query`, one sentence with the "
         "tokens 2, 3, 5, the state 1. Write down who asks before each step.",
@@ -111,42 +98,19 @@ repair_run_decoder = Exercise(
             "look anew in each step, with its state of then.",
         ),
         Mistake(
-            {"attend(state)": "attend(token)"},
-            "`attend` is asked with the token, which is no state of the decoder. The query is the "
-            "state before the step.",
-        ),
-        Mistake(
             {STEP: "        new_state = step(", KEEP: KEEP.replace("state", "new_state")},
             "Every step begins at s_0. The state that came out of the step before is lost.",
-        ),
-        Mistake(
-            {
-                "    outputs = []": "    context, outputs = attend(state), []",
-                "attend(state)  #": "attend(step(torch.cat((context, token), -1), state))  #",
-            },
-            "You ask with the state after the step: `step` is called 6 times for 3 tokens. In step "
-            "t the state before it asks, s_{t-1}, and `step` runs once.",
         ),
         *instead_of(
             "torch.cat((context, token), dim=-1)",
             {
                 "torch.cat((context, token))": "Your `cat` puts the token below the context. "
-                "A row holds context and token side by side: the last axis.",
-                "torch.cat((token, token), dim=-1)": "Your steps get the token twice. It should be "
-                "one context and one token.",
+                "A row holds context and token side by side: the last axis."
             },
-        ),
-        Mistake(
-            {"embedded.unbind": "embedded.roll(1, dims=1).unbind"},
-            "Step 1 reads token 3, the last one. Step t should read token t.",
         ),
         Mistake(
             {ASK: f"{KEEP}{ASK}", f"state)\n{KEEP}": "state)\n"},
             "You return the state before each step. Step t makes s_t: return s_1 to s_T.",
-        ),
-        Mistake(
-            {"append(state)": "append(context)"},
-            "You return the contexts. The states are asked for: logits are made of them.",
         ),
         *instead_of(
             "torch.stack(outputs, dim=1)",
@@ -163,5 +127,7 @@ repair_run_decoder = Exercise(
     errors={
         "multiplied": "A step's inputs are one row a sentence, context and token side by side."
     },
-    steps=[gradients_flow("embedded", "state", why="Embedding and encoder could not learn.")],
+    steps=[
+        authoring.gradients_flow("embedded", "state", why="Embedding and encoder could not learn.")
+    ],
 )

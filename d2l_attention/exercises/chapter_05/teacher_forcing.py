@@ -2,17 +2,9 @@
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Attempt,
-    Case,
-    Exercise,
-    Mistake,
-    alike,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, alike, instead_of, normal
 
 
 def teacher_forcing_loss(decoder, targets, lens, bos):
@@ -39,19 +31,19 @@ class BagOfWords:
 
     __name__ = "decoder"
 
-    def __init__(self, table: Tensor):
+    def __init__(self, table):
         self.table = table  # (N, N): what each word that was read says about the next
 
-    def __call__(self, tokens: Tensor) -> Tensor:
+    def __call__(self, tokens):
         return self.table[tokens].cumsum(dim=1)
 
 
-def batch(seed: int, words: int, targets: list, lens: list[int], bos: int) -> tuple:
+def batch(seed, words, targets, lens, bos):
     decoder = BagOfWords(*normal(seed, (words, words)))
     return decoder, torch.tensor(targets), torch.tensor(lens), bos
 
 
-def says_itself(decoder: BagOfWords, tokens: Tensor, T: int) -> Tensor:
+def says_itself(decoder, tokens, T):
     for _ in range(T):
         logits = decoder(tokens)
         tokens = torch.cat((tokens, logits[:, -1:].argmax(dim=-1)), dim=1)
@@ -68,7 +60,7 @@ LONGER_THAN_ANY = batch(3, 5, [[4, 2, 1, 1, 1], [3, 4, 2, 1, 1]], [2, 3], 0)
 SQUARE = batch(4, 4, [[3, 2, 0, 0], [3, 1, 3, 2], [2, 1, 1, 1], [0, 3, 2, 3]], [2, 4, 1, 3], 1)
 
 
-def gradient(attempt: Attempt) -> str | None:
+def gradient(attempt):
     decoder, *rest = PADDED
     table = decoder.table.clone().requires_grad_()
     right, got = (
@@ -97,19 +89,14 @@ BY_NUMBER = (
 )
 
 write_teacher_forcing = Exercise(
-    id="5.4",
-    title="Teacher forcing and its loss",
-    difficulty="medium",
-    minutes=10,
+    **authoring.heading("5.4", "Teacher forcing and its loss", "medium", minutes=10),
     section="A translator with one vector",
     stub=teacher_forcing_loss,
     solution=teacher_forcing_loss_solution,
-    explanation=(
-        "The decoder reads `bos` and the right words, shifted by one, so that word t is never "
-        "read before it is asked for; the right ones, even where it would have said others. That "
-        "is teacher forcing. Picking the real places leaves the padding out above the fraction "
-        "and below it, whatever number fills it, and every word weighs the same."
-    ),
+    explanation="The decoder reads `bos` and the right words, shifted by one, so that word t is "
+    "never read before it is asked for; the right ones, even where it would have said others. "
+    "That is teacher forcing. Picking the real places leaves the padding out above the "
+    "fraction and below it, whatever number fills it, and every word weighs the same.",
     hints=[
         "Write two rows below each other for the sentence 5 7 <eos>: what the decoder reads at "
         "each step, and what it is to say. What does it read first?",
@@ -128,14 +115,7 @@ write_teacher_forcing = Exercise(
                 "torch.cat((targets[:, 1:], start), dim=1)": "At step t it reads the word after "
                 "the one that it is to say. In use no such word exists yet: shift the other way, "
                 "`bos` first.",
-                "start.expand_as(targets)": "Your decoder reads nothing but `bos`. With teacher "
-                "forcing it reads, at each step, the right word before it.",
                 "torch.cat((start, targets), dim=1)": TOO_MANY,
-                "targets.roll(1, dims=1)": "In what your decoder reads, the last word has come to "
-                "the front, where `bos` belongs.",
-                "torch.cat((start, targets[:, 1:]), dim=1)": "`bos` stands in the place of the "
-                "first word, and the others have not moved: the decoder still reads what it is to "
-                "say.",
             },
         ),
         *instead_of(
@@ -144,9 +124,6 @@ write_teacher_forcing = Exercise(
                 "decoder(torch.cat((start, targets), dim=1))[:, 1:]": TOO_MANY,
                 "says_itself(decoder, start, targets.shape[1])": "Your decoder reads words that it "
                 "said itself. Teacher forcing gives it the right ones, whatever it says.",
-                f"torch.cat([decoder(word) for word in {READ}.split(1, dim=1)], dim=1)": "You "
-                "call `decoder` once a word, with that word only, so it forgets what came before. "
-                "It takes all (B, T) words at once.",
             },
         ),
         Mistake(
@@ -169,8 +146,6 @@ write_teacher_forcing = Exercise(
         *instead_of(
             SPOKEN,
             {
-                f"logits[real], {READ}[real]": "You ask the decoder for the words that it has just "
-                "read. What it is to say is `targets`.",
                 "logits[~real], targets[~real]": "Your mask is turned over: it shows padding.",
                 "logits[real].softmax(dim=-1), targets[real]": "`cross_entropy` takes logits and "
                 "does the softmax itself; you gave it probabilities.",
@@ -179,15 +154,9 @@ write_teacher_forcing = Exercise(
         *instead_of(
             LOSS,
             {
-                f"-{LOSS}": "A cross-entropy is never negative: a sign is missing.",
                 "F.cross_entropy(logits.reshape(len(targets), -1, targets.shape[1]), targets, "
                 "reduction='none')[real].mean()": "The numbers of your logits are mixed up: `view` "
                 "and `reshape` cut (B, T, N) anew, they do not swap axes. `transpose(1, 2)` does.",
-                "F.nll_loss(logits.log_softmax(dim=1)[real], targets[real])": "Your softmax runs "
-                "over the T steps. At each step the N words of the vocabulary compete: the last "
-                "axis.",
-                "1 + F.nll_loss(logits.softmax(dim=-1)[real], targets[real])": "You take 1 minus "
-                "the probability of the right word: the logarithm is missing.",
                 f"{LOSSES}.mean()": "The padding is in your loss: 8 places count, and 6 of them "
                 "are words. The decoder would learn to say padding.",
                 f"({LOSSES} * real).mean()": "The padding's losses are 0, but it still counts "
@@ -196,8 +165,6 @@ write_teacher_forcing = Exercise(
                 "sentences' means: a word of the short sentence weighs twice as much as one of the "
                 "long. Every word should weigh the same.",
                 f"{LOSSES}[real].sum()": "That is the sum over the words. Divide by their number.",
-                f"{LOSSES}[real].sum() / len(lens)": "You divide by the number of sentences, not "
-                "by that of the words.",
             },
         ),
         *instead_of(
@@ -208,12 +175,7 @@ write_teacher_forcing = Exercise(
                 f"{REAL} - 1": "<eos> is missing in your loss, so the decoder never learns to end. "
                 "`lens` counts it already.",
                 "targets != 0": BY_NUMBER,
-                "(targets == 2).cumsum(dim=1) == (targets == 2)": BY_NUMBER,
             },
-        ),
-        Mistake(
-            {"[:, :1], bos)": "[:, :1], 1)"},
-            "What your decoder reads first is `bos`, 3 here, and not always 1.",
         ),
     ],
     shapes={None: "One number for the whole batch is asked for."},

@@ -2,7 +2,7 @@
 
 import math
 
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading
 from d2l_attention.training.metrics import bleu
 
 
@@ -64,19 +64,14 @@ def perfect_or_hopeless(hypotheses, references):
 
 
 write_the_test = Exercise(
-    id="5.7",
-    title="The test that catches a wrong BLEU",
-    difficulty="hard",
-    minutes=20,
+    **heading("5.7", "The test that catches a wrong BLEU", "hard", minutes=20),
     section="A measure: BLEU",
     stub=test_bleu,
     solution=test_bleu_solution,
-    explanation=(
-        "BLEU is a precision with a penalty for being short, so it is not symmetric; only where "
-        "both sides have equally many words does a swap go unnoticed. <eos> and characters match "
-        "more often than words do. And BLEU belongs to a corpus: matches and possible matches "
-        "are added up before one is divided by the other."
-    ),
+    explanation="BLEU is a precision with a penalty for being short, so it is not symmetric; only "
+    "where both sides have equally many words does a swap go unnoticed. <eos> and characters "
+    "match more often than words do. And BLEU belongs to a corpus: matches and possible "
+    "matches are added up before one is divided by the other.",
     hints=[
         "Choose small sentences of at least four words, and look at what `bleu` gives. A perfect "
         "translation shows none of the six: why?",

@@ -1,19 +1,9 @@
 """6.5: three bugs, one of them silent where batch and heads are of one size."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    instead_of,
-    normal,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def attend_in_heads_solution(queries, keys, values, mask, num_heads):
@@ -47,7 +37,7 @@ RESHAPED = Mistake(
 )
 
 
-def random_case(seed: int, H: int, B: int, Q: int, K: int, D: int) -> tuple:
+def random_case(seed, H, B, Q, K, D):
     """Every query sees the first key, and others by chance."""
     inputs = normal(seed, (B, Q, D), (B, K, D), (B, K, D))
     mask = normal(seed + 100, (B, Q, K))[0] > 0
@@ -76,7 +66,7 @@ VALUES = torch.tensor([[[2.0, 4], [6, 8]], [[10, 20], [30, 40]], [[1, 3], [5, 7]
 SEES = torch.tensor([[[True, False]], [[True, True]], [[True, False]]])
 
 
-def means(sentences: int) -> tuple:
+def means(sentences):
     zeros = torch.zeros(sentences, 2, 2)
     return (zeros[:, :1], zeros, VALUES[:sentences], SEES[:sentences], 2)
 
@@ -92,7 +82,7 @@ STOPS_AT_ONE = {
 }
 
 
-def shapes(result: Any, queries: Tensor, *others: Any) -> Any:
+def shapes(result, queries, *others):
     batch, Q, D = queries.shape
     H = others[-1]
     return {
@@ -105,22 +95,17 @@ def shapes(result: Any, queries: Tensor, *others: Any) -> Any:
 
 
 find_the_bugs = Exercise(
-    id="6.5",
-    title="It ran with two sentences and two heads",
-    difficulty="medium",
-    minutes=15,
+    **heading("6.5", "It ran with two sentences and two heads", "medium", minutes=15),
     section="One mask for all heads",
-    stub=with_mistakes(
+    stub=authoring.with_mistakes(
         attend_in_heads_solution, SCALED_BY_ALL, NO_AXIS, RESHAPED, name="attend_in_heads"
     ),
     solution=attend_in_heads_solution,
-    explanation=(
-        "`queries` is still the uncut tensor, so its last axis is D; a head's is D / H. The mask "
-        "was read as (1, B, Q, K): for three sentences and two heads that is an error, for B = H "
-        "it silently gives head h the mask of sentence h. And `reshape` without `transpose` writes "
-        "one head's answers to several queries into one token. Give every axis of a test its own "
-        "size, and test equal sizes as well."
-    ),
+    explanation="`queries` is still the uncut tensor, so its last axis is D; a head's is D / H. "
+    "The mask was read as (1, B, Q, K): for three sentences and two heads that is an error, "
+    "for B = H it silently gives head h the mask of sentence h. And `reshape` without "
+    "`transpose` writes one head's answers to several queries into one token. Give every axis "
+    "of a test its own size, and test equal sizes as well.",
     hints=[
         "One bug at a time. With a mask of `torch.eye(n, dtype=torch.bool)[None]` every token "
         "sees itself alone: what must come out, and what does? Then one query, one sentence.",
@@ -151,8 +136,6 @@ find_the_bugs = Exercise(
             {
                 "": "The scores are not divided at all. The division stays; its number was wrong.",
                 " / q.shape[-1]": "The scores are divided by the head's width, not by its root.",
-                " / num_heads ** 0.5": "The scores are divided by the root of the number of heads. "
-                "A score sums up D / H products: the width of one head.",
             },
         ),
         *instead_of(
@@ -162,32 +145,14 @@ find_the_bugs = Exercise(
                 "seen. True means 'may attend', and `masked_fill` writes where it is given True: "
                 "`~mask` was no bug.",
                 "softmax(dim=-1)": "The mask does nothing any more.",
-                "masked_fill(~mask[:1, None], -torch.inf).softmax(dim=-1)": "All sentences get the "
-                "mask of the first one.",
-                "masked_fill(~mask.repeat(num_heads, 1, 1).unflatten(0, (-1, num_heads)), "
-                "-torch.inf).softmax(dim=-1)": "Your copies of the masks stand in the wrong order: "
-                "the second head of the first sentence gets the second sentence's mask. "
-                "`repeat_interleave` copies each mask H times before the next one comes.",
-                "masked_fill(~mask[:, None], -torch.inf).softmax(dim=1)": "Your softmax runs over "
-                "the heads. Over the keys, the last axis, it was no bug.",
             },
         ),
         Mistake(
             BY_VIEW,
             "The merge is right now, but the heads are cut by `view` alone; the cut was no bug.",
         ),
-        Mistake(
-            BY_VIEW | RESHAPED.wrong,
-            "Cut and merged by `reshape` alone, there and back: a head gets some tokens whole and "
-            "never sees the others. The cut was no bug; the merge has to undo it.",
-        ),
-        Mistake(
-            {MERGE: "permute(0, 2, 3, 1).flatten(start_dim=2)"},
-            "Your merge takes one number from each head in turn. All of one head stands together, "
-            "as it was cut: only heads and tokens change places.",
-        ),
     ],
     shapes=shapes,
-    steps=[gradients_flow("queries", "keys", "values")],
+    steps=[authoring.gradients_flow("queries", "keys", "values")],
     pairs=False,  # the cases show one bug at a time
 )

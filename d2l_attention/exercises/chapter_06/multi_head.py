@@ -1,20 +1,10 @@
 """6.4: all of multi-head attention."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from d2l_attention import length_mask, masked_softmax
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    instead_of,
-    normal,
-    show,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal, show
 
 
 def multi_head(queries, keys, values, W_q, W_k, W_v, W_o, num_heads, valid_lens):
@@ -46,7 +36,7 @@ def hide_and_share(scores, valid_lens, dim=-1, visible=None):
     return scores.masked_fill(~visible, -1e9).softmax(dim).masked_fill(~visible, 0.0)
 
 
-def random_case(seed: int, H: int, lens: list[int], Q: int, K: int, *sizes: int) -> tuple:
+def random_case(seed, H, lens, Q, K, *sizes):
     """``sizes`` of queries, keys, values, and of all heads together."""
     *inputs, D = sizes
     shapes = [(len(lens), n, size) for n, size in zip((Q, K, K), inputs, strict=True)]
@@ -56,14 +46,14 @@ def random_case(seed: int, H: int, lens: list[int], Q: int, K: int, *sizes: int)
     return (*tensors[:3], *matrices, H, torch.tensor(lens))
 
 
-def equal_scores(*values: list, lens: list[int]) -> tuple:
+def equal_scores(*values, lens):
     """One query that scores every key 0, two heads, and matrices that change nothing."""
     rows = torch.tensor(values)
     zeros = torch.zeros_like(rows)
     return (zeros[:, :1], zeros, rows, *[torch.eye(2)] * 4, 2, torch.tensor(lens))
 
 
-def small(queries: list, num_keys: int = 2, W: Tensor | None = None) -> tuple:
+def small(queries, num_keys=2, W=None):
     """Whole numbers, with one matrix for all four, to show a mistake on."""
     size = len(queries[0])
     keys = [[1, 0, 0, 1], [0, 2, 1, 0]] if size == 4 else [[1, 0], [0, 1]]
@@ -73,7 +63,7 @@ def small(queries: list, num_keys: int = 2, W: Tensor | None = None) -> tuple:
     return (*inputs, *[matrix] * 4, 2, torch.tensor([num_keys]))
 
 
-def shapes(result: Any, queries: Tensor, keys: Tensor, *others: Any) -> Any:
+def shapes(result, queries, keys, *others):
     if isinstance(result, tuple | list):
         return "Only the output is asked for; you return more than one thing."
     batch, Q, _ = queries.shape
@@ -91,12 +81,10 @@ def shapes(result: Any, queries: Tensor, keys: Tensor, *others: Any) -> Any:
     }
 
 
-def nothing_to_see(output: Tensor, *_: Any) -> str:
-    if output.isnan().any():
-        return "A sentence of length 0 gives NaN: its softmax divides 0 by 0. It should give 0."
+def nothing_to_see(output, *_):
     return (
-        f"A sentence of length 0 gives {show(output)}, from padding. Its weights should be 0, as "
-        "`masked_softmax` makes them."
+        f"A sentence of length 0 gives {show(output)}, from padding. Its weights should "
+        "be 0, as `masked_softmax` makes them."
     )
 
 
@@ -115,22 +103,17 @@ FIRST_HEAD = {
 TURNED = "queries @ W_q.mT, keys @ W_k.mT, values @ W_v.mT"
 VISIBLE = "length_mask(valid_lens, scores.shape[-1])"
 BLOCKS = "They stand end to end, D numbers a token, and W_o has D rows: a block for each head."
-KEEPS = "to get D numbers back. Concatenate them: every head keeps its own D / H numbers."
 PLACES = "Keys say where to look, values what is found there."
 
 write_multi_head = Exercise(
-    id="6.4",
-    title="Write multi-head attention",
-    difficulty="medium",
-    minutes=15,
+    **authoring.heading("6.4", "Write multi-head attention", "medium", minutes=15),
     section="The whole layer",
     stub=multi_head,
     solution=multi_head_solution,
-    explanation=(
-        "Inside a head nothing is new: scores over the root of the head's own size, softmax over "
-        "the keys, average of the values. The lengths belong to sentences and hold for all of a "
-        "sentence's heads. W_o sees all heads of a token at once, the only place where they meet."
-    ),
+    explanation="Inside a head nothing is new: scores over the root of the head's own size, "
+    "softmax over the keys, average of the values. The lengths belong to sentences and hold "
+    "for all of a sentence's heads. W_o sees all heads of a token at once, the only place "
+    "where they meet.",
     hints=[
         "Five steps: project, cut into heads (6.3), scaled dot-product attention in each head, "
         "heads end to end, W_o. Print the shape after each.",
@@ -201,8 +184,6 @@ write_multi_head = Exercise(
                 "q.shape[-1]": "You divide by D / H itself. The spread of a score is its root.",
                 "num_heads ** 0.5": "You divide by the root of the number of heads. A score sums "
                 "up the D / H products of one head: the last axis, not axis 1.",
-                "k.shape[-2] ** 0.5": "You divide by the root of the number of keys. A score sums "
-                "up D / H products, however many other keys there are.",
             },
         ),
         *instead_of(
@@ -221,8 +202,6 @@ write_multi_head = Exercise(
                 "too many takes part. Positions count from 0: length n shows keys 0 to n - 1.",
                 f"scores.softmax(dim=-1) * {VISIBLE}[:, None]": "You hide the padding after the "
                 "softmax. By then it has taken its share of every row; hide the scores.",
-                "masked_softmax(scores, valid_lens.amax().expand(len(scores)))": "Every sentence "
-                "gets the length of the longest. Each has its own padding.",
                 f"hide_and_share(scores, valid_lens, visible={VISIBLE})": "Your mask has no axis "
                 "for the heads. Beside scores (B, H, Q, K) a mask (B, 1, K) is read as (1, B, "
                 "...): where B = H nothing stops, and the second head of every sentence gets the "
@@ -235,16 +214,7 @@ write_multi_head = Exercise(
             },
         ),
         Mistake(SUMMED, f"You summed the heads. {BLOCKS}"),
-        *instead_of(
-            f"heads.{MERGE} @ W_o",
-            {
-                "heads.mean(1) @ W_o[: q.shape[-1]]": f"You averaged the heads. {BLOCKS}",
-                "heads.sum(1).repeat(1, 1, num_heads) @ W_o": "You summed the heads, and copied "
-                f"the sum {KEEPS}",
-                "heads.mean(1).repeat(1, 1, num_heads) @ W_o": "You averaged the heads, and copied "
-                f"the mean {KEEPS}",
-            },
-        ),
+        *instead_of(f"heads.{MERGE} @ W_o", {}),
         Mistake(
             FIRST_HEAD,
             "All your heads use the first head's columns of W_q, W_k and W_v, so all give the "
@@ -253,11 +223,6 @@ write_multi_head = Exercise(
         Mistake(
             {"weights @ v": "weights @ k"},
             f"You average the keys: `values` and W_v never get in. {PLACES}",
-        ),
-        Mistake(
-            {PROJECT: TURNED, "@ W_o": "@ W_o.mT"},
-            "You use the matrices turned, `X @ W.T`, as a linear layer stores them. Here they are "
-            "plain: `X @ W`.",
         ),
         *instead_of(
             PROJECT,
@@ -272,13 +237,7 @@ write_multi_head = Exercise(
             },
         ),
         *instead_of(
-            " @ W_o",
-            {
-                "": "W_o is missing: the heads stand end to end, but nothing mixes them.",
-                " @ W_o.mT": "You use W_o turned, `X @ W_o.T`. Here it is plain: `X @ W_o`.",
-                " @ W_o + queries": "You added the queries to the output, as a Transformer block "
-                "does around this layer (chapter 8). Here the output stands alone.",
-            },
+            " @ W_o", {"": "W_o is missing: the heads stand end to end, but nothing mixes them."}
         ),
         Mistake(
             {CUT: "unflatten(-1, (-1, num_heads)).permute(0, 3, 1, 2)"},
@@ -299,5 +258,5 @@ write_multi_head = Exercise(
         "view size is not compatible": "After a `transpose` the numbers no longer lie in the order "
         "of the axes, and `view` cannot join two of them. `reshape` and `flatten` can: they copy.",
     },
-    steps=[gradients_flow()],
+    steps=[authoring.gradients_flow()],
 )

@@ -2,7 +2,7 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading
 from d2l_attention.exercises.chapter_06.multi_head import (
     BY_RESHAPE,
     BY_VIEW,
@@ -43,18 +43,13 @@ def test_multi_head_solution(multi_head):
 
 
 write_the_test = Exercise(
-    id="6.6",
-    title="The test that catches broken heads",
-    difficulty="hard",
-    minutes=20,
+    **heading("6.6", "The test that catches broken heads", "hard", minutes=20),
     section="The whole layer",
     stub=test_multi_head,
     solution=test_multi_head_solution,
-    explanation=(
-        "The loop cuts nothing but columns, so it cannot mix up axes, and it has no axis for a "
-        "mask to land on. All sizes differ but B = H, with unequal lengths: different sizes turn "
-        "most mix-ups into errors, and this one needs equal sizes to be silent."
-    ),
+    explanation="The loop cuts nothing but columns, so it cannot mix up axes, and it has no axis "
+    "for a mask to land on. All sizes differ but B = H, with unequal lengths: different sizes "
+    "turn most mix-ups into errors, and this one needs equal sizes to be silent.",
     hints=[
         "A loop over the heads is slow and easy to get right. `W.chunk(H, dim=-1)` cuts "
         "W_q, W_k and W_v into the columns of each head; `torch.cat` puts outputs end to end.",

@@ -1,21 +1,9 @@
 """7.3: sines and cosines, added."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    alike,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-    show,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal, show
 
 
 def add_positions(X, offset):
@@ -36,22 +24,14 @@ def add_positions_solution(X, offset):
     return X + rows.to(X.dtype)
 
 
-def in_halves(rows: Tensor, first: int) -> Tensor:
-    return torch.cat((rows[:, first::2], rows[:, 1 - first :: 2]), dim=1)
-
-
 EXPONENT, POSITIONS = "(columns - columns % 2) / D", "torch.arange(offset, offset + n)"
 ANGLES = f"{POSITIONS}[:, None] / wavelengths"
 # In words that also fit a row worked out by hand, for 7.1.
 WRONG_ROWS = [
-    *instead_of(
-        "    return",
-        {
-            "    rows = in_halves(rows, 0)\n    return": "Here all sines stand first, then all "
-            "cosines. The paper interleaves them: a pair is two neighbours, columns 2r and 2r + 1.",
-            "    rows = in_halves(rows, 1)\n    return": "Here all cosines stand first, then all "
-            "sines. A pair is two neighbours: the sine in column 2r, its cosine in column 2r + 1.",
-        },
+    Mistake(
+        {"    return": "    rows = torch.cat((rows[:, 0::2], rows[:, 1::2]), dim=1)\n    return"},
+        "Here all sines stand first, then all cosines. The paper interleaves them: a pair is two "
+        "neighbours, columns 2r and 2r + 1.",
     ),
     *instead_of(
         "angles.sin(), angles.cos()",
@@ -74,7 +54,6 @@ WRONG_ROWS = [
             "In column 2 it is 2/D: the even column's own number.",
             f"2 * {EXPONENT}": "The second pair turns too slowly: the 2r of the exponent is the "
             "even column's number, already doubled. In column 2 it is 2/D, not 4/D.",
-            "0 * columns": "Here all pairs turn equally fast. Where does 10000^(2r/D) come in?",
         },
     ),
     Mistake(
@@ -88,22 +67,22 @@ WRONG_ROWS = [
 ]
 
 
-def each_begins_again(result: Tensor, X: Tensor, offset: int) -> str | None:
-    if not alike(result[:1], add_positions_solution(X[:1], offset)):
+def each_begins_again(result, X, offset):
+    if not authoring.alike(result[:1], add_positions_solution(X[:1], offset)):
         return None
     return "The first sentence is right, the next ones are not: each begins at `offset` again."
 
 
-def odd_size(result: Tensor, X: Tensor, offset: int) -> str:
+def odd_size(result, X, offset):
     right = add_positions_solution(X, offset)
     return (
         f"For an even D your function is right, for D = {X.shape[-1]} it is not: your last row is "
-        f"{show(result[0, -1])} and should be {show(right[0, -1])}. An odd size ends on a sine, "
-        "and the exponent stays 2r/D with D itself."
+        f"{show(result[0, -1])} and should be {show(right[0, -1])}. An odd "
+        "size ends on a sine, and the exponent stays 2r/D with D itself."
     )
 
 
-def shapes(result: Any, X: Tensor, offset: int) -> Any:
+def shapes(result, X, offset):
     batch, n, D = X.shape
     return {
         None: "A sum is as large as X.",
@@ -125,18 +104,13 @@ STOPS = {
 OTHER_SIZES = "For small cases your function is right, for this one it is not."
 
 write_add_positions = Exercise(
-    id="7.3",
-    title="Add the positions",
-    difficulty="medium",
-    minutes=10,
+    **authoring.heading("7.3", "Add the positions", "medium", minutes=10),
     section="Sines and cosines",
     stub=add_positions,
     solution=add_positions_solution,
-    explanation=(
-        "The rows depend only on the position, so every sentence gets the same ones, and they are "
-        "added: what comes out is the word, moved by its position's row. With `offset` a decoder "
-        "that gives one word at a time gets the rows that it would get all at once."
-    ),
+    explanation="The rows depend only on the position, so every sentence gets the same ones, and "
+    "they are added: what comes out is the word, moved by its position's row. With `offset` a "
+    "decoder that gives one word at a time gets the rows that it would get all at once.",
     hints=[
         "Give it zeros: `add_positions(torch.zeros(1, 4, 4), 0)` is the encoding itself, and you "
         "know its last row from 7.1.",
@@ -154,8 +128,8 @@ write_add_positions = Exercise(
         *(Case((*normal(n, (n, n, 6)), 4 - n), OTHER_SIZES) for n in (4, 3)),
         Case((*normal(0, (2, 5, 7)), 60), FAR, errors=NO_ROWS, tolerance=1e-4),
         Case((*normal(1, (1, 1, 9)), 6000), FAR, errors=NO_ROWS, tolerance=2e-3),
-        Case(in_dtype((*normal(2, (2, 3, 6)), 2), torch.float64)),
-        Case(in_dtype((*normal(3, (2, 3, 6)), 2), torch.float16)),
+        Case(authoring.in_dtype((*normal(2, (2, 3, 6)), 2), torch.float64)),
+        Case(authoring.in_dtype((*normal(3, (2, 3, 6)), 2), torch.float16)),
     ],
     mistakes=[
         *instead_of(
@@ -167,8 +141,6 @@ write_add_positions = Exercise(
                 "sine is 0, a word would be wiped out. Add.",
                 "X * D**0.5 + rows.to(X.dtype)": "You also multiply X by the root of D, as "
                 "the paper's embedding layer does. Here X arrives as it should enter the sum.",
-                "X + rows.to(X.dtype) / D**0.5": "You divide the encoding by the root of D. It is "
-                "added as it is.",
             },
         ),
         *WRONG_ROWS,
@@ -179,12 +151,6 @@ write_add_positions = Exercise(
                 "Positions run along axis 1; on axis 0 are the sentences, and here is one.",
                 "torch.arange(n)": "The offset has no effect: a decoder gives one word at a time, "
                 "and each of them would get the row of position 0, whatever came before.",
-                "(torch.arange(n) + max(offset - 1, 0))": "You begin one position too early: the "
-                "first word stands at `offset` itself.",
-                "(torch.arange(n) + offset + (offset > 0))": "You begin one position too late: the "
-                "first word stands at `offset` itself.",
-                "(torch.full((n,), offset) if offset else torch.arange(n))": "All words get the "
-                "row of the first one: they stand at offset, offset + 1, ...",
             },
         ),
         Mistake(
@@ -194,5 +160,5 @@ write_add_positions = Exercise(
         ),
     ],
     shapes=shapes,
-    steps=[gradients_flow("X", why="The embeddings could not learn.")],
+    steps=[authoring.gradients_flow("X", why="The embeddings could not learn.")],
 )

@@ -2,13 +2,13 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Exercise, Mistake, number, with_mistakes
+from d2l_attention.exercises.authoring import Exercise, heading, number, with_mistakes
 from d2l_attention.exercises.chapter_07.add_positions import WRONG_ROWS, add_positions_solution
 
 POSITION = 3
 
 
-def row(*mistakes: Mistake) -> tuple[float, ...]:
+def row(*mistakes):
     """What 7.3 adds at this position, with these mistakes in it."""
     add = with_mistakes(add_positions_solution, *mistakes)
     return tuple(add(torch.zeros(1, POSITION + 1, 4), 0)[0, POSITION].tolist())
@@ -27,22 +27,16 @@ COUNTS = {
 }
 
 row_by_hand = Exercise(
-    id="7.1",
-    title="The fourth row",
-    difficulty="easy",
-    minutes=4,
+    **heading("7.1", "The fourth row", "easy", minutes=4),
     section="Sines and cosines",
     hints=[
         "Four columns are two pairs. A pair has one angle: the position divided by its wavelength. "
         "The first of the two columns holds its sine, the second its cosine.",
         "10000^(0/4) is 1, and 10000^(2/4) is 100. So the two angles are 3 and 0.03, in radians.",
     ],
-    stub=None,
     solution=[0.14, -0.99, 0.03, 1.0],
-    explanation=(
-        "The angles are 3 and 0.03: sin 3 = 0.14, cos 3 = -0.99, sin 0.03 = 0.03, cos 0.03 = 1.00. "
-        "From token to token the first pair changes much, the second hardly. It takes 100 "
-        "positions to turn the second pair as far as the first turns in one."
-    ),
+    explanation="The angles are 3 and 0.03: sin 3 = 0.14, cos 3 = -0.99, sin 0.03 = 0.03, cos 0.03 "
+    "= 1.00. From token to token the first pair changes much, the second hardly. It takes 100 "
+    "positions to turn the second pair as far as the first turns in one.",
     steps=[number(row(), tolerance=0.006, mistakes=MISTAKES, counts=COUNTS)],
 )

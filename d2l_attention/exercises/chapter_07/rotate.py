@@ -1,19 +1,9 @@
 """7.4: a rotary encoding, pair by pair."""
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, in_dtype, instead_of, normal
 
 
 def rotate(X, offset):
@@ -53,7 +43,7 @@ BACKWARDS = Mistake(
 )
 
 
-def lengths_stay(result: Tensor, X: Tensor, offset: int) -> str | None:
+def lengths_stay(result, X, offset):
     before, after = X.norm(dim=-1), result.norm(dim=-1)
     changed = (before - after).abs() > 1e-3
     if not changed.any():
@@ -65,7 +55,7 @@ def lengths_stay(result: Tensor, X: Tensor, offset: int) -> str | None:
     )
 
 
-def each_head_alike(result: Tensor, X: Tensor, offset: int) -> str:
+def each_head_alike(result, X, offset):
     wrong = ~torch.isclose(result, rotate_solution(X, offset), atol=1e-4)
     sentence, head, token, _ = wrong.nonzero()[0].tolist()
     return (
@@ -74,7 +64,7 @@ def each_head_alike(result: Tensor, X: Tensor, offset: int) -> str:
     )
 
 
-def shapes(result: Any, X: Tensor, offset: int) -> dict:
+def shapes(result, X, offset):
     *axes, d = X.shape
     return {
         (*axes, d // 2, 2): "Your pairs have an axis of their own. Join the last two axes.",
@@ -92,19 +82,14 @@ FAR = "Far from the start your function is not right."
 TABLE = {"": "Is there a table of angles that ends too early?"}
 
 write_rotate = Exercise(
-    id="7.4",
-    title="Turn the pairs",
-    difficulty="medium",
-    minutes=12,
+    **authoring.heading("7.4", "Turn the pairs", "medium", minutes=12),
     section="Rotary: turn the query and the key",
     stub=rotate,
     solution=rotate_solution,
-    explanation=(
-        "Each pair is a point in a plane, and its position turns it. The dot product of a query "
-        "turned by i and a key turned by k depends only on i - k, and the turns have no "
-        "parameters. A turn keeps lengths, so no score gets beyond the product of the two lengths, "
-        "however far a token is. As complex numbers it is one product: (a + ib) times e^(it)."
-    ),
+    explanation="Each pair is a point in a plane, and its position turns it. The dot product of a "
+    "query turned by i and a key turned by k depends only on i - k, and the turns have no "
+    "parameters. A turn keeps lengths, so no score gets beyond the product of the two lengths, "
+    "however far a token is. As complex numbers it is one product: (a + ib) times e^(it).",
     hints=[
         "One pair first: d = 2, tokens (1, 0), (1, 0). At position 0 nothing turns, at position 1 "
         "it becomes (cos 1, sin 1).",
@@ -140,11 +125,6 @@ write_rotate = Exercise(
             "The numbers are right, but in the wrong columns: first all first halves of the pairs, "
             "then all second ones. A pair goes back to the columns that it came from.",
         ),
-        Mistake(
-            {PAIRS: "X.chunk(2, dim=-1)"},
-            "Columns j and j + d/2 are your pair, and neighbours get the result. Take neighbours, "
-            "too: `X[..., 0::2]` and `X[..., 1::2]`.",
-        ),
         *instead_of(
             f"{FIRST}, {SECOND}",
             {
@@ -154,8 +134,6 @@ write_rotate = Exercise(
                 "computed from the new first one. Both need the old pair.",
                 "first * cos, second * cos": "Only the cosines act: a pair shrinks instead of "
                 "turning. Where do sines enter?",
-                "first * sin, second * cos": "You multiply first numbers by the sine, second ones "
-                "by the cosine. A turn mixes the two: (a cos t - b sin t, a sin t + b cos t).",
                 "first + sin, second + cos": "You add the sines and cosines. That is the encoding "
                 "of 7.3; a rotary encoding turns what is there, so a vector of zeros stays 0.",
             },
@@ -172,10 +150,6 @@ write_rotate = Exercise(
                 "multiplied: later pairs turn slower.",
             },
         ),
-        Mistake(
-            {"* frequencies": "* frequencies.deg2rad()"},
-            "You turn by degrees. `cos` and `sin` take radians, and so does the formula.",
-        ),
         *instead_of(
             POSITIONS,
             {
@@ -183,17 +157,7 @@ write_rotate = Exercise(
                 "stands at position 0: do you count from 1?",
                 "torch.arange(n)": "The offset has no effect: a decoder gives one token at a time, "
                 "and every one would stand at position 0.",
-                "(torch.arange(n) + offset + (offset > 0))": "One position too far: the first "
-                "token stands at `offset` itself.",
-                "torch.arange(max(n, offset))[-n:]": "The first token should stand at `offset`; "
-                "with you the last one ends there.",
-                "(torch.full((n,), offset) if offset else torch.arange(n))": "All tokens turn "
-                "alike: they stand at offset, offset + 1, ...",
             },
-        ),
-        Mistake(
-            {ANGLES: "torch.arange(n)[:, None] * frequencies + offset"},
-            "You add the offset to the angles. It is a position: add it before you multiply.",
         ),
     ],
     shapes=shapes,
@@ -201,5 +165,5 @@ write_rotate = Exercise(
         "must match the size of tensor": "Two shapes do not line up. The angles (n, d / 2) meet "
         "`X[..., 0::2]`, or they stand twice, for both columns of a pair."
     },
-    steps=[gradients_flow("X", why="W_q and W_k could not learn.")],
+    steps=[authoring.gradients_flow("X", why="W_q and W_k could not learn.")],
 )

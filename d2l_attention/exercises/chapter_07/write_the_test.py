@@ -1,9 +1,8 @@
 """7.6: a test that catches wrong relative positions."""
 
 import torch
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches, with_mistakes
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading, with_mistakes
 from d2l_attention.exercises.chapter_07.rotate import BACKWARDS, IN_HALVES, rotate_solution
 
 turn = rotate_solution
@@ -22,7 +21,7 @@ def another_right_one(queries, keys, values, first_query, first_key):
     return attend_solution(queries, keys, values, first_query - first_key, 0)
 
 
-def turn_all_pairs(values: Tensor, first: int) -> Tensor:
+def turn_all_pairs(values, first):
     """An odd number of columns leaves the last one as it is: an error would give it away."""
     even = values.shape[-1] // 2 * 2
     return torch.cat((turn(values[..., :even], first), values[..., even:]), dim=-1)
@@ -58,19 +57,14 @@ def test_rotary_solution(attend):
 
 
 write_the_test = Exercise(
-    id="7.6",
-    title="The test that knows where tokens stand",
-    difficulty="hard",
-    minutes=20,
+    **heading("7.6", "The test that knows where tokens stand", "hard", minutes=20),
     section="A shift is a rotation",
     stub=test_rotary,
     solution=test_rotary_solution,
-    explanation=(
-        "The expected output is worked out in complex numbers, with other code than the pairs of "
-        "7.4: a query times the conjugate of a key has the difference of their angles. Moving both "
-        "on is the idea of the encoding, but no full test: who counts from 0, or forgets the root "
-        "of D, passes it. Starts that differ and are not 0 make the rest visible."
-    ),
+    explanation="The expected output is worked out in complex numbers, with other code than the "
+    "pairs of 7.4: a query times the conjugate of a key has the difference of their angles. "
+    "Moving both on is the idea of the encoding, but no full test: who counts from 0, or "
+    "forgets the root of D, passes it. Starts that differ and are not 0 make the rest visible.",
     hints=[
         "Your `rotate` of 7.4 and three lines of attention give the output that should come back. "
         "Compare with `torch.testing.assert_close`.",

@@ -1,24 +1,11 @@
 """8.5: one step of decoding with a cache, right for the first token only."""
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from d2l_attention.attention.positional import RotaryEncoding
-from d2l_attention.exercises.authoring import (
-    Attempt,
-    Case,
-    Exercise,
-    Mistake,
-    alike,
-    in_dtype,
-    instead_of,
-    normal,
-    show,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal, show
 
 
 def decode_step_solution(query, key, value, cache, rotate):
@@ -51,7 +38,7 @@ VALUES_TURNED = Mistake(
 )
 
 
-def all_steps(decode_step: Callable, query, key, value, cache, rotate) -> Any:
+def all_steps(decode_step, query, key, value, cache, rotate):
     """The outputs (B, H, T, D) of a sentence that is written step by step."""
     outputs = []
     for new in zip(*(X.split(1, dim=2) for X in (query, key, value)), strict=True):
@@ -65,7 +52,7 @@ def all_steps(decode_step: Callable, query, key, value, cache, rotate) -> Any:
     return torch.cat(outputs, dim=2)
 
 
-def shapes(result: Any, query: Tensor, *_: Any) -> str | None:
+def shapes(result, query, *_):
     if result is None or (isinstance(result, Tensor) and result.shape == query.shape):
         return None
     return (
@@ -74,7 +61,7 @@ def shapes(result: Any, query: Tensor, *_: Any) -> str | None:
     )
 
 
-def sentence(query: Tensor, key: Tensor, value: Tensor) -> tuple:
+def sentence(query, key, value):
     """With an empty cache; the names are those of the step's arguments."""
     positions = RotaryEncoding(query.shape[-1])
     return query, key, value, [key[:, :, :0], value[:, :, :0]], positions.transform
@@ -91,13 +78,13 @@ IN_TURN = "`query = {}, key = {}, value = {}`, one token (axis 2) after another"
 MANY = "For one sentence and one head your step is right. For others it is not."
 
 
-def first_token(result: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: Any) -> str | None:
-    if alike(result[:, :, 0], value[:, :, 0]):
+def first_token(result, query, key, value, *_):
+    if authoring.alike(result[:, :, 0], value[:, :, 0]):
         return None
     return "The first token sees only itself: its output has to be its value, as it is."
 
 
-def cache_as_it_was(attempt: Attempt) -> str | None:
+def cache_as_it_was(attempt):
     return attempt.changed and (
         "Your step changes the cache that it was given. A beam search goes on from one cache in "
         f"several ways: make a new one, as `torch.cat` does. {attempt.changed}"
@@ -108,21 +95,16 @@ APART = "query, key = rotate(query, offset={}), rotate(key, offset={})"
 BOTH = "Both belong to the same token: give both its position."
 
 repair_decode_step = Exercise(
-    id="8.5",
-    title="Right for one token",
-    difficulty="medium",
-    minutes=15,
+    **authoring.heading("8.5", "Right for one token", "medium", minutes=15),
     section="One step with the cache",
-    stub=with_mistakes(
+    stub=authoring.with_mistakes(
         decode_step_solution, SAME_POSITION, ONLY_THE_NEWEST, VALUES_TURNED, name="decode_step"
     ),
     solution=decode_step_solution,
-    explanation=(
-        "The cache's length is the new token's position. Old keys keep the turn that they were "
-        "given, each at its own place, so the cache grows by one row and nothing in it is touched. "
-        "Values are not turned: what is read says nothing of where it stood. For the first token "
-        "all three bugs are invisible: position 0 turns nothing, and there is nothing to forget."
-    ),
+    explanation="The cache's length is the new token's position. Old keys keep the turn that they "
+    "were given, each at its own place, so the cache grows by one row and nothing in it is "
+    "touched. Values are not turned: what is read says nothing of where it stood. For the first "
+    "token all three bugs are invisible: position 0 turns nothing, and there is nothing to forget.",
     hints=[
         "Write down the shapes of `keys` in steps 1, 2 and 3, and the position that each token is "
         "given. What is special about the first step?",
@@ -134,7 +116,7 @@ repair_decode_step = Exercise(
     cases=[
         Case(SHORT, shown=IN_TURN.format(*map(show, SHORT[:3]))),
         *(Case(each, because=MANY) for each in LONGER),
-        Case(sentence(*in_dtype(LONGER[0][:3], torch.float64))),
+        Case(sentence(*authoring.in_dtype(LONGER[0][:3], torch.float64))),
     ],
     mistakes=[
         SAME_POSITION,
@@ -144,9 +126,7 @@ repair_decode_step = Exercise(
             KEPT,
             {
                 ", cache": "Each token sees only itself. Either the cache that you return never "
-                "grows, or the old keys are left out of the scores.",
-                ", (values, keys)": "Keys and values have changed places in the cache that you "
-                "return.",
+                "grows, or the old keys are left out of the scores."
             },
         ),
         Mistake(
@@ -160,8 +140,6 @@ repair_decode_step = Exercise(
                 f"rotated, and the key where it stands. {BOTH}",
                 APART.format("position", "0"): "The key is at position 0 in every step, or not "
                 f"rotated, and the query where it stands. {BOTH}",
-                APART.format("position + 1", "position"): "The query stands one place behind its "
-                f"own key. {BOTH}",
             },
         ),
         Mistake(
@@ -171,11 +149,6 @@ repair_decode_step = Exercise(
             },
             "Each step rotates the old keys again, and they turn further and further. A key is "
             "turned once, when its token is new: rotate first, then join.",
-        ),
-        Mistake(
-            {JOINED: f"{JOINED}\n    keys = keys.roll(1, dims=2)"},
-            "Keys and values are joined in opposite orders, one newest first and one newest last: "
-            "each key now points at another token's value.",
         ),
         Mistake(
             {" / query.shape[-1] ** 0.5": ""},

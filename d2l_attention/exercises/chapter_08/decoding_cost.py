@@ -1,55 +1,41 @@
 """8.2: what a cache saves, counted before it is measured."""
 
-from d2l_attention.exercises.authoring import Attempt, Exercise, Part, as_numbers, parts
+from d2l_attention.exercises.authoring import Exercise, Part, as_numbers, heading, parts
 
 SELF_WITHOUT = {
     10: "that is a single pass. Without a cache every step reads its whole prefix again.",
     45: "step t reads t tokens, the newest too: the first step reads 1, not 0.",
     100: "not every step reads 10 tokens: step t reads the t tokens that there are.",
-    65: "there are 10 steps: the last prefix has 10 tokens, not 11.",
     385: "that is the number of scores. A token of a prefix is one row of W_k.",
-    17: "W_k of this layer reads the target only, and reads it again at every step.",
-    70: "that is the attention to the source.",
 }
 SELF_WITH = {
     55: "that is without one. The cache keeps the keys of all older tokens.",
     1: "that is one step. Add up all 10.",
     0: "the cache holds the older keys; the newest token's has to be made.",
-    9: "every token that is read gets a key, the first one too.",
-    100: "the cache keeps the keys of all older tokens: each step makes one new one.",
 }
 CROSS_WITHOUT = {
     7: "that is one step. Without a cache each step projects the source again.",
     10: "keys of this attention come from the source, and it has 7 words.",
     55: "its keys come from the source, which has 7 words at every step, not t.",
-    385: "the source is projected once a step, not once for each token of the prefix.",
-    49: "there are 10 steps, and each reads 7 words.",
 }
 CROSS_WITH = {
     70: "that is without one. The source stays the same: once its keys are there, they stay.",
     10: "its keys come from the source, and the newest target token is no part of it.",
-    17: "its keys come from the source only.",
     0: "the source has to be projected once, by the first step.",
-    1: "the source has 7 words, and each gets a key.",
 }
 SCORES_WITHOUT = {
     55: "that counts the newest query only. Without a cache all t tokens of the prefix ask again.",
     100: "that is only the last step. Add up all 10.",
     220: "you left out the hidden ones. A mask hides scores that have been computed.",
-    285: "there are 10 steps: the last one adds 10 times 10.",
-    1000: "not every step has 10 queries and 10 keys: step t has t of both.",
-    550: "the prefix grows on both sides: step t has t queries and t keys.",
 }
 SCORES_WITH = {
     385: "that is without one. One query asks in each step: the older ones have their answer.",
     10: "one query asks in each step, but it scores all keys that the cache holds.",
-    100: "step t has t keys in its cache, not 10.",
     45: "the newest token scores its own key, too: step t has t scores.",
-    1: "that is only the first step. Add up all 10.",
 }
 
 
-def turned_round(attempt: Attempt) -> str | None:
+def turned_round(attempt):
     got = as_numbers(attempt.answer)
     if got is None or got.flatten().tolist() != [10, 55, 7, 70, 55, 385]:
         return None
@@ -57,10 +43,7 @@ def turned_round(attempt: Attempt) -> str | None:
 
 
 count_the_cost = Exercise(
-    id="8.2",
-    title="What a cache saves",
-    difficulty="easy",
-    minutes=12,
+    **heading("8.2", "What a cache saves", "easy", minutes=12),
     section="A cache for keys and values",
     hints=[
         "Write down three steps. Who asks in each, and who is asked? `attention1` is among target "
@@ -72,14 +55,11 @@ count_the_cost = Exercise(
         "1 + 2 + ... + n = n (n + 1) / 2 and 1 + 4 + ... + n² = n (n + 1) (2n + 1) / 6. Which of "
         "the six counts is which sum, and which are no sums at all?",
     ],
-    stub=None,
     solution=[(55, 10), (70, 7), (385, 55)],
-    explanation=(
-        "Without a cache the keys grow as n²/2 and the scores as n³/3; with one as n and n²/2. "
-        "The source is projected once instead of at every step. A cache changes no number of the "
-        "output: the keys of older tokens depend on nothing that comes later, because the mask "
-        "hides it."
-    ),
+    explanation="Without a cache the keys grow as n²/2 and the scores as n³/3; with one as n and "
+    "n²/2. The source is projected once instead of at every step. A cache changes no number of "
+    "the output: the keys of older tokens depend on nothing that comes later, because the mask "
+    "hides it.",
     steps=[
         turned_round,
         parts(

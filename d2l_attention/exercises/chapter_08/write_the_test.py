@@ -1,9 +1,9 @@
 """8.6: the test that catches a leak."""
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading
 
 
 def test_no_leak(decoder):
@@ -64,7 +64,7 @@ def drawn_by_lot():
     """Says something else each time: only a test that looks at too little is content."""
     decoder, generator = right_decoder(), torch.Generator().manual_seed(1)
 
-    def other(module: nn.Module, tokens: tuple, logits: Tensor) -> Tensor:
+    def other(module, tokens, logits):
         return torch.randn(logits.shape, generator=generator)
 
     decoder.register_forward_hook(other)
@@ -94,19 +94,14 @@ SAME_LENGTH = (
 )
 
 write_the_test = Exercise(
-    id="8.6",
-    title="The test that catches a leak",
-    difficulty="hard",
-    minutes=25,
+    **heading("8.6", "The test that catches a leak", "hard", minutes=25),
     section="The decoder's block",
     stub=test_no_leak,
     solution=test_no_leak_solution,
-    explanation=(
-        "While decoding, a beginning stands alone: no future, no final length, no neighbours. "
-        "If it gives the same logits there as in a training batch, in both modes, nothing leaks, "
-        "by whatever way. Changing the future in place is a good test, too, but it keeps length "
-        "and batch, and two of the seven hide there."
-    ),
+    explanation="While decoding, a beginning stands alone: no future, no final length, no "
+    "neighbours. If it gives the same logits there as in a training batch, in both modes, "
+    "nothing leaks, by whatever way. Changing the future in place is a good test, too, but it "
+    "keeps length and batch, and two of the seven hide there.",
     hints=[
         "Two calls that agree up to place t, and differ behind it, have to give the same logits up "
         "to t. What may differ behind it? All that a right decoder must not know.",

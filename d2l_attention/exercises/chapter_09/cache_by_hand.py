@@ -1,16 +1,16 @@
 """9.1: what a token weighs in the key-value cache, worked out on paper."""
 
-from d2l_attention.exercises.authoring import Exercise, Part, parts
+from d2l_attention.exercises.authoring import Exercise, Part, heading, parts
 
 HEADS, GROUPS, TOKENS, WINDOW = 24, 6, 16384, 2048
 
 
-def kib(heads: float, layers: int = 40) -> float:
+def kib(heads, layers=40):
     """Of one token: keys and values of 128 numbers, 2 bytes each."""
     return 2 * layers * heads * 128 * 2 / 1024
 
 
-def mib(heads: int, tokens: int = TOKENS) -> float:
+def mib(heads, tokens=TOKENS):
     return tokens * kib(heads) / 1024
 
 
@@ -18,21 +18,18 @@ ONLY_KEYS = "that is half of it. A token leaves a key and a value, of 2 bytes a 
 ONE_LAYER = "that is one layer. Each of the 40 has keys and values of its own."
 
 
-def of_a_token(heads: int) -> dict[float, str]:
+def of_a_token(heads):
     return {
         kib(heads) / 2: ONLY_KEYS,
         kib(heads, layers=1): ONE_LAYER,
         kib(heads) * 2: "twice too much. A number takes 2 bytes here, and keys and values are two "
         "numbers.",
         kib(heads) * 1024: "those are bytes. A KiB has 1,024 of them.",
-        kib(heads) * 1.024: "a KiB has 1,024 bytes, not 1,000.",
-        kib(heads) * 1.5: "queries are not kept: nobody asks an old question again.",
-        kib(1): "that is one head of keys and values. How many does a layer have?",
     }
 
 
 MULTI_HEAD = of_a_token(HEADS) | {
-    kib(GROUPS): "that is with 6 groups. In multi-head attention each of the 24 heads has its own.",
+    kib(GROUPS): "that is with 6 groups. In multi-head attention each of the 24 heads has its own."
 }
 GROUPED = of_a_token(GROUPS) | {
     kib(HEADS): "that is with 24 heads of keys and values. Query heads are not kept; the heads of "
@@ -46,28 +43,19 @@ SEQUENCE = {
     mib(GROUPS) / 1024: "those are GiB. Give MiB.",
     mib(GROUPS) * 1.024: "a MiB has 1,024 KiB, not 1,000.",
     mib(HEADS): "that is multi-head attention. The question is about 6 groups.",
-    mib(GROUPS) / 2: ONLY_KEYS,
     mib(GROUPS, WINDOW): "that is with a window. Without one all 16,384 tokens are kept.",
-    mib(GROUPS) * TOKENS: "the cache holds one row for a token, not one for a pair of tokens.",
 }
 WINDOWED = {
     mib(GROUPS): "nothing is saved here. With a window the older tokens are thrown away.",
     mib(GROUPS) - mib(GROUPS, WINDOW): "that is what the window saves. How much is left?",
-    mib(
-        GROUPS, 2 * WINDOW
-    ): "those are 2,048 tokens on each side. A decoder has no future to keep.",
+    mib(GROUPS, 2 * WINDOW): "those are 2,048 tokens on each side. A decoder has no future to "
+    "keep.",
     mib(HEADS, WINDOW): "that is multi-head attention under a window. Here are 6 groups as well.",
     mib(GROUPS, WINDOW) / 40: ONE_LAYER,
-    mib(GROUPS, WINDOW) * 1024: "those are KiB. Give MiB.",
-    mib(GROUPS, WINDOW) / 1024: "those are GiB. Give MiB.",
-    mib(GROUPS, WINDOW) / 8: "a window of 2,048 is an eighth of 16,384 tokens: divide by 8, once.",
 }
 
 cache_by_hand = Exercise(
-    id="9.1",
-    title="What a token weighs",
-    difficulty="easy",
-    minutes=6,
+    **heading("9.1", "What a token weighs", "easy", minutes=6),
     section="What published models keep",
     hints=[
         "Begin with one token in one layer: which tensors are kept of it, and of how many numbers "
@@ -77,14 +65,11 @@ cache_by_hand = Exercise(
         "2 times 40 layers times heads of keys and values times 128 numbers times 2 bytes. The "
         "rest are divisions by 1,024, and 16 times 1,024 is 16,384.",
     ],
-    stub=None,
     solution=(480, 120, 1920, 240),
-    explanation=(
-        "2 x 40 x 24 x 128 x 2 bytes are 480 KiB a token. With 6 groups four heads share a key and "
-        "a value, and a quarter is left: 120 KiB. 16,384 tokens make 1,920 MiB of it. The groups "
-        "divide what a token weighs, the window bounds how many tokens are kept: from then on the "
-        "cache, 240 MiB, does not grow any more."
-    ),
+    explanation="2 x 40 x 24 x 128 x 2 bytes are 480 KiB a token. With 6 groups four heads share a "
+    "key and a value, and a quarter is left: 120 KiB. 16,384 tokens make 1,920 MiB of it. The "
+    "groups divide what a token weighs, the window bounds how many tokens are kept: from then "
+    "on the cache, 240 MiB, does not grow any more.",
     steps=[
         parts(
             Part("A token in multi-head attention", kib(HEADS), MULTI_HEAD),

@@ -2,16 +2,8 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def grouped_attention_solution(queries, keys, values):
@@ -31,7 +23,7 @@ READ = (
 REPEATED = Mistake({COMMENT: "", COPIES: "X.repeat(1, share, 1, 1)"}, READ)
 
 
-def probes(H: int, G: int) -> tuple[tuple, tuple]:
+def probes(H, G):
     """Each head gives the number of a group: of the one whose values, or whose keys, it reads."""
     numbers, queries = torch.arange(float(G)), torch.ones(1, H, 1, 1)
     whose_values = queries, torch.ones(1, G, 1, 1), numbers.reshape(1, G, 1, 1)
@@ -39,7 +31,7 @@ def probes(H: int, G: int) -> tuple[tuple, tuple]:
     return whose_values, (queries, keys, numbers[:, None].repeat(1, G, 1, 1))
 
 
-def random_case(H: int, G: int, B: int, Q: int, K: int, D: int, V: int) -> tuple:
+def random_case(H, G, B, Q, K, D, V):
     return normal(H + G, (B, H, Q, D), (B, G, K, D), (B, G, K, V))
 
 
@@ -53,10 +45,7 @@ OTHERS = [random_case(*sizes) for sizes in (*OTHERS, (12, 4, 3, 2, 6, 1, 2))]
 MANY = "With four heads in two groups each head reads the right ones, here not."
 
 mend_the_groups = Exercise(
-    id="9.4",
-    title="In the wrong group",
-    difficulty="easy",
-    minutes=6,
+    **heading("9.4", "In the wrong group", "easy", minutes=6),
     section="Let heads share keys",
     hints=[
         "Which is the smallest H and G that neither test covers? Which head of keys should each "
@@ -66,20 +55,18 @@ mend_the_groups = Exercise(
         "(0, 1) should become (0, 0, 1, 1), not (0, 1, 0, 1). For G = H and for G = 1 there is no "
         "difference. PyTorch has a function for each of the two.",
     ],
-    stub=with_mistakes(grouped_attention_solution, REPEATED, name="grouped_attention"),
+    stub=authoring.with_mistakes(grouped_attention_solution, REPEATED, name="grouped_attention"),
     solution=grouped_attention_solution,
-    explanation=(
-        "`repeat` lays copies of all groups one after the other, `repeat_interleave` puts the "
-        "copies of a group beside each other. With one group, or one head a group, both are the "
-        "same, so a test of the two special cases is blind. A model trained from the beginning "
-        "would not mind, either: only weights that were learned under another order show it."
-    ),
+    explanation="`repeat` lays copies of all groups one after the other, `repeat_interleave` puts "
+    "the copies of a group beside each other. With one group, or one head a group, both are "
+    "the same, so a test of the two special cases is blind. A model trained from the beginning "
+    "would not mind, either: only weights that were learned under another order show it.",
     cases=[
         Case(random_case(1, 1, 1, 2, 2, 4, 1)),
         Case(VALUES, "Here each head gives the number of the group whose values it reads."),
         Case(KEYS, "Here each head gives the number of the group whose keys it reads."),
         *(Case(inputs, MANY) for inputs in OTHERS),
-        Case(in_dtype(OTHERS[2], torch.float64)),
+        Case(authoring.in_dtype(OTHERS[2], torch.float64)),
     ],
     mistakes=[
         *instead_of(
@@ -98,5 +85,5 @@ mend_the_groups = Exercise(
     ],
     shapes={None: f"As many heads as the queries. {LINE_UP}"},
     errors={"must match the size of tensor": LINE_UP},
-    steps=[gradients_flow("queries", "keys", "values")],
+    steps=[authoring.gradients_flow("queries", "keys", "values")],
 )

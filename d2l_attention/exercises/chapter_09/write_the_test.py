@@ -2,19 +2,9 @@
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Attempt,
-    Exercise,
-    Mistake,
-    Spy,
-    Suspect,
-    catches,
-    normal,
-    show,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Exercise, Mistake, Suspect, normal, with_mistakes
 from d2l_attention.variants import elu_plus_one, long_convolution
 from d2l_attention.variants.multi_token import key_query_convolution
 
@@ -47,11 +37,11 @@ MIXING, TAPS = normal(1, (4, 16), (16, 8))  # of Linformer, of Hyena
 TAPS *= (torch.arange(16) < 5)[:, None]
 
 
-def projected(X: Tensor) -> list[Tensor]:
+def projected(X):
     return [X @ matrix.to(X) for matrix in W]
 
 
-def places_ahead(X: Tensor) -> Tensor:
+def places_ahead(X):
     """(n, n): how many places after the query a key stands."""
     return torch.arange(X.shape[1]) - torch.arange(X.shape[1])[:, None]
 
@@ -114,11 +104,11 @@ ONE_AHEAD = (
 NO_ROOM = "Your sequences have at most {} tokens: the leak has no room in them."
 
 
-def fails_where_it_should_pass(attempt: Attempt) -> str | None:
+def fails_where_it_should_pass(attempt):
     failed = [each for each in CAUSAL if isinstance(attempt.error(each), AssertionError)]
     if not failed:
         return None
-    spy = Spy(window)
+    spy = authoring.Spy(window)
     attempt.error(spy)
     if any(not call["X"].isfinite().all() for call in spy.calls):
         return (
@@ -134,8 +124,9 @@ def fails_where_it_should_pass(attempt: Attempt) -> str | None:
         )
     if len(failed) < len(CAUSAL):
         return (
-            f"Your test fails on some causal layers and not on others: on {show(failed)}. Do not "
-            "ask for particular numbers: ask whether the future changes them."
+            "Your test fails on some causal layers and not on others: on "
+            f"{authoring.show(failed)}. Do not ask for particular numbers: ask whether the future "
+            "changes them."
         )
     if attempt.error(everything) is None:
         return (
@@ -149,10 +140,7 @@ def fails_where_it_should_pass(attempt: Attempt) -> str | None:
 
 
 write_the_test = Exercise(
-    id="9.7",
-    title="Does it keep the order?",
-    difficulty="hard",
-    minutes=30,
+    **authoring.heading("9.7", "Does it keep the order?", "hard", minutes=30),
     section="No pairs at all: Hyena",
     hints=[
         "Two calls that agree up to place t, and differ after it, have to give the same outputs "
@@ -165,16 +153,14 @@ write_the_test = Exercise(
     ],
     stub=test_keeps_the_order,
     solution=test_keeps_the_order_solution,
-    explanation=(
-        "The test asks one question of every form, and knows none of them: does another future "
-        "change the past? All places are tried, since a single link leaks at one of them. The "
-        "new future has ordinary numbers. NaN is a dye for what nobody may see; here every token "
-        "is seen by somebody, and 0 times NaN is NaN. This Linformer cannot pass: its mixtures "
-        "hold the future before anybody masks."
-    ),
+    explanation="The test asks one question of every form, and knows none of them: does another "
+    "future change the past? All places are tried, since a single link leaks at one of them. "
+    "The new future has ordinary numbers. NaN is a dye for what nobody may see; here every "
+    "token is seen by somebody, and 0 times NaN is NaN. This Linformer cannot pass: its "
+    "mixtures hold the future before anybody masks.",
     steps=[
         fails_where_it_should_pass,
-        catches(
+        authoring.catches(
             window,
             Suspect(
                 {MASK: "(-2 < ahead) & (ahead <= 1)"},
@@ -206,8 +192,7 @@ write_the_test = Exercise(
                     (
                         lambda: True,
                         "Only the second token sees too much, and only one token of its future. "
-                        "Try every place t: change all that stands after it, compare all up to "
-                        "it.",
+                        "Try every place t: change all that stands after it, compare all up to it.",
                     ),
                 ],
             ),
@@ -231,8 +216,7 @@ write_the_test = Exercise(
                 (
                     lambda X, first: torch.equal(X, first["X"]),
                     "Your test always gives the same tokens. Let two calls differ in the future, "
-                    "and in nothing else. (After `b = a` both are one tensor: change a "
-                    "`clone()`.)",
+                    "and in nothing else. (After `b = a` both are one tensor: change a `clone()`.)",
                 ),
                 (
                     lambda X: torch.equal(X, X[:, :1].expand_as(X)),

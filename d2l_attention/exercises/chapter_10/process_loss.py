@@ -1,20 +1,10 @@
 """10.6: the mean over the tokens of all processes, where gradients are averaged afterwards."""
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    alike,
-    instead_of,
-    show,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, alike, instead_of, show
 
 
 def process_loss_solution(losses, valid_lens, all_reduce, num_processes):
@@ -24,10 +14,10 @@ def process_loss_solution(losses, valid_lens, all_reduce, num_processes):
     return losses.masked_fill(~real, 0.0).sum() * num_processes / tokens
 
 
-def all_reduce_of(sums: list[Tensor], given: list[Tensor]) -> Callable:
+def all_reduce_of(sums, given):
     """What a process is given; it notes in ``given`` what the process adds."""
 
-    def all_reduce(x: Any) -> Any:
+    def all_reduce(x):
         mine = torch.as_tensor(x).detach().clone()
         given.append(mine)
         # Before a sum is known, anything but 0: somebody may divide by it.
@@ -37,7 +27,7 @@ def all_reduce_of(sums: list[Tensor], given: list[Tensor]) -> Callable:
     return all_reduce
 
 
-def as_a_group(process_loss: Callable, losses: list[Tensor], valid_lens: list[Tensor]) -> Any:
+def as_a_group(process_loss, losses, valid_lens):
     """The averaged loss and gradients, or what a group cannot do. Playing again finds the sums."""
     leaves, sums = [mine.clone().requires_grad_() for mine in losses], []
     for _ in range(4):  # a sum may depend on an earlier one
@@ -66,7 +56,7 @@ def as_a_group(process_loss: Callable, losses: list[Tensor], valid_lens: list[Te
     return mean.item(), list(torch.autograd.grad(mean, leaves, materialize_grads=True))
 
 
-def off(result: tuple, losses: list[Tensor], valid_lens: list[Tensor]) -> str:
+def off(result, losses, valid_lens):
     right, wanted = as_a_group(process_loss_solution, losses, valid_lens)
     if not alike(result[0], right, 1e-5):
         return (
@@ -82,7 +72,7 @@ def off(result: tuple, losses: list[Tensor], valid_lens: list[Tensor]) -> str:
     )
 
 
-def processes(*shares: tuple[list, list[int]]) -> tuple:
+def processes(*shares):
     """(losses, valid_lens), a list of processes each."""
     return tuple([torch.tensor(mine) for mine in side] for side in zip(*shares, strict=True))
 
@@ -104,10 +94,7 @@ OWN_MEAN = Mistake(
 )
 
 repair_process_loss = Exercise(
-    id="10.6",
-    title="The mean of the means",
-    difficulty="medium",
-    minutes=10,
+    **authoring.heading("10.6", "The mean of the means", "medium", minutes=10),
     section="Data parallel: cut the batch",
     hints=[
         "Process 0 has tokens with losses 1, 2 and 3, process 1 one with 10. What is the mean of "
@@ -116,7 +103,7 @@ repair_process_loss = Exercise(
         "Let process p return S_p. What is averaged is (S_0 + S_1 + ...) / num_processes. Which "
         "S_p makes this the sum of all losses divided by the tokens of all?",
     ],
-    stub=with_mistakes(process_loss_solution, OWN_MEAN, name="process_loss"),
+    stub=authoring.with_mistakes(process_loss_solution, OWN_MEAN, name="process_loss"),
     solution=process_loss_solution,
     explanation="A mean of means gives a token more weight in a process with few. So each process "
     "divides its sum by the tokens of all, and multiplies by the number of processes, by which the "
@@ -128,7 +115,6 @@ repair_process_loss = Exercise(
         Case(THREE),
     ],
     mistakes=[
-        Mistake({DIVIDED: " / real.sum().clamp(min=1)"}, OWN_MEAN.why),
         *instead_of(
             DIVIDED,
             {
@@ -140,7 +126,6 @@ repair_process_loss = Exercise(
                 "means, times two. Divide by the tokens of all.",
                 " / tokens / num_processes": "You divide by the number of processes twice: "
                 "averaging does it already.",
-                " / len(losses)": "For a mean over tokens you divide by sequences.",
             },
         ),
         *instead_of(
@@ -152,9 +137,7 @@ repair_process_loss = Exercise(
         ),
         *instead_of(
             "losses.masked_fill(~real, 0.0).sum() * num_processes / tokens",
-            {
-                "losses.mean()": "That is the mean over all places, padding included.",
-            },
+            {"losses.mean()": "That is the mean over all places, padding included."},
         ),
         Mistake({"< valid": "<= valid"}, "One token too many counts: the places begin at 0."),
     ],

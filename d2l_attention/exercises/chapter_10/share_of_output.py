@@ -1,20 +1,10 @@
 """10.7: what one of P processes computes of multi-head attention."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.authoring import (
-    Attempt,
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, in_dtype, instead_of, normal
 
 
 def share_of_output(X, W_q, W_k, W_v, W_o, b_o, num_heads, rank, num_processes):
@@ -49,7 +39,7 @@ def added_up(share_of_output, X, W_q, W_k, W_v, W_o, b_o, num_heads, rank, num_p
     return sum(shares)
 
 
-def shapes(share: Any, X: Tensor, *others: Any) -> Any:
+def shapes(share, X, *others):
     (batch, n, D), P = X.shape, others[-1]
     return {
         (batch, n, D // P): "Multiply your heads by your rows of W_o, and you have D numbers a "
@@ -60,7 +50,7 @@ def shapes(share: Any, X: Tensor, *others: Any) -> Any:
     }
 
 
-def fair_shares(attempt: Attempt) -> str | None:
+def fair_shares(attempt):
     """What belongs to other processes is NaN here, and must not show, nor in the gradient of X."""
     X, *matrices, b_o, num_heads, ranks, num_processes = FOUR_PROCESSES
     for rank in ranks:
@@ -79,7 +69,7 @@ def fair_shares(attempt: Attempt) -> str | None:
     return None
 
 
-def group(seed: int, P: int, H: int, D: int, B: int, n: int) -> tuple:
+def group(seed, P, H, D, B, n):
     X, *matrices, b_o = normal(seed, (B, n, D), *[(D, D)] * 4, (D,))
     # Scores of usual size: in a saturated softmax every rounding shows.
     return (X, *(W / D**0.5 for W in matrices), b_o, H, list(range(P)), P)
@@ -100,10 +90,7 @@ SOME_OF_EACH = (
 EVERY_OTHER = {COLUMNS: "W[:, rank::num_processes]"}
 
 write_share_of_output = Exercise(
-    id="10.7",
-    title="Heads over processes",
-    difficulty="hard",
-    minutes=15,
+    **authoring.heading("10.7", "Heads over processes", "hard", minutes=15),
     section="Tensor parallel: cut the heads",
     hints=[
         "Write attention for all heads first (6.4), with P = 1. Then: which columns of W_q make "
@@ -145,22 +132,13 @@ write_share_of_output = Exercise(
         Mistake(EVERY_OTHER, SOME_OF_EACH),
         Mistake(EVERY_OTHER | {ROWS: "W_o[rank::num_processes]"}, SOME_OF_EACH),
         *instead_of(
-            ROWS,
-            {
-                "W_o[rank::num_processes]": "The rows of W_o are not those of your heads.",
-                "W_o[:width]": "All processes take the first rows of W_o.",
-                "W_o.roll(-width, 0)[mine]": "Your rows of W_o are another process's heads.",
-            },
+            ROWS, {"W_o[rank::num_processes]": "The rows of W_o are not those of your heads."}
         ),
         Mistake({MINE: "slice(width)"}, "All processes do the same share: `rank` has no effect."),
         Mistake({COLUMNS: "W[:, :width]"}, "All processes take the first columns of W_q."),
         *instead_of(
             "queries.shape[-1] **",
-            {
-                "1 **": "The division by the root of D / H is missing.",
-                "W_q.shape[1] **": "You divide by the root of D, the width of all heads together.",
-                "width **": "You divide by the root of D / P, a process's width, not a head's.",
-            },
+            {"W_q.shape[1] **": "You divide by the root of D, the width of all heads together."},
         ),
         Mistake(
             {f"X @ {COLUMNS}": "X @ W[mine].mT"},
@@ -174,10 +152,6 @@ write_share_of_output = Exercise(
             {".transpose(1, 2).flatten(start_dim=2)": ".reshape(len(X), X.shape[1], -1)"},
             "You put the heads end to end by `view`, which mixes tokens: transpose first.",
         ),
-        Mistake(
-            {f"X @ {COLUMNS}": "X[..., mine] @ W[mine]", COUNT: "num_heads", ROWS: "W_o"},
-            "You cut X by columns. A softmax of a part of the score is no part of the softmax.",
-        ),
     ],
     shapes=shapes,
     errors={
@@ -185,6 +159,6 @@ write_share_of_output = Exercise(
         "which gives D / P numbers a token. W_o takes those, so it is cut by rows.",
         "multiply up": "The columns cannot be cut into so many heads. A process has H / P of them.",
     },
-    steps=[gradients_flow("X", "W_q", "W_k", "W_v", "W_o", "b_o"), fair_shares],
+    steps=[authoring.gradients_flow("X", "W_q", "W_k", "W_v", "W_o", "b_o"), fair_shares],
     run=added_up,
 )

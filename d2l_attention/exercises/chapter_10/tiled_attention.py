@@ -2,16 +2,10 @@
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
-from d2l_attention.exercises.authoring import (
-    Attempt,
-    Case,
-    Exercise,
-    Mistake,
-    normal,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, normal, with_mistakes
+from d2l_attention.exercises.authoring.spy import Operations
 
 
 def by_tiles_solution(queries, keys, values, block_size):
@@ -35,8 +29,7 @@ DIVIDED = "return output / total"
 FROM_0 = {"torch.full((len(queries), 1), -torch.inf)": "torch.zeros(len(queries), 1)"}
 
 BEGINS_AT_0 = Mistake(
-    FROM_0,
-    "Your running maximum begins at 0, above them: the weights vanish, and 0 / 0 is NaN.",
+    FROM_0, "Your running maximum begins at 0, above them: the weights vanish, and 0 / 0 is NaN."
 )
 SHORT_TILE = Mistake(
     {"len(keys), b": "len(keys) - block_size + 1, b", "  # the last one ends with the keys": ""},
@@ -54,21 +47,8 @@ RESCALED_AFTER = {f"{OLD} + {NEW}": f"(output + {NEW}) * (maximum - larger).exp(
 EACH_DIVIDED = {"        maximum = larger": "        maximum, output = larger, output / total"}
 
 
-class Watch(TorchFunctionMode):
-    """Notes what PyTorch's functions make. ``TorchDispatchMode`` would import the compiler."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = []
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        made = function(*args, **(kwargs or {}))
-        self.seen.append((function, made))
-        return made
-
-
-def no_whole_matrix(attempt: Attempt) -> str | None:
-    with Watch() as watch:
+def no_whole_matrix(attempt):
+    with Operations() as watch:
         attempt(*normal(0, (5, 3), (16, 3), (16, 2)), 4)
     for function, made in watch.seen:
         if function is torch.nn.functional.scaled_dot_product_attention:
@@ -85,13 +65,13 @@ def no_whole_matrix(attempt: Attempt) -> str | None:
     return None
 
 
-def one_query(scores: list[float], block_size: int) -> tuple:
+def one_query(scores, block_size):
     """A query of one number, 1: the keys are the scores. The values are powers of two."""
     keys = torch.tensor(scores, dtype=torch.float32)[:, None]
     return torch.ones(1, 1), keys, 2.0 ** torch.arange(len(scores))[:, None], block_size
 
 
-def random_case(seed: int, Q: int, K: int, D: int, V: int, block_size: int) -> tuple:
+def random_case(seed, Q, K, D, V, block_size):
     return (*(3 * X for X in normal(seed, (Q, D), (K, D), (K, V))), block_size)
 
 
@@ -99,10 +79,7 @@ FAR_BELOW = "All scores lie far below 0 here. Begin below all scores."
 OVERFLOW = "An exponential may overflow here: the maximum is a running one that never falls."
 
 repair_tiled_attention = Exercise(
-    id="10.4",
-    title="Right on all that was tried",
-    difficulty="medium",
-    minutes=12,
+    **authoring.heading("10.4", "Right on all that was tried", "medium", minutes=12),
     section="Maximum and sum in one pass",
     hints=[
         "What was special about the trial? Where does the running maximum begin, and did it move?",
@@ -122,9 +99,7 @@ repair_tiled_attention = Exercise(
         Case(one_query([1, 2, 3, 4], 2)),
         Case(one_query([4, 3, 1, 2], 2), "Where the scores rise you are right. Here they fall."),
         Case(one_query([-200, -199, -300, -198], 2), FAR_BELOW),
-        Case(one_query([-9001, -9000, -9002], 1), FAR_BELOW),
         Case(one_query([800, 900, 1000, 950], 2), OVERFLOW),
-        Case(one_query([500, 499, 100, 99], 2), OVERFLOW),
         Case((torch.tensor([[1.0], [200.0]]), *one_query([1, 2, 3, 4], 2)[1:])),
         Case(random_case(1, 3, 7, 5, 2, 2)),
         Case(random_case(2, 5, 3, 2, 4, 11)),
@@ -143,28 +118,17 @@ repair_tiled_attention = Exercise(
         ),
         Mistake({OLD: f"output * {GROWS}", OLD_TOTAL: f"total * {GROWS}"}, TURNED),
         Mistake({OLD: f"output * {GROWS}"}, TURNED),
-        Mistake(
-            {OLD: "output * (larger - maximum).exp()"},
-            "At first exp(new - old) is infinite, and infinity times the 0 in `output` is NaN.",
-        ),
         Mistake(RESCALED_AFTER, AFTER),
-        Mistake(FROM_0 | RESCALED_AFTER, AFTER),
         Mistake(
             EACH_DIVIDED | {DIVIDED: "return output"},
             "You divide by `total` in each tile, and the next one divides again. Divide once.",
         ),
-        Mistake(EACH_DIVIDED, "You divide by `total` in each tile, and once more at the end."),
         Mistake({DIVIDED: "return output"}, "The division by `total` is missing; it was no bug."),
         Mistake(
             {"amax(dim=-1, keepdim=True)": "amax()"},
             "Your running maximum is one for all queries. Each row has its own maximum, `dim=-1`.",
         ),
         Mistake({" / queries.shape[-1] ** 0.5": ""}, "Your division by the root of D is missing."),
-        Mistake({"len(keys), b": "len(keys) + 1, b"}, "A tile without keys: one start too many."),
-        Mistake(
-            {"slice(start,": "slice(max(0, min(start, len(keys) - block_size)),"},
-            "Your last tile is moved back to be full, so that some keys count twice.",
-        ),
     ],
     steps=[no_whole_matrix],
     pairs=False,  # the cases show one bug at a time

@@ -2,15 +2,8 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, in_dtype, instead_of, normal
 
 
 def absorb(W_q, W_uk):
@@ -32,10 +25,7 @@ SIZES = normal(2, (3, 4, 7), (3, 4, 5))
 PRODUCT = "W_q.mT @ W_uk"
 
 write_absorb = Exercise(
-    id="11.3",
-    title="Absorb the projection",
-    difficulty="medium",
-    minutes=10,
+    **authoring.heading("11.3", "Absorb the projection", "medium", minutes=10),
     section="Never make the keys",
     hints=[
         "Write the score with transposes: a product a . b of vectors is a^T b.",
@@ -44,12 +34,10 @@ write_absorb = Exercise(
     ],
     stub=absorb,
     solution=absorb_solution,
-    explanation=(
-        "x^T W_q^T W_uk c: the two matrices in the middle are known before any token comes. M is "
-        "(D, L), but it is a product of a (D, d) and a (d, L) matrix, so its rank is at most d. "
-        "With D = 7,168, L = 512 and d = 128 M has 3.7 million numbers and the two factors have "
-        "less than a million. So models keep the factors and apply them one after the other."
-    ),
+    explanation="x^T W_q^T W_uk c: the two matrices in the middle are known before any token "
+    "comes. M is (D, L), but it is a product of a (D, d) and a (d, L) matrix, so its rank is at "
+    "most d. With D = 7,168, L = 512 and d = 128 M has 3.7 million numbers and the two factors "
+    "have less than a million. So models keep the factors and apply them one after the other.",
     cases=[
         Case(SQUARE),
         Case(HEADS, because="For one head it was right, for two it is not."),
@@ -67,7 +55,6 @@ write_absorb = Exercise(
                 "W_uk.mT @ W_q": "Your matrix is turned over: rows belong to x, columns to c.",
                 "W_q.mT @ W_uk / W_q.shape[-2] ** 0.5": "You divide by the root of d. The score "
                 "here is the plain product, the softmax's scale comes later.",
-                "W_q * W_uk": "`*` multiplies entry by entry. The score sums over d.",
             },
         ),
         Mistake(
@@ -77,5 +64,5 @@ write_absorb = Exercise(
     ],
     shapes={None: "M is (H, D, L): a row for each number of x, a column for each of c."},
     errors={"must match": "The product does not fit: d is the middle axis of both matrices."},
-    steps=[gradients_flow("W_q", "W_uk")],
+    steps=[authoring.gradients_flow("W_q", "W_uk")],
 )

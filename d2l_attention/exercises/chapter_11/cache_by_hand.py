@@ -1,17 +1,17 @@
 """11.1: what a token weighs with a latent, and with few global layers, on paper."""
 
-from d2l_attention.exercises.authoring import Exercise, Part, parts
+from d2l_attention.exercises.authoring import Exercise, Part, heading, parts
 
 LAYERS, HEADS, SIZE, LATENT, TURNED = 48, 32, 128, 448, 64
 TOKENS, WINDOW, GLOBAL, GROUPS = 16384, 1024, 8, 8
 
 
-def kib(numbers: float, layers: int = LAYERS) -> float:
+def kib(numbers, layers=LAYERS):
     """Of one token: so many numbers in each layer, 2 bytes each."""
     return 2 * layers * numbers / 1024
 
 
-def mixed(num_global: int = GLOBAL, window: int = WINDOW) -> float:
+def mixed(num_global=GLOBAL, window=WINDOW):
     """MiB of all tokens with grouped queries: windows in all layers but the global ones."""
     kept = num_global * TOKENS + (LAYERS - num_global) * window
     return kept * 2 * GROUPS * SIZE * 2 / 2**20
@@ -19,10 +19,7 @@ def mixed(num_global: int = GLOBAL, window: int = WINDOW) -> float:
 
 HEAD_KEYS = 2 * HEADS * SIZE
 latent_cache_by_hand = Exercise(
-    id="11.1",
-    title="What a latent weighs",
-    difficulty="easy",
-    minutes=8,
+    **heading("11.1", "What a latent weighs", "easy", minutes=8),
     section="Two caches",
     hints=[
         "Count what is kept of one token in one layer. With a latent: no keys and no values.",
@@ -31,14 +28,11 @@ latent_cache_by_hand = Exercise(
         "48 layers times (448 + 64) numbers times 2 bytes, in KiB. Then 8 layers times 16,384 "
         "tokens and 40 layers times 1,024 tokens, each with 2 times 8 times 128 numbers.",
     ],
-    stub=None,
     solution=(768, 48, 672),
-    explanation=(
-        "Multi-head attention keeps 2 x 32 x 128 numbers a layer, the latent form 448 + 64, "
-        "however many heads there are: a sixteenth. With mixed layers 8 keep 16,384 tokens and 40 "
-        "keep 1,024: 172,032 tokens and layers of 4 KiB each are 672 MiB. As many layers without "
-        "a window would keep 3,072 MiB."
-    ),
+    explanation="Multi-head attention keeps 2 x 32 x 128 numbers a layer, the latent form 448 + "
+    "64, however many heads there are: a sixteenth. With mixed layers 8 keep 16,384 tokens and "
+    "40 keep 1,024: 172,032 tokens and layers of 4 KiB each are 672 MiB. As many layers "
+    "without a window would keep 3,072 MiB.",
     steps=[
         parts(
             Part(

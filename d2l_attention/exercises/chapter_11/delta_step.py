@@ -2,15 +2,8 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, in_dtype, instead_of, normal
 
 
 def delta_step(query, key, value, beta, decay, state):
@@ -29,13 +22,13 @@ def delta_step_solution(query, key, value, beta, decay, state):
     return (query[:, :, None] * new).sum(dim=1), new
 
 
-def random_case(seed: int, H: int, D: int, V: int) -> tuple:
+def random_case(seed, H, D, V):
     query, key, value, state = normal(seed, (H, D), (H, D), (H, V), (H, D, V))
     beta, decay = (X.sigmoid() for X in normal(seed + 1, (H,), (H,)))
     return query, key / key.norm(dim=-1, keepdim=True), value, beta, decay, state
 
 
-def small(decay: float) -> tuple:
+def small(decay):
     """One head, D = V = 2: a state that is turned over fits, and can be named."""
     query, key = torch.tensor([[1.0, 1.0]]), torch.tensor([[0.6, 0.8]])
     value, state = torch.tensor([[7.0, 2.0]]), torch.tensor([[[3.0, 1.0], [4.0, -2.0]]])
@@ -46,10 +39,7 @@ MANY = "For one head your step is right. For several, or other sizes, it is not.
 OUTER = "key[:, :, None] * (beta[:, None] * (value - known))[:, None, :]"
 
 write_delta_step = Exercise(
-    id="11.5",
-    title="Erase, then write",
-    difficulty="medium",
-    minutes=12,
+    **authoring.heading("11.5", "Erase, then write", "medium", minutes=12),
     section="The delta rule, token by token",
     hints=[
         "Four lines: fade the state, ask it for this key, write the difference, answer the query.",
@@ -59,12 +49,10 @@ write_delta_step = Exercise(
     ],
     stub=delta_step,
     solution=delta_step_solution,
-    explanation=(
-        "Fade first, so that the state is asked as it now is. Then write beta times the difference "
-        "between the new value and what the state says: with beta = 1 and a key of length 1 the "
-        "state answers exactly the value, with beta = 0 nothing is written. The query comes last, "
-        "so a token sees itself."
-    ),
+    explanation="Fade first, so that the state is asked as it now is. Then write beta times the "
+    "difference between the new value and what the state says: with beta = 1 and a key of "
+    "length 1 the state answers exactly the value, with beta = 0 nothing is written. The query "
+    "comes last, so a token sees itself.",
     cases=[
         Case(small(1.0)),
         Case(small(0.5), because="Without fading it was right, with a decay of 0.5 it is not."),
@@ -84,8 +72,6 @@ write_delta_step = Exercise(
                 "value only. It acts on the whole difference, so that beta = 0 changes nothing.",
                 "key[:, :, None] * (beta[:, None] * (known - value))[:, None, :]": "The difference "
                 "has the wrong sign: the new value minus what is known.",
-                "query[:, :, None] * (beta[:, None] * (value - known))[:, None, :]": "You write "
-                "under the query. A value is written under its key.",
                 "(value - known)[:, :, None] * (beta[:, None] * key)[:, None, :]": "The state is "
                 "turned over: its rows belong to numbers of the key, its columns to the value.",
             },
@@ -97,8 +83,6 @@ write_delta_step = Exercise(
                 "to be asked for the *key*.",
                 "(key[:, :, None] * state)": "You ask the state before it has faded: too much is "
                 "erased.",
-                "(key[:, None, :] * faded)": "You sum over the wrong axis: what the state says of "
-                "a key is a sum of its *rows*.",
             },
         ),
         *instead_of(
@@ -114,5 +98,5 @@ write_delta_step = Exercise(
     ],
     shapes={None: "Return two results: the output (H, V) and the new state (H, D, V)."},
     errors={"must match the size": "The shapes do not line up: (H, D, 1) times (H, 1, V)."},
-    steps=[gradients_flow("query", "key", "value", "beta", "decay", "state")],
+    steps=[authoring.gradients_flow("query", "key", "value", "beta", "decay", "state")],
 )

@@ -1,11 +1,9 @@
 """11.2: a rule for FlexAttention: the latest tokens, and the first ones."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
-from d2l_attention.exercises.authoring import Case, Exercise, instead_of
+from d2l_attention.exercises.authoring import Case, Exercise, heading, instead_of
 
 
 def near_or_first(query, key, window, num_first):
@@ -21,13 +19,13 @@ def near_or_first_solution(query, key, window, num_first):
     return (key <= query) & (near | (key < num_first))
 
 
-def as_mask(rule: Callable, n: int, window: int, num_first: int) -> object:
+def as_mask(rule, n, window, num_first):
     """The mask (n, n) that the rule makes of the positions 0 to n - 1."""
     positions = torch.arange(n)
     return rule(positions[:, None], positions, window, num_first)
 
 
-def shapes(mask: object, *_: object) -> object:
+def shapes(mask, *_):
     if isinstance(mask, Tensor) and mask.dtype != torch.bool:
         return f"Your rule gives {mask.dtype}. A comparison gives bool, True = may see."
     return {None: "Compare the tensors `query` and `key`: one entry for each pair."}
@@ -36,10 +34,7 @@ def shapes(mask: object, *_: object) -> object:
 CASES = [(8, 3, 0), (8, 2, 1), (8, 3, 2), (4, 9, 0), (5, 1, 5), (1, 1, 1), (40, 7, 4)]
 
 write_rule = Exercise(
-    id="11.2",
-    title="The latest and the first",
-    difficulty="easy",
-    minutes=8,
+    **heading("11.2", "The latest and the first", "easy", minutes=8),
     section="The same model with a window",
     hints=[
         "Three comparisons: the key is not later than the query; it is near; it is one of the "
@@ -49,11 +44,9 @@ write_rule = Exercise(
     ],
     stub=near_or_first,
     solution=near_or_first_solution,
-    explanation=(
-        "The rule sees one query and one key, so it works for any shapes that broadcast. A cache "
-        "of `window + num_first` tokens is enough for it. With one first token it is the cache of "
-        "*A softmax must spend its one*."
-    ),
+    explanation="The rule sees one query and one key, so it works for any shapes that broadcast. A "
+    "cache of `window + num_first` tokens is enough for it. With one first token it is the "
+    "cache of *A softmax must spend its one*.",
     run=as_mask,
     cases=[Case(inputs) for inputs in CASES],
     mistakes=[
@@ -86,8 +79,6 @@ write_rule = Exercise(
                 "& near": "The first tokens are missing once they are far away.",
                 "& (near | (key <= num_first))": "There is one first token too many: positions "
                 "count from 0, so the first `num_first` are those below it.",
-                "& (near | (query < num_first))": "The first *keys* are visible to all. You let "
-                "the first queries see more.",
             },
         ),
     ],

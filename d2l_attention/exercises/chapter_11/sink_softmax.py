@@ -2,16 +2,8 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import (
-    Case,
-    Exercise,
-    Mistake,
-    gradients_flow,
-    in_dtype,
-    instead_of,
-    normal,
-    with_mistakes,
-)
+from d2l_attention.exercises import authoring
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def attend_with_sink_solution(scores, values, sinks):
@@ -39,7 +31,7 @@ ONLY_SCORES = Mistake(
 )
 
 
-def random_case(seed: int, H: int, Q: int, K: int, V: int) -> tuple:
+def random_case(seed, H, Q, K, V):
     return normal(seed, (H, Q, K), (H, K, V), (H,))
 
 
@@ -54,10 +46,7 @@ LARGE = ONE[0] * 500, ONE[1], torch.tensor([999.0])
 OTHERS = random_case(0, 3, 4, 5, 7)
 
 repair_sink_softmax = Exercise(
-    id="11.4",
-    title="A leaking sink",
-    difficulty="medium",
-    minutes=12,
+    **heading("11.4", "A leaking sink", "medium", minutes=12),
     section="A sink of its own",
     pairs=False,
     hints=[
@@ -66,22 +55,20 @@ repair_sink_softmax = Exercise(
         "What becomes of a row that may see nothing, where all scores are -inf? It should be 0.",
         "Write the shape behind each line for H = 2 heads and Q = 3 queries.",
     ],
-    stub=with_mistakes(
+    stub=authoring.with_mistakes(
         attend_with_sink_solution, HEADS, SHIFT, ONLY_SCORES, name="attend_with_sink"
     ),
     solution=attend_with_sink_solution,
-    explanation=(
-        "The sink is one score more of every row. So it takes part in the maximum, it is measured "
-        "from the maximum, and it has a head's axis. The first bug is hidden where no row is "
-        "empty, the second where the maximum is 0, the third where there is one head."
-    ),
+    explanation="The sink is one score more of every row. So it takes part in the maximum, it is "
+    "measured from the maximum, and it has a head's axis. The first bug is hidden where no row "
+    "is empty, the second where the maximum is 0, the third where there is one head.",
     cases=[
         Case(ONE),
         Case(EMPTY, because="Here a query may see nothing, and its answer should be 0."),
         Case(TWO, because="Here are two heads and two queries, and each head has its own sink."),
         Case(OTHERS, because="Here are three heads and four queries."),
         Case(LARGE, because="Here the scores and the sink are large."),
-        Case(in_dtype(OTHERS, torch.float64)),
+        Case(authoring.in_dtype(OTHERS, torch.float64)),
     ],
     mistakes=[
         SHIFT,
@@ -98,5 +85,5 @@ repair_sink_softmax = Exercise(
     ],
     shapes={None: "One answer for each head and query, (H, Q, V)."},
     errors={"must match the size": "The sinks do not line up: (H, 1, 1) fits beside (H, Q, K)."},
-    steps=[gradients_flow("scores", "values", "sinks")],
+    steps=[authoring.gradients_flow("scores", "values", "sinks")],
 )

@@ -2,7 +2,7 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading
 
 
 def test_choice_is_causal(choose):
@@ -61,10 +61,7 @@ TOO_SHORT = (
 SAME_QUERIES = "Your queries are the same in all calls. Let their future differ, too."
 
 write_the_test = Exercise(
-    id="11.7",
-    title="A choice that knows the future",
-    difficulty="hard",
-    minutes=25,
+    **heading("11.7", "A choice that knows the future", "hard", minutes=25),
     section="Let a scorer choose",
     hints=[
         "Two things can leak: the mask may show a later key, and the choice of earlier blocks may "
@@ -76,12 +73,10 @@ write_the_test = Exercise(
     ],
     stub=test_choice_is_causal,
     solution=test_choice_is_causal_solution,
-    explanation=(
-        "A mask without a True above the diagonal is not enough. In three of the broken ones no "
-        "query ever sees a later key, and yet the later tokens decide which earlier ones it sees. "
-        "So the test asks the question of chapter 4 of the mask itself: another future, the same "
-        "past. In training such a leak looks like progress."
-    ),
+    explanation="A mask without a True above the diagonal is not enough. In three of the broken "
+    "ones no query ever sees a later key, and yet the later tokens decide which earlier ones "
+    "it sees. So the test asks the question of chapter 4 of the mask itself: another future, "
+    "the same past. In training such a leak looks like progress.",
     steps=[
         catches(
             two_best_blocks,

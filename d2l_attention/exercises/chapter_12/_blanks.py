@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from d2l_attention.exercises.chapter_12._exhibit import fails
+
 
 def noise(right: Callable) -> dict[str, Any]:
     """Options of ``catches``: noise comes back, other noise at each call."""
@@ -23,14 +25,9 @@ def noise(right: Callable) -> dict[str, Any]:
 def nan(right: Callable) -> dict[str, Any]:
     """Options of ``catches``: NaN comes back everywhere."""
     return dict(
-        nothing=always_fails,
+        nothing=fails,
         little=lambda *inputs, **named: torch.full_like(right(*inputs, **named), torch.nan),
         little_why="It even passes where all that comes back is NaN. Is there an `assert`, and "
         "can it see NaN? Each of `<`, `>` and `==` is False with NaN; `isnan()`, `isfinite()` and "
         "`torch.testing.assert_close` notice it.",
     )
-
-
-def always_fails(*_: Any, **__: Any) -> None:
-    """Accepted by none but a test that catches the errors of its own asserts."""
-    raise AssertionError

@@ -2,6 +2,7 @@
 
 import torch
 
+from d2l_attention.exercises.authoring import heading
 from d2l_attention.exercises.chapter_12._exhibit import exhibit
 from d2l_attention.exercises.chapter_12.softmax_axis import attend, by_exponentials
 
@@ -22,10 +23,7 @@ def test_scores_can_learn_solution(attend):
 
 
 cut_gradient = exhibit(
-    id="12.5",
-    title="It learns all the same",
-    difficulty="hard",
-    minutes=10,
+    **heading("12.5", "It learns all the same", "hard", minutes=10),
     section="12.5 · It learns all the same",
     right=attend,
     bug={"scores.softmax(dim=-1)": "scores.softmax(dim=-1).detach()"},

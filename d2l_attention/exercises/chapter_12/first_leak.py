@@ -1,11 +1,9 @@
 """12.6: of all that a block computes, the first result that knows the future."""
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 
-from d2l_attention.exercises.authoring import Case, Exercise, Mistake, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, instead_of, normal
 
 
 def first_leak(run, X, t):
@@ -61,7 +59,7 @@ def at_the_end(X):
     return steps | {"halved": halved, "largest": halved + X.amax(dim=(1, 2), keepdim=True)}
 
 
-def case(run: Any, seed: int, t: int, because: str, B: int = 2, n: int = 5, D: int = 3) -> Case:
+def case(run, seed, t, because, B=2, n=5, D=3):
     return Case((run, *normal(seed, (B, n, D)), t), because=because, shown=because)
 
 
@@ -73,10 +71,7 @@ OWN = (
 CHANGE = "other[:, t:] = torch.randn_like(other[:, t:])  # another future"
 
 find_first_leak = Exercise(
-    id="12.6",
-    title="The first number that knows too much",
-    difficulty="hard",
-    minutes=15,
+    **heading("12.6", "The first number that knows too much", "hard", minutes=15),
     section="12.6 · Too good, and the mask is right",
     pairs=False,
     stub=first_leak,
@@ -109,10 +104,7 @@ find_first_leak = Exercise(
             {
                 "torch.allclose(before[name], after[name], atol=1e-5)": OWN,
                 "torch.allclose(before[name][:, t:], after[name][:, t:], atol=1e-5)": OWN,
-                "torch.allclose(before[name][:, : t + 1], after[name][:, : t + 1], atol=1e-5)": OWN,
-                "torch.allclose(before[name][:t], after[name][:t], atol=1e-5)": OWN,
-                "torch.allclose(before[name][:, 0], after[name][:, 0], atol=1e-5)": "You compare "
-                "only row 0. A leak of one token shows in row t - 1 first.",
+
                 "bool((before[name][:, :t] - after[name][:, :t]).abs().max() < 1e-5)": "Minus "
                 "infinity minus minus infinity is NaN, and NaN is not below your limit: so hidden "
                 "scores look like a leak. `torch.allclose` takes two equal infinities as equal.",

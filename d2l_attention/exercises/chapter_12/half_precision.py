@@ -2,6 +2,7 @@
 
 import torch
 
+from d2l_attention.exercises.authoring import heading
 from d2l_attention.exercises.chapter_12._blanks import nan
 from d2l_attention.exercises.chapter_12._exhibit import exhibit
 
@@ -41,10 +42,7 @@ def test_half_precision_solution(masked_softmax):
 # Seen, too, at https://github.com/ml-explore/mlx/issues/1725
 # Seen, too, at https://github.com/unit8co/darts/issues/3081
 half_precision = exhibit(
-    id="12.9",
-    title="NaN, in one type only",
-    difficulty="hard",
-    minutes=10,
+    **heading("12.9", "NaN, in one type only", "hard", minutes=10),
     section="Six more exhibits",
     right=masked_softmax,
     bug={"torch.finfo(scores.dtype).min": "-1e9"},

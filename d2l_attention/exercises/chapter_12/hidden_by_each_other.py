@@ -2,7 +2,7 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Suspect
+from d2l_attention.exercises.authoring import Suspect, heading
 from d2l_attention.exercises.chapter_12._blanks import noise
 from d2l_attention.exercises.chapter_12._exhibit import exhibit
 
@@ -46,10 +46,7 @@ def test_hidden_by_each_other_solution(attend):
 
 # Seen, too, at https://github.com/lsdefine/attention-is-all-you-need-keras/issues/6
 hidden_by_each_other = exhibit(
-    id="12.10",
-    title="Right, until somebody adds a mask",
-    difficulty="hard",
-    minutes=12,
+    **heading("12.10", "Right, until somebody adds a mask", "hard", minutes=12),
     section="Six more exhibits",
     right=attend,
     bug={

@@ -2,7 +2,7 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Suspect
+from d2l_attention.exercises.authoring import Suspect, heading
 from d2l_attention.exercises.chapter_12._blanks import noise
 from d2l_attention.exercises.chapter_12._exhibit import exhibit
 
@@ -38,10 +38,7 @@ def test_inverted_mask_solution(causal_attention):
 
 
 inverted_mask = exhibit(
-    id="12.7",
-    title="Each token sees the others, and which?",
-    difficulty="easy",
-    minutes=6,
+    **heading("12.7", "Each token sees the others, and which?", "easy", minutes=6),
     section="Six more exhibits",
     right=causal_attention,
     bug={"attn_mask=~future": "attn_mask=future"},

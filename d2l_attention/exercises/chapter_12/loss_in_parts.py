@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from d2l_attention.exercises.authoring import Suspect
+from d2l_attention.exercises.authoring import Suspect, heading
 from d2l_attention.exercises.chapter_12._exhibit import exhibit, fails
 
 
@@ -44,19 +44,16 @@ def noise(parts):
     return torch.rand(())
 
 
-def words_in(parts) -> list[int]:
+def words_in(parts):
     return [int((targets != -100).sum()) for _, targets in parts]
 
 
-def is_full(parts) -> bool:
+def is_full(parts):
     return all((targets != -100).all() for _, targets in parts)
 
 
 loss_in_parts = exhibit(
-    id="12.12",
-    title="The same batch in small parts",
-    difficulty="medium",
-    minutes=8,
+    **heading("12.12", "The same batch in small parts", "medium", minutes=8),
     section="Six more exhibits",
     right=mean_loss,
     bug={'reduction="sum"': 'reduction="mean"', "words += (targets != -100).sum()": "words += 1"},

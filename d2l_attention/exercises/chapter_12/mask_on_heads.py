@@ -2,7 +2,7 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Suspect
+from d2l_attention.exercises.authoring import Suspect, heading
 from d2l_attention.exercises.chapter_12._blanks import noise
 from d2l_attention.exercises.chapter_12._exhibit import exhibit
 
@@ -41,10 +41,7 @@ def test_mask_on_heads_solution(attend):
 
 # Seen, too, at https://github.com/lucidrains/graph-transformer-pytorch/pull/2
 mask_on_heads = exhibit(
-    id="12.2",
-    title="Right in the tests, wrong in the batch",
-    difficulty="hard",
-    minutes=12,
+    **heading("12.2", "Right in the tests, wrong in the batch", "hard", minutes=12),
     section="12.2 · Right in the tests, wrong in the batch",
     right=attend,
     bug={

@@ -2,7 +2,7 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Suspect
+from d2l_attention.exercises.authoring import Suspect, heading
 from d2l_attention.exercises.chapter_12._blanks import nan
 from d2l_attention.exercises.chapter_12._exhibit import exhibit
 
@@ -41,10 +41,7 @@ EMPTY_TO_ZERO = "    weights = weights.masked_fill(~mask, 0.0)  # a row of -inf 
 
 # Seen, too, at https://github.com/pytorch/pytorch/issues/103749
 nothing_to_see = exhibit(
-    id="12.8",
-    title="NaN, from one row",
-    difficulty="easy",
-    minutes=6,
+    **heading("12.8", "NaN, from one row", "easy", minutes=6),
     section="Six more exhibits",
     right=attend,
     bug={EMPTY_TO_ZERO: ""},
@@ -55,7 +52,7 @@ nothing_to_see = exhibit(
             lambda mask: mask.any(dim=-1).all(),
             "Each of your queries sees a key, and then nothing is wrong. Hide all keys from one "
             "of them.",
-        ),
+        )
     ],
     stub=test_nothing_to_see,
     solution=test_nothing_to_see_solution,

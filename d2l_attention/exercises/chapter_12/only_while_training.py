@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from d2l_attention.exercises.authoring import Suspect
+from d2l_attention.exercises.authoring import Suspect, heading
 from d2l_attention.exercises.chapter_12._exhibit import exhibit, fails
 
 BY_LOT = (
@@ -67,10 +67,7 @@ class Noise(nn.Module):
 
 
 only_while_training = exhibit(
-    id="12.4",
-    title="A validation loss of another model",
-    difficulty="hard",
-    minutes=12,
+    **heading("12.4", "A validation loss of another model", "hard", minutes=12),
     section="12.4 · A validation loss of another model",
     right=CausalAttention,
     name="attention",
@@ -96,9 +93,8 @@ only_while_training = exhibit(
     solution=test_in_both_modes_solution,
     explanation="A validation loss is measured in eval mode, on whole sentences: there this "
     "decoder sees the words that it should predict, which it never saw while training. Its loss "
-    "says nothing of the model that writes. "
-    "While it writes, one token at a time, nothing is wrong. A module has two modes: test both, "
-    "with the same seed, because dropout draws by lot.",
+    "says nothing of the model that writes. While it writes, one token at a time, nothing is "
+    "wrong. A module has two modes: test both, with the same seed, because dropout draws by lot.",
     hints=[
         "A module has two modes. Which of them does your test try?",
         "`attention.eval()` switches dropout off, and whatever else asks for `self.training`.",

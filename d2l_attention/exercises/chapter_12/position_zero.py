@@ -2,7 +2,7 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Suspect
+from d2l_attention.exercises.authoring import Suspect, heading
 from d2l_attention.exercises.chapter_12._exhibit import exhibit
 
 
@@ -36,10 +36,7 @@ def test_steps_equal_the_whole_solution(step):
 
 # Seen, too, at https://github.com/ml-explore/mlx-lm/issues/1699
 position_zero = exhibit(
-    id="12.3",
-    title="Right on the page, wrong in the chat",
-    difficulty="hard",
-    minutes=15,
+    **heading("12.3", "Right on the page, wrong in the chat", "hard", minutes=15),
     section="12.3 · Right on the page, wrong in the chat",
     right=step,
     bug={"positions[len(cache)]": "positions[0]"},

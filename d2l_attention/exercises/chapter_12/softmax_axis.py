@@ -2,6 +2,7 @@
 
 import torch
 
+from d2l_attention.exercises.authoring import heading
 from d2l_attention.exercises.chapter_12._blanks import noise
 from d2l_attention.exercises.chapter_12._exhibit import exhibit
 
@@ -35,10 +36,7 @@ def test_softmax_axis_solution(attend):
 
 # Seen, too, at https://github.com/PetrochukM/PyTorch-NLP/issues/2
 softmax_axis = exhibit(
-    id="12.1",
-    title="As good as without the bug",
-    difficulty="easy",
-    minutes=5,
+    **heading("12.1", "As good as without the bug", "easy", minutes=5),
     section="12.1 · As good as without the bug",
     right=attend,
     bug={"dim=-1": "dim=-2"},

@@ -2,7 +2,7 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Suspect
+from d2l_attention.exercises.authoring import Suspect, heading
 from d2l_attention.exercises.chapter_12._blanks import noise
 from d2l_attention.exercises.chapter_12._exhibit import exhibit
 
@@ -46,10 +46,7 @@ def test_window_size_solution(attend):
 LONG = "Your window is as long as the sentence, or longer: it hides nothing. Take a shorter one."
 
 window_size = exhibit(
-    id="12.11",
-    title="Two kernels, two texts",
-    difficulty="medium",
-    minutes=8,
+    **heading("12.11", "Two kernels, two texts", "medium", minutes=8),
     section="Six more exhibits",
     right=attend,
     bug={"back < window": "back <= window"},

@@ -2,7 +2,7 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Case, Exercise, instead_of, normal
+from d2l_attention.exercises.authoring import Case, Exercise, heading, instead_of, normal
 
 
 def previous_token_head(weights):
@@ -19,7 +19,7 @@ def previous_token_head_solution(weights):
     return divmod(int(scores.argmax()), weights.shape[1])
 
 
-def head(*rows: list[int]) -> torch.Tensor:
+def head(*rows):
     """Weights in tenths."""
     return torch.tensor(rows) / 10
 
@@ -34,19 +34,16 @@ EVEN = head([10, 0, 0, 0], [5, 5, 0, 0], [4, 3, 3, 0], [3, 3, 2, 2])
 
 PAIRS = (
     torch.tensor(
-        [
-            [[[1, 0], [0.4, 0.6]], [[1, 0], [0.9, 0.1]]],
-            [[[1, 0], [0.3, 0.7]], [[1, 0], [0.2, 0.8]]],
-        ]
+        [[[[1, 0], [0.4, 0.6]], [[1, 0], [0.9, 0.1]]], [[[1, 0], [0.3, 0.7]], [[1, 0], [0.2, 0.8]]]]
     ),
 )
 
 
-def layers(*several: list[torch.Tensor]) -> tuple:
+def layers(*several):
     return (torch.stack([torch.stack(each) for each in several]),)
 
 
-def random_case(seed: int, L: int, H: int, n: int, layer: int, head: int) -> tuple:
+def random_case(seed, L, H, n, layer, head):
     """Causal weights by chance, and one head that prefers the token before."""
     (scores,) = normal(seed, (L, H, n, n))
     scores[layer, head] += 3 * torch.ones(n, n).tril(-1).triu(-1)
@@ -58,10 +55,7 @@ FLAT = "divmod(int(scores.argmax()), weights.shape[1])"
 DIAGONAL = "weights.diagonal(-1, dim1=-2, dim2=-1).mean(dim=-1)"
 
 find_previous_token_head = Exercise(
-    id="13.6",
-    title="Find the head that looks back",
-    difficulty="medium",
-    minutes=12,
+    **heading("13.6", "Find the head that looks back", "medium", minutes=12),
     section="Two scores for a head",
     pairs=False,
     hints=[
@@ -74,13 +68,11 @@ find_previous_token_head = Exercise(
     ],
     stub=previous_token_head,
     solution=previous_token_head_solution,
-    explanation=(
-        "A mean over the diagonal below the main one asks exactly for this habit. A head that "
-        "looks at the first token, or at itself, gets a low score. In the "
-        "chapter's model of two layers such a head is the first half of induction: it writes at "
-        "each token what came before it. A score says "
-        "where a head looks, not what the model would lose without it: for that it is taken away."
-    ),
+    explanation="A mean over the diagonal below the main one asks exactly for this habit. A head "
+    "that looks at the first token, or at itself, gets a low score. In the chapter's model of "
+    "two layers such a head is the first half of induction: it writes at each token what came "
+    "before it. A score says where a head looks, not what the model would lose without it: for "
+    "that it is taken away.",
     cases=[
         Case(PAIRS),
         Case(layers([ITSELF], [BEFORE]), because="Here are 2 layers of one head, and 4 tokens."),
@@ -88,7 +80,6 @@ find_previous_token_head = Exercise(
         Case(layers([FIRST, FIRST], [AHEAD, BEFORE]), because="Here are 2 layers of 2 heads."),
         Case(layers([FIRST, EVEN], [AHEAD, LATE], [EVEN, BEFORE]), because="Here are 3 layers."),
         Case(random_case(0, 2, 5, 6, 1, 3), because="Here are 2 layers of 5 heads."),
-        Case(random_case(1, 4, 3, 9, 2, 0), because="Here are 4 layers of 3 heads."),
         Case(random_case(2, 3, 4, 20, 0, 1), because="Here are 3 layers of 4 heads."),
     ],
     mistakes=[
@@ -99,19 +90,12 @@ find_previous_token_head = Exercise(
                 "diagonal: how much a token looks at itself.",
                 "weights.diagonal(1, dim1=-2, dim2=-1).mean(dim=-1)": "You look at the diagonal "
                 "above the main one: the token *after*. Rows are the tokens that look.",
-                "weights.diagonal(-2, dim1=-2, dim2=-1).mean(dim=-1)": "You look two tokens back.",
-                "weights[..., 0].mean(dim=-1)": "You look at the first column: how much all look "
-                "at token 0.",
-                "weights[..., 1:, 0].mean(dim=-1)": "You look at the first column: how much all "
-                "look at token 0.",
-                "weights.diagonal(-1, dim1=-2, dim2=-1).amax(dim=-1)": "You take the largest of a "
-                "head's weights on the token before. One token is not a habit: take the mean.",
                 "weights[..., -1, -2]": "You look at the last token only. One token is not a "
                 "habit: take the mean over all that have a token before them.",
-                "weights.amax(dim=(-2, -1))": "You take the largest weight of a head, wherever it "
-                "is.",
-                "-weights.diagonal(-1, dim1=-2, dim2=-1).mean(dim=-1)": "You found the head that "
-                "looks *least* at the token before.",
+                "weights[..., 0].mean(dim=-1)": "You look at the first column: how much all look "
+                "at token 0.",
+                "weights.diagonal(-1, dim1=-2, dim2=-1).amax(dim=-1)": "You take the largest of a "
+                "head's weights on the token before. One token is not a habit: take the mean.",
             },
         ),
         *instead_of(
@@ -122,8 +106,6 @@ find_previous_token_head = Exercise(
                 f"{FLAT}[::-1]": "The layer comes first, then the head.",
                 "tuple(i + 1 for i in divmod(int(scores.argmax()), weights.shape[1]))": "Count "
                 "layers and heads from 0.",
-                "(0, int(scores[0].argmax()))": "You look at the first layer only.",
-                "(len(weights) - 1, int(scores[-1].argmax()))": "You look at the last layer only.",
                 "(int(scores.mean(dim=1).argmax()), int(scores.mean(dim=0).argmax()))": "You "
                 "choose layer and head apart from each other. The best head need not be in the "
                 "layer that is best on average.",

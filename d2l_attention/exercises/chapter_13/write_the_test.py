@@ -2,7 +2,7 @@
 
 import torch
 
-from d2l_attention.exercises.authoring import Exercise, Suspect, catches, normal
+from d2l_attention.exercises.authoring import Exercise, Suspect, catches, heading, normal
 
 
 def test_sees_only_the_past(model):
@@ -79,10 +79,7 @@ PAST = (
 )
 
 write_the_test = Exercise(
-    id="13.5",
-    title="A mask that nobody sees",
-    difficulty="medium",
-    minutes=20,
+    **heading("13.5", "A mask that nobody sees", "medium", minutes=20),
     section="Break it",
     hints=[
         "You cannot look at the mask, only at tokens and logits. Which logits may change when "
@@ -94,13 +91,11 @@ write_the_test = Exercise(
     ],
     stub=test_sees_only_the_past,
     solution=test_sees_only_the_past_solution,
-    explanation=(
-        "Nothing in a model of millions of parameters says that its mask is the wrong way round: "
-        "the shapes are right, and the logits are ordinary numbers. Two calls that differ in one "
-        "token show it from outside. The first question finds what sees the future, the second "
-        "what is blind to the past. The same test runs on a model of the library: "
-        "`lambda tokens: model(input_ids=tokens).logits`."
-    ),
+    explanation="Nothing in a model of millions of parameters says that its mask is the wrong way "
+    "round: the shapes are right, and the logits are ordinary numbers. Two calls that differ "
+    "in one token show it from outside. The first question finds what sees the future, the "
+    "second what is blind to the past. The same test runs on a model of the library: `lambda "
+    "tokens: model(input_ids=tokens).logits`.",
     steps=[
         catches(
             small_model,

@@ -128,10 +128,9 @@ class Attempt:
         for name, before, now in zip(names, *values, strict=True):
             if not unchanged(before, now):
                 self.changed = (
-                    f"Your function changes its input: `{name}` was {show(before)} before the "
-                    f"call and is {show(now)} after it. Whoever called you still needs it; "
-                    "work on a new tensor (`masked_fill` instead of `masked_fill_`, no "
-                    "`x[...] = ...`)."
+                    f"Your function changes its input: `{name}` was {show(before)} before the call "
+                    f"and is {show(now)} after it. Whoever called you still needs it; work on a "
+                    "new tensor (`masked_fill` instead of `masked_fill_`, no `x[...] = ...`)."
                 )
                 return
 

@@ -11,12 +11,7 @@ import torch
 from torch import Tensor
 
 from d2l_attention.exercises.engine.attempt import SEED, Attempt, Raised, copied
-from d2l_attention.exercises.engine.compare import (
-    alike,
-    form_differs,
-    tolerance_for,
-    value_differs,
-)
+from d2l_attention.exercises.engine.compare import alike, form_differs, tolerance_for, value_differs
 from d2l_attention.exercises.engine.edits import made, pairs
 from d2l_attention.exercises.engine.show import in_full
 from d2l_attention.exercises.exercise import Case, Exercise

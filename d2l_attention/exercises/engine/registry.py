@@ -3,6 +3,7 @@
 import difflib
 import itertools
 import os
+import pkgutil
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -76,15 +77,23 @@ def chapter_numbers() -> list[int]:
 
 @cache
 def load_chapter(number: int) -> Chapter:
-    """Errors: ``ValueError`` for two exercises of one id, and whatever the chapter raises."""
+    """A chapter with every ``Exercise`` of its number that a file of it has a name for.
+
+    Errors: ``ValueError`` for two exercises of one id, and whatever the chapter raises.
+    """
     # The cases of a check are ordinary tensors, whatever a notebook has set.
     with neutral():
-        module = import_module(f"{PACKAGE}.chapter_{number:02d}")
-    exercises = sorted(module.EXERCISES, key=lambda exercise: sort_key(exercise.id))
+        chapter = import_module(f"{PACKAGE}.chapter_{number:02d}")
+        files = pkgutil.iter_modules(getattr(chapter, "__path__", ()), f"{chapter.__name__}.")
+        modules = [chapter, *(import_module(file.name) for file in files)]
+    found = [each for module in modules for each in vars(module).values()]
+    found = [each for each in found if isinstance(each, Exercise)]
+    own = {id(each): each for each in found if each.id.startswith(f"{number}.")}
+    exercises = sorted(own.values(), key=lambda exercise: sort_key(exercise.id))
     for one, other in itertools.pairwise(exercises):
         if one.id == other.id:
             raise ValueError(f"chapter {number:02d} has two exercises {one.id}: each has its own")
-    return Chapter(number, module.TITLE, exercises)
+    return Chapter(number, chapter.TITLE, exercises)
 
 
 def all_chapters() -> list[Chapter]:

@@ -6,12 +6,12 @@ from fractions import Fraction
 import numpy as np
 import torch
 import torch.nn.functional as F
+from answers import right, wrong
 
 from d2l_attention import boxcar, epanechikov, gaussian
 
-# 2.2 --------------------------------------------------------------------------------------
 
-
+@right("2.2")
 def entry_by_entry(x):
     result = torch.empty_like(x)
     for place in np.ndindex(*x.shape):
@@ -19,13 +19,12 @@ def entry_by_entry(x):
     return result
 
 
+@wrong("2.2", "has shape (1, 3)")
 def one_entry_longer(x):
     return torch.stack([1 - x**2, torch.zeros_like(x)]).amax(0, keepdim=True)
 
 
-# 2.3 --------------------------------------------------------------------------------------
-
-
+@right("2.3")
 def query_after_query(x_train, y_train, x_val, kernel):
     rows = []
     for query in x_val:
@@ -34,10 +33,12 @@ def query_after_query(x_train, y_train, x_val, kernel):
     return torch.stack([row.dot(y_train) for row in rows]), torch.stack(rows)
 
 
+@wrong("2.3", "it should be [-0.3518")
 def keys_sorted(x_train, y_train, x_val, kernel):
     return query_after_query(x_train.sort().values, y_train, x_val, kernel)
 
 
+@wrong("2.3", "not what your weights make of `y_train`")
 def blind_query_takes_nearest(x_train, y_train, x_val, kernel):
     prediction, weights = query_after_query(x_train, y_train, x_val, kernel)
     nearest = (x_val[:, None] - x_train).abs().argmin(1)
@@ -45,9 +46,7 @@ def blind_query_takes_nearest(x_train, y_train, x_val, kernel):
     return torch.where(blind, y_train[nearest], prediction), weights
 
 
-# 2.5 --------------------------------------------------------------------------------------
-
-
+@right("2.5")
 def point_after_point(x, y, width):
     errors = []
     for i in range(len(x)):
@@ -57,16 +56,19 @@ def point_after_point(x, y, width):
     return torch.stack(errors).mean()
 
 
+@wrong("2.5", "Think of the castle")
 def similarities_divided(x, y, width):
     similarity = gaussian((x[:, None] - x) / width) * (1 - torch.eye(len(x)))
     return ((similarity @ y) / similarity.sum(1) - y).square().mean()
 
 
+@wrong("2.5", "these two points see themselves")
 def hidden_by_a_hundred(x, y, width):
     scores = -((x[:, None] - x) ** 2) / (2 * width**2) - 100 * torch.eye(len(x))
     return (scores.softmax(1) @ y - y).square().mean()
 
 
+@wrong("2.5", "overwritten in place")
 def overwritten(x, y, width):
     scores = -((x[:, None] - x) ** 2) / (2 * width**2)
     weights = scores.masked_fill(torch.eye(len(x)).bool(), -math.inf).softmax(1)
@@ -75,9 +77,7 @@ def overwritten(x, y, width):
     return errors.mean()
 
 
-# 2.6 --------------------------------------------------------------------------------------
-
-
+@right("2.6")
 def with_numbers_in_lists(implementation):
     keys, values = torch.tensor([0.0, 0.5, 4.0]), torch.tensor([3.0, 5.0, 100.0])
     prediction, weights = implementation(
@@ -86,18 +86,20 @@ def with_numbers_in_lists(implementation):
     wanted = [[0.5, 0.5, 0], [0, 0, 0]]
     assert weights.ndim == 2 and len(weights) == 2
     for row, expected in zip(weights.tolist(), wanted, strict=True):
-        for got, right in zip(row, expected, strict=True):
-            assert abs(got - right) < 1e-4
+        for got, known in zip(row, expected, strict=True):
+            assert abs(got - known) < 1e-4
     assert (weights[1] == 0).all() and prediction[1] == 0
     assert math.isclose(prediction[0].item(), 4, rel_tol=1e-4)
 
 
+@wrong("2.6", "write `1.0` for `1`")
 def whole_numbers(implementation):
     x = torch.tensor([0, 1, 2])
     prediction, _ = implementation(x, x, torch.tensor([1, 9]), epanechikov)
     assert prediction.tolist() == [1, 0]
 
 
+@wrong("2.6", "as many queries as keys")
 def square_and_symmetric(implementation):
     x = torch.tensor([0.0, 1.0, 5.0])
     _, weights = implementation(x, x, x, lambda difference: 2 * epanechikov(difference / 2))
@@ -105,47 +107,15 @@ def square_and_symmetric(implementation):
     torch.testing.assert_close(weights, wanted)
 
 
-RIGHT = {
-    "2.1": [[Fraction(1, 3), Fraction(2, 3), 0, Fraction(10, 3)]],
-    "2.2": [entry_by_entry],
-    "2.7": [[torch.tensor(-3.0), np.float32(1), 2, Fraction(11, 5)]],
-    "2.3": [query_after_query],
-    "2.4": [[2, torch.tensor(8.9), np.float64(17.7)]],
-    "2.5": [point_after_point],
-    "2.6": [with_numbers_in_lists],
-}
-WRONG = {
-    "2.7": [
-        ([-2.5, 1, 2, 2.2], "left out |k|² = 1"),
-        ([1, 2, 2.2], "one flat list of four numbers"),
-    ],
-    "2.1": [
-        ([0.5, 1, 0, 5], "similarities still, which nothing has divided?"),
-        ((0.307, 0.506, 0.186, 3.6), "softmax of the similarities"),
-        ([1 / 3, 2 / 3, 10 / 3], "behind the three weights comes the prediction"),
-        ("1/3, 2/3, 0, 10/3", "without quotes"),
-    ],
-    "2.2": [
-        (one_entry_longer, "has shape (1, 3)"),
-        (math.sqrt, "handle one number"),
-    ],
-    "2.3": [
-        (keys_sorted, "it should be [-0.3518"),
-        (blind_query_takes_nearest, "not what your weights make of `y_train`"),
-    ],
-    "2.4": [
-        ([4, 8.86, 17.72], "it contradicts your prediction"),
-        ((2, 6.27, 12.53), "you summed the similarities"),
-        ([8.9, 17.7, 2], "The factor comes first"),
-        ("2", "one list of three plain numbers"),
-    ],
-    "2.5": [
-        (similarities_divided, "Think of the castle"),
-        (hidden_by_a_hundred, "these two points see themselves"),
-        (overwritten, "overwritten in place"),
-    ],
-    "2.6": [
-        (square_and_symmetric, "as many queries as keys"),
-        (whole_numbers, "write `1.0` for `1`"),
-    ],
-}
+right("2.1")([Fraction(1, 3), Fraction(2, 3), 0, Fraction(10, 3)])
+wrong("2.1", "similarities still, which nothing has divided?")([0.5, 1, 0, 5])
+wrong("2.1", "softmax of the similarities")((0.307, 0.506, 0.186, 3.6))
+wrong("2.1", "without quotes")("1/3, 2/3, 0, 10/3")
+wrong("2.2", "handle one number")(math.sqrt)
+right("2.4")([2, torch.tensor(8.9), np.float64(17.7)])
+wrong("2.4", "it contradicts your prediction")([4, 8.86, 17.72])
+wrong("2.4", "you summed the similarities")((2, 6.27, 12.53))
+wrong("2.4", "one list of three plain numbers")("2")
+right("2.7")([torch.tensor(-3.0), np.float32(1), 2, Fraction(11, 5)])
+wrong("2.7", "left out |k|² = 1")([-2.5, 1, 2, 2.2])
+wrong("2.7", "one flat list of four numbers")([1, 2, 2.2])

@@ -5,12 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 import torch
+from answers import right, wrong
 
 from d2l_attention import causal_mask, length_mask
 
-# 4.2 --------------------------------------------------------------------------------------
 
-
+@right("4.2")
 def softmax_row_by_row(scores, mask):
     rows = []
     for row, seen in zip(scores.flatten(0, -2), mask.flatten(0, -2), strict=True):
@@ -25,6 +25,7 @@ def infinity_twice(scores, mask):
     return filled.softmax(dim=-1).masked_fill(~mask, 0.0)
 
 
+@wrong("4.2", "stops at a batch of them")
 def matrix_by_matrix(scores, mask):
     weights = torch.zeros_like(scores)
     for q in range(len(scores)):
@@ -34,12 +35,10 @@ def matrix_by_matrix(scores, mask):
     return weights / weights.sum(1, keepdim=True)
 
 
+@wrong("4.2", "0 times infinity is NaN")
 def numpy_softmax(scores, mask):
     shares = np.exp(scores.numpy()) * mask.numpy()
     return torch.from_numpy(shares / shares.sum(-1, keepdims=True))
-
-
-# 4.3 --------------------------------------------------------------------------------------
 
 
 def last_tokens_that_reach(layers=3, tokens=10, position=2):
@@ -61,28 +60,22 @@ def last_tokens_that_reach(layers=3, tokens=10, position=2):
     return [max(t for t in range(tokens) if changed[t][layer]) for layer in range(layers)]
 
 
-# 4.4 --------------------------------------------------------------------------------------
-
-
+@right("4.4")
 def lens_in_lists(valid_lens, num_steps):
     return torch.tensor([[min(i + 1, n) for i in range(num_steps)] for n in valid_lens.tolist()])
 
 
+@wrong("4.4", "Asked for are the lengths")
 def mask_itself(valid_lens, num_steps):
     return length_mask(valid_lens, num_steps) & causal_mask(num_steps)
 
 
+@wrong("4.4", "The sentences have to be the rows")
 def lens_on_their_side(valid_lens, num_steps):
     return lens_in_lists(valid_lens, num_steps).T
 
 
-def floats(valid_lens, num_steps):
-    return torch.cumsum(torch.ones(num_steps), 0).minimum(valid_lens[:, None].float())
-
-
-# 4.5 --------------------------------------------------------------------------------------
-
-
+@right("4.5")
 def mean_in_double(losses, valid_lens):
     total, count = torch.zeros((), dtype=torch.float64), 0
     for row, n in zip(losses, valid_lens.tolist(), strict=True):
@@ -91,22 +84,17 @@ def mean_in_double(losses, valid_lens):
     return (total + losses[:, :0].sum()).to(losses.dtype) / (count or 1)
 
 
-def nan_left_out(losses, valid_lens):
-    words = torch.arange(losses.shape[1]) < valid_lens[:, None]
-    return losses.masked_fill(~words, torch.nan).nanmean().nan_to_num()
-
-
+@wrong("4.5", "One number for the whole batch")
 def mean_per_sentence(losses, valid_lens):
     return torch.stack([row[:n].mean() for row, n in zip(losses, valid_lens, strict=True)])
 
 
+@wrong("4.5", "It has no gradient")
 def a_number(losses, valid_lens):
     return mean_in_double(losses, valid_lens).item()
 
 
-# 4.6 --------------------------------------------------------------------------------------
-
-
+@right("4.6")
 def attend_in_loops(queries, keys, values, valid_lens):
     answers = []
     for q, k, v, n in zip(queries, keys, values, valid_lens.tolist(), strict=True):
@@ -115,19 +103,18 @@ def attend_in_loops(queries, keys, values, valid_lens):
     return torch.stack(answers)
 
 
+@wrong("4.6", "the gradient of `queries` is NaN")
 def attend_with_a_bias(queries, keys, values, valid_lens):
     hidden = torch.arange(keys.shape[1]) >= valid_lens[:, None, None]
     bias = torch.zeros(hidden.shape).masked_fill(hidden, -torch.inf)
     return (queries @ keys.mT / queries.shape[-1] ** 0.5 + bias).softmax(-1).nan_to_num() @ values
 
 
+@wrong("4.6", "three lengths give three")
 def attend_if(queries, keys, values, valid_lens):
     if valid_lens == 0:
         return queries.new_zeros(1, queries.shape[1], values.shape[2])
     return attend_in_loops(queries, keys, values, valid_lens)
-
-
-# 4.7 --------------------------------------------------------------------------------------
 
 
 def given():
@@ -141,6 +128,7 @@ def poured(padding, dye, *tensors):
     return [X.masked_fill(padding, dye) for X in tensors]
 
 
+@right("4.7")
 def three_dyes(attend):
     queries, keys, values, valid_lens, padding = given()
     seen = [
@@ -151,6 +139,7 @@ def three_dyes(attend):
         np.testing.assert_allclose(other, seen[0], rtol=1e-4, atol=1e-5)
 
 
+@wrong("4.7", "can your comparison see it")
 def largest_difference(attend):
     queries, keys, values, valid_lens, padding = given()
     clean = attend(queries, keys, values, valid_lens)
@@ -158,49 +147,15 @@ def largest_difference(attend):
     assert not (dyed - clean).abs().max() > 1e-6
 
 
+@wrong("4.7", "Do not ask for particular numbers")
 def particular_numbers(attend):
     *inputs, _ = given()
     torch.testing.assert_close(attend(*inputs), attend_in_loops(*inputs))
 
 
-RIGHT = {
-    "4.1": [[Fraction(3, 4), Fraction(1, 4), 0]],
-    "4.2": [softmax_row_by_row, infinity_twice],
-    "4.3": [torch.tensor(last_tokens_that_reach())],
-    "4.4": [lens_in_lists],
-    "4.5": [mean_in_double],
-    "4.6": [attend_in_loops],
-    "4.7": [three_dyes],
-}
-WRONG = {
-    "4.1": [
-        (torch.tensor([0.6, 0.2, 0.2]), "you gave the hidden key the score 0"),
-        ((3 / 4, 1 / 4), "two weights for three keys"),
-    ],
-    "4.2": [
-        (matrix_by_matrix, "stops at a batch of them"),
-        (numpy_softmax, "0 times infinity is NaN"),
-    ],
-    "4.3": [
-        ((3, 3, 3), "each layer reads what the layer before it wrote"),
-        (5, "Give one for each of the three layers"),
-    ],
-    "4.4": [
-        (mask_itself, "Asked for are the lengths"),
-        (lens_on_their_side, "The sentences have to be the rows"),
-        (floats, "a number of keys is an integer"),
-    ],
-    "4.5": [
-        (nan_left_out, "A word's loss is NaN"),
-        (mean_per_sentence, "One number for the whole batch"),
-        (a_number, "It has no gradient"),
-    ],
-    "4.6": [
-        (attend_with_a_bias, "the gradient of `queries` is NaN"),
-        (attend_if, "three lengths give three"),
-    ],
-    "4.7": [
-        (largest_difference, "can your comparison see it"),
-        (particular_numbers, "Do not ask for particular numbers"),
-    ],
-}
+right("4.1")([Fraction(3, 4), Fraction(1, 4), 0])
+wrong("4.1", "you gave the hidden key the score 0")(torch.tensor([0.6, 0.2, 0.2]))
+wrong("4.1", "two weights for three keys")((3 / 4, 1 / 4))
+right("4.3")(torch.tensor(last_tokens_that_reach()))
+wrong("4.3", "each layer reads what the layer before it wrote")((3, 3, 3))
+wrong("4.3", "Give one for each of the three layers")(5)

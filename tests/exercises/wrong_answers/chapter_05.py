@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 import torch
 import torch.nn.functional as F
+from answers import right, wrong
 
-# 5.3 --------------------------------------------------------------------------------------
 
-
+@right("5.3")
 def one_pair_after_the_other(hidden, states, valid_lens, W_q, W_k, w_v):
     contexts, rows = [], []
     for s, words, length in zip(hidden, states, valid_lens.tolist(), strict=True):
@@ -23,6 +23,7 @@ def one_pair_after_the_other(hidden, states, valid_lens, W_q, W_k, w_v):
     return torch.stack(contexts), torch.stack(rows)
 
 
+@wrong("5.3", "below any score")
 def fill_of_minus_20(hidden, states, valid_lens, W_q, W_k, w_v):
     features = torch.tanh(F.linear(hidden, W_q)[:, None] + F.linear(states, W_k))
     scores = (features * w_v).sum(-1)
@@ -32,6 +33,7 @@ def fill_of_minus_20(hidden, states, valid_lens, W_q, W_k, w_v):
     return (shares.unsqueeze(2) * states).sum(1), shares
 
 
+@wrong("5.3", "no gradient comes through")
 def in_numpy(hidden, states, valid_lens, W_q, W_k, w_v):
     s, h, Q, K, v = (X.detach().numpy() for X in (hidden, states, W_q, W_k, w_v))
     scores = np.tanh((s @ Q.T)[:, None] + h @ K.T) @ v
@@ -41,13 +43,11 @@ def in_numpy(hidden, states, valid_lens, W_q, W_k, w_v):
     return torch.tensor((shares[:, None] @ h)[:, 0]), torch.tensor(shares)
 
 
-# 5.4 --------------------------------------------------------------------------------------
-
-
 def to_read(targets, bos):
     return F.pad(targets, (1, 0), value=bos)[:, :-1]
 
 
+@right("5.4")
 def longer_and_longer(decoder, targets, lens, bos):
     read, losses = to_read(targets, bos), []
     for t in range(targets.shape[1]):
@@ -57,11 +57,13 @@ def longer_and_longer(decoder, targets, lens, bos):
     return (torch.stack(losses)[real].sum() / real.sum()).float()
 
 
+@wrong("5.4", "axis 1")
 def bos_on_top(decoder, targets, lens, bos):
     read = F.pad(targets, (1, 0), value=bos)
     return F.cross_entropy(decoder(read).permute(0, 2, 1), targets)
 
 
+@wrong("5.4", "or not all of it")
 def half_detached(decoder, targets, lens, bos):
     logits = decoder(to_read(targets, bos))
     labels = logits.gather(2, targets[..., None])[..., 0]
@@ -69,9 +71,7 @@ def half_detached(decoder, targets, lens, bos):
     return losses[torch.arange(targets.shape[1]) < lens[:, None]].mean()
 
 
-# 5.5 --------------------------------------------------------------------------------------
-
-
+@right("5.5")
 def by_recursion(attend, step, embedded, state):
     if embedded.shape[1] == 0:
         return state[:, None][:, :0]
@@ -79,6 +79,7 @@ def by_recursion(attend, step, embedded, state):
     return torch.cat((state[:, None], by_recursion(attend, step, embedded[:, 1:], state)), 1)
 
 
+@wrong("5.5", "(B, T, H)")
 def with_the_first_state(attend, step, embedded, state):
     states = [state]
     for token in embedded.transpose(0, 1):
@@ -86,13 +87,12 @@ def with_the_first_state(attend, step, embedded, state):
     return torch.stack(states, dim=1)
 
 
+@wrong("5.5", "the gradient of `embedded` is not")
 def query_detached_in_the_loop(attend, step, embedded, state):
     return by_recursion(lambda query: attend(query.detach()), step, embedded, state)
 
 
-# 5.6 --------------------------------------------------------------------------------------
-
-
+@right("5.6")
 def by_takewhile(decoder, state, reference, bos, eos, max_len):
     def words(token, state):
         for _ in range(max_len):
@@ -103,10 +103,12 @@ def by_takewhile(decoder, state, reference, bos, eos, max_len):
     return list(itertools.takewhile(lambda word: word != eos, words(bos, state)))
 
 
+@wrong("5.6", "list of whole numbers")
 def as_strings(*given):
     return [str(word) for word in by_takewhile(*given)]
 
 
+@wrong("5.6", "your loop goes on")
 def all_then_cut(decoder, state, reference, bos, eos, max_len):
     said = [bos]
     for _ in range(100):
@@ -115,12 +117,11 @@ def all_then_cut(decoder, state, reference, bos, eos, max_len):
     return said[1 : said.index(eos)][:max_len]
 
 
+@wrong("5.6", "Here the decoder repeats words")
 def stops_at_the_second_time(decoder, state, reference, bos, eos, max_len):
     words = by_takewhile(decoder, state, reference, bos, eos, max_len)
     return [word for number, word in enumerate(words) if word not in words[:number]]
 
-
-# 5.7 --------------------------------------------------------------------------------------
 
 CAT, DOG = "le chat dort sur le lit".split(), "un chien mange sa soupe ce soir".split()
 NEAR = "le chat dort sur un lit".split()
@@ -147,6 +148,7 @@ def counted(hypotheses, references):
     return 100 * math.exp(logs + min(0.0, 1 - sum(nearest) / length))
 
 
+@right("5.7")
 def against_a_second_bleu(score):
     rng = random.Random(0)
     for _ in range(5):
@@ -158,53 +160,21 @@ def against_a_second_bleu(score):
         )
 
 
+@wrong("5.7", "compare closely")
 def within_bounds(score):
     assert 0 < score([CAT[:5], NEAR], [[CAT], [CAT]]) < 100
 
 
+@wrong("5.7", "takes the mean of the sentences' scores")
 def own_mean(score):
     pairs = [(CAT[:5], CAT), (NEAR, CAT)]
     mean = sum(counted([words], [[right]]) for words, right in pairs) / 2
     assert abs(score([words for words, _ in pairs], [[CAT], [CAT]]) - mean) < 0.01
 
 
-RIGHT = {
-    "5.1": [Fraction(28, 4)],
-    "5.2": [Fraction(3, 11)],
-    "5.3": [one_pair_after_the_other],
-    "5.4": [longer_and_longer],
-    "5.5": [by_recursion],
-    "5.6": [by_takewhile],
-    "5.7": [against_a_second_bleu],
-}
-WRONG = {
-    "5.1": [
-        (5.13, "along its row"),
-        ([0.25, 0.75], "one step is left"),
-    ],
-    "5.2": [
-        (0.545, "your P leaves the sure links out"),
-        (Fraction(5, 11), "the sure links only"),
-    ],
-    "5.3": [
-        (fill_of_minus_20, "below any score"),
-        (in_numpy, "no gradient comes through"),
-    ],
-    "5.4": [
-        (bos_on_top, "axis 1"),
-        (half_detached, "or not all of it"),
-    ],
-    "5.5": [
-        (with_the_first_state, "(B, T, H)"),
-        (query_detached_in_the_loop, "the gradient of `embedded` is not"),
-    ],
-    "5.6": [
-        (as_strings, "list of whole numbers"),
-        (all_then_cut, "your loop goes on"),
-        (stops_at_the_second_time, "Here the decoder repeats words"),
-    ],
-    "5.7": [
-        (within_bounds, "compare closely"),
-        (own_mean, "takes the mean of the sentences' scores"),
-    ],
-}
+right("5.1")(Fraction(28, 4))
+wrong("5.1", "along its row")(5.13)
+wrong("5.1", "one step is left")([0.25, 0.75])
+right("5.2")(Fraction(3, 11))
+wrong("5.2", "your P leaves the sure links out")(0.545)
+wrong("5.2", "the sure links only")(Fraction(5, 11))

@@ -5,36 +5,32 @@ import math
 import numpy as np
 import torch
 import torch.nn.functional as F
+from answers import right, wrong
 
 from d2l_attention import masked_softmax
 
-# 6.3 --------------------------------------------------------------------------------------
 
-
+@right("6.3")
 def heads_in_a_loop(X, num_heads):
     width = X.shape[-1] // num_heads
     return torch.stack([X[..., h * width : (h + 1) * width] for h in range(num_heads)], dim=1)
 
 
-def pieces_in_a_list(X, num_heads):
-    return X.chunk(num_heads, dim=-1)
-
-
+@wrong("6.3", "Row [0, 0, 1]")
 def batch_mixed_in(X, num_heads):
     batch, n, num_hiddens = X.shape
     cut = X.transpose(0, 1).reshape(batch, n, num_heads, num_hiddens // num_heads)
     return cut.transpose(1, 2)
 
 
+@wrong("6.3", "is float32; for these inputs it should be float64")
 def single_precision(X, num_heads):
     heads = torch.zeros(len(X), num_heads, X.shape[1], X.shape[2] // num_heads)
     heads[:] = heads_in_a_loop(X, num_heads)
     return heads
 
 
-# 6.4 --------------------------------------------------------------------------------------
-
-
+@right("6.4")
 def by_loops(queries, keys, values, W_q, W_k, W_v, W_o, num_heads, valid_lens):
     rows = []
     for query, key, value, length in zip(queries, keys, values, valid_lens.tolist(), strict=True):
@@ -50,6 +46,7 @@ def cut(X, num_heads):
     return X.unflatten(-1, (num_heads, -1)).transpose(1, 2)
 
 
+@wrong("6.4", "The heads are still apart")
 def heads_still_apart(queries, keys, values, W_q, W_k, W_v, W_o, num_heads, valid_lens):
     q, k, v = (cut(X, num_heads) for X in (queries @ W_q, keys @ W_k, values @ W_v))
     return masked_softmax(q @ k.mT / q.shape[-1] ** 0.5, valid_lens) @ v
@@ -62,17 +59,12 @@ def filled(number, queries, keys, values, W_q, W_k, W_v, W_o, num_heads, valid_l
     return (scores.softmax(dim=-1) @ v).transpose(1, 2).flatten(2) @ W_o
 
 
-def infinite_fill(*inputs):
-    return filled(-math.inf, *inputs)
-
-
+@wrong("6.4", "from padding")
 def finite_fill(*inputs):
     return filled(-1e6, *inputs)
 
 
-# 6.5 --------------------------------------------------------------------------------------
-
-
+@right("6.5")
 def fixed_by_loops(queries, keys, values, mask, num_heads):
     heads = []
     for q, k, v in zip(*(X.chunk(num_heads, -1) for X in (queries, keys, values)), strict=True):
@@ -81,19 +73,18 @@ def fixed_by_loops(queries, keys, values, mask, num_heads):
     return torch.cat(heads, -1)
 
 
+@wrong("6.5", "stops at a single sentence")
 def mask_on_its_side(queries, keys, values, mask, num_heads):
     q, k, v = (cut(X, num_heads) for X in (queries, keys, values))
     heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, :, None])
     return heads.transpose(1, 2).flatten(2)
 
 
+@wrong("6.5", "with other numbers it is not")
 def two_heads_only(queries, keys, values, mask, num_heads):
     q, k, v = (cut(X, num_heads) for X in (queries, keys, values))
     heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None])
     return torch.cat([heads[:, 0], heads[:, 1]], dim=-1)
-
-
-# 6.6 --------------------------------------------------------------------------------------
 
 
 def given(*lens):
@@ -123,11 +114,13 @@ def in_numpy(queries, keys, values, W_q, W_k, W_v, W_o, num_heads, valid_lens):
     return torch.tensor(np.array(output)).float()
 
 
+@right("6.6")
 def compares_with_numpy(multi_head):
     compare(multi_head, given(2, 5))
     compare(multi_head, given(1, 4, 5))
 
 
+@wrong("6.6", "rounding. Large scores")
 def large_numbers(multi_head):
     torch.manual_seed(3)
     shapes = (2, 30, 64), (2, 50, 64), (2, 50, 64), (64, 64), (64, 64), (64, 64), (64, 64)
@@ -135,43 +128,14 @@ def large_numbers(multi_head):
     compare(multi_head, inputs)
 
 
+@wrong("6.6", "Your sentences have the same length")
 def without_lengths(multi_head):
     compare(multi_head, given(5, 5))
 
 
-RIGHT = {
-    "6.1": [[torch.tensor(5.0), np.float32(7)]],
-    "6.2": [torch.tensor([4, 12, 0.2])],
-    "6.3": [heads_in_a_loop],
-    "6.4": [by_loops],
-    "6.5": [fixed_by_loops],
-    "6.6": [compares_with_numpy],
-}
-WRONG = {
-    "6.1": [
-        ([4.571, 6], "a single head of size 2. Each head has scores of its own"),
-        ([1 / 2, 1 / 4, 1 / 4, 1 / 6, 4 / 6, 1 / 6], "the weights?"),
-    ],
-    "6.2": [
-        ((12, 12, 0.2), "that is after W_o"),
-        ((4, 12, 0), "It does not look away"),
-    ],
-    "6.3": [
-        (pieces_in_a_list, "`torch.stack` makes one"),
-        (batch_mixed_in, "Row [0, 0, 1]"),
-        (single_precision, "is float32; for these inputs it should be float64"),
-    ],
-    "6.4": [
-        (heads_still_apart, "The heads are still apart"),
-        (infinite_fill, "gives NaN"),
-        (finite_fill, "from padding"),
-    ],
-    "6.5": [
-        (mask_on_its_side, "stops at a single sentence"),
-        (two_heads_only, "with other numbers it is not"),
-    ],
-    "6.6": [
-        (large_numbers, "rounding. Large scores"),
-        (without_lengths, "Your sentences have the same length"),
-    ],
-}
+right("6.1")([torch.tensor(5.0), np.float32(7)])
+wrong("6.1", "a single head of size 2. Each head has scores of its own")([4.571, 6])
+wrong("6.1", "the weights?")([1 / 2, 1 / 4, 1 / 4, 1 / 6, 4 / 6, 1 / 6])
+right("6.2")(torch.tensor([4, 12, 0.2]))
+wrong("6.2", "that is after W_o")((12, 12, 0.2))
+wrong("6.2", "It does not look away")((4, 12, 0))

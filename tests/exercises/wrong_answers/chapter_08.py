@@ -5,10 +5,10 @@ from fractions import Fraction
 import numpy as np
 import torch
 import torch.nn.functional as F
+from answers import right, wrong
 
-# 8.3 --------------------------------------------------------------------------------------
 
-
+@right("8.3")
 def masks_by_loops(src_lens, tgt_lens, num_src, num_tgt):
     encoder = torch.zeros(len(src_lens), num_src, num_src, dtype=torch.bool)
     decoder = torch.zeros(len(src_lens), num_tgt, num_tgt, dtype=torch.bool)
@@ -21,23 +21,24 @@ def masks_by_loops(src_lens, tgt_lens, num_src, num_tgt):
     return [encoder, decoder, cross]
 
 
+@wrong("8.3", "returned one result")
 def one_stacked_tensor(src_lens, tgt_lens, num_src, num_tgt):
     return torch.ones(3, len(src_lens), 1, num_src, dtype=torch.bool)
 
 
+@wrong("8.3", "The decoder's attention to the source: in sentence 0 your mask")
 def seen_by_the_last(src_lens, tgt_lens, num_src, num_tgt):
     words, past, cross = masks_by_loops(src_lens, tgt_lens, num_src, num_tgt)
     return words, past, cross[-1:]
 
 
+@wrong("8.3", "a mask is a boolean tensor")
 def lists(src_lens, tgt_lens, num_src, num_tgt):
     masks = masks_by_loops(src_lens, tgt_lens, num_src, num_tgt)
     return tuple(mask.tolist() for mask in masks)
 
 
-# 8.4 --------------------------------------------------------------------------------------
-
-
+@right("8.4")
 def with_a_sublayer_function(X, sources, attention1, attention2, ffn, norms, dropout, pre_norm):
     def sublayer(X, number, f):
         before, after = (norms[number], lambda Y: Y) if pre_norm else (lambda Y: Y, norms[number])
@@ -48,6 +49,7 @@ def with_a_sublayer_function(X, sources, attention1, attention2, ffn, norms, dro
     return sublayer(X, 2, ffn)
 
 
+@wrong("8.4", "Post-norm is right. With `pre_norm` your block is not")
 def norms_inside_only(X, sources, attention1, attention2, ffn, norms, dropout, pre_norm):
     if not pre_norm:
         return with_a_sublayer_function(
@@ -58,13 +60,12 @@ def norms_inside_only(X, sources, attention1, attention2, ffn, norms, dropout, p
     return X
 
 
+@wrong("8.4", "Attention takes queries, keys and values")
 def one_argument(X, sources, attention1, attention2, ffn, norms, dropout, pre_norm):
     return norms[0](X + dropout(attention1(X)))
 
 
-# 8.5 --------------------------------------------------------------------------------------
-
-
+@right("8.5")
 def keys_turned_when_read(query, key, value, cache, rotate):
     """The cache keeps the keys as they came; right as well."""
     keys, values = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
@@ -72,28 +73,29 @@ def keys_turned_when_read(query, key, value, cache, rotate):
     return F.scaled_dot_product_attention(q, k, values), (keys, values)
 
 
+@wrong("8.5", "For one sentence and one head your step is right")
 def first_sentence_for_all(query, key, value, cache, rotate):
     output, cache = keys_turned_when_read(query, key, value, cache, rotate)
     return output[:1].expand_as(output), cache
 
 
+@wrong("8.5", "Return two results")
 def only_the_output(query, key, value, cache, rotate):
     return keys_turned_when_read(query, key, value, cache, rotate)[0]
 
 
+@wrong("8.5", "A beam search goes on from one cache")
 def appended_in_place(query, key, value, cache, rotate):
     output, (keys, values) = keys_turned_when_read(query, key, value, cache, rotate)
     cache[0], cache[1] = keys, values
     return output, cache
 
 
-# 8.6 --------------------------------------------------------------------------------------
-
-
 def text(B=3, T=6):
     return torch.randint(10, (B, T), generator=torch.Generator().manual_seed(5))
 
 
+@right("8.6")
 def changes_and_cuts(decoder):
     """One test for the future, one for length and neighbours."""
     tokens, other = text(B=4, T=8), text(B=4, T=8)
@@ -107,6 +109,7 @@ def changes_and_cuts(decoder):
         assert (decoder(other[:1, :4]) - decoder(tokens)[:1, :4]).abs().max() < 1e-4
 
 
+@wrong("8.6", "never calls `decoder.eval()`")
 def in_the_mode_it_comes_in(decoder):
     tokens = text()
     for t in range(1, 7):
@@ -114,6 +117,7 @@ def in_the_mode_it_comes_in(decoder):
             torch.testing.assert_close(decoder(tokens[b, None, :t])[0], decoder(tokens)[b, :t])
 
 
+@wrong("8.6", "give a beginning alone")
 def full_length_only(decoder):
     tokens = text()
     for training in (True, False):
@@ -127,40 +131,10 @@ def full_length_only(decoder):
 
 POST, PRE = [1, -1, -1, 1], [-2.04, -0.96, 0.04, 4.96]
 
-RIGHT = {
-    "8.1": [([np.float32(x) for x in POST], [Fraction(x).limit_denominator(100) for x in PRE])],
-    "8.2": [[[torch.tensor(55), np.int64(10)], [70.0, Fraction(7)], (385, 55)]],
-    "8.3": [masks_by_loops],
-    "8.4": [with_a_sublayer_function],
-    "8.5": [keys_turned_when_read],
-    "8.6": [changes_and_cuts],
-}
-WRONG = {
-    "8.1": [
-        ([torch.tensor(PRE), torch.tensor(POST)], "the other way round"),
-        ([POST, [1.96, 0.04, 0.04, 1.96]], "Pre-norm: the token itself is missing"),
-        (POST, "Give two"),
-    ],
-    "8.2": [
-        ([(10, 55), (7, 70), (55, 385)], "The cache saves work"),
-        ((55, 70, 385), "Give three pairs"),
-    ],
-    "8.3": [
-        (one_stacked_tensor, "returned one result"),
-        (seen_by_the_last, "The decoder's attention to the source: in sentence 0 your mask"),
-        (lists, "a mask is a boolean tensor"),
-    ],
-    "8.4": [
-        (norms_inside_only, "Post-norm is right. With `pre_norm` your block is not"),
-        (one_argument, "Attention takes queries, keys and values"),
-    ],
-    "8.5": [
-        (first_sentence_for_all, "For one sentence and one head your step is right"),
-        (only_the_output, "Return two results"),
-        (appended_in_place, "A beam search goes on from one cache"),
-    ],
-    "8.6": [
-        (in_the_mode_it_comes_in, "never calls `decoder.eval()`"),
-        (full_length_only, "give a beginning alone"),
-    ],
-}
+
+right("8.1")(([np.float32(x) for x in POST], [Fraction(x).limit_denominator(100) for x in PRE]))
+wrong("8.1", "the other way round")([torch.tensor(PRE), torch.tensor(POST)])
+wrong("8.1", "Pre-norm: the token itself is missing")([POST, [1.96, 0.04, 0.04, 1.96]])
+right("8.2")([[torch.tensor(55), np.int64(10)], [70.0, Fraction(7)], (385, 55)])
+wrong("8.2", "The cache saves work")([(10, 55), (7, 70), (55, 385)])
+wrong("8.2", "Give three pairs")((55, 70, 385))

@@ -5,11 +5,11 @@ from fractions import Fraction
 import numpy as np
 import torch
 import torch.nn.functional as F
+from answers import right, wrong
 from torch.testing import assert_close
 
-# 9.3 --------------------------------------------------------------------------------------
 
-
+@right("9.3")
 def link_by_link(n, window, dilation, is_causal):
     mask = torch.zeros(n, n, dtype=torch.bool)
     for i in range(n):
@@ -19,17 +19,17 @@ def link_by_link(n, window, dilation, is_causal):
     return mask
 
 
+@wrong("9.3", "it should return a tensor")
 def numpy_array(n, window, dilation, is_causal):
     return link_by_link(n, window, dilation, is_causal).numpy()
 
 
+@wrong("9.3", "Here masks are bool")
 def ones_and_zeros(n, window, dilation, is_causal):
     return link_by_link(n, window, dilation, is_causal).int()
 
 
-# 9.4 --------------------------------------------------------------------------------------
-
-
+@right("9.4")
 def groups_in_a_loop(queries, keys, values):
     H, G = queries.shape[1], keys.shape[1]
     heads = []
@@ -40,20 +40,20 @@ def groups_in_a_loop(queries, keys, values):
     return torch.stack(heads, dim=1).to(queries.dtype)
 
 
+@wrong("9.4", "With four heads in two groups")
 def halves(queries, keys, values):
     H, G = queries.shape[1], keys.shape[1]
     group = (torch.arange(H) >= H // 2).long() * (G - 1)
     return F.scaled_dot_product_attention(queries, keys[:, group], values[:, group])
 
 
+@wrong("9.4", "do not line up")
 def two_copies(queries, keys, values):
     keys, values = (torch.stack((X, X), dim=2).flatten(1, 2) for X in (keys, values))
     return F.scaled_dot_product_attention(queries, keys, values)
 
 
-# 9.5 --------------------------------------------------------------------------------------
-
-
+@right("9.5")
 def head_by_head_in_double(query, key, value, state, f):
     outputs, S, z = [], [], []
     rows = [X.double().flatten(0, 1) for X in (f(query), f(key), value, *state)]
@@ -66,24 +66,20 @@ def head_by_head_in_double(query, key, value, state, f):
     return outputs, (S, z)
 
 
+@wrong("9.5", "Return two results")
 def three_results(query, key, value, state, f):
     output, (S, z) = head_by_head_in_double(query, key, value, state, f)
     return output, S, z
 
 
-def only_the_state(query, key, value, state, f):
-    return tuple(head_by_head_in_double(query, key, value, state, f)[1])
-
-
+@wrong("9.5", "For others it is not")
 def heads_share_a_memory(query, key, value, state, f):
     output, (S, z) = head_by_head_in_double(query, key, value, state, f)
     S = S.mean(dim=1, keepdim=True).expand_as(S)
     return torch.einsum("bhd,bhdv->bhv", f(query), S) / (f(query) * z).sum(-1, keepdim=True), (S, z)
 
 
-# 9.6 --------------------------------------------------------------------------------------
-
-
+@right("9.6")
 def pixel_by_pixel(X, window, shift):
     B, R, C, D = X.shape
     windows, masks = [], []
@@ -99,34 +95,26 @@ def pixel_by_pixel(X, window, shift):
     return torch.stack(windows), torch.stack(masks[: len(masks) // B])
 
 
+@wrong("9.6", "Return two results")
 def only_windows(X, window, shift):
     return pixel_by_pixel(X, window, shift)[0]
 
 
+@wrong("9.6", "0 and -100")
 def minus_a_hundred(X, window, shift):
     windows, mask = pixel_by_pixel(X, window, shift)
     return windows, torch.where(mask, 0.0, -100.0)
 
 
-def masks_for_all_maps(X, window, shift):
-    windows, mask = pixel_by_pixel(X, window, shift)
-    return windows, torch.cat([mask] * len(X))
-
-
+@wrong("9.6", "With others it is not")
 def half_a_window(X, window, shift):
     return pixel_by_pixel(X, window, window // 2)
 
 
+@wrong("9.6", "your mask hides pixel")
 def sees_itself_and_neighbours(X, window, shift):
     windows, mask = pixel_by_pixel(X, window, shift)
     return windows, mask & torch.ones_like(mask).triu(-1)
-
-
-def square_maps_only(X, window, shift):
-    return pixel_by_pixel(X[:, :, : X.shape[1]], window, shift)
-
-
-# 9.7 --------------------------------------------------------------------------------------
 
 
 def some(n=10, seed=1):
@@ -138,6 +126,7 @@ def other_from(X, t):
     return torch.cat((X[:, :t], some(X.shape[1], seed=2)[:, t:]), dim=1)
 
 
+@right("9.7")
 def small_gradients(layer):
     X = some(16).requires_grad_()
     for t in range(15):
@@ -145,10 +134,12 @@ def small_gradients(layer):
         assert (gradient[:, t + 1 :].abs() < 1e-4).all()
 
 
+@wrong("9.7", "drawn by lot")
 def shape_only(layer):
     assert layer(some()).shape == (2, 10, 8)
 
 
+@wrong("9.7", "NaN or infinity")
 def pours_nan(layer):
     X = some()
     for t in range(1, 10):
@@ -157,60 +148,22 @@ def pours_nan(layer):
         assert not layer(dyed)[:, :t].isnan().any()
 
 
+@wrong("9.7", "Do not ask for equal digits")
 def every_digit(layer):
     X = some()
     for t in range(1, 10):
         assert torch.equal(layer(other_from(X, t))[:, :t], layer(X)[:, :t])
 
 
+@wrong("9.7", "A token may see itself")
 def its_own_place(layer):
     X = some()
     assert_close(layer(other_from(X, 5))[:, :6], layer(X)[:, :6])
 
 
-RIGHT = {
-    "9.1": [[torch.tensor(480), np.float32(120), 1920.0, Fraction(240)]],
-    "9.2": [[torch.tensor(688), np.int64(394), 652.0, Fraction(1070), torch.ones(62, 100).sum()]],
-    "9.3": [link_by_link],
-    "9.4": [groups_in_a_loop],
-    "9.5": [head_by_head_in_double],
-    "9.6": [pixel_by_pixel],
-    "9.7": [small_gradients],
-}
-WRONG = {
-    "9.1": [
-        ((480, 120, 1966.08, 240), "not 1,000"),
-        ((480, 120, 1920, 480), "no future to keep"),
-    ],
-    "9.2": [
-        ((688, 394, 652, 1088, 6200), "Count each link once"),
-        ((688, 394, 652, 1070, 62), "10 times 10 links"),
-    ],
-    "9.3": [
-        (numpy_array, "it should return a tensor"),
-        (ones_and_zeros, "Here masks are bool"),
-    ],
-    "9.4": [
-        (halves, "With four heads in two groups"),
-        (two_copies, "do not line up"),
-    ],
-    "9.5": [
-        (three_results, "Return two results"),
-        (only_the_state, "a pair (S, z)"),
-        (heads_share_a_memory, "For others it is not"),
-    ],
-    "9.6": [
-        (only_windows, "Return two results"),
-        (minus_a_hundred, "0 and -100"),
-        (masks_for_all_maps, "the same for each map"),
-        (half_a_window, "With others it is not"),
-        (sees_itself_and_neighbours, "your mask hides pixel"),
-        (square_maps_only, "For others it is not"),
-    ],
-    "9.7": [
-        (shape_only, "drawn by lot"),
-        (pours_nan, "NaN or infinity"),
-        (every_digit, "Do not ask for equal digits"),
-        (its_own_place, "A token may see itself"),
-    ],
-}
+right("9.1")([torch.tensor(480), np.float32(120), 1920.0, Fraction(240)])
+wrong("9.1", "not 1,000")((480, 120, 1966.08, 240))
+wrong("9.1", "no future to keep")((480, 120, 1920, 480))
+right("9.2")([torch.tensor(688), np.int64(394), 652.0, Fraction(1070), torch.ones(62, 100).sum()])
+wrong("9.2", "Count each link once")((688, 394, 652, 1088, 6200))
+wrong("9.2", "10 times 10 links")((688, 394, 652, 1070, 62))

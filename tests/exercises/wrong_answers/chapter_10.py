@@ -5,10 +5,10 @@ import math
 import numpy as np
 import torch
 import torch.nn.functional as F
+from answers import right, wrong
 
-# 10.3 -------------------------------------------------------------------------------------
 
-
+@right("10.3")
 def sums_row_by_row(tiles):
     best, sums = None, None
     for tile in tiles:
@@ -24,11 +24,13 @@ def sums_row_by_row(tiles):
     return torch.tensor(best).to(tile), torch.tensor(sums).to(tile)
 
 
+@wrong("10.3", "a whole row in the end")
 def joins_the_row(tiles):
     row = torch.cat([tile for tile in tiles], dim=1)
     return sums_row_by_row([row])
 
 
+@wrong("10.3", "later is too late")
 def overflows(tiles):
     m, s = None, 0.0
     for tile in tiles:
@@ -37,9 +39,7 @@ def overflows(tiles):
     return m, s / torch.exp(m)
 
 
-# 10.4 -------------------------------------------------------------------------------------
-
-
+@right("10.4")
 def tiles_in_double(queries, keys, values, block_size):
     scale = queries.shape[1] ** -0.5
     best = summed = log_sum = None
@@ -58,18 +58,18 @@ def tiles_in_double(queries, keys, values, block_size):
     return summed.to(queries.dtype)
 
 
+@wrong("10.4", "all scores at once")
 def one_query_at_a_time(queries, keys, values, block_size):
     shares = (((keys @ q) / len(q) ** 0.5).softmax(0) for q in queries)
     return torch.stack([share @ values for share in shares])
 
 
+@wrong("10.4", "PyTorch's own kernel")
 def by_the_kernel(queries, keys, values, block_size):
     return F.scaled_dot_product_attention(queries[None], keys[None], values[None])[0]
 
 
-# 10.5 -------------------------------------------------------------------------------------
-
-
+@right("10.5")
 def merged_by_logarithms(first, second):
     (m1, s1, o1), (m2, s2, o2) = first, second
     logs = torch.stack((m1 + s1.log(), m2 + s2.log()))
@@ -80,6 +80,7 @@ def merged_by_logarithms(first, second):
     return maximum, total, shares[0] * o1 + shares[1] * o2
 
 
+@wrong("10.5", "An `if` asks once")
 def asks_which_is_larger(first, second):
     (m1, s1, o1), (m2, s2, o2) = first, second
     if m1 < m2:
@@ -89,6 +90,7 @@ def asks_which_is_larger(first, second):
     return m1, total, (s1 * o1 + s2 * factor * o2) / total
 
 
+@wrong("10.5", "leave a float's range")
 def relative_to_0(first, second):
     (m1, s1, o1), (m2, s2, o2) = first, second
     w1, w2 = s1 * torch.exp(m1), s2 * torch.exp(m2)
@@ -96,9 +98,7 @@ def relative_to_0(first, second):
     return m, (w1 + w2) / m.exp(), (w1[:, None] * o1 + w2[:, None] * o2) / (w1 + w2)[:, None]
 
 
-# 10.6 -------------------------------------------------------------------------------------
-
-
+@right("10.6")
 def by_a_loop(losses, valid_lens, all_reduce, num_processes):
     total = 0 * losses[0, :0].sum()
     for row, length in zip(losses, valid_lens.tolist(), strict=True):
@@ -106,20 +106,20 @@ def by_a_loop(losses, valid_lens, all_reduce, num_processes):
     return total / (all_reduce(float(valid_lens.sum())) / num_processes)
 
 
+@wrong("10.6", "would wait for ever")
 def skips_empty_processes(losses, valid_lens, all_reduce, num_processes):
     if not valid_lens.any():
         return losses.sum() * 0
     return by_a_loop(losses, valid_lens, all_reduce, num_processes)
 
 
+@wrong("10.6", "no gradient reaches its losses")
 def plain_zero_for_nothing(losses, valid_lens, all_reduce, num_processes):
     loss = by_a_loop(losses, valid_lens, all_reduce, num_processes)
     return loss if valid_lens.any() else torch.tensor(0.0)
 
 
-# 10.7 -------------------------------------------------------------------------------------
-
-
+@right("10.7")
 def head_by_head(X, W_q, W_k, W_v, W_o, b_o, num_heads, rank, num_processes):
     size, each = W_q.shape[1] // num_heads, num_heads // num_processes
     share = torch.zeros_like(X) + b_o / num_processes
@@ -131,52 +131,21 @@ def head_by_head(X, W_q, W_k, W_v, W_o, b_o, num_heads, rank, num_processes):
     return share
 
 
+@wrong("10.7", "uses columns or rows of other processes")
 def all_by_process_0(X, W_q, W_k, W_v, W_o, b_o, num_heads, rank, num_processes):
     whole = head_by_head(X, W_q, W_k, W_v, W_o, b_o, num_heads, 0, 1)
     return whole if rank == 0 else 0 * whole
 
 
+@wrong("10.7", "You cut the sequence")
 def sequence_cut(X, W_q, W_k, W_v, W_o, b_o, num_heads, rank, num_processes):
     mine = X.chunk(num_processes, dim=1)[rank]
     return head_by_head(mine, W_q, W_k, W_v, W_o, b_o, num_heads, 0, 1)
 
 
-RIGHT = {
-    "10.1": [[(torch.tensor(16), torch.tensor(64)), (torch.tensor(0.5), np.float32(1))]],
-    "10.2": [[torch.tensor(160.0), torch.tensor(180.0), np.float64(1.9995), np.float32(15.97), 2]],
-    "10.3": [sums_row_by_row],
-    "10.4": [tiles_in_double],
-    "10.5": [merged_by_logarithms],
-    "10.6": [by_a_loop],
-    "10.7": [head_by_head],
-}
-WRONG = {
-    "10.1": [
-        ([(16, 0.5), (64, 1)], "each pair is one thing"),
-        (torch.tensor([16.0, 64.0]), "Give two pairs"),
-    ],
-    "10.2": [
-        ((160, 180, 2, 16, 32), "which no other one can use"),
-        ((160, 180, 2, 2, 2), "use what was read once"),
-    ],
-    "10.3": [
-        (joins_the_row, "a whole row in the end"),
-        (overflows, "later is too late"),
-    ],
-    "10.4": [
-        (one_query_at_a_time, "all scores at once"),
-        (by_the_kernel, "PyTorch's own kernel"),
-    ],
-    "10.5": [
-        (asks_which_is_larger, "An `if` asks once"),
-        (relative_to_0, "leave a float's range"),
-    ],
-    "10.6": [
-        (skips_empty_processes, "would wait for ever"),
-        (plain_zero_for_nothing, "no gradient reaches its losses"),
-    ],
-    "10.7": [
-        (all_by_process_0, "uses columns or rows of other processes"),
-        (sequence_cut, "You cut the sequence"),
-    ],
-}
+right("10.1")([(torch.tensor(16), torch.tensor(64)), (torch.tensor(0.5), np.float32(1))])
+wrong("10.1", "each pair is one thing")([(16, 0.5), (64, 1)])
+wrong("10.1", "Give two pairs")(torch.tensor([16.0, 64.0]))
+right("10.2")([torch.tensor(160.0), torch.tensor(180.0), np.float64(1.9995), np.float32(15.97), 2])
+wrong("10.2", "which no other one can use")((160, 180, 2, 16, 32))
+wrong("10.2", "use what was read once")((160, 180, 2, 2, 2))

@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as F
+from answers import right, wrong
 
 
 def attention(queries, keys, values, mask=None):
@@ -12,33 +13,23 @@ def qkv(Q=3, K=5):
     return torch.randn(2, Q, 7), torch.randn(2, K, 7), torch.randn(2, K, 11)
 
 
-# 12.1 -------------------------------------------------------------------------------------
-
-
+@right("12.1")
 def against_pytorch(attend):
     inputs = qkv()
     torch.testing.assert_close(attend(*inputs), attention(*inputs))
 
 
-def between_smallest_and_largest(attend):
-    queries, keys, values = torch.randn(50, 3, 7), torch.randn(50, 9, 7), torch.randn(50, 9, 1)
-    output = attend(queries, keys, values)
-    assert (output <= values.amax(dim=1, keepdim=True) + 1e-5).all()
-    assert (output >= values.amin(dim=1, keepdim=True) - 1e-5).all()
-
-
+@wrong("12.1", "Let all values be 1")
 def total_of_a_square(attend):
     queries, keys, _ = qkv(Q=4, K=4)
     weights = attend(queries, keys, torch.eye(4).expand(2, 4, 4))
     assert abs(weights.sum() - 2 * 4) < 1e-4
 
 
+@wrong("12.1", "All your queries are alike")
 def tokens_all_alike(attend):
     ones = torch.ones(2, 4, 7)
     torch.testing.assert_close(attend(ones, ones, ones), ones)
-
-
-# 12.2 -------------------------------------------------------------------------------------
 
 
 def batch(B, H, lengths):
@@ -46,6 +37,7 @@ def batch(B, H, lengths):
     return *tensors, (torch.arange(5) < torch.tensor(lengths)[:, None, None]).expand(B, 3, 5)
 
 
+@right("12.2")
 def in_a_loop(attend):
     queries, keys, values, mask = batch(3, 3, [1, 3, 5])
     output = attend(queries, keys, values, mask)
@@ -55,39 +47,34 @@ def in_a_loop(attend):
             torch.testing.assert_close(output[b, h], expected)
 
 
+@wrong("12.2", "(an error unless B equals H, or one of them is 1) your test breaks off")
 def all_sizes_differ(attend):
     queries, keys, values, mask = batch(2, 4, [2, 5])
     expected = attention(queries, keys, values, mask[:, None])
     torch.testing.assert_close(attend(queries, keys, values, mask), expected)
 
 
+@wrong("12.2", "with what it gives alone")
 def first_head_of_the_first(attend):
     queries, keys, values, mask = batch(2, 2, [2, 5])
     expected = attention(queries[0, 0], keys[0, 0], values[0, 0], mask[0])
     torch.testing.assert_close(attend(queries, keys, values, mask)[0, 0], expected)
 
 
+@wrong("12.2", "The first sentence is right there")
 def all_heads_of_the_first(attend):
     queries, keys, values, mask = batch(2, 2, [2, 5])
     alone = attend(queries[:1], keys[:1], values[:1], mask[:1])
     torch.testing.assert_close(attend(queries, keys, values, mask)[:1], alone)
 
 
-# 12.3 -------------------------------------------------------------------------------------
-
-
+@wrong("12.3", "you try only the first step")
 def first_step(step):
     x, positions = torch.randn(2, 1, 4), torch.randn(5, 4)
     torch.testing.assert_close(step(x, [], positions), x + positions[0])
 
 
-def cache_grows(step):
-    cache, positions = [], torch.randn(5, 4)
-    for n in range(1, 4):
-        step(torch.randn(2, 1, 4), cache, positions)
-        assert len(cache) == n
-
-
+@right("12.3")
 def cache_holds_the_positions(step):
     X, positions, cache = torch.randn(2, 3, 4), torch.randn(5, 4), []
     for t in range(3):
@@ -95,6 +82,7 @@ def cache_holds_the_positions(step):
     torch.testing.assert_close(torch.cat(cache, dim=1), X + positions[:3])
 
 
+@wrong("12.3", "Two steps do not show it")
 def two_steps(step):
     X, positions, cache = torch.randn(2, 2, 4), torch.randn(5, 4), []
     for t in range(2):
@@ -103,9 +91,7 @@ def two_steps(step):
     torch.testing.assert_close(output, attention(whole, whole, whole)[:, 1:])
 
 
-# 12.4 -------------------------------------------------------------------------------------
-
-
+@wrong("12.4", "never calls `attention.eval()`")
 def never_eval(attention):
     X = torch.randn(1, 4, 3)
     other = X.clone()
@@ -116,12 +102,7 @@ def never_eval(attention):
     torch.testing.assert_close(attention(other)[:, :2], before[:, :2])
 
 
-def modes_must_agree(attention):
-    X = torch.randn(1, 4, 3)
-    training = attention(X)
-    torch.testing.assert_close(attention.eval()(X), training)
-
-
+@wrong("12.4", "Your test tries eval mode only")
 def eval_alone(attention):
     X = torch.randn(2, 6, 3)
     whole = attention.eval()(X)
@@ -129,6 +110,7 @@ def eval_alone(attention):
         torch.testing.assert_close(attention(X[:, :n]), whole[:, :n])
 
 
+@right("12.4")
 def by_gradient_in_both_modes(attention):
     for mode in (attention.train, attention.eval):
         mode()
@@ -138,31 +120,21 @@ def by_gradient_in_both_modes(attention):
             assert not gradient[0, t + 1 :].any()
 
 
-def switches_the_dropout_off(attention):
-    attention.dropout.p = 0.0
-    X = torch.randn(1, 4, 3)
-    other = X.clone()
-    other[:, 2:] = 0.0
-    for training in (True, False):
-        attention.train(training)
-        torch.testing.assert_close(attention(other)[:, :2], attention(X)[:, :2])
-
-
-# 12.5 -------------------------------------------------------------------------------------
-
-
+@wrong("12.5", "is it not 0?")
 def only_the_values(attend):
     queries, keys, values = (torch.randn(2, 4, 5, requires_grad=True) for _ in range(3))
     attend(queries, keys, values).pow(2).sum().backward()
     assert values.grad.abs().sum() > 0
 
 
+@wrong("12.5", "fails on a right implementation")
 def sum_of_ones(attend):
     queries, keys = (torch.randn(2, 4, 5, requires_grad=True) for _ in range(2))
     attend(queries, keys, torch.ones(2, 4, 1)).sum().backward()
     assert queries.grad.abs().sum() > 1e-3
 
 
+@right("12.5")
 def changes_with_the_keys(attend):
     keys = torch.randn(1, 4, 5, requires_grad=True)
     output = attend(torch.randn(1, 3, 5), keys, torch.randn(1, 4, 2))
@@ -171,9 +143,7 @@ def changes_with_the_keys(attend):
     assert gradient.any()
 
 
-# 12.6 -------------------------------------------------------------------------------------
-
-
+@right("12.6")
 def by_differences(run, X, t):
     other = torch.cat((X[:, :t], 3 * torch.randn_like(X[:, t:])), dim=1)
     for (name, before), after in zip(run(X).items(), run(other).values(), strict=True):
@@ -182,10 +152,7 @@ def by_differences(run, X, t):
             return name
 
 
-def all_names(run, X, t):
-    return [name for name in run(X)]
-
-
+@wrong("12.6", "Your function changes its in")
 def without_a_copy(run, X, t):
     before = run(X)
     other = X
@@ -197,6 +164,7 @@ def without_a_copy(run, X, t):
     return None
 
 
+@wrong("12.6", "Return the name of a result")
 def the_number_of_the_first(run, X, t):
     other = X.clone()
     other[:, t:] = torch.randn_like(other[:, t:])
@@ -207,9 +175,7 @@ def the_number_of_the_first(run, X, t):
             return number
 
 
-# 12.7 -------------------------------------------------------------------------------------
-
-
+@right("12.7")
 def each_future_gets_no_gradient(causal_attention):
     queries, keys, values = qkv(Q=5, K=5)
     for t in range(5):
@@ -218,30 +184,25 @@ def each_future_gets_no_gradient(causal_attention):
         assert given.grad[:, : t + 1].any() and not given.grad[:, t + 1 :].any()
 
 
+@wrong("12.7", "has no mask at all")
 def all_rows_sum_to_one(causal_attention):
     queries, keys, _ = qkv(Q=5, K=5)
     output = causal_attention(queries, keys, torch.ones(2, 5, 1))
     torch.testing.assert_close(output, torch.ones(2, 5, 1))
 
 
-def tokens_of_one_kind(causal_attention):
-    X = torch.ones(2, 5, 7)
-    torch.testing.assert_close(causal_attention(X, X, X)[:, :-1], X[:, :-1])
-
-
+@wrong("12.7", "Token 0 is right there")
 def only_the_first_token(causal_attention):
     queries, keys, values = qkv(Q=5, K=5)
     torch.testing.assert_close(causal_attention(queries, keys, values)[:, 0], values[:, 0])
 
 
+@wrong("12.7", "Only the next token leaks")
 def only_from_token_three_on(causal_attention):
     queries, keys, values = qkv(Q=5, K=5)
     before = causal_attention(queries, keys, values)
     values[:, 3:] = 0.0
     torch.testing.assert_close(causal_attention(queries, keys, values)[:, :2], before[:, :2])
-
-
-# 12.8 -------------------------------------------------------------------------------------
 
 
 def with_an_empty_row():
@@ -250,25 +211,27 @@ def with_an_empty_row():
     return *qkv(), mask
 
 
+@right("12.8")
 def no_nan_anywhere(attend):
     assert not torch.isnan(attend(*with_an_empty_row())).any()
 
 
+@wrong("12.8", "Each of your queries sees a key")
 def every_row_sees_something(attend):
     *inputs, mask = *qkv(), (torch.arange(5) < 2).expand(2, 3, 5)
     assert attend(*inputs, mask).isfinite().all()
 
 
+@wrong("12.8", "can it see NaN?")
 def largest_is_small(attend):
     queries, keys, values, mask = with_an_empty_row()
     assert not (attend(queries, keys, values, mask) > values.max() + 1).any()
 
 
-# 12.9 -------------------------------------------------------------------------------------
-
 EMPTY_ROW = torch.tensor([[True, False, True], [False, False, False]])
 
 
+@right("12.9")
 def half_like_single(masked_softmax):
     scores = torch.randn(2, 3)
     single = masked_softmax(scores, EMPTY_ROW)
@@ -276,21 +239,22 @@ def half_like_single(masked_softmax):
     torch.testing.assert_close(half, single, rtol=0.01, atol=0.001)
 
 
+@wrong("12.9", "None of your scores are float16")
 def in_single_precision(masked_softmax):
     weights = masked_softmax(torch.randn(2, 3), EMPTY_ROW)
     assert weights.isfinite().all() and not weights[1].any()
 
 
+@wrong("12.9", "A row of its weights is NaN")
 def half_and_a_comparison(masked_softmax):
     weights = masked_softmax(torch.randn(2, 3).half(), EMPTY_ROW)
     assert weights.shape == (2, 3) and not (weights > 1).any() and (weights[0] > 0).any()
 
 
-# 12.10 ------------------------------------------------------------------------------------
-
 CAUSAL = torch.ones(5, 5, dtype=torch.bool).tril().expand(2, 5, 5)
 
 
+@wrong("12.10", "a hidden *key* does")
 def hidden_value_is_not_heard(attend):
     queries, keys, values = qkv(Q=5)
     mask = torch.ones(2, 5, 5, dtype=torch.bool)
@@ -300,12 +264,22 @@ def hidden_value_is_not_heard(attend):
     torch.testing.assert_close(attend(queries, keys, values, mask)[:, 1], before[:, 1])
 
 
+@wrong("12.10", "the same when it is turned over")
+def with_a_band(attend):
+    inputs = qkv(Q=5)
+    near = (torch.arange(5)[:, None] - torch.arange(5)).abs() <= 1
+    mask = near.expand(2, 5, 5)
+    torch.testing.assert_close(attend(*inputs, mask), attention(*inputs, mask))
+
+
+@wrong("12.10", "All your sentences have the same mask")
 def only_token_zero(attend):
     queries, keys, values = qkv(Q=5)
     output = attend(queries, keys, values, CAUSAL)
     torch.testing.assert_close(output[:, 0], values[:, 0])
 
 
+@right("12.10")
 def with_a_mask_for_each(attend):
     queries, keys, values = qkv(Q=5)
     mask = torch.rand(2, 5, 5) < 0.5
@@ -315,22 +289,7 @@ def with_a_mask_for_each(attend):
     )
 
 
-def with_a_band(attend):
-    inputs = qkv(Q=5)
-    near = (torch.arange(5)[:, None] - torch.arange(5)).abs() <= 1
-    mask = near.expand(2, 5, 5)
-    torch.testing.assert_close(attend(*inputs, mask), attention(*inputs, mask))
-
-
-def causal_rows_sum_to_one(attend):
-    queries, keys, _ = qkv(Q=5)
-    output = attend(queries, keys, torch.ones(2, 5, 1), CAUSAL)
-    torch.testing.assert_close(output, torch.ones(2, 5, 1))
-
-
-# 12.11 ------------------------------------------------------------------------------------
-
-
+@right("12.11")
 def like_pytorch_with_a_mask(attend):
     queries, keys, values = qkv(Q=9, K=9)
     for window in (1, 2, 4):
@@ -339,12 +298,7 @@ def like_pytorch_with_a_mask(attend):
         torch.testing.assert_close(attend(queries, keys, values, window), expected)
 
 
-def a_window_for_all(attend):
-    queries, keys, values = qkv(Q=5, K=5)
-    expected = attention(queries, keys, values, CAUSAL)
-    torch.testing.assert_close(attend(queries, keys, values, 5), expected)
-
-
+@wrong("12.11", "one token more than the window holds")
 def the_far_past_is_hidden(attend):
     queries, keys, values = qkv(Q=7, K=7)
     before = attend(queries, keys, values, 3)
@@ -352,13 +306,11 @@ def the_far_past_is_hidden(attend):
     torch.testing.assert_close(attend(queries, keys, values, 3)[:, 6], before[:, 6])
 
 
+@wrong("12.11", "one token less than the window holds")
 def no_key_too_many(attend):
     queries, keys, _ = qkv(Q=7, K=7)
     weights = attend(queries, keys, torch.eye(7).expand(2, 7, 7), 3)
     assert not weights.tril(-3).any() and not weights.triu(1).any()
-
-
-# 12.12 ------------------------------------------------------------------------------------
 
 
 def one_batch_of(lens, n=5):
@@ -366,18 +318,21 @@ def one_batch_of(lens, n=5):
     return logits, targets.masked_fill(torch.arange(n) >= torch.tensor(lens)[:, None], -100)
 
 
+@wrong("12.12", "the same number of words")
 def equal_parts(mean_loss):
     logits, targets = one_batch_of([5, 5])
     parts = [(logits[:1], targets[:1]), (logits[1:], targets[1:])]
     torch.testing.assert_close(mean_loss(parts), F.cross_entropy(logits.mT, targets))
 
 
+@wrong("12.12", "counts it below")
 def only_two_ways(mean_loss):
     logits, targets = one_batch_of([5, 2])
     parts = [(logits[:1], targets[:1]), (logits[1:], targets[1:])]
     torch.testing.assert_close(mean_loss(parts), mean_loss([(logits, targets)]))
 
 
+@right("12.12")
 def word_by_word(mean_loss):
     parts = [one_batch_of([5, 1]), one_batch_of([2], n=4)]
     losses = [
@@ -386,82 +341,3 @@ def word_by_word(mean_loss):
         for b, i in (targets != -100).nonzero().tolist()
     ]
     torch.testing.assert_close(mean_loss(parts), torch.stack(losses).mean())
-
-
-RIGHT = {
-    "12.1": [against_pytorch, between_smallest_and_largest],
-    "12.2": [in_a_loop],
-    "12.3": [cache_holds_the_positions],
-    "12.4": [by_gradient_in_both_modes],
-    "12.5": [changes_with_the_keys],
-    "12.6": [by_differences],
-    "12.7": [each_future_gets_no_gradient],
-    "12.8": [no_nan_anywhere],
-    "12.9": [half_like_single],
-    "12.10": [with_a_mask_for_each],
-    "12.11": [like_pytorch_with_a_mask],
-    "12.12": [word_by_word],
-}
-WRONG = {
-    "12.1": [
-        (total_of_a_square, "Let all values be 1"),
-        (tokens_all_alike, "All your queries are alike"),
-    ],
-    "12.2": [
-        (
-            all_sizes_differ,
-            "(an error unless B equals H, or one of them is 1) your test breaks off",
-        ),
-        (first_head_of_the_first, "with what it gives alone"),
-        (all_heads_of_the_first, "The first sentence is right there"),
-    ],
-    "12.3": [
-        (first_step, "you try only the first step"),
-        (cache_grows, "looks at the shape alone"),
-        (two_steps, "Two steps do not show it"),
-    ],
-    "12.4": [
-        (never_eval, "never calls `attention.eval()`"),
-        (eval_alone, "Your test tries eval mode only"),
-        (modes_must_agree, "has no dropout"),
-        (switches_the_dropout_off, "has no attribute 'dropout'"),
-    ],
-    "12.5": [
-        (only_the_values, "is it not 0?"),
-        (sum_of_ones, "fails on a right implementation"),
-    ],
-    "12.6": [
-        (all_names, "Return the name of a result"),
-        (without_a_copy, "Your function changes its in"),
-        (the_number_of_the_first, "Return the name of a result"),
-    ],
-    "12.7": [
-        (all_rows_sum_to_one, "has no mask at all"),
-        (tokens_of_one_kind, "What may token 0 see"),
-        (only_the_first_token, "Token 0 is right there"),
-        (only_from_token_three_on, "Only the next token leaks"),
-    ],
-    "12.8": [
-        (every_row_sees_something, "Each of your queries sees a key"),
-        (largest_is_small, "can it see NaN?"),
-    ],
-    "12.9": [
-        (in_single_precision, "None of your scores are float16"),
-        (half_and_a_comparison, "A row of its weights is NaN"),
-    ],
-    "12.10": [
-        (with_a_band, "the same when it is turned over"),
-        (causal_rows_sum_to_one, "All your values are alike"),
-        (hidden_value_is_not_heard, "a hidden *key* does"),
-        (only_token_zero, "All your sentences have the same mask"),
-    ],
-    "12.11": [
-        (a_window_for_all, "as long as the sentence"),
-        (the_far_past_is_hidden, "one token more than the window holds"),
-        (no_key_too_many, "one token less than the window holds"),
-    ],
-    "12.12": [
-        (equal_parts, "the same number of words"),
-        (only_two_ways, "counts it below"),
-    ],
-}

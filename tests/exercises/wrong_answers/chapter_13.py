@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
+from answers import right, wrong
 
-# 13.1 -------------------------------------------------------------------------------------
 
-
+@right("13.1")
 def without_copies(queries, keys, values, mask=None):
     (B, H, Q, d), (G, K) = queries.shape, keys.shape[1:3]
     scores = torch.einsum("bgsqd,bgkd->bgsqk", queries.unflatten(1, (G, H // G)), keys) / d**0.5
@@ -19,6 +19,7 @@ def without_copies(queries, keys, values, mask=None):
     return torch.einsum("bgsqk,bgkv->bgsqv", scores.softmax(-1), values).flatten(1, 2)
 
 
+@wrong("13.1", "0 times -inf is NaN")
 def minus_infinity_times(queries, keys, values, mask=None):
     s = queries.shape[1] // keys.shape[1]
     k, v = (torch.stack([X] * s, dim=2).flatten(1, 2) for X in (keys, values))
@@ -28,6 +29,7 @@ def minus_infinity_times(queries, keys, values, mask=None):
     return F.softmax(scores, dim=-1) @ v
 
 
+@wrong("13.1", "keep what it returns")
 def left_in_place(queries, keys, values, mask=None):
     s = queries.shape[1] // keys.shape[1]
     k, v = (torch.stack([X] * s, dim=2).flatten(1, 2) for X in (keys, values))
@@ -37,16 +39,7 @@ def left_in_place(queries, keys, values, mask=None):
     return F.softmax(scores, dim=-1) @ v
 
 
-def one_question_a_group(queries, keys, values, mask=None):
-    """Heads that share keys share their question, too: its mean."""
-    share = queries.shape[1] // keys.shape[1]
-    questions = queries.unflatten(1, (-1, share)).mean(dim=2).repeat_interleave(share, dim=1)
-    return without_copies(questions, keys, values, mask)
-
-
-# 13.2 -------------------------------------------------------------------------------------
-
-
+@right("13.2")
 def by_log_sum(queries, keys, values, mask=None, sinks=None):
     scores = torch.einsum("bhqd,bhkd->bhqk", queries, keys) / queries.shape[-1] ** 0.5
     if mask is not None:
@@ -58,10 +51,7 @@ def by_log_sum(queries, keys, values, mask=None, sinks=None):
     return weights @ values, weights
 
 
-def outputs_only(queries, keys, values, mask=None, sinks=None):
-    return by_log_sum(queries, keys, values, mask, sinks)[0]
-
-
+@wrong("13.2", "Your extra score is 0")
 def as_a_key_of_zeros(queries, keys, values, mask=None, sinks=None):
     """A key of zeros scores 0, whatever has been learned."""
     if sinks is None:
@@ -74,14 +64,13 @@ def as_a_key_of_zeros(queries, keys, values, mask=None, sinks=None):
     return outputs, weights[..., :-1]
 
 
+@wrong("13.2", "no gradient reaches `sinks`")
 def sinks_of_one_number(queries, keys, values, mask=None, sinks=None):
     """As if it were learned already."""
     return by_log_sum(queries, keys, values, mask, None if sinks is None else sinks.detach())
 
 
-# 13.3 -------------------------------------------------------------------------------------
-
-
+@right("13.3")
 def layer_by_layer(config, num_tokens):
     total = 0
     for i in range(config["num_hidden_layers"]):
@@ -101,24 +90,20 @@ def layer_by_layer(config, num_tokens):
     return total
 
 
+@wrong("13.3", "Without `num_key_value_heads`")
 def trusts_every_field(config, num_tokens):
     heads, size = config["num_key_value_heads"], config["head_dim"]
     return 2 * config["num_hidden_layers"] * heads * size * num_tokens
 
 
-def in_bytes(config, num_tokens):
-    return 2 * layer_by_layer(config, num_tokens)
-
-
+@wrong("13.3", "be `None`")
 def the_default_of_get(config, num_tokens):
     size = config.get("head_dim", config["hidden_size"] // config["num_attention_heads"])
     groups = config.get("num_key_value_heads", config["num_attention_heads"])
     return config["num_hidden_layers"] * 2 * groups * size * num_tokens
 
 
-# 13.4 -------------------------------------------------------------------------------------
-
-
+@right("13.4")
 def by_positions(queries, keys, values):
     key = torch.arange(keys.shape[2])
     query = torch.arange(keys.shape[2] - queries.shape[2], keys.shape[2])
@@ -126,6 +111,7 @@ def by_positions(queries, keys, values):
     return scores.masked_fill(key > query[:, None], -torch.inf).softmax(dim=-1) @ values
 
 
+@wrong("13.4", "Your queries are too early")
 def positions_from_zero(queries, keys, values):
     """The mask of the upper left corner, written by hand."""
     query, key = torch.arange(queries.shape[2]), torch.arange(keys.shape[2])
@@ -133,18 +119,17 @@ def positions_from_zero(queries, keys, values):
     return scores.masked_fill(key > query[:, None], -torch.inf).softmax(dim=-1) @ values
 
 
+@wrong("13.4", "One output for each query")
 def only_the_last_query(queries, keys, values):
     """A cache serves one token."""
     return by_positions(queries[:, :, -1:], keys, values)
-
-
-# 13.5 -------------------------------------------------------------------------------------
 
 
 def draw(n=16, seed=1):
     return torch.randint(11, (3, n), generator=torch.Generator().manual_seed(seed))
 
 
+@right("13.5")
 def beginnings_and_first_tokens(model):
     whole, logits = draw(), None
     for end in range(1, 17):
@@ -159,6 +144,7 @@ def beginnings_and_first_tokens(model):
         assert gap.amax(dim=(0, 2)).min() > 1e-5
 
 
+@wrong("13.5", "no earlier one does")
 def the_future_only(model):
     tokens = draw()
     before = model(tokens)
@@ -167,6 +153,7 @@ def the_future_only(model):
         torch.testing.assert_close(model(other)[:, :t], before[:, :t])
 
 
+@wrong("13.5", "Only the next token leaks")
 def the_last_token_only(model):
     tokens = draw(6)
     other = tokens.clone()
@@ -175,17 +162,7 @@ def the_last_token_only(model):
     assert not torch.allclose(model(other)[:, -1], model(tokens)[:, -1])
 
 
-def every_digit(model):
-    tokens = draw()
-    assert (model(tokens)[:, :5] == model(tokens[:, :5])).all()
-    other = tokens.clone()
-    other[:, 0] = 10 - other[:, 0]
-    assert (model(other)[:, -1] != model(tokens)[:, -1]).any()
-
-
-# 13.6 -------------------------------------------------------------------------------------
-
-
+@right("13.6")
 def head_after_head(weights):
     best, where = -1.0, None
     for layer in range(weights.shape[0]):
@@ -197,26 +174,19 @@ def head_after_head(weights):
     return where
 
 
-def most_often_the_favourite(weights):
-    """Which head has the token before as its largest weight in most rows?"""
-    n = weights.shape[-1]
-    hits = (weights[..., 1:, :].argmax(-1) == torch.arange(n - 1)).sum(-1)
-    return tuple((hits == hits.max()).nonzero()[0].tolist())
-
-
+@wrong("13.6", "the last token only")
 def of_the_last_token(weights):
     """The last token writes the next word, so only its row is looked at."""
     scores = weights[..., -1, -2]
     return tuple((scores == scores.max()).nonzero()[0].tolist())
 
 
+@wrong("13.6", "two whole numbers")
 def number_of_the_head(weights):
     return int(np.argmax(weights.numpy().trace(-1, axis1=-2, axis2=-1)))
 
 
-# 13.7 -------------------------------------------------------------------------------------
-
-
+@right("13.7")
 def token_after_token(weights, tokens):
     words, rows = tokens.tolist(), []
     for i, word in enumerate(words):
@@ -226,6 +196,7 @@ def token_after_token(weights, tokens):
     return torch.stack(rows).mean(dim=0)
 
 
+@wrong("13.7", "the earliest copy only")
 def by_index_of(weights, tokens):
     """`list.index` finds the first copy."""
     words, rows = tokens.tolist(), []
@@ -235,57 +206,6 @@ def by_index_of(weights, tokens):
     return torch.stack(rows).mean(dim=0)
 
 
-def half_a_text_back(weights, tokens):
-    """As if every text were one half, twice."""
-    half = len(tokens) // 2
-    return torch.stack([weights[:, i, i - half + 1] for i in range(half, len(tokens))]).mean(dim=0)
-
-
+@wrong("13.7", "over the heads")
 def one_number(weights, tokens):
     return token_after_token(weights, tokens).mean()
-
-
-RIGHT = {
-    "13.1": [without_copies],
-    "13.2": [by_log_sum],
-    "13.3": [layer_by_layer],
-    "13.4": [by_positions],
-    "13.5": [beginnings_and_first_tokens],
-    "13.6": [head_after_head, most_often_the_favourite],
-    "13.7": [token_after_token],
-}
-WRONG = {
-    "13.1": [
-        (minus_infinity_times, "0 times -inf is NaN"),
-        (left_in_place, "keep what it returns"),
-        (one_question_a_group, "it should be"),
-    ],
-    "13.2": [
-        (outputs_only, "return 2 results"),
-        (as_a_key_of_zeros, "Your extra score is 0"),
-        (sinks_of_one_number, "no gradient reaches `sinks`"),
-    ],
-    "13.3": [
-        (trusts_every_field, "Without `num_key_value_heads`"),
-        (in_bytes, "it should be"),
-        (the_default_of_get, "be `None`"),
-    ],
-    "13.4": [
-        (positions_from_zero, "Your queries are too early"),
-        (only_the_last_query, "One output for each query"),
-    ],
-    "13.5": [
-        (the_future_only, "no earlier one does"),
-        (the_last_token_only, "Only the next token leaks"),
-        (every_digit, "every digit"),
-    ],
-    "13.6": [
-        (of_the_last_token, "the last token only"),
-        (number_of_the_head, "two whole numbers"),
-    ],
-    "13.7": [
-        (by_index_of, "the earliest copy only"),
-        (half_a_text_back, "it should be"),
-        (one_number, "over the heads"),
-    ],
-}
