@@ -14,9 +14,9 @@
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 35½ minutes, votes included. Not in the plan are the view 'Walk, and turn the temperature' and the
 # two slides on gradient descent. They are the last of their columns, so the right arrow passes over
-# them. After 17 minutes you should be at 'A verb attends to three words'. Behind? Leave out the
-# derivation of the slope, because 'Which score moves the wind more?' shows what it says. The slides
-# after the summary are for questions. Homework: exercises 1.1, 1.2 and 1.5.
+# them. After 17 minutes you should be at 'A verb attends to three words'. Behind? Leave out
+# 'The slope of the output', because 'Which score moves the wind more?' shows what it says. The
+# slides after the summary are for questions. Homework: exercises 1.1, 1.2 and 1.5.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
