@@ -15,6 +15,7 @@ from d2l_attention import (
     AdditiveAttention,
     DotProductAttention,
     MultiHeadAttention,
+    additive_score,
     attention_mask,
     causal_mask,
 )

@@ -37,7 +37,7 @@ OTHER_SCORES = {
     "-torch.cdist(queries, keys) ** 2 / 2": "Here you score by distance, not by dot products.",
     "queries @ keys.T / queries.shape[-1] ** 0.5": SCALED,
     "queries @ keys.T / queries.shape[-1]": SCALED,
-    "-queries @ keys.T": "The better a key fits, the smaller its weight: a sign has turned.",
+    "-queries @ keys.T": "The better a key fits, the smaller its weight: a sign is wrong.",
 }
 
 # The scores are 0 and 2, 1 and 4. All sizes are equal, so that wrong products raise no error.
@@ -57,10 +57,10 @@ def never_met(weights, *_):
 
 repair_the_pairing = Exercise(
     **heading("1.5", "The attention that does not listen", "medium", minutes=10),
-    section="All walkers at once",
+    section="All queries in one matrix product",
     stub=authoring.with_mistakes(all_pairs_solution, DOES_NOT_LISTEN, name="all_pairs"),
     solution=all_pairs_solution,
-    explanation="`*` pairs query i with key i: one score a query, whose softmax is 1, so that the "
+    explanation="`*` pairs query i with key i: one score per query, whose softmax is 1, so the "
     "function returned `values`, whatever was asked. The matrix product with the turned keys "
     "gives all Q times K scores, and a second one pools.",
     hints=[

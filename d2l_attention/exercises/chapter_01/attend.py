@@ -38,7 +38,7 @@ FAR_APART = (
 def shapes(result, queries, *others):
     """For outputs (Q, V); ``queries``, or their scores, have Q rows."""
     if isinstance(result, tuple | list) and len(result) == 2:
-        return "Your function returns two results. Only the output is asked for, one row a query."
+        return "Your function returns two results. Only the output is asked for, one row per query."
     if isinstance(result, Tensor) and result.ndim == 3:
         return f"Your result has three axes, {tuple(result.shape)}: products were never added up."
     Q, V = len(queries), others[-1].shape[-1]
@@ -74,7 +74,7 @@ OTHER_WEIGHTS = {
     "and keys at once, so two queries share one weight of 1. Every query, every row, has its own.",
     "scores.exp() / scores.exp().sum(dim=-1)": "You divide column j by the sum of row j: a sum of "
     "shape (Q,) lines up with the *last* axis. `keepdim=True` keeps it a column, (Q, 1).",
-    "(-scores).softmax(dim=-1)": "The best score has the least weight: a sign has turned.",
+    "(-scores).softmax(dim=-1)": "The best score has the least weight: a sign is wrong.",
     "(scores / scores.shape[-1] ** 0.5).softmax(dim=-1)": "You divide the scores by a square root. "
     "Here they come finished; scaling belongs to chapter 3.",
 }
@@ -93,7 +93,7 @@ OTHER_OUTPUTS = {
 
 write_attend = Exercise(
     **heading("1.2", "Write attention pooling", "easy", minutes=5),
-    section="Build it",
+    section="Build attention pooling",
     stub=attend,
     solution=attend_solution,
     explanation="`dim=-1` is the axis of the keys: each query shares a weight of 1 among all keys. "

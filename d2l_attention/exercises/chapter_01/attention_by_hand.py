@@ -29,9 +29,9 @@ MISTAKES = {
     "exponential of ln 2 is 2.",
     9.148: "you took the exponential of 2. The third score is ln 2, whose exponential is 2.",
     8.304: "you took the exponential of 1. The third score is ln 2, the natural logarithm.",
-    6.5: "the largest weight stands at the first value. The third key has the best score.",
-    7.5: "the largest weight stands at the second value. The third key has the best score.",
-    6.8: "the better the score, the smaller your weight: the sign in the exponential has turned.",
+    6.5: "you gave the largest weight to the first value. The third key has the best score.",
+    7.5: "you gave the largest weight to the second value. The third key has the best score.",
+    6.8: "the better the score, the smaller your weight: the sign in the exponential is wrong.",
     5: "that is the last of the three terms. The other two keys have their say too.",
 }
 THREE = (
@@ -41,7 +41,7 @@ THREE = (
 
 pool_by_hand = Exercise(
     **heading("1.1", "Attention by hand", "easy", minutes=2),
-    section="The one formula",
+    section="Attention pooling in one formula",
     solution=8.0,
     explanation="The exponentials 1, 1 and 2 sum to 4, so the weights are 1/4, 1/4 and 1/2. The "
     "output is 1 + 2 + 5: nearer to 10, the value of the best key, than to the smallest, 4.",

@@ -37,14 +37,14 @@ MISTAKES = {
     math.e**2 / (math.e**2 + 2): "you raised the score by 2. The rise is ln 2, about 0.693.",
     1 / 3 + 2 / 9 * math.log(2): "that is the tangent: old weight plus slope times rise. The slope "
     "a(1 - a) holds for small steps; ln 2 is a large one.",
-    1 / 5: "the first weight has fallen. Its score rose, so its weight must, too.",
+    1 / 5: "the first weight has fallen. Its score rose, so its weight must rise as well.",
     1: "as if the other two had lost everything. Their exponentials are still 1.",
 }
 THREE = "Give only the new weight of the first key. (All three should sum to 1: do yours?)"
 
 one_score_rises = Exercise(
     **heading("1.3", "One score rises", "easy", minutes=3),
-    section="Why it can learn",
+    section="Why attention can learn",
     solution=0.5,
     explanation="Adding ln 2 to a score doubles its exponential: 2, 1 and 1. The sum grows with "
     "it, to 4, so the weight grows from 1/3 to 2/4 and not to 2/3.",

@@ -60,7 +60,7 @@ def where_the_best_comes(attempt):
     first, last = (alike(attempt.play(inputs), 0.0, WITHIN) for inputs in tries)
     where = "first" if first else "last"
     right = f"Your function is right where the best key comes {where}, and only there."
-    return None if first == last else f"{right} Follow the largest weight, wherever it stands."
+    return None if first == last else f"{right} Follow the largest weight, wherever it is."
 
 
 WITHIN = 0.01001  # relative to 0.1, the least that counts as large: 0.001
@@ -87,7 +87,7 @@ RESULTS = {
 
 find_the_temperature = Exercise(
     **heading("1.4", "Find the temperature", "medium", minutes=8),
-    section="Between a lookup and an average",
+    section="Temperature: between a lookup and an average",
     stub=temperature_for,
     solution=temperature_for_solution,
     explanation="The best key's share falls steadily as the temperature rises, from 1 (lookup) to "
@@ -111,7 +111,7 @@ find_the_temperature = Exercise(
         *(Mistake({"return hot": f"return {wrong}"}, why) for wrong, why in RESULTS.items()),
         Mistake(
             {"scores / temperature": "scores.topk(2).values / temperature"},
-            "Your temperature counts only the best two keys. The others take their part, too.",
+            "Your temperature counts only the best two keys. The others get a share as well.",
         ),
     ],
     rules=[what_it_reaches],
