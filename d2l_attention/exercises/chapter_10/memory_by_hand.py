@@ -55,7 +55,7 @@ memory_by_hand = Exercise(
     title="Sixteen thousand tokens",
     difficulty="easy",
     minutes=5,
-    section="A novel at once",
+    section="The score matrix of a novel",
     hints=[
         "16,384 is 2^14, 128 is 2^7 and 32 is 2^5. Powers of two multiply by adding exponents.",
         "A head has one weight for each pair of a query and a key. It has one row of 128 numbers "

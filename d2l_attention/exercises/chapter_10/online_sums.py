@@ -103,7 +103,7 @@ write_online_sums = Exercise(
     title="In one pass",
     difficulty="medium",
     minutes=10,
-    section="Maximum and sum in one pass",
+    section="Online softmax: maximum and sum in one pass",
     hints=[
         "Tiles [0, 1] and [3, 2]: after the first the maximum is 1 and the total exp(-1) + exp(0). "
         "What has to happen to that total when the 3 arrives?",

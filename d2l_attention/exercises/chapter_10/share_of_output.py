@@ -104,7 +104,7 @@ write_share_of_output = Exercise(
     title="Heads over processes",
     difficulty="hard",
     minutes=15,
-    section="Tensor parallel: cut the heads",
+    section="Tensor parallel: split the heads",
     hints=[
         "Write attention for all heads first (6.4), with P = 1. Then: which columns of W_q make "
         "process 1's heads, if there are two processes and four heads?",

@@ -103,7 +103,7 @@ repair_tiled_attention = Exercise(
     title="Right on all that was tried",
     difficulty="medium",
     minutes=12,
-    section="Maximum and sum in one pass",
+    section="Online softmax: maximum and sum in one pass",
     hints=[
         "What was special about the trial? Where does the running maximum begin, and did it move?",
         "One query 1, keys -200 and -201: the scores. What is exp(-200 - maximum)? Then keys 1, 2, "
