@@ -58,11 +58,11 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why does the next token take 5 ms?
 #
-# A chat reads a long prompt in a moment, but then it writes its answer token by token, with several
-# milliseconds between them. To see why, take Llama 3.1 8B, whose 8 billion parameters have 2 bytes
-# each, on an H100, the GPU on which it was trained. For each token, nearly every parameter takes
-# part in one product and one sum, which makes some 16 billion operations. To do them, the GPU must
-# also carry the 16 GB of parameters from its memory to its arithmetic. By NVIDIA's data sheet it
+# A chat reads a long prompt in a moment, but then it writes its answer token by token and takes
+# several milliseconds for each. To see why, take Llama 3.1 8B, whose 8 billion parameters have 2
+# bytes each, on an H100, the GPU on which it was trained. For each token, nearly every parameter
+# takes part in one product and one sum, which makes some 16 billion operations. For this, the GPU
+# must carry the 16 GB of parameters from its memory to its arithmetic. By NVIDIA's data sheet it
 # computes at most 989 trillion operations per second and carries 3.35 TB per second. At best it
 # does both at once, so the longer of the two times decides:
 #
@@ -275,7 +275,7 @@ print(f"Z = {Z:.2f}, o = {o:.2f}, o / Z = {o / Z:.1f}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why may one factor correct a whole sum?
 #
-# Because every term of the sum was measured from the same maximum $m$, the same factor moves all of
+# Because every term of the sum is measured from the same maximum $m$, the same factor moves all of
 # them to the new maximum $m'$:
 #
 # $$\sum_j e^{a_j - m'} = \sum_j e^{a_j - m} \, e^{m - m'} = Z \cdot e^{m - m'}$$
@@ -293,9 +293,9 @@ print(f"Z = {Z:.2f}, o = {o:.2f}, o / Z = {o / Z:.1f}")
 # students now write the two sums themselves (10.3).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Before you read our code, write the first two of these updates yourself, with a tile of scores in
-# place of a single one. `check` says what is right or what went wrong, `hint("10.3")` gives one
-# more hint each time, and `solution("10.3")` shows all.
+# Before you read our code, write the first two of these updates yourself, with a block of scores, a
+# tile, in place of a single one. `check` says what is right or what went wrong, `hint("10.3")`
+# gives one more hint each time, and `solution("10.3")` shows all.
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
@@ -438,9 +438,8 @@ assert fused[3][2] < measured["plain"][3][2]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The roofline: arithmetic or memory?
 #
-# Which of the two times of the beginning is the longer one for attention? That depends on how much
-# is computed with each byte that is carried. The **intensity** is this number, the operations per
-# byte.
+# For attention, which of the two times is the longer one? That depends on how much is computed with
+# each byte that is carried. This number, the operations per byte, is called the **intensity**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask for the intensity of a sum of two long vectors: one operation for three
@@ -478,8 +477,8 @@ assert abs(grouped.intensity - 4) < 0.01
 # ### The roofline
 #
 # How many operations per second can a machine reach at the intensity $I$? If computing takes longer
-# than carrying, it can reach all that it has. If carrying takes longer, each byte that arrives
-# allows $I$ operations. Together, the speed is at most
+# than carrying, its arithmetic is the limit; if carrying takes longer, each byte that arrives
+# allows $I$ operations. So the speed is at most
 #
 # $$\min(\text{operations per second},\ \; \text{bytes per second} \cdot I).$$
 #
@@ -604,13 +603,13 @@ assert core.ridge > 0.5 and decoding < best / 2
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A roof is an upper bound. On this core, plain prefill lies right of the ridge and still reaches
-# only part of the arithmetic, because its steps run one after the other. During the softmax, which
-# carries the matrix and computes exponentials, the products wait. On the H100, a whole layer stays
-# far below the roof with 1,024 tokens, and reaches half of its top with 16,384 (*Going further*
-# says why).
+# only part of the arithmetic, because its steps run one after the other. During the softmax, about
+# a third of the time in the run shown, the matrix is carried and its exponentials are computed,
+# while the products wait. On the H100, a whole layer stays far below the roof with 1,024 tokens,
+# and reaches half of its top with 16,384 (*Going further* says why).
 #
-# Decoding moves to the right when heads share a cache. With $G = 8$ key-value heads for 32, each
-# number of the cache serves four queries, which makes 4 operations per byte.
+# Decoding moves to the right when several heads of queries share a cache. With $G = 8$ key-value
+# heads for 32, each number of the cache serves four queries, which makes 4 operations per byte.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Point at each cloud. The coloured marks were measured on this core, the black ones
@@ -620,7 +619,7 @@ assert core.ridge > 0.5 and decoding < best / 2
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This is a good place to stop. You know now how attention reads a novel without its matrix, and why
-# faster arithmetic helps it to read and not to write.
+# faster arithmetic would speed up its reading but not its writing.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The key-value cache in bytes
@@ -628,10 +627,10 @@ assert core.ridge > 0.5 and decoding < best / 2
 # With the matrix gone, what still grows with the novel is the key-value cache. In Llama 2 7B, each
 # token keeps a key and a value of 128 numbers in each of 32 heads of 32 layers. That is $2 \cdot
 # 128 \cdot 32 \cdot 32$ numbers of 2 bytes, or half a MiB, so the novel's 100,000 tokens take 52
-# GB. The parameters are there once for all users, while each user brings a cache, and here one such
-# cache outweighs all 14 GB of parameters: on an H100 with 80 GB there is room for a single user.
-# Llama 3.1 8B, with a quarter of the key-value heads, needs 16 GB for its parameters and 13 GB per
-# user, which leaves room for four.
+# GB. The parameters are there once for all users, while each user brings a cache. In Llama 2 7B,
+# one such cache outweighs all 14 GB of parameters, so that an H100 with 80 GB has room for a single
+# user. Llama 3.1 8B, with a quarter of the key-value heads, needs 16 GB for its parameters and 13
+# GB per user, which leaves room for four.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (Llama 2 was trained with 4,096 tokens, so this is what a novel would take, and not what it can
@@ -1447,8 +1446,8 @@ else:
 # ms.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# For the same reason this course's models gain nothing from such a GPU: 300 training steps of its
-# Transformer took 9 s on the H100 and 10 s on the CPU beside it.
+# Waiting for starts is also why this course's models gain nothing from such a GPU: 300 training
+# steps of its Transformer took 9 s on the H100 and 10 s on the CPU beside it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # With 16,384 tokens the work is 96 times as much. At the product's speed it takes 1.6 ms, long
@@ -1587,7 +1586,7 @@ assert (round(0.4 * between[0], 1), round(2 * between[0], 1)) == (0.4, 2.1)
 # travel while earlier layers are still at work. With more sentences, data parallel sends the same
 # gradients for more work, whereas the other two send for every token.
 #
-# Data parallel's 1.1 depends on the speed. It becomes 0.84 if the GPUs reach the 786 trillion
+# Data parallel's 1.06 depends on the speed. It becomes 0.84 if the GPUs reach the 786 trillion
 # operations per second that we measured for a product, 0.4 at 40% of the peak (Llama 3 reached 38
 # to 43%), and 2.1 at the peak with gradients of 4 bytes.
 
