@@ -670,8 +670,8 @@ for context, users in ((8192, (1, 4, 16, 59)), (tokens, (1, 2, 4))):
 # Each waits 4.6 times as long, and the GPU writes 12.7 times as many tokens per second. The
 # parameters are carried anyway, so a further user adds only the time of one more cache. With
 # novels, two caches already outweigh the parameters: four users take more than twice the time of
-# one, and get 1.7 times as many tokens in all. All these numbers are computed, not measured.
-# (Memory is indeed the limit: 59 users need 1.2 ms of arithmetic for a step of 23.7 ms.)
+# one, and get 1.7 times as many tokens in all. These numbers are computed, not measured. (Memory is
+# indeed the limit: 59 users need 1.2 ms of arithmetic for a step of 23.7 ms.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the numbers of the text, and that arithmetic is not the limit
@@ -756,7 +756,7 @@ plt.show()
 # positions in one step and, with two guesses right, writes three tokens in 6.7 ms instead of 14.3.
 # In the second timeline each step holds 59 tokens of users and 236 of the prompt. Each user waits
 # 4.8 ms as before, and the prompt is complete after 35 steps or 167 ms, later than by itself. By
-# the roof, guesses gain little where no arithmetic is to spare: with 300 users, say.
+# the roof, guesses gain little where no arithmetic is to spare, as with 300 users and short caches.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Ask who pays in each timeline. In the first it is the small model's time, which is
