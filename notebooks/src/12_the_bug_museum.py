@@ -1033,8 +1033,8 @@ for name, function in {"right": right("12.12"), "broken": broken("12.12")}.items
 #   ([SKaiNET #860](https://github.com/SKaiNET-developers/SKaiNET/issues/860), July 2026). A scale
 #   without its root was found by reading the code
 #   ([cntkx #10](https://github.com/delzac/cntkx/issues/10)).
-# - *Readers ask why not `view`.* In place of `transpose` it mixes tokens and heads; chapter 6 steps
-#   through it ([annotated-transformer #118](https://github.com/harvardnlp/annotated-transformer/issues/118)).
+# - *Readers ask why not `view`.* In place of `transpose` it mixes tokens and heads; chapter 6 draws
+#   it ([annotated-transformer #118](https://github.com/harvardnlp/annotated-transformer/issues/118)).
 # - *Tokens that do not hear each other.* Tensors (B, n, H, D) went to a kernel that takes
 #   (B, H, n, D) ([FoundationStereo #217](https://github.com/NVlabs/FoundationStereo/pull/217), a
 #   proposal).

@@ -54,7 +54,7 @@ BATCH = {
 
 predict_bytes = Exercise(
     **heading("10.2", "What is sent, what is read", "easy", minutes=8),
-    section="Where the time goes",
+    section="The roofline: arithmetic or memory?",
     hints=[
         "In a ring of P processes the 100 MB are cut into P parts. In each step every process "
         "sends one part to its neighbour. After P - 1 steps each holds one part of the whole sum.",

@@ -52,7 +52,7 @@ TWICE_IN_AND_OUT = {
 
 memory_by_hand = Exercise(
     **heading("10.1", "Sixteen thousand tokens", "easy", minutes=5),
-    section="A novel at once",
+    section="The score matrix of a novel",
     hints=[
         "16,384 is 2^14, 128 is 2^7 and 32 is 2^5. Powers of two multiply by adding exponents.",
         "A head has one weight for each pair of a query and a key. It has one row of 128 numbers "

@@ -57,7 +57,7 @@ OUTPUT, DIVIDED = "w1[:, None] * o1 + w2[:, None] * o2", "total.masked_fill(tota
 
 write_merge = Exercise(
     **heading("10.5", "One softmax from two", "medium", minutes=12),
-    section="Tiles",
+    section="Tiled attention",
     hints=[
         "By hand: relative to 0 the first part's keys weigh 3 · 2 = 6 together, the second's "
         "1.6 · 10 = 16. So how is the mean 3 to be weighted, and how the mean 14?",

@@ -90,7 +90,7 @@ AT_ONCE = "Tiles come one at a time and cannot be picked, counted or joined: `fo
 
 write_online_sums = Exercise(
     **authoring.heading("10.3", "In one pass", "medium", minutes=10),
-    section="Maximum and sum in one pass",
+    section="Online softmax: maximum and sum in one pass",
     hints=[
         "Tiles [0, 1] and [3, 2]: after the first the maximum is 1 and the total exp(-1) + exp(0). "
         "What has to happen to that total when the 3 arrives?",

@@ -95,7 +95,7 @@ OWN_MEAN = Mistake(
 
 repair_process_loss = Exercise(
     **authoring.heading("10.6", "The mean of the means", "medium", minutes=10),
-    section="Data parallel: cut the batch",
+    section="Data parallel: split the batch",
     hints=[
         "Process 0 has tokens with losses 1, 2 and 3, process 1 one with 10. What is the mean of "
         "all four, and what is the mean of the two means?",

@@ -91,7 +91,7 @@ EVERY_OTHER = {COLUMNS: "W[:, rank::num_processes]"}
 
 write_share_of_output = Exercise(
     **authoring.heading("10.7", "Heads over processes", "hard", minutes=15),
-    section="Tensor parallel: cut the heads",
+    section="Tensor parallel: split the heads",
     hints=[
         "Write attention for all heads first (6.4), with P = 1. Then: which columns of W_q make "
         "process 1's heads, if there are two processes and four heads?",

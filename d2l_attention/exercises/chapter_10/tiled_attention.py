@@ -80,7 +80,7 @@ OVERFLOW = "An exponential may overflow here: the maximum is a running one that 
 
 repair_tiled_attention = Exercise(
     **authoring.heading("10.4", "Right on all that was tried", "medium", minutes=12),
-    section="Maximum and sum in one pass",
+    section="Online softmax: maximum and sum in one pass",
     hints=[
         "What was special about the trial? Where does the running maximum begin, and did it move?",
         "One query 1, keys -200 and -201: the scores. What is exp(-200 - maximum)? Then keys 1, 2, "
