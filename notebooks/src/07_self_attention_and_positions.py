@@ -96,10 +96,10 @@ def plain_self_attention(X, W_q, W_k, W_v):  # (B, n, D) -> (B, n, D)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two headlines
 #
-# 'Dog bites man' is no news. 'Man bites dog' is. Each word is a random vector. The layer reads each
-# headline, and we take the average of its three answers.
+# 'Dog bites man' is no news; 'Man bites dog' is. To see whether the layer notices, let words be
+# random vectors, and average its three answers to each headline.
 #
-# **Predict.** How far apart are the two averages: a lot, a little, or not at all?
+# **Predict.** Are the two averages far apart, near or equal?
 
 # %% slideshow={"slide_type": "fragment"}
 torch.manual_seed(0)

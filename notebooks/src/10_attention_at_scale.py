@@ -593,7 +593,8 @@ assert core.ridge > 0.5 and decoding < best / 2
 # a third of the time in the run shown, the matrix is carried and its exponentials are computed,
 # while the products wait. On the H100, a whole layer stays far below the roof with 1,024 tokens,
 # and reaches half of its top with 16,384 (*Going further* says why).
-#
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # Decoding moves to the right when several heads of queries share a cache. With $G = 8$ key-value
 # heads for 32, each number of the cache serves four queries, which makes 4 operations per byte.
 
@@ -1101,7 +1102,8 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 # - Data parallel splits the batch and sends gradients. Tensor parallel splits the heads and sends
 #   outputs, and gradients of inputs. Context parallel splits the sequence and sends keys and
 #   values. Done right, two or three processes gave the numbers of one, up to rounding.
-#
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Next, chapter 11 shows what today's models change in attention so that the cache becomes smaller.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1510,7 +1512,7 @@ assert max(within) < 1 < min(between) and more[0] < 0.1 and min(more[1:]) > 4
 assert round(786 / 989 * between[0], 2) == 0.84
 assert (round(0.4 * between[0], 1), round(2 * between[0], 1)) == (0.4, 2.1)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # Between servers, all three take longer to send than to compute at the published speed, and within
 # a server none does. Below 1, the sending *may* be hidden by the computing, since gradients can
 # travel while earlier layers are still at work. With more sentences, data parallel sends the same

@@ -907,7 +907,7 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 # are the heads of keys in each layer, or the size of the latent. *QK-norm* normalises queries and
 # keys before their product.
 
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Shows what twelve models are made of, computed from the installed library
 models = "Llama 3 8B, Mistral 7B, Gemma 3 27B, OLMo 3 7B, gpt-oss-120b, Qwen3-Next, Kimi Linear, "
 models += "DeepSeek-V3, DeepSeek-V3.2, GLM-5, Mistral Large 4, DeepSeek-V4-Flash"
@@ -918,7 +918,7 @@ rows = [tuple(row[name] for name in columns) for row in rows if row["model"] in 
 assert len(rows) == 12
 replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(rows))
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Some of them need fewer positions. Kimi Linear turns nothing: its linear layers read in order, and
 # its full layers rely on that. Mistral Large 4 turns nothing in 18 of its 72 layers, and Qwen3-Next
 # turns only a quarter of each head.
