@@ -3,7 +3,7 @@
 #
 # **You will**
 # - follow a sentence through a trained translator, from the whole down to one number and back;
-# - build a whole translator from plain parts, which writes the same sentences as the trained one;
+# - build its blocks from plain parts, and let them write the same sentences, word for word;
 # - keep keys and values in a cache, and get the same answers;
 # - mask out single looks and whole paths, to find out what a word depends on.
 #
@@ -745,10 +745,10 @@ print("24 tokens one by one give what they give at once, within 0.0001:", same)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Which path carries the gender?
 #
-# With a whole translator in our hands, we can return to the sentence of the beginning: *... took
-# the good orange and ate it* becomes *... la bonne orange et l' a mangée*, and the last *e* must
-# come from the noun. Does *it* look at *orange*? Here are the weights that each English word gives
-# to *orange*, in head 4 of the encoder's second block:
+# With blocks of our own in the translator, we can return to the sentence of the beginning: *...
+# took the good orange and ate it* becomes *... la bonne orange et l' a mangée*, and the last *e*
+# must come from the noun. Does *it* look at *orange*? Here are the weights that each English word
+# gives to *orange*, in head 4 of the encoder's second block:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Prints the weight that each word gives to 'orange' in one head
