@@ -2,28 +2,28 @@
 # # 8 · The Transformer
 #
 # **You will**
-# - follow a sentence through a trained translator, from the whole to one number and back;
-# - build the encoder's block, the decoder's block and a whole translator from plain parts;
+# - follow a sentence through a trained translator, from the whole down to one number and back;
+# - build its blocks from plain parts, and let them write the same sentences, word for word;
 # - keep keys and values in a cache, and get the same answers;
-# - forbid looks, to find out which of them decides about a word.
+# - mask out single looks and whole paths, to find out what a word depends on.
 #
-# Core path: 60 minutes. Going further: 65. Exercises: 80. Builds on chapters 4, 6 and 7; the
-# opening needs only chapter 1. *Dive into Deep Learning* (D2L) treats the subject in section 11.7.
+# Core path: 70 minutes. Going further: 55. Exercises: 80. Builds on chapters 4, 6 and 7, although
+# the opening needs only chapter 1. *Dive into Deep Learning* (D2L) treats the subject in section
+# 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 36 minutes: 12½ for the opening, from 'it' to a number and back; 9 for the network and for add and
-# norm; 4 for the blocks; 4 for the whole translator and the cache; 6½ for the look that decides and
-# the summary. After 22 minutes you should be at 'The encoder's block'. Two slides are not in the
-# plan: 'Our order' and 'The picture as code'. Behind? Leave out the slides of the cache. Nothing
-# trains in the core. The slides after the summary are for questions. Homework: exercises 8.1 to
-# 8.4.
+# 34½ minutes: 11 for the opening, from 'it' to a number and back; 9 for the feed-forward network
+# and for add and norm; 4 for the blocks; 4 for the whole translator and the cache; 6½ for the paths
+# of the gender and the summary. After 20 minutes you should be at 'The encoder's block'. Two slides
+# are not in the plan: 'Our order' and 'The encoder block in code'. Behind? Leave out the slides of
+# the cache. Nothing trains in the core. The slides after the summary are for questions. Homework:
+# exercises 8.1 to 8.4.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
 import copy
 import math
 import time
-from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
@@ -35,9 +35,9 @@ from d2l_attention.data import BOS, EOS, load, make_batch
 from d2l_attention.models.encoder_decoder import EncoderDecoder, sequence_loss
 from d2l_attention.training import train
 from d2l_attention.training.evaluation import translate
-from d2l_attention.training.metrics import align_by_attention, alignment_error_rate, bleu
+from d2l_attention.training.metrics import bleu
 from d2l_attention.training.translators import translator
-from d2l_attention.views import TranslatorView, look_inside, schematic
+from d2l_attention.views import TranslatorView, explore, look_inside, schematic
 from d2l_attention.views.plots import set_style
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
@@ -45,30 +45,12 @@ torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
 set_style()
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws the whole machine, with this chapter's part marked
-schematic("whole", here="blocks")
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the whole machine in two rows. Above, from left to right: a sentence goes in; its words
-# become vectors, to which positions are added; the encoder's blocks read them; the decoder asks the
-# encoder; the decoder's blocks write; a sentence comes out. The two blocks are marked. Below is the
-# inside of a block, which is marked, too: queries, keys and values; the similarity of queries and
-# keys; scores; mask and softmax; the weighted sum of the values. These five together are attention,
-# and there are several of them side by side, the heads. Then add & norm and a network follow.*
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# The marked boxes are the blocks of a **Transformer** (Vaswani et al., 2017). This chapter puts all
-# boxes together.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Nobody has to know the boxes yet. Say that each of them is opened in the next ten
-# minutes, and point at the box 'attention': it is where words look at other words.
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What is 'it'?
 #
-# A trained translator reads two sentences that differ in one word.
+# In this chapter we build a **Transformer** (Vaswani et al., 2017), a translator in which words
+# exchange information by attention only. To see what it must be able to do, let a trained one read
+# two sentences that differ in a single word.
 
 # %% slideshow={"slide_type": "-"}
 trained, src_vocab, tgt_vocab = translator("transformer")
@@ -77,12 +59,14 @@ trained, src_vocab, tgt_vocab = translator("transformer")
 # Translates both sentences
 for noun in ("cake", "orange"):
     words = f"the old doctor took the good {noun} and ate it".split()
-    print(*words, "->", *translate(trained, [words], src_vocab, tgt_vocab)[0])
+    print(*words)
+    print("  ->", *translate(trained, [words], src_vocab, tgt_vocab)[0])
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Mangé* and *mangée* mean *eaten*. In French, a cake is masculine and an orange is feminine, so
-# the last letter depends on what *it* is. A machine that works on each word by itself cannot know.
-# A word has to look at other words and take something from them. This look is **attention**.
+# *Mangé* and *mangée* both mean *eaten*. Because a cake is masculine in French and an orange is
+# feminine, the last letter depends on what *it* refers to. A machine that works on each word by
+# itself cannot know this: a word has to look at other words and take something from them. This look
+# is **attention**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let the room find the last letters that differ, and the English word that decides
@@ -91,9 +75,9 @@ for noun in ("cake", "orange"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From the whole to one number
 #
-# Here is a shorter sentence. The translator reads the English and the French that is written so
-# far, and scores each French word as the next one. `<bos>` says that nothing is written yet, and
-# `<eos>` is the end.
+# To follow the numbers, we take a shorter sentence. The translator reads the English, together with
+# the French that it has written so far, and gives every French word a score for being the next one.
+# The token `<bos>` marks the beginning of the French, and `<eos>` the end of a sentence.
 
 # %% slideshow={"slide_type": "-"}
 english, french = ["he", "sees", "her", EOS], [BOS, "il", "la", "voit"]
@@ -103,13 +87,8 @@ with torch.no_grad():
 for word, row in zip(french, scores[0], strict=True):
     print(f"after {word:6} comes {tgt_vocab.to_tokens([row.argmax()])[0]}")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# **Predict.** The translator has written *il la* (he, her) and chooses the next word. At which
-# English word should it look: *he*, *sees* or *her*?
-
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let the room vote. Most say 'sees'. Some say 'her', because it is the word that has
-# just been written: for them the map of the head decides in a moment.
+# Half a minute. *La* is 'her' here; French puts it before the verb.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two halves
@@ -120,10 +99,10 @@ d = Diagram("The encoder reads, and the decoder writes", 10.4, 3.4)
 read_in = d.box("he sees her", 0.85, 2.3, 1.4, kind=TENSOR)
 written = d.box("so far:\nil la", 0.85, 0.8, 1.4, kind=TENSOR)
 rows_in, rows_written = (
-    d.box("a row of 64\nnumbers a word", 3.05, y, 1.9, kind=LEARNED) for y in (2.3, 0.8)
+    d.box("64 numbers\nper word", 3.05, y, 1.9, kind=LEARNED) for y in (2.3, 0.8)
 )
 read = d.box("encoder:\n2 blocks", 5.35, 2.3, 1.2, kind=LEARNED, copies=2)
-output = d.box("English rows: each\nhas looked at the others", 8.0, 2.3, 2.8, kind=TENSOR)
+output = d.box("English vectors: each\nhas looked at the others", 8.0, 2.3, 2.8, kind=TENSOR)
 wrote = d.box("decoder:\n2 blocks", 6.9, 0.8, 1.2, kind=LEARNED, copies=2)
 scored = d.box("442 scores,\nbest: voit", 9.3, 0.8, 1.4, kind=TENSOR)
 for start, end, label in (
@@ -139,16 +118,17 @@ for start, end, label in (
 d.figure
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two rows of boxes from left to right. Above, 'he sees her' becomes a row of 64 numbers a
-# word, goes through the encoder's two blocks, and gives English rows, each of which has looked at
-# the others. Below, the French so far, 'il la', becomes such rows, too, and goes through the
+# *Figure: two rows of boxes from left to right. Above, 'he sees her' becomes 64 numbers per word,
+# goes through the encoder's two blocks, and gives English vectors, each of which has looked at the
+# others. Below, the French so far, 'il la', becomes such vectors as well and goes through the
 # decoder's two blocks to 442 scores, of which that of 'voit' is best. An arrow leads from the
-# English rows down to the decoder's blocks: they are looked at.*
+# English vectors down to the decoder's blocks: they are looked at.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# In the encoder, English words look at English words. In the decoder, French words look at the
-# French words before them, and then at the English rows. A **block** consists of such looks and of
-# a small network behind them, which works on each row by itself.
+# In the encoder, English words look at English words. In the decoder, each French word looks at
+# itself and the French words before it, and then at the encoder's English vectors. A **block**
+# combines such looks with a small feed-forward network, which works on each word's vector by
+# itself.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let one student tell how 'sees' gets from the upper left to the score of a French
@@ -157,18 +137,18 @@ d.figure
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One look, in small numbers
 #
-# The word that looks has a **query**, what it looks for. Each word that is looked at has a **key**,
-# by which it is found, and a **value**, which it hands over. Three small matrices make them of the
-# words' rows, and training has found the numbers of these matrices. A row of two numbers, for
-# instance, becomes a query in this way:
+# The word that looks has a **query**, which describes what it looks for. Each word that it looks at
+# has a **key**, by which it is found, and a **value**, which it hands over. All three are products
+# of a word's vector with small matrices, whose numbers training has found. If a vector has only two
+# numbers, for instance, its query may be
 #
-# $$(1, 1) \begin{pmatrix} 2 & 0 \\ 0 & 1 \end{pmatrix} = (2, 1)$$
+# $$(1, 1) \begin{pmatrix} 2 & 0 \\ 0 & 1 \end{pmatrix} = (2, 1).$$
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Let the room multiply row and matrix. The matrices are the same for all words.
+# Half a minute. Let the room multiply vector and matrix. The matrices are the same for all words.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# With this query *la* looks at three words. A value is one number here:
+# With this query, *la* looks at three words, whose values are single numbers here:
 #
 # | word | key | score: query times key | $e^{\text{score}}$ | weight | value | weight times value |
 # |---|---|---|---|---|---|---|
@@ -181,7 +161,7 @@ d.figure
 # sum of the last column, 8.98, which is near the value of *sees*.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Do the row of 'sees' on the board. Ask what the answer becomes if the value of 'sees'
+# One minute. Do the row of 'sees' on the board. Ask what the answer becomes if the value of 'sees'
 # is 20: about 17.4.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -193,67 +173,81 @@ assert [f"{weight:.3f}" for weight in weights] == ["0.042", "0.844", "0.114"]
 assert [f"{part:.2f}" for part in [*parts, parts.sum()]] == ["0.08", "8.44", "0.46", "8.98"]
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Open it
+# ### One head, one weight
 #
-# Open *decoder*, *block 2*, *cross-attention*, *head 4*, and in its map the cell *la*, *sees*: by
-# click, or with the arrow keys and Enter. Escape goes back.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Shows the translator from the outside
-tokens = dict(source=english, target=french, output=list(tgt_vocab.idx_to_token))
-view = look_inside(trained, source, so_far, tokens=tokens)
-view
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view of the translator. It shows the English and the French numbers that
-# go in, encoder and decoder as two boxes with the rows of numbers that they give, and the scores
-# that come out, with the three best words after each French word. A click on a box opens it.*
+# In the trained translator, an attention layer looks four times at once, in four **heads**. Since
+# each head has matrices of its own, it can look at a word of its own. A head's queries, keys and
+# values have 16 numbers each, a quarter of 64.
+#
+# **Predict.** The translator has written *il la* (he, her), and the vector of *la* has to find the
+# next word. At which English word does head 4 of the decoder's second block look: *he*, *sees* or
+# *her*?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes, live. Open one door at a time and say its sentence of the list. Keep the map of
-# head 4 open while the room looks for the row of 'la'.
+# One minute. Let the room vote: most say 'sees', and some 'her', because it is the word that has
+# just been written.
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Behind each door:
-#
-# - **decoder.** Each French word becomes a row of 64 numbers. Two blocks change the rows.
-# - **block 2.** *Self-attention* looks at the French words so far, *cross-attention* at the English
-#   rows, and a *network* works on each row by itself. Each adds to the row what it finds.
-# - **cross-attention.** The matrices `W_q`, `W_k` and `W_v` make queries of the French rows, and
-#   keys and values of the English ones. Four **heads** look at once. Each makes 16 numbers of the
-#   64, so they need not look at the same word.
-# - **head 4.** A row of the map is one look. A dark cell is a large weight.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### One head, one cell
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the numbers of one cell of the map
+tokens = dict(source=english, target=french, output=list(tgt_vocab.idx_to_token))
+view = look_inside(trained, source, so_far, tokens=tokens)
 cell = "decoder/block 2/cross-attention/head 4/la, sees"
 Image(view.still(cell, "After 'la' the head takes nearly all from 'sees'"), width=900)
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the numbers behind one cell. The query of 'la' and the key of 'sees' have 16 products,
-# whose sum is divided by 4, the root of 16. Then, for each English word, its score, e to the power
-# of the score, and its weight as a bar. Nearly the whole weight is at 'sees'. Below, for each
-# English word, its weight times its value, 16 numbers, and in the last row their sum, the answer.
-# The answer is nearly the row of 'sees'.*
+# *Figure: the numbers of one cell. The query of 'la' and the key of 'sees' have 16 products, whose
+# sum is divided by 4, the root of 16. Then, for each English word, its score, e to the power of the
+# score, and its weight as a bar. Nearly the whole weight is at 'sees'. Below, for each English
+# word, its weight times its value, 16 numbers, and in the last row their sum, the answer. The
+# answer is nearly the value of 'sees'.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# This is the small table again, with 16 numbers in each query, key and value. Only the division by
-# $\sqrt{16}$ is new, and chapter 3 explains it. The row of *la* has to choose the word after *la*,
-# which is *voit*, and the head looks at *sees*.
+# At *sees*, whose French, *voit*, is the word to find. The figure is the small table again, only
+# with 16 numbers in each query, key and value, and with a division by $\sqrt{16}$, which chapter 3
+# explains.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let somebody compute one weight with a pocket calculator: e to the power of the score
 # of 'sees', divided by the sum below the column.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### And back to a word
+# ### Inside the translator
 #
-# The answers of the four heads, end to end, are 64 numbers again. The matrix `W_o` mixes them, and
-# *add and norm* adds them to the row of *la*. Behind the last block, one more matrix makes 442
-# scores of this row. Here are four verbs, and what comes after *il la*:
+# To find this cell inside the whole, open *decoder*, *block 2*, *cross-attention*, *head 4*, and in
+# its map the cell *la*, *sees*: by click, or with the arrow keys and Enter. Escape goes back.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the translator from the outside
+view
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view of the translator. It shows the English and the French numbers that
+# go in, encoder and decoder as two boxes with the vectors that they give, and the scores that come
+# out, with the three best words after each French word. A click on a box opens it.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes, live. Open one box at a time and say its sentence of the list. Keep the map of head
+# 4 open while the room looks for the row of 'la'.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# On the way you pass four boxes:
+#
+# - **decoder.** Each French word becomes a vector of 64 numbers, which two blocks then update.
+# - **block 2.** *Self-attention* looks at the French words so far, *cross-attention* at the English
+#   vectors, and a feed-forward *network* works on each vector by itself. Each of the three adds to
+#   the vector what it finds.
+# - **cross-attention.** The matrices `W_q`, `W_k` and `W_v` turn French vectors into queries, and
+#   English ones into keys and values, which are then split into the four heads.
+# - **head 4.** Each row of the map is one look, and a dark cell is a large weight.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### From the heads back to a word
+#
+# The answers of the four heads, put end to end (**concatenated**), are 64 numbers again. The matrix
+# `W_o` mixes them, and *add and norm* adds the result to the vector of *la*. After the last block,
+# one more matrix turns this vector into 442 scores. Here is what comes after *il la* for four
+# verbs, first from the whole translator, then with zeros in place of the answers of head 4, and
+# then of all four heads of its layer:
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Translates the sentence with four verbs, also without head 4 and without all heads of its layer
@@ -280,11 +274,11 @@ with torch.no_grad():
 assert (looks.attention_weights[:, 3, 2, 1] > 0.9).all()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# So the verb decides, and head 4 gives it more than 0.9 of its weight each time. Does it decide
-# *only* through head 4? No: with zeros in place of this head's answer all four words are still
-# right. With zeros for all four heads of this layer the word is *a*, 'has', for each verb. What a
-# map shows need not be what the answer depends on. Near the end we forbid single looks. Until then
-# we build what is behind the doors from plain parts.
+# So the verb decides, and head 4 gives it more than 0.9 of its weight each time. Yet all four words
+# are still right when this head is silenced, because the other three heads of its layer suffice.
+# When all four are silenced, the word is *a*, 'has', for each verb. What a map shows need not be
+# what the answer depends on, a point to which we return near the end. Until then, we build the
+# boxes from plain parts.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Before the second row, ask whether the verb decides only through head 4. The other
@@ -293,9 +287,7 @@ assert (looks.attention_weights[:, 3, 2, 1] > 0.9).all()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## What you need
 #
-# - **Attention** (chapters 1 and 3). A query scores each key by $q \cdot k / \sqrt d$. The softmax
-#   makes weights of the scores, and the answer is the weighted sum of the values. The scores
-#   $\ln 3$ and $0$ with the values 8 and 4 give $\frac34 \cdot 8 + \frac14 \cdot 4 = 7$.
+# - **Attention** (chapters 1 and 3) is the small table above, with scores $q \cdot k / \sqrt d$.
 # - **Mask** (chapter 4). True means 'may attend'. A causal mask shows query $i$ the keys 0 to $i$.
 # - **Heads** (chapter 6). $H$ attentions of width $D/H$ work side by side, between $W_q$, $W_k$,
 #   $W_v$ and $W_o$.
@@ -304,11 +296,11 @@ assert (looks.attention_weights[:, 3, 2, 1] > 0.9).all()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What attention lacks
 #
-# By itself, attention lacks four things:
+# To become a translator, attention needs four things that it lacks by itself:
 #
 # | attention by itself | what is added |
 # |---|---|
-# | only averages | a small network for each token |
+# | only averages | a small feed-forward network for each token |
 # | replaces each token by its answer | residual connections, with layer norm |
 # | ignores the order | positions (chapter 7) |
 # | sees words that are not written yet | a causal mask (chapter 4) |
@@ -320,14 +312,15 @@ assert (looks.attention_weights[:, 3, 2, 1] > 0.9).all()
 # answer' comes from those who remember chapter 4. The first row is the hard one, and it is next.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## A network for each token
+# ## A feed-forward network for each token
 #
-# A token $x$ that attends only to itself gets $W_o W_v x$, a linear map. A network with two hidden
-# units and a ReLU can tell how far apart the two numbers of a token $(a, b)$ are:
+# A token $x$ that attends only to itself gets $W_o W_v x$, a linear map. To see the limits of a
+# linear map, let us ask how far apart the two numbers of a token $(a, b)$ are. A network with two
+# hidden units and a ReLU can tell:
 #
 # $$\max(0,\, a - b) + \max(0,\, b - a) = |a - b|$$
 #
-# It gives 2, 2 and 0 for the tokens $(3, 1)$, $(1, 3)$ and their average $(2, 2)$.
+# For the tokens $(3, 1)$, $(1, 3)$ and their average $(2, 2)$ it gives 2, 2 and 0.
 #
 # **Predict.** A linear map is right for the first two. What does it give for the third?
 
@@ -336,16 +329,20 @@ a, b = torch.tensor([[3.0, 1.0], [1.0, 3.0], [2.0, 2.0]]).T
 print("network   ", F.relu(a - b) + F.relu(b - a))
 print("linear map", 0.5 * a + 0.5 * b)
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# It gives 2, like every linear map that is right for the first two, because a linear map sends an
+# average to the average of the results.
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes with pencil and paper. Ask why a linear map must say 2 for (2, 2), whatever its two
 # numbers are.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The same network for each token
+# ### Two linear layers and a ReLU
 #
-# A linear map sends an average to the average of the results. So a **position-wise network** (FFN)
-# follows: two linear layers with a ReLU between them, the same for each token. Attention carries
-# between tokens, and the network works within each.
+# This is why every block ends with a **position-wise feed-forward network** (FFN): two linear
+# layers with a ReLU between them, the same for each token. Attention carries information between
+# tokens, and the network works within each.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -365,13 +362,13 @@ class PlainFFN(nn.Module):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Add and norm
 #
-# Attention *replaces*. If all heads of *la* look at *sees*, the answer is made of *sees*, and
-# nothing of *la* is left. A **residual connection** (its form is that of He et al., 2016) keeps the
-# token: it adds the input of a layer $f$ to the result, $X + f(X)$. So the layer only has to
-# give what changes.
+# By itself, attention *replaces* a token: if all heads of *la* look at *sees*, the answer is made
+# of *sees*, and nothing of *la* is left. A **residual connection** (in the form of He et al., 2016)
+# keeps the token, because it adds the input of a layer $f$ to its result: $X + f(X)$. So the layer
+# only has to supply the change.
 #
-# The sum has a second effect. Think of ten layers, each with the slope 0.1. How much of a small
-# change at the bottom arrives at the top?
+# This sum has a second effect. Imagine a stack of ten layers, each with slope (derivative) 0.1: how
+# much of a small change at the bottom reaches the top?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # | each layer | its slope | ten of them |
@@ -384,12 +381,12 @@ class PlainFFN(nn.Module):
 # so 2'. That is close enough: what counts is that the first is almost nothing.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Why a norm, too?
+# ### The gradient through 24 networks
 #
-# The slope 0.1 was an example. Before training it depends on the random start. We put 24 networks
-# on top of each other and measure how large the gradient is at the bottom if it is 1 at the top.
-# One start is PyTorch's. The other draws larger numbers, so that what a network gives is about as
-# large as what it gets.
+# The slope 0.1 was only an example. Before training, the slope depends on the random
+# initialisation. So let us stack 24 feed-forward networks and measure how large the gradient is at
+# the bottom if it is 1 at the top. We initialise them in two ways: as PyTorch does, and with larger
+# numbers, chosen so that a network's output is about as large as its input.
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
 # Measures the gradient below 24 networks in 20 random starts, and prints the median
@@ -414,59 +411,63 @@ def gradient_at_the_bottom(step, start, seed):  # where it is 1 at the top
     return bottom.grad.square().mean().sqrt().item()
 
 
-starts = {"PyTorch's start": lambda network: None, "size-keeping start": keep_the_size}
+starts = {"PyTorch's": lambda network: None, "size-keeping": keep_the_size}
 steps = {
     "f(X)": lambda X, Y: Y,
     "X + f(X)": lambda X, Y: X + Y,
+    "norm(f(X))": lambda X, Y: F.layer_norm(Y, X.shape[-1:]),
     "norm(X + f(X))": lambda X, Y: F.layer_norm(X + Y, X.shape[-1:]),
 }
 gradients = {}
-print(f"{'24 networks':15}", *(f"{start:>19}" for start in starts))
+print(f"{'24 networks':15}", *(f"{start:>13}" for start in starts))
 for step, combine in steps.items():
     for start, begin in starts.items():
         found = [gradient_at_the_bottom(combine, begin, seed) for seed in range(20)]
         gradients[step, start] = torch.tensor(found).median().item()
     found = [gradients[step, start] for start in starts]
-    print(f"{step:15}", *(f"{each:19,.1f}" if each > 0.1 else f"{each:19.0e}" for each in found))
-plain, added, normed = ([gradients[step, start] for start in starts] for step in steps)
+    print(f"{step:15}", *(f"{each:13,.2f}" if each > 0.1 else f"{each:13.0e}" for each in found))
+plain, added, only, normed = ([gradients[step, start] for start in starts] for step in steps)
 assert plain[0] < 1e-12 and 0.5 < plain[1] < 2
 assert added[0] < 3 and 2000 < added[1] < 8000
+assert 0.2 < only[0] < 0.6 and 0.6 < only[1] < 1.4
 assert all(0.5 < each < 2 for each in normed)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With PyTorch's start, the plain stack loses the gradient, and the sums carry it to the bottom.
-# With the other start, the plain stack carries it, too, but now the sums explode. Each of them adds
-# two things of the same size that are uncorrelated. Then the variances add (chapter 3): each sum
+# With PyTorch's initialisation, the plain stack loses the gradient, and the sums carry it to the
+# bottom. With the other one, the plain stack carries it as well, but now the sums explode: each of
+# them adds two uncorrelated things of the same size, so the variances add (chapter 3), and each sum
 # doubles them. So 24 layers multiply the variance of the gradient by $2^{24}$ and its size by the
-# root of that, 4,096. The **norm** holds the size in both.
+# root of that, 4,096. The **norm** holds the size in both. Even without the sum, it keeps 0.35 and
+# 0.84 of the gradient, so the better reason for the sum is the first one: it keeps the token.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask for the variance of X + Y, if both have the variance 1 and do not depend on each
-# other: 2. Then let the room compute the root of 2 to the power of 24.
+# Two minutes. Ask for the variance of X + Y, if both have variance 1 and do not depend on each
+# other: 2. Then let the room compute the root of 2 to the power of 24. The third row is a control:
+# the norm without the sum already keeps a third of the gradient or more.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Layer norm
 #
-# **Layer norm** (Ba et al., 2016) brings the numbers of each token back to the mean 0 and the
-# standard deviation 1. The token $(2, 2, 5)$ has the mean 3 and the variance
-# $(1 + 1 + 4) / 3 = 2$, so it becomes $(-1, -1, 2) / \sqrt 2$. Ten times the token gives the same:
+# **Layer norm** (Ba et al., 2016) brings the numbers of each token back to mean 0 and standard
+# deviation 1. The token $(2, 2, 5)$ has mean 3 and variance $(1 + 1 + 4) / 3 = 2$, so it becomes
+# $(-1, -1, 2) / \sqrt 2$. Ten times the token gives the same:
 
 # %% slideshow={"slide_type": "fragment"}
 print(nn.LayerNorm(3)(torch.tensor([[2.0, 2.0, 5.0], [20.0, 20.0, 50.0]])).detach())
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Layer norm looks at no other token. Each number then gets a learned factor and a learned shift.
+# Layer norm works on each token by itself. Afterwards it multiplies each number by a learned factor
+# and adds a learned shift.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Somebody divides by n - 1 and gets (-0.58, -0.58, 1.15). The norm divides
-# by n.
+# One minute. Somebody divides by n - 1 and gets (-0.58, -0.58, 1.15). The norm divides by n.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Our order: add, then norm
 #
-# Our order is **post-norm**, $\mathrm{norm}(X + f(X))$, like the paper's. The other one is
-# **pre-norm**, $X + f(\mathrm{norm}(X))$; *Going further* trains both. `dropout`, which sets some
-# numbers to 0 in training, is 0 here.
+# Like the paper, we use **post-norm**, $\mathrm{norm}(X + f(X))$. The other order is **pre-norm**,
+# $X + f(\mathrm{norm}(X))$; *Going further* trains both. `dropout`, which sets some numbers to 0 in
+# training, is 0 here.
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -483,6 +484,11 @@ class PlainAddNorm(nn.Module):
 # Not in the plan: show it while you answer a question. Ask in which of the two the gradient comes
 # down through all blocks without meeting a norm. In pre-norm there is a path with nothing but plus
 # signs.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **A good place to stop.** You have followed one weight through the trained translator, and you
+# have the parts that attention lacks: a feed-forward network for each token, a sum that keeps the
+# token, and a norm that keeps its size. What remains is to assemble them.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The encoder's block
@@ -503,10 +509,9 @@ schematic("encoder block")
 # box of four.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# $B$ sentences of $n$ tokens are read at once, and each token has $D$ numbers (`num_hiddens`) all
-# the way up. Multi-head attention is chapter 6's. `visible` is a mask that broadcasts to
-# (B, H, Q, K). It is used twice, as in chapter 4. Before the softmax a hidden key gets the lowest
-# score. After the softmax its weight becomes 0, which matters for a query that sees no key at all.
+# The block reads $B$ sentences of $n$ tokens at once, and each token keeps $D$ numbers
+# (`num_hiddens`) all the way up. Its multi-head attention is chapter 6's, with chapter 4's mask:
+# `visible` broadcasts to (B, H, Q, K).
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -534,10 +539,13 @@ class PlainMultiHeadAttention(nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The picture as code
+# ### The encoder block in code
+#
+# The figure becomes two lines of code. Write them before you read ours: what does `forward` return,
+# given an `attention`, an `ffn` and two objects of the class `PlainAddNorm`?
 
 
-# %% slideshow={"slide_type": "-"} tags=["build"]
+# %% slideshow={"slide_type": "fragment"} tags=["build"]
 def real_keys(valid_lens, n):  # (B,) -> (B, 1, 1, n): the same for all heads and queries
     return torch.arange(n, device=valid_lens.device) < valid_lens[:, None, None, None]
 
@@ -555,13 +563,14 @@ class PlainEncoderBlock(nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Not in the plan. The last two lines are the picture. Ask what becomes of a padding token: it asks,
-# too, and its row is computed, but nobody reads it.
+# Not in the plan. The last two lines are the picture. Ask what becomes of a padding token: its
+# vector is computed like any other, but no real token looks at it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The decoder's block
 #
-# Attention has three roles. There are $S$ English tokens and $T$ French ones.
+# In the whole translator, attention plays three roles. Let there be $S$ English tokens and $T$
+# French ones:
 #
 # | | queries | keys, values | a query may see | weights |
 # |---|---|---|---|---|
@@ -593,6 +602,10 @@ schematic("decoder block")
 # One minute. Ask which two arrows do not come from the line, and what would be left of the block
 # without them: an encoder's block with a causal mask, the block of a chat model.
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# You now know enough to write this block, and exercise 8.4, at the end of the page, is the place
+# for it. Solve it before you read our version, which is post-norm:
+
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
 class PlainDecoderBlock(nn.Module):
@@ -616,8 +629,9 @@ class PlainDecoderBlock(nn.Module):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The whole translator
 #
-# `embed` looks up a row of numbers for each word and adds chapter 7's positions, and `dense` makes
-# the scores. Between them is what we built: four blocks, which take over the trained numbers.
+# Around the blocks we need only an embedding, which gives each word a vector with chapter 7's
+# position added, and a last linear layer, `dense`, which computes the scores. Both come from the
+# trained translator, and our four blocks take over the trained numbers as well.
 
 # %% slideshow={"slide_type": "skip"}
 sizes = dict(num_hiddens=64, ffn_num_hiddens=128, num_heads=4, dropout=0.0)
@@ -625,42 +639,72 @@ reading = [PlainEncoderBlock(**sizes) for _ in range(2)]
 writing = [PlainDecoderBlock(**sizes) for _ in range(2)]
 theirs = [*trained.encoder.blks, *trained.decoder.blks]
 for block, their_block in zip([*reading, *writing], theirs, strict=True):
-    block.load_state_dict(their_block.state_dict())
+    block.load_state_dict(their_block.state_dict())  # strict: each name and each shape must fit
 
 
 # %% slideshow={"slide_type": "-"}
-@torch.no_grad()
-def scores_of(source, so_far):  # (B, S), (B, T) -> (B, T, 442)
-    lens = torch.full((len(source),), source.shape[1])  # no padding
-    X, Y = trained.encoder.embed(source), trained.decoder.embed(so_far)  # (B, S, D), (B, T, D)
-    for block in reading:
-        X = block(X, lens)
-    for block in writing:
-        Y = block(Y, X, lens)
-    return trained.decoder.dense(Y)
+class OurTranslator:
+    def encoder(self, source, lens):  # (B, S), (B,) -> (B, S, 64)
+        X = trained.encoder.embed(source)
+        for block in reading:
+            X = block(X, lens)
+        return X
 
+    def decoder(self, so_far, X, lens):  # (B, T), (B, S, 64), (B,) -> (B, T, 442)
+        Y = trained.decoder.embed(so_far)
+        for block in writing:
+            Y = block(Y, X, lens)
+        return trained.decoder.dense(Y)
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Compares our scores with the translator's
-same = torch.allclose(scores_of(source, so_far), trained(source, so_far), atol=1e-3)
-print("our scores are the translator's, within 0.001:", same)
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Training found the numbers. *Going further* makes a class of these lines and trains it in half a
-# minute.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Read `scores_of` aloud: it is the picture of the two halves. Ask where the words meet
-# each other: in the attentions of the blocks, and nowhere else.
+# One minute. Read `OurTranslator` aloud: it is the picture of the two halves. Ask where the words
+# meet each other: in the attentions of the blocks, and nowhere else.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The loop that writes
+#
+# To write a sentence, the translator chooses the best next word, appends it, and begins again:
+
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
+@torch.no_grad()
+def write(model, source, source_lens, bos, eos, max_len):  # (B, S), (B,) -> (B, T)
+    enc_outputs = model.encoder(source, source_lens)  # once for all steps
+    said = torch.full_like(source[:, :1], bos)
+    while said.shape[1] <= max_len and not (said == eos).any(dim=1).all():
+        scores = model.decoder(said, enc_outputs, source_lens)
+        said = torch.cat([said, scores[:, -1:].argmax(dim=-1)], dim=1)
+    return said[:, 1:]
+
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Translates 100 test sentences with our blocks and with the package's, and compares
+some = load("grammar").test[:100]
+batch = make_batch(some, src_vocab, tgt_vocab)
+written = write(OurTranslator(), batch.src, batch.src_lens, *tgt_vocab[[BOS, EOS]], max_len=30)
+written = [tgt_vocab.to_tokens(row) + [EOS] for row in written]
+written = [row[: row.index(EOS)] for row in written]
+print(*some[0].source, "->", *written[0])
+theirs = translate(trained, [pair.source for pair in some], src_vocab, tgt_vocab)
+print("100 new sentences, the same as the package's, word for word:", written == theirs)
+assert written == theirs
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# If you wrote blocks of your own, put them in place of ours, run this section again, and see
+# whether they pass. All that training has added is the numbers, and *Going further* trains a
+# translator in half a minute.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Ask which line of the loop does work that an earlier step has done already.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A cache for keys and values
 #
-# The translator writes word by word. To choose the next word, the decoder needs keys and values of
-# all words so far. All but the newest are known from earlier steps. They have not changed, because
-# the mask lets no word see a later one. So a layer can keep them, in a **key-value cache**. For 24
-# words it computes 24 keys. If each step reads all words again, it computes
-# $1 + 2 + \dots + 24 = 300$.
+# The loop above reads all French words again for each new one, although earlier steps have already
+# computed the keys and values of all but the newest. They have not changed, because the mask lets
+# no word see a later one. So a layer can keep them in a **key-value cache**. For 24 words it then
+# computes 24 keys, where the loop computes $1 + 2 + \dots + 24 = 300$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let the room compute both numbers before you show them. Then ask why an encoder could
@@ -691,39 +735,43 @@ print("24 tokens one by one give what they give at once, within 0.0001:", same)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Word by word with a cache, the layer gives what it gives for all words at once. The price is
-# memory: each layer keeps two vectors a token (chapter 9). *Going further* gives the whole decoder
-# its caches.
+# memory, because each layer keeps two vectors per token (chapter 9). *Going further* gives the
+# whole decoder its caches.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask why the mask is all True: everything in the cache is the past. Then ask what
 # still tells the order of the words: the position that the new word gets when it is embedded.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## Which look decides?
+# ## Which path carries the gender?
 #
-# *... took the good orange and ate it* becomes *... la bonne orange et l' a mangée*. The last *e*
-# must come from the noun. Does *it* look at *orange*? Here are the weights that each word gives to
-# *orange*, in head 4 of the encoder's second block.
+# With blocks of our own in the translator, we can return to the sentence of the beginning: *...
+# took the good orange and ate it* becomes *... la bonne orange et l' a mangée*, and the last *e*
+# must come from the noun. Does *it* look at *orange*? Here are the weights that each English word
+# gives to *orange*, in head 4 of the encoder's second block:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Prints the weight that each word gives to 'orange' in one head
 english = [*"the old doctor took the good orange and ate it".split(), EOS]
 french = [BOS, *"le vieux médecin a pris la bonne orange et l' a".split()]
 source, so_far = torch.tensor([src_vocab[english]]), torch.tensor([tgt_vocab[french]])
-scores_of(source, so_far)
+ours, lens = OurTranslator(), torch.tensor([len(english)])
+ours.encoder(source, lens)
 onto_orange = reading[1].attention.attention_weights[0, 3, :, 6]  # head 4, all queries, key 6
 print(*(f"{word:>6}" for word in english))
 print(*(f"{weight:6.2f}" for weight in onto_orange))
 assert onto_orange[9] > 0.95
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *It*, the second *the* and *good* give *orange* nearly all their weight. No map could be clearer.
-# But a map shows where a head looks, and not what follows from it. So we **forbid** the look: in
-# both blocks and in all heads, the mask hides the key from the query.
+# *It*, the second *the* and *good* give *orange* nearly all their weight. No map could be clearer,
+# but it shows only where a head looks. To find out what depends on this look, we **mask it out**,
+# in both blocks and in all heads, with a function that hides keys from queries:
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Let the room find the column of 'it'.
 
 
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Hides keys from queries: a function that changes the mask before a layer gets it
+# %% slideshow={"slide_type": "skip"}
 def forbid(layer, queries, keys):  # slices of positions
     def hide(layer, inputs):
         X, Y, _, visible = inputs
@@ -731,97 +779,155 @@ def forbid(layer, queries, keys):  # slices of positions
         allowed[queries, keys] = False
         return X, Y, Y, visible & allowed
 
-    return layer.register_forward_pre_hook(hide)  # hide changes what the layer gets
+    return layer.register_forward_pre_hook(hide)
 
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# **Predict.** *It* may not look at *orange* any more. What does the translator write at the end:
-# *mangée*, *mangé* or something else?
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes with the vote. Most say 'mangé'. Let those who say 'mangée' name the road by which
-# the gender arrives then. Keep their roads on the board.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Close the roads
-#
-# The last French word may learn the gender on three short roads. Road 1: later English words look
-# at *the good orange*. Road 2: later French words look at *la bonne orange*. Road 3: later French
-# words look at *the good orange*.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Forbids looks in the sentence with 'orange', and prints the last word
-among_english = [block.attention for block in reading]
-among_french = [block.attention1 for block in writing]
-from_french = [block.attention2 for block in writing]
-it_to_orange = among_english, slice(9, 10), slice(6, 7)
-says_to_la = among_french, slice(11, 12), slice(6, 7)
-road_1 = among_english, slice(7, None), slice(4, 7)
-road_2 = among_french, slice(9, None), slice(6, 9)
-road_3 = from_french, slice(9, None), slice(4, 7)
-cases = {
-    "nothing": [],
-    "it -> orange": [it_to_orange],
-    "mangée -> la": [says_to_la],
-    "road 1": [road_1],
-    "road 2": [road_2],
-    "roads 1 and 2": [road_1, road_2],
-    "all three roads": [road_1, road_2, road_3],
-}
-ends = {}
-for case, looks in cases.items():
-    hooks = [forbid(layer, *where) for layers, *where in looks for layer in layers]
-    ends[case] = tgt_vocab.to_tokens([scores_of(source, so_far)[0, -1].argmax()])[0]
-    print(f"forbidden: {case:16} ... et l' a {ends[case]}")
-    for hook in hooks:
-        hook.remove()
-assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == "mangé"
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The row of *a* writes the next word, *mangée*. So in the third line it is this row that may not
-# look at *la*. And where only *it* may not look, *ate* may still look at *orange*.
+# PyTorch calls `hide` before each `forward` of the layer, and what it returns replaces the layer's
+# inputs. So the layer gets the same tokens, with a mask that also hides the chosen keys.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The look of 'it' at 'orange'
+#
+# **Predict.** *It*, word 9, can no longer look at *orange*, word 6. What does the translator write
+# at the end: *mangée*, *mangé* or something else?
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Computes the last word again, without the look of 'it' at 'orange'
+
+
+def last_word(*cuts):  # each cut: layers, queries, keys
+    hooks = [forbid(layer, *where) for layers, *where in cuts for layer in layers]
+    with torch.no_grad():
+        best = ours.decoder(so_far, ours.encoder(source, lens), lens)[0, -1].argmax()
+    for hook in hooks:
+        hook.remove()
+    return tgt_vocab.to_tokens([best])[0]
+
+
+among_english = [block.attention for block in reading]
+print("... et l' a", last_word((among_english, slice(9, 10), slice(6, 7))))
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Still *mangée*: the ending does not depend on the look of *it* at *orange*, so the gender must
+# arrive by another path.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. The room reads the lines. Ask how the gender comes to the end when 'it' may not look
-# at the noun: by one of the roads on the board.
+# 1½ minutes with the vote. Most say 'mangé'. Let those who say 'mangée' name the path by which
+# the gender arrives then. Keep their paths on the board.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Three paths
+#
+# The next word is computed from the vector of *a*, the last French word so far. Three short paths
+# lead from the noun to it. On path 1, later English words look at *the good orange*; on path 2,
+# later French words look at *la bonne orange*; on path 3, later French words look at *the good
+# orange*. Close one gate after the other, and watch the last letter.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the three paths on the sentence, and closes those whose gates are shut
+among_french = [block.attention1 for block in writing]
+from_french = [block.attention2 for block in writing]
+PATHS = (
+    (among_english, slice(7, None), slice(4, 7)),
+    (among_french, slice(9, None), slice(6, 9)),
+    (from_french, slice(9, None), slice(4, 7)),
+)
+endings = {}
+for closed in range(8):
+    shut = tuple(bool(closed >> i & 1) for i in range(3))
+    endings[shut] = last_word(*(path for path, now in zip(PATHS, shut, strict=True) if now))
+assert all((ending == "mangé") == (shut[0] and shut[1]) for shut, ending in endings.items())
+assert last_word((among_french, slice(11, 12), slice(6, 7))) == "mangée"
+
+
+def draw_paths(figure, close_1=False, close_2=False, close_3=False):
+    ax, shut = figure.subplots(), (close_1, close_2, close_3)
+    ax.set(xlim=(-0.7, 13.2), ylim=(-1.5, 3.1))
+    ax.axis("off")
+    rows = ((english[:-1], 2, 0.33, (4, 5, 6)), (french, 0, -0.33, (6, 7, 8)))
+    for words, y, below, phrase in rows:
+        for i, word in enumerate(words):
+            bold = "bold" if i in phrase else "normal"
+            ax.text(i, y, word, ha="center", va="center", fontsize=12, weight=bold)
+            ax.text(i, y + below, i, ha="center", va="center", fontsize=9, color="0.4")
+    ax.text(12.3, 0, endings[shut], ha="center", va="center", fontsize=15, weight="bold")
+    arrow = dict(arrowstyle="-|>", lw=2, shrinkA=12, shrinkB=12)
+    ends = (((6, 2.2), (9, 2.2), -0.35), ((8, -0.2), (11, -0.2), 0.35), ((6, 2), (11, 0), 0))
+    gates = ((7.5, 2.75), (9.5, -0.75), (8.5, 1))
+    for i, (start, end, bend) in enumerate(ends):
+        now = dict(color="0.75", ls=":") if shut[i] else dict(color=f"C{i}", ls="-")
+        bent = dict(connectionstyle=f"arc3,rad={bend}")
+        ax.annotate("", end, start, arrowprops=arrow | now | bent)
+        label, paper, ink = ("closed", "0.3", "white") if shut[i] else ("path", "white", "black")
+        gate = dict(boxstyle="round", fc=paper, ec="0.3")
+        ax.text(*gates[i], f"{label} {i + 1}", ha="center", va="center", bbox=gate, color=ink)
+    ax.annotate("", (11, 0), (9, 2), arrowprops=arrow | dict(color="0.5", ls="--"))
+
+
+alt = "The English sentence above the French one, with three paths from the noun to the last word."
+explore(draw_paths, figsize=(11, 4), alt=alt, close_1=False, close_2=False, close_3=False)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive drawing. Above is the English sentence with numbered words, below the
+# French one up to 'a', followed by the word that the translator writes next. Path 1 leads from
+# 'orange' to later English words, from which a dashed arrow goes on to 'a'; path 2 from 'la bonne
+# orange' to 'a'; path 3 from the English 'orange' straight down to 'a'. Each path has a box that
+# closes it. With one path closed, the last word stays 'mangée'. With paths 1 and 2 closed, it is
+# 'mangé', and with all three as well.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# With any single path closed, the ending stays *mangée*, and so it does with the article *la*
+# hidden from *a*. It takes paths 1 and 2 together to lose the *e*. This agrees with the answer
+# above: when *it* cannot look at *orange*, *ate* still can, and path 2 is open as well.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 1½ minutes. The room names the gates to close. Ask how the gender comes to the end when 'it'
+# cannot look at the noun: by one of the paths on the board.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### In 49 sentences and six translators
 #
-# 49 new sentences end as this one does: a noun, 'and', a verb, and *it* or *them*. The table counts
-# the right endings, for the stored translator and for five others, trained less, each from its own
-# random start:
+# One sentence is only an example. So we take 49 new sentences that end as this one does, with a
+# noun, 'and', a verb, and *it* or *them*, and count the right endings, for the stored translator
+# and for five others, trained less, each from its own random initialisation:
 #
-# | forbidden | stored | five starts, in one run |
+# | masked out | stored | five others, in one run |
 # |---|---|---|
-# | nothing | 49 | 46 to 48 |
+# | nothing | 49 | 45 to 48 |
 # | pronoun → noun | 49 | 42 to 48 |
-# | ending → French article | 49 | 39 to 48 |
-# | road 1 | 38 | 38 to 43 |
-# | road 2 | 48 | 36 to 48 |
-# | all three roads | 25 | 23 to 31 |
-# | roads from other words | 49 | 46 to 48 |
-#
-# The last row is a control: about as many looks are forbidden, at the words *before* 'the good
-# orange' and *la bonne orange*. The masculine form each time, in the right number, would be right
-# in 23.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Compare the roads on the board with the table. Ask what the last row is for.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A map does not tell
-#
-# The stored translator needs neither of these two looks: without one of them it loses no ending.
-# The five others lose few without the look at the noun, and one of them at least 7 without the look
-# at the article. The gender takes several roads, and starts differ: with road 2 closed one of the
-# five has 48 right, and another only 36. With all three closed, 23 to 31 endings are right, where
-# the masculine form gives 23. A dark cell in a map shows a look. It does not show that the
-# translation depends on it.
+# | ending → French article | 49 | 43 to 48 |
+# | path 1 | 38 | 41 to 44 |
+# | path 2 | 48 | 36 to 45 |
+# | all three paths | 25 | 22 to 32 |
+# | every path | 23 | 23 to 30 |
+# | as much, elsewhere | 49 | 46 to 47 |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# (`python -m tests.benchmarks.blocked_looks` trains the five and makes the table; other machines
-# give other numbers.)
+# In the row *every path*, all other words lose sight of both phrases. The last row is a control:
+# about as many looks are masked out, at the words *before* the two phrases. As baselines for the
+# ending, the masculine form each time, in the right number, would be right in 23, and the feminine
+# form in 26.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Compare the paths on the board with the table. Always masculine would be right in 23,
+# always feminine in 26. Ask what the last row is for: it is the control.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What a map does not show
+#
+# All six translators can lose either single look at little cost: the stored one keeps all 49
+# endings, and the others lose at most 3 without the look at the noun, and at most 4 without the
+# look at the article. The gender takes several paths, and random initialisations differ, since with
+# path 2 closed the five lose between 1 and 11 endings. With all three paths closed, 22 to 32
+# endings are right, and with every path closed 23 to 30, about as many as a fixed gender gives. A
+# dark cell in a map shows a look. It does not show that the translation depends on it.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Three paths need not be all: in ten further random initialisations, on another machine, one
+# translator kept 47 right endings with all three closed. There, earlier French words had looked at
+# the English phrase and handed the gender on. `python -m tests.benchmarks.blocked_looks` makes the
+# table, and with `--starts 15` it also trains ten more; other machines give other numbers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask why 'ate' can tell the gender: it may look at the noun in the first block, and
@@ -830,14 +936,14 @@ assert set(list(ends.values())[:5]) == {"mangée"} and ends["roads 1 and 2"] == 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Attention carries between tokens, and a network works within each. A residual connection keeps
-#   the token, and a layer norm keeps the size of its numbers.
-# - The encoder's block has an attention and a network. The decoder's block has a causal attention,
-#   an attention to the encoder's output, and a network.
-# - A self-attention layer with a cache computes $n$ keys, not $n(n+1)/2$.
-# - In six translators the gender of *it* takes several roads, and the look of *it* at the noun
-#   seldom decides. To find out what a translation depends on, forbid looks, also several at
-#   once; a map does not tell.
+# - Attention carries information between tokens, and a feed-forward network works within each. A
+#   residual connection keeps the token, and a layer norm keeps the size of its numbers.
+# - The encoder's block has an attention and a feed-forward network. The decoder's block has a
+#   causal attention, an attention to the encoder's output, and a feed-forward network.
+# - A self-attention layer with a cache computes $n$ keys instead of $n(n+1)/2$.
+# - In six translators the gender of *it* takes several paths, and the look of *it* at the noun
+#   seldom decides. A map shows only where a head looks. To find out what a translation depends on,
+#   mask out looks, one by one and several at once.
 #
 # Next, chapter 9 asks which word has to see which, and what it costs.
 
@@ -893,14 +999,15 @@ from d2l_attention.exercises import check, hint, solution
 # ## Going further
 #
 # Read these sections in any order; those that train or write build on the first. Exercises 8.4 to
-# 8.6 follow behind them.
+# 8.6 follow after them.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### The translator as classes, and the loop that writes
+# ### The translator as classes
 #
-# *15 minutes.* Constructor arguments and names are the package's, so that each can take over the
-# other's numbers. The factor $\sqrt D$ brings the numbers of the embedding from about $1 / \sqrt D$
-# to about 1. Otherwise the positions, whose numbers go up to 1, would outweigh the words.
+# *13 minutes.* To train a translator of our own, we put the parts into classes whose arguments and
+# names are the package's, so that each can take over the other's numbers. The factor $\sqrt D$
+# brings the embedding's numbers from about $1 / \sqrt D$ to about 1, because the positions, whose
+# numbers go up to 1, would otherwise outweigh the words.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -912,7 +1019,6 @@ def embed(embedding, X, offset=0):  # X (B, n), the first token at position offs
     return embedding(X) * math.sqrt(D) + P
 
 
-# %% slideshow={"slide_type": "skip"} tags=["build"]
 class PlainStack(nn.Module):  # what encoder and decoder share
     def __init__(self, vocab_size, num_hiddens, dropout, blocks):
         super().__init__()
@@ -930,7 +1036,6 @@ class PlainStack(nn.Module):  # what encoder and decoder share
         return X
 
 
-# %% slideshow={"slide_type": "skip"} tags=["build"]
 class PlainEncoder(PlainStack):
     def __init__(self, vocab_size, num_hiddens, ffn_num_hiddens, num_heads, num_blks, dropout):
         sizes = num_hiddens, ffn_num_hiddens, num_heads, dropout
@@ -959,17 +1064,6 @@ class PlainTranslator(nn.Module):
         return self.decoder(target, self.encoder(source, source_lens), source_lens)
 
 
-# %% slideshow={"slide_type": "skip"} tags=["build"]
-@torch.no_grad()
-def write(model, source, source_lens, bos, eos, max_len):  # (B, S), (B,) -> (B, T)
-    enc_outputs = model.encoder(source, source_lens)  # once for all steps
-    said = torch.full_like(source[:, :1], bos)
-    while said.shape[1] <= max_len and not (said == eos).any(dim=1).all():
-        scores = model.decoder(said, enc_outputs, source_lens)
-        said = torch.cat([said, scores[:, -1:].argmax(dim=-1)], dim=1)
-    return said[:, 1:]
-
-
 # %% slideshow={"slide_type": "skip"}
 def new_translator(num_source_words, num_target_words):
     sizes = dict(num_hiddens=64, ffn_num_hiddens=128, num_heads=4, num_blks=2, dropout=0.0)
@@ -986,16 +1080,15 @@ def bleu_on(model, pairs):
 
 corpus, bos, eos = load("grammar"), tgt_vocab[BOS], tgt_vocab[EOS]
 model = new_translator(len(src_vocab), len(tgt_vocab))
-model.load_state_dict(trained.state_dict())  # strict: each name and each shape must fit
+model.load_state_dict(trained.state_dict())
 print(f"BLEU of the stored translator: {bleu_on(model, corpus.test[:100]):.1f}")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train your own
 #
-# *3 minutes.* The stored translator has read 68,000 pairs of sentences. Here is one that reads
-# chapter 5's 8,000 pairs, four times. `train` is chapter 5's loop; the learning rate falls from
-# 0.006 to 0. BLEU compares runs of one to four words with a reference, and 100 is best. This model
-# is too small to gain from a GPU: 300 steps took 9 s on an H100 and 10 s on the CPU beside it.
+# *3 minutes.* The stored translator has read 68,000 pairs of sentences. Let us train one that reads
+# chapter 5's 8,000 pairs, four times over. `train` is chapter 5's loop; the learning rate falls
+# from 0.006 to 0. BLEU compares runs of one to four words with a reference, and 100 is best.
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 torch.manual_seed(0)
@@ -1004,94 +1097,22 @@ data = corpus.train, src_vocab, tgt_vocab
 run = train(young, *data, steps=500, lr=0.006, seed=0)
 print("loss, means of 50 steps:", torch.tensor(run.losses).view(10, -1).mean(dim=1))
 print(f"BLEU {bleu_on(young, corpus.test[:100]):.1f}")
-
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
-# Checks that it has learned
 assert run.losses[0] > 5 and bleu_on(young, corpus.test[:100]) > 80
-print("checked: the loss began above 5, and the BLEU is above 80")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Chapter 5's translator with 96 units, trained for 600 steps in each of three starts, reached the
-# BLEU 92.4 to 94.0 on the 500 test sentences and links with an error rate of 0.12 to 0.20. The
-# Transformer reached 96.1 to 96.4 and 0.04 to 0.07 (on one machine). The sizes and the learning
-# rates differ, and on a shared machine neither was always the faster one. These commands train them
-# (`--seed 0` to `2`):
-#
-# ```sh
-# python -m d2l_attention.training --steps 600 --model bahdanau --num-hiddens 96
-# python -m d2l_attention.training --steps 600 --model transformer --num-hiddens 64 --lr 0.006
-# ```
+# How does this compare with chapter 5? After 600 steps on the same pairs, chapter 5's translator
+# with 96 units had BLEU 89.5 to 94.0 on the 500 test sentences in six random initialisations, and
+# the Transformer 94.9 to 96.4. Their sizes and learning rates differ.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. The cell takes about half a minute. Ask what the loss is before the first step: 442
 # French words, all about equally likely, and ln 442 is 6.1.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What does the trained translator depend on?
-#
-# *6 minutes.* We take one part out of the *trained* translator and let it translate 100 test
-# sentences.
-#
-# **Predict.** Which loss is the worst: networks, residual connections, layer norms or positions?
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Collect the votes before you show the table.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# #### One part less
-
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
-removals = {
-    "networks": (PlainFFN, "forward", lambda self, X: 0 * X),
-    "residuals": (PlainAddNorm, "forward", lambda self, X, Y: self.ln(Y)),
-    "layer norms": (PlainAddNorm, "forward", lambda self, X, Y: X + Y),
-    "positions": (PlainStack, "embed", lambda self, X, offset=0: 8 * self.embedding(X)),  # 8 is √64
-}
-left = {}
-for part, removal in removals.items():
-    with patch.object(*removal):  # replaces this method, in this block of code only
-        left[part] = bleu_on(model, corpus.test[:100])
-    print(f"without {part:11} BLEU {left[part]:5.1f}")
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Nothing is left without residual connections. A likely reason: a sublayer learned what to add to a
-# token, and without the sum nothing hands the token on. This says what one trained translator
-# depends on, in 100 sentences. It does not say what a part does, and a translator that is trained
-# without the part may learn another way.
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks that the translator depends on each part, and most on the residual connections
-assert left["residuals"] < 5 and all(
-    5 < score < 95 for part, score in left.items() if part != "residuals"
-)
-print("checked: BLEU below 5 without residual connections, and below 95 without any other part")
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Some will vote for the networks, because they have a
-# third to a half of the parameters of a block. Ask what the experiment cannot say: what training
-# would have done without the part.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One step with the cache
 #
-# *9 minutes.* Who feeds what in one step:
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws who feeds what in one step with a key-value cache
-schematic("key-value cache")
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: one step of decoding. The new token (B, 1, D) is multiplied by W_q, W_k and W_v and split
-# into heads, (B, H, 1, D/H) three times. Its key becomes the last of n + 1 keys and its value the
-# last of n + 1 values: two rows of squares of which one is dark, the new one. The query meets all
-# keys (B, H, n+1, D/H) in scaled scores and a softmax. The weights (B, H, 1, n+1) are multiplied by
-# all values (B, H, n+1, D/H). The output is (B, H, 1, D/H).*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Cover the shapes and let the room fill them in.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The decoder with a cache for each block reads one word a step, and `offset` is its position.
+# *8 minutes.* The whole decoder keeps a cache for each block. It reads one word per step, whose
+# position is `offset`.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -1130,16 +1151,17 @@ hook.remove()
 assert torch.equal(*ways)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The seconds fall by less than the keys. With the cache, each step still goes through all layers,
-# copies the cache, and computes the English keys and values again. The package keeps these, too.
+# The seconds fall by less than the keys, because each step with the cache still goes through all
+# layers, copies the cache, and computes the English keys and values again. The package keeps these
+# as well.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two bugs that training does not show
 #
-# *11 minutes.* In training each position reads the true sentence and must say the *next* word.
-# That word is beside it in the input, so the mask is all that hides it. A test that needs no look
-# inside: change every word from position $t$ on. No score before $t$ may move. (Exercise 8.6 has
-# two leaks that this test misses.)
+# *12 minutes.* In training, each position reads the true sentence and must predict the *next* word,
+# which is beside it in the input, hidden by nothing but the mask. Here is a test of the mask that
+# works from outside the model: change every word from position $t$ on. No score before $t$ may
+# move. (Exercise 8.6 has two leaks that this test misses.)
 
 
 # %% slideshow={"slide_type": "fragment"}
@@ -1164,8 +1186,8 @@ def sees_the_future(model, batch):
 # #### Two mistakes of the book's decoder
 #
 # The book's decoder (section 11.7.5) hides the future only while training, because in decoding
-# there is no future yet. And it forgets the `offset`, so that each new word gets position 0. Here
-# are both in our code:
+# there is no future yet. It also forgets the `offset`, so that each new word gets position 0. Here
+# are both mistakes in our code:
 
 
 # %% slideshow={"slide_type": "-"}
@@ -1189,8 +1211,8 @@ lost.decoder.__class__ = ForgetsTheOffset
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### What validation sees of them
 #
-# Both copies have the trained parameters. Validation computes the loss on whole sentences, in
-# `eval()`. BLEU is computed on 100 sentences that the model writes, with its cache and without.
+# Both copies keep the trained parameters. Validation computes the loss on whole sentences, in
+# `eval()`, and BLEU is computed on 100 sentences that the model writes, with its cache and without.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1211,32 +1233,17 @@ for name, each in {"right": model, "leaky": leaky, "lost": lost}.items():
     scores = [bleu_on(one, hundred) for one in (with_cache, each)]
     seen = sees_the_future(each.train(), few), sees_the_future(each.eval(), few)
     print(f"{name:6} {loss:.2f}    {scores[0]:6.1f} {scores[1]:10.1f} {seen!s:>26}")
-
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
-# Checks the losses, the translations and the two tests
-with torch.no_grad():
-    right_loss, leaky_loss, lost_loss = (loss_on(m.eval(), valid) for m in (model, leaky, lost))
-assert leaky_loss > 5 * right_loss and lost_loss == right_loss
-inputs = valid.src, valid.src_lens, bos, eos, 40
-right_words = write(cached, *inputs)
-leaky_cached = PlainTranslator(leaky.encoder, CachedDecoder(leaky.decoder))
-assert torch.equal(write(leaky_cached, *inputs), right_words)
-assert torch.equal(write(lost, *inputs), right_words)
-lost_cached = PlainTranslator(lost.encoder, CachedDecoder(lost.decoder))
-assert bleu_on(lost_cached, hundred) < 50
-assert not sees_the_future(model.train(), few) and not sees_the_future(leaky.train(), few)
-assert not sees_the_future(model.eval(), few) and sees_the_future(leaky.eval(), few)
-print("checked: with the cache the leak changes no word; without it the lost position changes none")
+    assert seen == (False, name == "leaky") and (loss > 1) == (name == "leaky")
+    assert (scores[0] < 50) == (name == "lost") and scores[1] > 95
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The leak spoils the loss, and no translation that is written with the cache, because
-# `attend_with_cache` never calls the changed `forward`. Without the cache the BLEU falls from 100.0
-# to 99.2. The lost position spoils only what is written with the cache. The loss does not show it.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
+# The leak spoils the loss. It spoils no translation that is written with the cache, because
+# `attend_with_cache` never calls the changed `forward`; without the cache, BLEU falls from 100.0 to
+# 99.2. The lost position spoils only what is written with the cache, and the loss does not show it,
+# because a model that reads the whole sentence at once gives every word its position.
+#
 # The leaky model gets worse, although it sees the answer. A likely reason is that it never learned
-# what to do with a future. A model *trained* without a mask is another bug. Without the cache the
-# lost model reads all words at each step, so every word has its position.
+# what to do with a future. A model *trained* without a mask is another bug.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. Let them fill in a table of two rows and two columns on the board. Most say that the
@@ -1248,12 +1255,8 @@ print("checked: with the cache the leak changes no word; without it the lost pos
 # ### Your sentence, your cuts
 #
 # *5 minutes.* The stored translator works in this page. Write a sentence and see who looks at whom.
-# Then forbid a look: its weight becomes 0, and the others share it, as with a mask (chapter 4). The
-# sentence is translated anew.
-#
-# **Predict.** *The girl that I see is old* ends in the feminine *vieille*. What becomes of the
-# ending if no French word may look back at *fille* (girl)? And if none may look at the article
-# *la*?
+# Then mask out a look: its weight becomes 0, the other weights share it, as with any mask (chapter
+# 4), and the sentence is translated again.
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
 # Shows the stored translator; for yours: TranslatorView(model, src_vocab, tgt_vocab)
@@ -1262,73 +1265,37 @@ TranslatorView("transformer", title="Write a sentence, forbid a look")
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive view. A text field with an English sentence, its translation, buttons with
 # cuts to try, small maps of four heads, and one of them large, with lines between the words. A
-# click on a cell forbids that look, and the translation is made anew.*
+# click on a cell forbids that look, and the sentence is translated again.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Without a look at *fille* nothing changes. Without a look at *la* the ending is the masculine
-# *vieux*: the article has the gender as well. Hide both, and *vieille* is back. The gender has
-# other ways, too.
+# **Predict.** *The girl that I see is old* ends in the feminine *vieille*. What becomes of the
+# ending if no French word can look back at *fille* (girl)? And if none can look at the article
+# *la*? Two buttons of the view try it.
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Without a look at *fille*, nothing changes. Without a look at *la*, the ending is the masculine
+# *vieux*, because the article carries the gender as well. If both are hidden, *vieille* is back:
+# the gender has other paths.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Not in the plan. Two minutes. On the slide before, vote first, then click the two buttons. Then
+# Not in the plan. Two minutes. Vote first, then go back to the view and click the two buttons. Then
 # take a sentence from the room. The view needs no kernel.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # No Python runs when you cut. The page has the translator's 240,442 numbers, and some 230 lines of
-# JavaScript for its model, with the names of this course. This is its attention:
-#
-# ```javascript
-# // queries (Q, D), keys (K, D), values (K, V), visible(i, j) -> outputs (Q, V), weights (Q, K)
-# function attend(queries, keys, values, visible) {
-#   const root = Math.sqrt(queries[0].length);
-#   const weights = queries.map((query, i) => {
-#     const scores = keys.map((key) => dot(query, key) / root);
-#     return maskedSoftmax(scores, keys.map((_, j) => visible(i, j)));
-#   });
-#   return [weights.map((row) => weightedSum(row, values)), weights];
-# }
-# ```
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### Which head aligns?
-#
-# *4 minutes.* Chapter 5 took the English word with the largest weight as the link of a French word.
-# The alignment error rate (AER) compares these links with the true ones, and 0 is best. The
-# translator of this chapter has eight heads that look from French to English. Here is the AER of
-# each, a row for each block.
-
-
-# %% slideshow={"slide_type": "skip"}
-def aer_of(weights):  # (sentences, T, S)
-    pairs = zip(weights, corpus.test, strict=True)
-    links = [align_by_attention(one, len(pair.source), len(pair.target)) for one, pair in pairs]
-    sure, possible = [p.sure for p in corpus.test], [p.possible for p in corpus.test]
-    return alignment_error_rate(links, sure, possible)
-
-
-test = make_batch(corpus.test, src_vocab, tgt_vocab)
-with torch.no_grad():
-    model.eval()(test.src, test.tgt_in, test.src_lens)
-cross = [block.attention2.attention_weights for block in model.decoder.blks.values()]
-print(torch.tensor([[aer_of(weights[:, head]) for head in range(4)] for weights in cross]))
-print(f"the mean of the last block's heads {aer_of(cross[1].mean(dim=1)):.2f}")
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# So it matters which head is meant: here the AER lies between 0.06 and 0.45. A heat map of one
-# head, or of a mean of heads, is a choice. Chapter 5's guidance works here, too: `train` with
-# `guidance=0.1` asks the last block for the true links.
+# JavaScript for its model, with the names of this course.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Before or after?
+# ### Pre-norm or post-norm?
 #
-# *8 minutes.* Xiong et al. (2020) report that pre-norm trains at larger learning rates than
-# post-norm. We try it in small, with 80 steps and one start. Which order learns at which rate?
+# *7 minutes.* Xiong et al. (2020) report that pre-norm trains at larger learning rates than
+# post-norm, and without warm-up, the small rates at the beginning. We try it on a small scale and
+# without warm-up, with 80 steps and one random initialisation. Which order learns at which rate?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The report also says that pre-norm needs no warm-up, that is no small rates at the beginning. Our
-# models have 32 numbers a token, two blocks a side and no warm-up. The cell prints the mean loss of
-# the last ten steps. For comparison: a model that only
-# knows how frequent each word is has the loss in the first line.
+# Our models have 32 numbers per token, and two blocks each in encoder and decoder. The cell prints
+# the mean loss of the last ten steps. As a baseline, its first line is the loss of a model that
+# only knows how frequent each word is.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1347,55 +1314,40 @@ times = torch.tensor(tgt_vocab[words]).bincount()
 shares = times[times > 0] / times.sum()
 print(f"frequencies only           {-(shares * shares.log()).sum():.2f}")
 ended, data = {}, (corpus.train, src_vocab, tgt_vocab)
-for rate in (0.006, 0.03):
+for rate in (0.006, 0.012, 0.03):
     for name, pre_norm in {"post-norm": False, "pre-norm": True}.items():
         run = train(small_translator(pre_norm), *data, steps=80, lr=rate, seed=0)
         ended[name, rate] = sum(run.losses[-10:]) / 10
         print(f"{name:9} at rate {rate:<5}    {ended[name, rate]:.2f}")
-
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
-# Checks which order learns at which rate
-assert abs(ended["post-norm", 0.006] - ended["pre-norm", 0.006]) < 1
+assert all(abs(ended["post-norm", rate] - ended["pre-norm", rate]) < 1 for rate in (0.006, 0.012))
 assert ended["post-norm", 0.03] > 1 + ended["pre-norm", 0.03]
-print("checked: within 1 of each other at 0.006; post-norm is more than 1 behind at 0.03")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# At 0.006 the two are alike. In the run shown, pre-norm reaches 3.20 at 0.03, and post-norm about
-# 4.8. With the seeds 0 to 4, pre-norm reaches 2.5 to 3.2 at this rate, and post-norm 3.2 to 5.0;
-# each time pre-norm is ahead. That agrees with the report, for this model, two rates and 80 steps.
+# At 0.006 and 0.012 the two end close together, with pre-norm slightly ahead. At 0.03 pre-norm ends
+# at 3.20, and post-norm at 4.72. With the seeds 0 to 4, pre-norm reaches 2.5 to 3.2 at this rate,
+# and post-norm 3.2 to 5.0; each time pre-norm is ahead. So in this model, pre-norm bears the larger
+# rate, as the report says. It did not learn better by it, however. After 400 steps with the seeds 0
+# and 1, both orders ended at 0.28 to 0.36 with rate 0.006 and at 0.13 to 0.18 with rate 0.012. At
+# 0.03 pre-norm ended at 0.43 and 1.55, and post-norm at 3.46 and 4.45.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for a guess at 0.03 before the table. It is no proof: one start of a small
-# model.
+# model. And a larger rate that is borne is not yet a better model.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# What pre-norm pays for it is one more layer norm at the top, because its sum grows. In untrained
-# encoders of 24 blocks, this is the standard deviation of a token's numbers:
-
-# %% slideshow={"slide_type": "skip"}
-for name, pre_norm in {"post-norm": False, "pre-norm": True}.items():
-    torch.manual_seed(0)
-    deep = TransformerEncoder(50, 32, 64, 4, num_blks=24, dropout=0.0, pre_norm=pre_norm)
-    X, spreads = deep.embed(torch.randint(50, (2, 7))), []
-    for block in deep.blks:
-        X = block(X)
-        spreads.append(X.std(dim=-1, correction=0).mean().item())
-    print(f"{name:9} after block 1, 8, 16, 24:", *(f"{spreads[i]:.2f}" for i in (0, 7, 15, 23)))
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The last norm gives the decoder, or the last linear layer, numbers whose size does not depend on
-# the depth. If it is forgotten, nothing crashes.
+# What pre-norm pays for this is one more layer norm after the last block, because its sum grows
+# from block to block. If this last norm is forgotten, nothing crashes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Three families
 #
-# *1 minute.* The same blocks make three kinds of models (*Dive into Deep Learning*, section 11.9).
+# *1 minute.* The same blocks make three kinds of models (*Dive into Deep Learning*, section 11.9):
 #
 # | | blocks | mask | trained to | for instance |
 # |---|---|---|---|---|
 # | encoder-only | encoder's | padding only | fill in hidden words | BERT (2018) |
-# | decoder-only | decoder's without `attention2` | causal | say the next word | GPT (2018) |
-# | encoder-decoder | both | as in this chapter | write a target | Transformer (2017), T5 (2019) |
+# | decoder-only | decoder's without `attention2` | causal | predict the next word | GPT (2018) |
+# | encoder-decoder | both | as here | generate a target | Transformer (2017), T5 (2019) |
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Cover the column of masks. Ask which family a chat model belongs to, and which one

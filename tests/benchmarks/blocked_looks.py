@@ -44,10 +44,17 @@ def cases(pair: Pair) -> dict[str, list[Look]]:
     english, words = slice(first, noun + 1), noun + 1 - first
     it = ("attention", slice(noun + 3, noun + 4), slice(noun, noun + 1))
     la = ("attention1", says, slice(phrase.start, phrase.start + 1))
-    roads = [
+    paths = [
         ("attention", behind, english),
         ("attention1", later, phrase),
         ("attention2", later, english),
+    ]
+    fourth = ("attention2", slice(None, later.start), english)
+    every = [
+        *paths,
+        fourth,
+        ("attention", slice(None, first), english),
+        ("attention1", slice(phrase.stop, None), phrase),
     ]
     before = slice(max(0, first - words), first)
     before_phrase = slice(max(1, phrase.start - len(french)), phrase.start)
@@ -61,13 +68,15 @@ def cases(pair: Pair) -> dict[str, list[Look]]:
         "it -> noun": [it],
         "ending -> French article": [la],
         "both looks": [it, la],
-        "road 1: English words behind -> English phrase": roads[:1],
-        "road 2: French words behind -> French phrase": roads[1:2],
-        "road 3: French words behind -> English phrase": roads[2:],
-        "roads 1 and 2": roads[:2],
-        "roads 1 and 3": [roads[0], roads[2]],
-        "roads 2 and 3": roads[1:],
-        "all three roads": roads,
+        "path 1: English words behind -> English phrase": paths[:1],
+        "path 2: French words behind -> French phrase": paths[1:2],
+        "path 3: French words behind -> English phrase": paths[2:],
+        "paths 1 and 2": paths[:2],
+        "paths 1 and 3": [paths[0], paths[2]],
+        "paths 2 and 3": paths[1:],
+        "all three paths": paths,
+        "these three, and earlier French -> English": [*paths, fourth],
+        "every path: no other word sees the phrases": every,
         "control: as many words before the phrases": control,
     }
 
@@ -82,7 +91,8 @@ def forbid(layer: nn.Module, queries: slice, keys: slice) -> torch.utils.hooks.R
     def hide(layer, inputs, named):
         allowed = torch.ones(inputs[0].shape[1], inputs[1].shape[1], dtype=torch.bool)
         allowed[queries, keys] = False
-        return inputs, {**named, "mask": allowed}
+        before = named.get("mask")  # of another look in the same layer
+        return inputs, {**named, "mask": allowed if before is None else allowed & before}
 
     return layer.register_forward_pre_hook(hide, with_kwargs=True)
 

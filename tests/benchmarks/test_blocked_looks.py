@@ -5,7 +5,7 @@ from d2l_attention.training.translators import translator
 from tests.benchmarks.blocked_looks import cases, chosen, last_word
 
 
-def test_no_single_look_decides_about_the_ending_and_the_roads_together_do():
+def test_no_single_look_decides_about_the_ending_and_the_paths_together_do():
     corpus, stored = load("grammar"), translator("transformer")
     pairs = chosen([*corpus.test, *corpus.valid, *corpus.compositional])
 
@@ -14,4 +14,5 @@ def test_no_single_look_decides_about_the_ending_and_the_roads_together_do():
 
     assert len(pairs) == right("nothing") == right("it -> noun") == 49
     assert right("control: as many words before the phrases") == 49
-    assert right("roads 1 and 2") < 30
+    assert right("paths 1 and 2") < 30
+    assert right("every path: no other word sees the phrases") < 30

@@ -138,13 +138,6 @@ def test_parts_with_the_same_weights_that_compute_something_else_are_refused(nam
         TranslatorView(model, ENGLISH, FRENCH, sentence="he sees her")
 
 
-def test_the_javascript_that_chapter_8_quotes_is_the_pages():
-    text = (ROOT / "notebooks" / "src" / "08_the_transformer.py").read_text("utf-8")
-    quoted = text.partition("# ```javascript\n")[2].partition("# ```\n")[0]
-    code = "".join(line.removeprefix("#").removeprefix(" ") for line in quoted.splitlines(True))
-    assert "function attend" in code and code in (HERE / "attention.js").read_text("utf-8")
-
-
 def test_the_model_in_the_page_is_short():
     lines = sum(len((HERE / name).read_text("utf-8").splitlines()) for name in MODEL_FILES)
     assert lines < 400
