@@ -322,7 +322,7 @@ assert (looks.attention_weights[:, 3, 2, 1] > 0.9).all()
 #
 # For the tokens $(3, 1)$, $(1, 3)$ and their average $(2, 2)$ it gives 2, 2 and 0.
 #
-# **Predict.** A linear map is right for the first two. What does it give for the third?
+# **Predict.** A linear map fits the first two. What is its third value?
 
 # %% slideshow={"slide_type": "fragment"}
 a, b = torch.tensor([[3.0, 1.0], [1.0, 3.0], [2.0, 2.0]]).T
@@ -437,7 +437,10 @@ assert all(0.5 < each < 2 for each in normed)
 # bottom. With the other one, the plain stack carries it as well, but now the sums explode: each of
 # them adds two uncorrelated things of the same size, so the variances add (chapter 3), and each sum
 # doubles them. So 24 layers multiply the variance of the gradient by $2^{24}$ and its size by the
-# root of that, 4,096. The **norm** holds the size in both. Even without the sum, it keeps 0.35 and
+# root of that, 4,096.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The **norm** holds the size with both initialisations. Even without the sum, it keeps 0.35 and
 # 0.84 of the gradient, so the better reason for the sum is the first one: it keeps the token.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1211,8 +1214,8 @@ lost.decoder.__class__ = ForgetsTheOffset
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### What validation sees of them
 #
-# Both copies keep the trained parameters. Validation computes the loss on whole sentences, in
-# `eval()`, and BLEU is computed on 100 sentences that the model writes, with its cache and without.
+# We compute the loss on whole sentences in `eval()`, and BLEU on 100 sentences that the copies
+# write with the cache and without.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1308,7 +1311,7 @@ def small_translator(pre_norm):
     )
 
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
 words = [word for pair in corpus.train for word in [*pair.target, EOS]]
 times = torch.tensor(tgt_vocab[words]).bincount()
 shares = times[times > 0] / times.sum()
