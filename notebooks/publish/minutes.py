@@ -32,6 +32,11 @@ def in_fives(true: float) -> Number:
     return Number(true, rounded(true), 5)
 
 
+def up_to(core: Number) -> Number:
+    """The other end of a core path's range: fresh readers take half as long again as the clock."""
+    return Number(1.5 * core.true, rounded(1.5 * core.right), 8)
+
+
 def in_ones(true: float, within: int) -> Number:
     return Number(true, max(1, round(true)), within)
 
@@ -91,8 +96,9 @@ def found(path: Path, sentence: str, *numbers: Number, needed: bool = True) -> I
 
 
 def in_chapter(chapter: Chapter) -> Iterator[Announced]:
-    path = chapter.path
-    for name, number in zip(PARTS, chapter.parts, strict=True):
+    path, (core, *others) = chapter.path, chapter.parts
+    yield from found(path, r"Core path: (\d+) to (\d+) minutes", core, up_to(core))
+    for name, number in zip(PARTS[1:], others, strict=True):
         if number.true > 1:  # chapter 0 has no Going further, and one exercise, of a minute
             yield from found(path, rf"{name}: (\d+)", number)
     for section, true in chapter.sections.items():
@@ -106,14 +112,17 @@ def announced(chapters: list[Chapter]) -> Iterator[Announced]:
     for each in chapters:
         yield from in_chapter(each)
         link = re.escape(f"](notebooks/{each.path.stem}.ipynb)")
-        yield from found(README, rf"^\| \[.+{link} .+\| (\d+) \+ (\d+) \+ (\d+) \|", *each.parts)
+        row = rf"^\| \[.+{link} .+\| (\d+) to (\d+), (\d+), (\d+) \|"
+        core, *rest = each.parts
+        yield from found(README, row, core, up_to(core), *rest)
     map_of_all, others = chapters[0].path, chapters[1:]
     own = [minutes for each in others for minutes in each.exercises.values()]
     range_ = in_ones(min(own), 0), in_ones(max(own), 0)
     yield from found(README, r"exercises, from (\d+) to (\d+)\s+minutes", *range_)
     cores = [each.parts[0].true for each in others]
-    most = r"takes about (\d+)\s+minutes in most chapters, and at most (\d+)"
-    yield from found(map_of_all, most, in_fives(median(cores)), in_fives(max(cores)))
+    most = r"takes (\d+) to (\d+)\s+minutes in most chapters, and (\d+) to (\d+) in the longest"
+    ends = [(core, up_to(core)) for core in (in_fives(median(cores)), in_fives(max(cores)))]
+    yield from found(map_of_all, most, *ends[0], *ends[1])
     yield from for_instructors({id: own for each in chapters for id, own in each.exercises.items()})
 
 

@@ -4,8 +4,8 @@
 # **You will** turn the question of one word into attention weights, meet two pictures of attention,
 # and learn how these notebooks work.
 #
-# Core path: 30 minutes. Builds on Python and a little PyTorch. The course follows *Dive into Deep
-# Learning* (D2L), here the opening of its chapter 11.
+# Core path: 30 to 45 minutes. Builds on Python and a little PyTorch. The course follows *Dive into
+# Deep Learning* (D2L), here the opening of its chapter 11.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 28 minutes: 14 for the cat and the street, 8 for the two intuitions, 3 for the map, 3 for the
@@ -414,8 +414,9 @@ look_inside(model, *inputs, tokens=tokens, title="Two languages meet in the deco
 #   prediction is worth more than none.
 # - A **folded** cell shows one line and three dots. It imports, draws, checks, measures or shows
 #   a view, and a click opens it. You miss nothing if you leave it closed.
-# - The **core path** takes about 60 minutes in most chapters, and at most 75. What comes
-#   under *Going further* can be read in almost any order, or not at all.
+# - The **core path** takes 60 to 90 minutes in most chapters, and 80 to 120 in the longest. From
+#   chapter 4 on it has a marked place to stop half-way. What comes under *Going further* can be
+#   read in almost any order, or not at all.
 # - Most chapters **build** their mechanism in plain code, and then show that the package
 #   `d2l_attention` computes the same. Retype these cells: it is the best way to learn them.
 # - **Exercises** mostly follow the summary, and *Going further*, too. Each has a check that

@@ -7,8 +7,8 @@
 # - show that the Gaussian kernel is a softmax;
 # - read from learned widths which number of a key matters.
 #
-# Core path: 60 minutes. Going further: 20. Exercises: 64. Builds on chapter 1. *Dive into Deep
-# Learning* (D2L), section 11.2.
+# Core path: 60 to 90 minutes. Going further: 20. Exercises: 64. Builds on chapter 1. *Dive into
+# Deep Learning* (D2L), section 11.2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 36 minutes, with votes. Not in the plan is the view 'Turn the width yourself'. It is the last

@@ -8,7 +8,7 @@
 # - test an attention function for leaks, and say what such a test can miss;
 # - take a causal self-attention layer along, in plain PyTorch (Going further).
 #
-# Core path: 60 minutes. Going further: 30. Exercises: 72.
+# Core path: 60 to 90 minutes, in two sittings. Going further: 30. Exercises: 72.
 #
 # Builds on chapter 3. The book is *Dive into Deep Learning* (D2L), section 11.3.2.
 

@@ -7,7 +7,8 @@
 # - say how much attention is worth here, and how much a wider vector is worth without it;
 # - compare the attention weights with the true links between the words.
 #
-# Core path: 60 minutes. Going further: 30. Exercises: 73. Training takes about a minute in all.
+# Core path: 60 to 90 minutes, in two sittings. Going further: 30. Exercises: 73. Training takes
+# about a minute in all.
 #
 # Builds on chapters 3 and 4. *Dive into Deep Learning* (D2L) treats the subject in section 11.4,
 # with 10.5 to 10.8.

@@ -7,8 +7,8 @@
 # - test the layer against a slow version that you trust;
 # - remove a trained head to find out what it is needed for.
 #
-# Core path: 60 minutes. Going further: 40. Exercises: 69. Builds on chapters 3 and 4. *Dive into
-# Deep Learning* (D2L) treats the subject in section 11.5.
+# Core path: 60 to 90 minutes, in two sittings. Going further: 40. Exercises: 69. Builds on chapters
+# 3 and 4. *Dive into Deep Learning* (D2L) treats the subject in section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 34 minutes, with votes: 10½ to the picture of the layer, 8½ to the whole layer, 8 for what heads

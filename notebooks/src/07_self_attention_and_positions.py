@@ -7,7 +7,7 @@
 # - derive why rotary positions enter a score only as the signed distance $j - i$;
 # - train a layer of your own with each, and see why most fail beyond the training length.
 #
-# Core path: 60 minutes. Going further: 40. Exercises: 68.
+# Core path: 60 to 90 minutes, in two sittings. Going further: 40. Exercises: 68.
 #
 # Builds on chapters 3, 4 and 6. The book is *Dive into Deep Learning* (D2L), section 11.6.
 

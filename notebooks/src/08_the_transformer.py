@@ -7,9 +7,9 @@
 # - keep keys and values in a cache, and get the same answers;
 # - mask out single looks and whole paths, to find out what a word depends on.
 #
-# Core path: 70 minutes. Going further: 55. Exercises: 80. Builds on chapters 4, 6 and 7, although
-# the opening needs only chapter 1. *Dive into Deep Learning* (D2L) treats the subject in section
-# 11.7.
+# Core path: 70 to 105 minutes, in two sittings. Going further: 55. Exercises: 80. Builds on
+# chapters 4, 6 and 7, although the opening needs only chapter 1. *Dive into Deep Learning* (D2L)
+# treats the subject in section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 34½ minutes: 11 for the opening, from 'it' to a number and back; 9 for the feed-forward network

@@ -8,10 +8,10 @@
 # - say what each form gives up, and for some of them when they give what plain attention gives;
 # - choose a form from measured times and from what trained models find.
 #
-# Core path: 75 minutes. Going further: 30. Exercises: 92. A good place to stop is after *Links in a
-# grid*. Builds on chapters 3 to 8. *Dive into Deep Learning* (D2L) keeps to plain attention in its
-# chapter 11, also for pictures (section 11.8) and for pretraining (section 11.9). This chapter goes
-# on from there.
+# Core path: 75 to 110 minutes, in two sittings. Going further: 30. Exercises: 92. A good place to
+# stop is after *Links in a grid*. Builds on chapters 3 to 8. *Dive into Deep Learning* (D2L) keeps
+# to plain attention in its chapter 11, also for pictures (section 11.8) and for pretraining
+# (section 11.9). This chapter goes on from there.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 52 minutes, for two lectures of 45: 25 for the first, up to *Links in a grid*, and 27 for the

@@ -7,8 +7,8 @@
 # - compute how long the next token takes for one user and for many;
 # - split a layer, or its attention, between real processes, and get the numbers of one process.
 #
-# Core path: 75 minutes. Going further: 20. Exercises: 72. A good place to stop is after *What the
-# roofline says*.
+# Core path: 80 to 120 minutes, in two sittings. Going further: 20. Exercises: 72. A good place to
+# stop is after *What the roofline says*.
 #
 # Builds on chapters 6, 8 and 9. *Dive into Deep Learning* (D2L) has the operation in section 11.3
 # and data parallel training in sections 13.5 and 13.7.
@@ -1177,7 +1177,7 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 # - *The backward pass*, 1 minute: weights that are computed a second time.
 # - *Queries that share a cache*, 1 minute: how decoding comes near the ridge.
 # - *Measured on an H100*, 5 minutes: how near a layer comes to the roof, and why few tokens do not.
-# - *How much each way sends*, 6 minutes: the traffic of one step of training.
+# - *How much each way sends*, 5 minutes: the traffic of one step of training.
 # - *When is the network the limit?*, 3 minutes: time to send against time to compute.
 # - *More machines, and libraries*, 1 minute: one command, and what others add.
 
@@ -1418,7 +1418,7 @@ print("checked: the table's shares follow from its milliseconds")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How much each way sends
 #
-# *6 minutes.* How much does each of $P$ processes send? Consider first the all-reduce of $N$
+# *5 minutes.* How much does each of $P$ processes send? Consider first the all-reduce of $N$
 # numbers in a ring. The numbers are split into $P$ parts, and in each step every process sends one
 # part to the next. After $P - 1$ steps each has one part of the whole sum, and after as many again
 # all have all parts (Patarasuk and Yuan, 2009). So each sends

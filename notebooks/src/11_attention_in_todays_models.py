@@ -9,8 +9,8 @@
 # - read from a table what twelve models of 2023 to 2026 are made of, and how large their caches
 #   are.
 #
-# Core path: 65 minutes. Going further: 65. Exercises: 87. A good place to stop is *A place to
-# stop*, half-way.
+# Core path: 65 to 100 minutes, in two sittings. Going further: 65. Exercises: 87. A good place to
+# stop is *A place to stop*, half-way.
 #
 # Builds on chapters 3, 7 and 9. *Dive into Deep Learning* (D2L) ends before these models: the
 # attention that they change is the one of its section 11.5.

@@ -7,8 +7,8 @@
 # - write tests that catch real mistakes without any training;
 # - learn how to debug a model of your own, and take ten tests with you.
 #
-# Core path: 60 minutes. Going further: 25. Exercises: 119.
-# An exercise stands beside its exhibit, and its time is counted apart.
+# Core path: 60 to 90 minutes, in two sittings. Going further: 25. Exercises: 119. An exercise
+# stands beside its exhibit, and its time is counted apart.
 #
 # Builds on chapters 3, 4, 6, 7 and 8. *Dive into Deep Learning* (D2L) has no chapter on tests; one
 # exhibit is from its section 11.7.

@@ -7,9 +7,10 @@
 # - see what two layers of attention can do that one layer cannot, and take it apart;
 # - break the attention of a trained model, and say which mistake shows, and where.
 #
-# Core path: 65 minutes. Going further: 35. Exercises: 111. A good place to stop is *A place to
-# stop*, after 25 minutes. Builds on chapters 1 to 8. *Dive into Deep Learning* (D2L) ends its
-# Transformer in section 11.7, and has BERT, T5 and GPT in 11.9. Most models here came after it.
+# Core path: 65 to 100 minutes, in two sittings. Going further: 35. Exercises: 111. A good place to
+# stop is *A place to stop*, after 25 minutes. Builds on chapters 1 to 8. *Dive into Deep Learning*
+# (D2L) ends its Transformer in section 11.7, and has BERT, T5 and GPT in 11.9. Most models here
+# came after it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The core fills two lectures of 45 minutes. Stop the first one at *A place to stop*; the sequences
