@@ -13,22 +13,7 @@ from notebooks.publish.course import NOTEBOOKS, ROOT, text_of, texts
 from notebooks.publish.page import add_alt, students_page
 from notebooks.publish.text import read_text
 
-CHAPTERS = [
-    "00_start_here",
-    "01_queries_keys_values",
-    "02_attention_pooling",
-    "03_scoring_functions",
-    "04_masked_softmax",
-    "05_bahdanau_attention",
-    "06_multi_head_attention",
-    "07_self_attention_and_positions",
-    "08_the_transformer",
-    "09_attention_in_all_its_forms",
-    "10_attention_at_scale",
-    "11_attention_in_todays_models",
-    "12_the_bug_museum",
-    "13_your_attention_in_a_real_model",
-]
+CHAPTERS = [text.stem for text in texts()]
 BANNED = {
     "a star import": r"^\s*from\s+\S+\s+import\s+\*",
     "a change of sys.path": r"\bsys\.path\b",
@@ -65,8 +50,14 @@ def banned_in(code):
 
 
 def test_every_chapter_is_there_as_text_and_as_notebook():
+    """Numbered without a gap, and no stray notebook is handed to students."""
     assert [path.stem for path in sorted(NOTEBOOKS.glob("*.ipynb"))] == CHAPTERS
-    assert [text.stem for text in texts()] == CHAPTERS
+    assert [int(name[:2]) for name in CHAPTERS] == list(range(len(CHAPTERS))) and len(CHAPTERS) > 13
+
+
+def test_chapter_0_leads_to_every_other():
+    start = "\n".join(cell.source for cell in read(NOTEBOOKS / f"{CHAPTERS[0]}.ipynb").cells)
+    assert [name for name in CHAPTERS[1:] if f"({name}.ipynb" not in start] == []
 
 
 @notebook_paths

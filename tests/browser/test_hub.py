@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from conftest import WAIT_SECONDS, free_port, wait_until
 
+from notebooks.publish.course import texts
+
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "notebooks" / "publish" / "classroom" / "jupyterhub_config.py"
 PASSWORD = "a password of the trial"
@@ -109,7 +111,7 @@ def test_a_student_finds_copies_fetches_and_hands_in(hub, assignment, new_page):
     wait_until(has_arrived, "the student's own server has started")
     page.wait_for_selector(".jp-Notebook .jp-Cell")
     home = state / "homes" / "anna"
-    assert len(list((home / "work").glob("[0-9]*.ipynb"))) == 14
+    assert len(list((home / "work").glob("[0-9]*.ipynb"))) == len(texts())
     page.get_by_role("menuitem", name="Nbgrader").click()
     page.get_by_role("menuitem", name="Assignment List").click()
     page.get_by_role("button", name="Fetch", exact=True).click()

@@ -169,7 +169,7 @@ def test_a_chapter_s_number_with_and_without_quotes(tmp_path, number):
 def test_a_plan_or_a_chapter_that_is_not_there():
     with pytest.raises(SlidesError, match="there is no plan .*the course has .*ninety_minutes"):
         read_plan("ninety")
-    with pytest.raises(SlidesError, match="no chapter '99'; there are 00 to 13"):
+    with pytest.raises(SlidesError, match=r"no chapter '99'; there are 00 to \d\d"):
         chapters_of(plan(("99", [])))
 
 

@@ -70,7 +70,9 @@ def test_wrong_numbers_are_named_with_the_right_ones_and_put_right(path):
     assert [each.said - each.number.right for each in in_chapter(read_chapter(path))] == [0] * 8
 
 
-@pytest.mark.parametrize("missing", ["Core path: 40 to 60 minutes. ", "*8 minutes.* Few", "Exercises: 6"])
+@pytest.mark.parametrize(
+    "missing", ["Core path: 40 to 60 minutes. ", "*8 minutes.* Few", "Exercises: 6"]
+)
 def test_a_missing_number_is_named(path, missing):
     chapter = chapter_of(path, TEXT.replace(missing, ""))
     with pytest.raises(ValueError, match="01_name.py lacks a sentence that the clock fills in"):

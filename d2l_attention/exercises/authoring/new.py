@@ -42,12 +42,16 @@ def example(id: str, name: str, title: str) -> str:
 def write_new(id: str, name: str, title: str) -> str:
     """Write the file of a new exercise, and say what is left to do.
 
-    Errors: ``ValueError`` for what is no id or no name, ``FileExistsError``.
+    Errors: ``ValueError`` for what is no id or no name and for a chapter without exercises,
+    ``FileExistsError``.
     """
     if not re.fullmatch(r"\d+\.\d+", id) or not re.fullmatch(r"[a-z]\w*", name):
         raise ValueError(f"give an id such as 3.9 and a name such as zero_query, got {id} {name}")
     number = int(id.partition(".")[0])
-    file = EXERCISES / f"chapter_{number:02d}" / f"{name}.py"
+    folder = EXERCISES / f"chapter_{number:02d}"
+    if not folder.is_dir():
+        raise ValueError(f"make {folder / '__init__.py'} first, with TITLE = ... as its neighbours")
+    file = folder / f"{name}.py"
     with file.open("x", encoding="utf-8", newline="\n") as new:
         new.write(example(id, name, title))
     return LEFT_TO_DO.format(file=file, number=number, id=id, name=name)
