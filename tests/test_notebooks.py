@@ -57,7 +57,7 @@ def test_every_chapter_is_there_as_text_and_as_notebook():
 
 def test_chapter_0_leads_to_every_other():
     start = "\n".join(cell.source for cell in read(NOTEBOOKS / f"{CHAPTERS[0]}.ipynb").cells)
-    assert [name for name in CHAPTERS[1:] if f"({name}.ipynb" not in start] == []
+    assert [name for name in CHAPTERS[1:] if f"{name}.ipynb" not in start] == []
 
 
 @notebook_paths
