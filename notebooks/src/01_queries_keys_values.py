@@ -69,8 +69,8 @@ set_style()
 # average whose weights depend on what we want to know.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The idea comes from translation. In 2014, one network read a sentence into one vector, and a
-# second network wrote the translation from it. With the models of Cho and others (2014), the
+# The idea became known through translation. In 2014, one network read a sentence into one vector,
+# and a second network wrote the translation from it. With the models of Cho and others (2014), the
 # translations quickly got worse as the sentences got longer. (Sutskever and others, in the same
 # year, read the source backwards and reported no such difficulty.) Bahdanau, Cho and Bengio (2015)
 # let the second network look back at all the words and decide at each step how much each of them
@@ -195,7 +195,7 @@ print(scores)
 # ### The softmax
 #
 # We want weights like those of an average: non-negative numbers that sum to one. The exponential
-# turns every score into a positive number and keeps their order, and dividing by the sum of the
+# turns the scores into positive numbers and keeps their order, and dividing by the sum of the
 # exponentials makes the weights sum to one. Together these two steps are the **softmax**:
 #
 # $$\alpha_j = \frac{e^{a_j}}{\sum_{l} e^{a_l}}$$
@@ -275,8 +275,8 @@ exponentials = (two_scores + 100).exp()
 print(exponentials, exponentials / exponentials.sum())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The largest number in float32 is about $3.4 \cdot 10^{38}$. As $e^{100}$ is larger, it is stored
-# as infinity, and infinity divided by infinity is NaN, 'not a number'.
+# The largest finite number in float32 is about $3.4 \cdot 10^{38}$. As $e^{100}$ is larger, it is
+# stored as infinity, and infinity divided by infinity is NaN, 'not a number'.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. One minute in pairs. Expect three votes: 'the larger one takes all', 'nothing', and
@@ -348,7 +348,7 @@ for subject, plural in (("cats", 1.0), ("cat", -1.0)):
 # ## Four kinds of weights
 #
 # The formula takes any weights, so let us choose some by hand, of four kinds: non-negative;
-# non-negative and summing to one; a single 1; all equal to a quarter.
+# non-negative and summing to one; a single 1 and zeros; all equal to a quarter.
 #
 # **Question.** With which of them can the wind be stronger than every wind that was measured?
 
@@ -383,7 +383,7 @@ plt.show()
 # on a wind; with equal weights at their average.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Only with the first of these four:
+# Only with the first of these four. This is where the answers lie:
 #
 # - **Non-negative**, here 0.3, 0.9, 0.2 and 0.8: the answer lies in the **cone** of the values,
 #   between the rays from 0 through them, and may be as long as you like.
@@ -454,9 +454,9 @@ plt.show()
 # pass from one to the other, with some weight on Lake and Forest on the way.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Each row shows how one walker's attention is divided, so its numbers sum to one. The walker at 2.5
-# km is at $(2, 1.5)$, exactly 2.5 km away from Harbour, Hill and Lake, and each of the three gets
-# 0.28.
+# Each row shows how one walker's attention is divided, so before rounding its numbers sum to one.
+# The walker at 2.5 km is at $(2, 1.5)$, exactly 2.5 km away from Harbour, Hill and Lake, and each
+# of the three gets 0.28.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Go slowly, because every later chapter shows such a picture. Why has one row three
@@ -826,8 +826,8 @@ print(pool(far_apart, torch.eye(3))[1])
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Learning becomes slow long before that. To see it, we divide the scores by ever smaller
-# temperatures and look at the gradient of the east wind with respect to the query, at $(2.5, 1)$,
-# where the Lake is nearest, and at the star, where Harbour and Lake are equally near.
+# temperatures and look at the gradient of the east wind with respect to the query in two places: at
+# $(2.5, 1)$, where the Lake is nearest, and at the star, where Harbour and Lake are equally near.
 
 # %% slideshow={"slide_type": "fragment"}
 for T in (1.0, 0.3, 0.1, 0.03):
@@ -840,8 +840,8 @@ for T in (1.0, 0.3, 0.1, 0.03):
     print(f"T = {T:4.2f}: {lengths[0]:7.2g} km/h per km at (2.5, 1), {lengths[1]:3.2g} at the star")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# At $T = 0.1$ attention is nearly a lookup. At $(2.5, 1)$ the gradient is now more than 10,000
-# times smaller than at $T = 1$, while at the star it has grown from 2.2 to 10.
+# At $T = 0.1$ attention at $(2.5, 1)$ is nearly a lookup, and the gradient there is more than
+# 10,000 times smaller than at $T = 1$, while at the star it has grown from 2.2 to 10.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # A cold softmax, one with a low temperature, is flat where one station is clearly the nearest and
@@ -857,7 +857,7 @@ for T in (1.0, 0.3, 0.1, 0.03):
 # *8 minutes.* A cheap device shows two numbers $x$ that depend on its location, but in unknown
 # units and directions. Forty walkers wrote down these numbers and the wind, and thirty of them
 # serve as training data. Can attention learn the matrix $W_q$ that turns the numbers into a query,
-# without being told a single location?
+# without being told where a single walker was?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # We made the device, so we know its matrix and can check. Training sees only $x$, the stations and
@@ -908,8 +908,8 @@ assert found == good == 20
 # way.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Ask what training is told: only readings and winds. Then ask where the slope comes from: the loss,
-# the output, the scores, the query, the matrix.
+# Ask what training is told: only stations, readings and winds. Then ask where the slope comes from:
+# the loss, the output, the scores, the query, the matrix.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises

@@ -101,8 +101,8 @@ print("weights", torch.tensor([math.log(2), 0.0, 0.0]).softmax(dim=-1))
 # \qquad \alpha_j = 0 \quad (j \ge \ell).$$
 #
 # This is a **masked softmax**. In code, a **mask** is a boolean tensor in which `True` means that
-# the query may attend to the key. Every other score becomes $-\infty$ before the softmax, because
-# $e^{-\infty} = 0$.
+# the query may attend to the key. Where it is `False`, the score becomes $-\infty$ before the
+# softmax, because $e^{-\infty} = 0$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Write the sum for 'Hello' on the board and strike the padding's 1 out of it: 2 + 1. A
@@ -339,10 +339,10 @@ explore(play, figsize=(6.5, 4.2), alt=alt, length=(1, 4), causal=True)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A query that sees nothing
 #
-# A model that writes several texts at once has them padded on the *left*, so that all go on at the
-# right end (pytorch #110213). Because lengths count from the left, this padding needs a boolean
-# mask. With the causal mask beside it, the first two rows of '`<pad> <pad>` Hello world' are
-# **empty**: every key is hidden from these queries.
+# When a model writes several texts at once, they are often padded on the *left*, so that all of
+# them continue at the right end (pytorch #110213). Because lengths count from the left, this
+# padding needs a boolean mask. Together with the causal mask, it leaves the first two rows of
+# '`<pad> <pad>` Hello world' **empty**: every key is hidden from these queries.
 
 # %% slideshow={"slide_type": "-"}
 left_padded = plain_causal_mask(4) & torch.tensor([False, False, True, True])
@@ -603,8 +603,8 @@ for too_far in (4, 1, 0):
     print(f"{too_far} too far, changed:", (before != after).any(dim=-1).int().tolist())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Answer 1 gives it away, since it sees position 2. (A 1 marks an answer that has changed.) Both
-# tests are experiments rather than proofs: they find a leak only on the tokens that you try.
+# Answer 1 gives it away, since query 1 now sees position 2. (A 1 marks an answer that has changed.)
+# Both tests are experiments rather than proofs: they find a leak only on the inputs that you try.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask first what must stay and what must change. Most forget the second: a function
@@ -614,7 +614,7 @@ for too_far in (4, 1, 0):
 # ## Summary
 #
 # - A score of 0 does not hide a key. The mask acts on the scores, before the softmax, and hides
-#   keys, which are columns, while the loss leaves out the answers of the padding.
+#   keys, which are columns. The loss leaves out the padding's own answers ('Going further').
 # - Without a causal mask, our model copied the word that it should guess. The causal mask shows
 #   query $i$ the keys $j \le i$ and combines with a padding mask by `&`.
 # - Where every key is hidden, $-\infty$ gives NaN, which spreads through the gradient, and $-10^6$
@@ -640,16 +640,18 @@ for too_far in (4, 1, 0):
 # **4.3** · predict, then measure
 #
 # A causal mask is wrong by one: query $i$ sees the keys up to $i + 1$. Ten tokens go through three
-# layers of self-attention with this mask, and the answers of a layer are the tokens of the next.
-# Which is the last of the ten tokens that can change the answer at position 2 of layer 1, of layer
-# 2, of layer 3? Give three positions, such as `[2, 2, 2]`. Predict them first, then measure.
+# layers. In each layer they attend to each other under this mask, as in test 2, and its answers
+# are the tokens of the next. Which is the last of the ten tokens that can change the answer at
+# position 2 of layer 1, of layer 2, of layer 3? Give three positions, such as `[2, 2, 2]`. Predict
+# them first, then measure.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **4.4** · complete a function
 #
 # The function gets one length per sentence, shape (B,), and returns one length per query, shape
 # (B, Q) with Q = `num_steps`. The mask `length_mask(decoder_lens(valid_lens, num_steps),
-# num_steps)` is causal *and* hides the padding. All lengths are int64, from 0 to Q.
+# num_steps)`, by the package's version of `plain_length_mask`, is causal *and* hides the padding.
+# All lengths are int64, from 0 to Q.
 
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -750,8 +752,8 @@ print("padding set to 0, mean ", (losses * is_word[:, 0]).mean().item())
 print("mean over the words    ", losses[is_word[:, 0]].mean().item())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Only the last is right. Like a mask after the softmax, the second removes the padding but keeps
-# its share: it divides by 12 instead of 9.
+# Only the last is right. The second removes the losses of the padding but still counts them: it
+# divides by 12 instead of 9.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # `F.cross_entropy(..., ignore_index=...)` also takes this mean. Exercise 4.5 below is about it.
@@ -773,8 +775,8 @@ dyed = [x.masked_fill(~mask.mT, math.nan) for x in (keys, values)]
 print("answers with NaN:", plain_attention(queries, *dyed, mask).isnan().any(dim=(1, 2)).tolist())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Yes, in every sentence that has padding. The weight 0 is too little here, because 0 times NaN is
-# NaN, and so is every sum with a NaN in it.
+# Yes, in every sentence that has padding. A weight of 0 does not help here, because 0 times NaN is
+# NaN, and so is every sum that contains a NaN.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The tempting answer is 'clean'. Point at the product: weight 0 times NaN is NaN. In real life the
@@ -822,17 +824,17 @@ print(dot_product_attention(queries, keys, dyed, is_causal=True)[0].isnan().any(
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # All of them do. Row 0 may not see key 4, but row 4 may, so the package cannot put a zero there.
-# Padding is hidden from *all* queries, the future only from *some*. This is why Test 2 dyes the
-# future with ordinary numbers, and compares every bit.
+# Padding is hidden from *all* queries, the future only from *some*. This is why Test 2 fills the
+# future with other ordinary numbers and compares every bit.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Half precision
 #
-# *6 minutes.* When a model computes with 16 bits per number, as many do, the largest finite float16
-# is 65,504. Yet a popular choice for hidden scores is $-10^9$, as in Tensor2Tensor, the code of the
-# Transformer's authors, in 2017.
+# *6 minutes.* Many models compute with 16 bits per number. In one such type, float16, the largest
+# finite number is 65,504. Yet a popular choice for hidden scores is $-10^9$, as in Tensor2Tensor,
+# the code of the Transformer's authors, in 2017.
 #
-# **Predict.** What does PyTorch turn $-10^9$ into in float16: the nearest number, $-65504$, or
+# **Predict.** In float16, what does PyTorch make of $-10^9$: the nearest number, $-65504$, or
 # $-\infty$, or an error?
 
 # %% slideshow={"slide_type": "fragment"}
@@ -850,7 +852,7 @@ print("assignment: ", half)
 # That depends on how you write it: `masked_fill` refuses, while an assignment silently makes it
 # $-\infty$. D2L's $-10^6$ is also beyond 65,504, and its code assigns. To fit every type,
 # `plain_softmax_where` asks `torch.finfo` for the lowest number of the scores' own type. (bfloat16
-# also has 16 bits, but spends more of them on the exponent.)
+# also has 16 bits, but spends more of them on the exponent and so reaches about as far as float32.)
 
 # %% slideshow={"slide_type": "fragment"}
 for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
@@ -875,7 +877,7 @@ print("PyTorch's is_causal shows only key 0:", torch.allclose(first[0, 0], keys_
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # PyTorch's `is_causal=True` also begins at position 0, whatever the number of keys. A single newest
-# token can do without a causal mask, because all words are before it, while several new tokens need
+# token can do without a causal mask, because no key comes after it, while several new tokens need
 # one with an offset.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -905,8 +907,9 @@ answers = F.scaled_dot_product_attention(batch, batch, batch, attn_mask=ignore)
 print("the answer to 'Hello' is the vector of <pad>:", torch.allclose(answers[2, 0], one_pad))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# 'Hello' attends only to the padding, and yet the shape is right and PyTorch raises no error. The
-# companion code of a good textbook had this bug (rasbt/LLMs-from-scratch #1061).
+# It is the vector of `<pad>`, because 'Hello' attends only to the padding. The shape is right, and
+# PyTorch raises no error. The companion code of a good textbook had this bug
+# (rasbt/LLMs-from-scratch #1061).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let them read the table in silence, then vote: an error, NaN, or a vector, and which.
@@ -984,7 +987,7 @@ print("checked: True = ignore or -inf added, the same answers")
 # in `plain_safe_attention`. It raises an `AssertionError` for each of six broken ones:
 #
 # - no mask;
-# - a mask after the softmax;
+# - a mask after the softmax, without the friend's division;
 # - rows hidden instead of columns;
 # - one key too many;
 # - a length of 0 taken for 1;

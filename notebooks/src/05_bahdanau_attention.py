@@ -111,9 +111,9 @@ print(len(corpus.train), "sentences to train,", len(corpus.test), "others to tes
 # ## A translator with one vector
 #
 # The **encoder** is a GRU that reads the English sentence in both directions, with 48 units from
-# left to right and with 48 more from right to left. Its state $h_t$ at position $t$ is the two put
-# end to end (**concatenated**), 96 numbers. The last states of the two directions, concatenated in
-# the same way, are the **summary** of the sentence.
+# left to right and with 48 more from right to left. Its state $h_t$ at position $t$ is the states
+# of both directions put end to end (**concatenated**), 96 numbers. The last states of the two
+# directions, concatenated in the same way, are the **summary** of the sentence.
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # The **decoder** is another GRU, whose first state $s_0$ is the summary. At step $t'$ it reads the
@@ -336,8 +336,9 @@ print("scores without tanh:", sums.sum(dim=-1).tolist())
 # ### Which state is the query?
 #
 # The GRU computes the new state $s_{t'}$ from the context $c_{t'}$. So $s_{t'}$ cannot be the query
-# that finds this context. Instead, the query is the state before, $s_{t'-1}$. By then the word
-# $y_{t'-1}$ is known, but only the GRU reads it, together with the context: the query has not.
+# that finds this context. Instead, the query is the state before, $s_{t'-1}$. The word $y_{t'-1}$
+# is already known at this step, but only the GRU reads it, together with the context: the query has
+# not read it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Who knows more may object that Luong et al. (2015, arXiv:1508.04025) do query with the newest
@@ -346,9 +347,9 @@ print("scores without tanh:", sums.sum(dim=-1).tolist())
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### A place to stop
 #
-# So far, our translator with one vector loses the long sentences. Attention gives the decoder a
-# context of its own at each step, with the state before the step as the query. The second half
-# builds this decoder, measures it, and asks what its weights show.
+# Our translator with one vector loses the long sentences. Attention gives the decoder a context of
+# its own at each step, with the state before the step as the query. The second half builds this
+# decoder, measures it, and asks what its weights show.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The decoder, line by line
@@ -358,7 +359,8 @@ print("scores without tanh:", sums.sum(dim=-1).tolist())
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Before you read ours, write this step yourself: from the state before the step to the context and
-# the weights. `hint("5.3")` helps, and `solution("5.3")` shows the whole way.
+# the weights. `check` says what is right or what went wrong, `hint("5.3")` gives one more hint each
+# time, and `solution("5.3")` shows the whole way.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **5.3** · complete a function
@@ -432,9 +434,9 @@ class PlainAttentionDecoder(nn.Module):
 # The loop of the decoder is on the next slides, in the view.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Since `s` has an axis for the GRU's layers, the query is the state of the last one. We now train
-# the package's decoder as before and hand its parameters to ours. The folded cell checks that both
-# give the same logits and the same weights.
+# Here `s` has an axis for the GRU's layers, and the query is the state of the last one. We now
+# train the package's decoder as before and hand its parameters to ours. The folded cell checks that
+# both give the same logits and the same weights.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 with_attention = trained("bahdanau")
@@ -468,7 +470,7 @@ assert plain.attention_weights[0].argmax(dim=-1).tolist()[1:3] == [2, 1]  # them
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # **Question.** On which English word is most of the weight at each of the first three steps? At
-# which of them is it another word than you expect?
+# which of them is it not the word that you would expect?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Read the question aloud, and let the room guess before the view is on the screen.
@@ -561,16 +563,17 @@ assert last > 80 and first - last < 15
 # | attention, 96, 500 steps | 95 (94–97) | 86 (84–88) | 92 (91–94) |
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Those that it was trained on it writes at 100, because it knows them by heart; new ones reach only
-# 35. With 68,000 sentences instead of 8,000, they reach 56 in as many steps.
+# The long ones that it was trained on come out at 100, because it knows them by heart; new ones
+# reach only 35. With 68,000 sentences instead of 8,000, new ones reach 56 in as many steps.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# So one vector needs far more sentences here than attention, which is half as wide and gets 86 from
-# the 8,000. Twice the steps on these brought new ones only to 39, in one run. (The seeds are 0 to
-# 2, as in `bleu_by_length(trained("seq2seq", 192, 1000, seed))`. *Trained on* are long ones of the
-# first 2,000 sentences. The 68,000 are `grammar.corpus(69_000)` from `d2l_attention.data`, without
-# those held out; their 4,000 steps had the learning rate 0.005. Over 20 initialisations attention
-# lay between 77 and 89 on the long ones.)
+# So one vector of 192 needs far more sentences here than attention, which is half as wide and gets
+# 86 from the 8,000. With 2,000 steps on the 8,000 the wide vector reached only 39 on the long new
+# ones, in one run. (The seeds are 0 to 2, as in
+# `bleu_by_length(trained("seq2seq", 192, 1000, seed))`. *Trained on* are long ones of the first
+# 2,000 sentences. The 68,000 are `grammar.corpus(69_000)` from `d2l_attention.data`, without those
+# held out; their 4,000 steps had the learning rate 0.005. Over 20 initialisations attention lay
+# between 77 and 89 on the long ones.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Read the three columns from top to bottom. For the short sentences the width is enough. Do not say
@@ -657,7 +660,7 @@ AttentionView(
 # we take two older methods, both of which see the finished French sentence:
 #
 # - the **diagonal**: word 3 of 6 belongs to word 4 of 8;
-# - **IBM model 1** (1993) learns from sentence pairs how likely each English word becomes each
+# - **IBM model 1** (1993) learns from sentence pairs how likely each English word is to become each
 #   French word, and ignores the order of the words.
 #
 # **Predict.** Whose links are better, those of our decoder or those of IBM model 1?
@@ -679,8 +682,8 @@ assert model_1 < attention < diagonal
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Those of IBM model 1 are better. It is told the French word that it links, while our decoder's
-# query has not even read the word before. A model that writes most test sentences without a mistake
-# looks elsewhere than at the true links, so attention need not be alignment.
+# query has not even read the word before. And a model that writes most test sentences without a
+# mistake often looks elsewhere than at the true link, so attention need not be alignment.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Models that translate about equally well look at different words: over 20 random initialisations
@@ -697,8 +700,8 @@ assert model_1 < attention < diagonal
 # ### A state knows more than its own word
 #
 # What does a weight tell us, then? To find out, **mask out** a look: its weight becomes 0, and the
-# others share what it had (chapter 4). In the map below, of the translator with 5,000 steps, a
-# click on a cell forbids this look, and a click on a word all looks at it.
+# others share what it had (chapter 4). The map below is that of the translator with 5,000 steps on
+# 68,000 sentences. A click on a cell forbids this look, a click on a word forbids all looks at it.
 #
 # **Predict.** How does it translate *she does not read these books* without any look at *not*, and
 # how without any look at *books*?
@@ -748,9 +751,8 @@ TranslatorView("bahdanau", title="Write a sentence, forbid a look")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# Write your answer into the cell, run it, and `check` says what is right or what went wrong.
-# `hint("5.1")` gives one more hint each time, `solution("5.1")` the whole way. Exercise 5.3 stands
-# above; 5.2 and 5.7 follow after *Going further*.
+# `check`, `hint` and `solution` work here as for exercise 5.3 above. Exercises 5.2 and 5.7 follow
+# after *Going further*.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **5.1** · by hand
@@ -881,16 +883,17 @@ assert max(abs(guided.bleu - more.bleu) for guided in (by_true, by_model_1)) < 2
 print("checked: both guided models align better than IBM model 1; BLEU differs by less than 2")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Neither, to speak of: BLEU differs by less than 2. The error rate hardly changes without the term,
-# but with the true links it falls to a quarter. So the model can look at the right words and
-# translate as well. The loss had not asked for it.
+# Hardly either: with and without it, BLEU differs by less than 2. The error rate hardly changes
+# without the term, but with the true links it falls to a quarter. So the model can look at the
+# right words and translate as well. The loss had not asked for it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Over 20 initialisations the error rate fell to between 25% and 55%, always below IBM model 1,
-# while BLEU was between 1.7 lower and 1.4 higher than without the term, 0.2 higher in the median.
+# Over 20 initialisations the error rate fell, with the true links, to between 25% and 55% of what
+# it was, always below that of IBM model 1, while BLEU was between 1.7 lower and 1.4 higher than
+# without the term, 0.2 higher in the median.
 #
-# With the true links, however, the comparison is unfair, because IBM model 1 never sees one. Two
-# others are fair: a count of these links, in the section before, does even better than the model
+# This comparison with IBM model 1, however, is unfair, because it never sees a true link. Two
+# others are fair: a count of the true links, in the section before, does even better than the model
 # that they guide, while a model guided by the links of IBM model 1 makes fewer errors than this
 # teacher, in two of two initialisations.
 
@@ -902,9 +905,9 @@ print("checked: both guided models align better than IBM model 1; BLEU differs b
 # ### The whole translator
 #
 # *12 minutes.* Encoder, loss, training step and greedy decoding were the package's until now, and
-# here they are in plain code, with the states of Bahdanau et al. (2015). `pack_padded_sequence`
-# tells the GRU where each sentence ends, so that the last state from left to right is the one after
-# the last word, before the padding begins.
+# here they are in plain code. The encoder's states are made as in Bahdanau et al. (2015).
+# `pack_padded_sequence` tells the GRU where each sentence ends, so that the last state from left to
+# right is the one after the last word, before the padding begins.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -957,7 +960,7 @@ print(*(f"{loss:.1f}" for loss in losses), f"  for {len(tgt_vocab)} French words
 # package's `train` is this loop with shuffled batches of sentences of similar length, a learning
 # rate that falls to 0, checkpoints and GPUs.
 #
-# To translate, the loop reads its own words, as many as there may be:
+# To translate, the decoder reads its own words, for `max_len` steps:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]

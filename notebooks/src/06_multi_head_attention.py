@@ -52,8 +52,8 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Salt and pepper: the limit of one average
 #
-# So far a query has had one attention, while a Transformer runs several side by side. To see what
-# the others are good for, imagine a soup that needs salt **and** pepper. You ask a shelf of jars
+# So far a query got one average, while a Transformer computes several side by side. To see what the
+# others are good for, imagine a soup that needs salt **and** pepper. You ask a shelf of jars
 # whether both are there. Every salt jar holds the number $s$, every pepper jar holds the number
 # $p$, and the answer is the weighted average of what the jars hold. You choose $s$, $p$ and the
 # weights.
@@ -344,16 +344,16 @@ print("and back:", torch.equal(moved.transpose(0, 1).reshape(4, 4), tokens))
 # $D$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Cover the column of shapes and let the room fill it in. The `forward` of the class
-# in the notebook does the six rows, often two in one line. Somebody asks for the future: a causal
-# mask (chapter 4) is the same for all heads. Without it every head sees the last token.
+# Two minutes. Cover the column of shapes and let the room fill it in. The `forward` of the class in
+# the notebook does the six rows, often two in one line. If somebody asks about the future: a causal
+# mask (chapter 4) is the same for all heads. Without one, every head sees the last token.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# With these six steps you can write the layer before you read ours: this is exercise 6.4, which
-# takes another 15 minutes. The lengths of a sentence hold for all its heads, as a causal mask does,
-# so the mask has an axis of size 1 in the place of the heads. For two sentences of lengths 3 and 1
-# and $K = 4$ it is (2, 1, 1, 4), with the rows (True, True, True, False) and (True, False, False,
-# False).
+# With these six steps you can write the layer before you read ours: this is exercise 6.4, after the
+# summary, which takes another 15 minutes. Lengths hold for all heads of a sentence, as a causal
+# mask does, so the mask has an axis of size 1 in the place of the heads. For two sentences of
+# lengths 3 and 1 and $K = 4$ it is (2, 1, 1, 4), with the rows (True, True, True, False) and (True,
+# False, False, False).
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -421,7 +421,7 @@ print("checked: the layer equals the loop over heads, and the package's MultiHea
 # | operations, scores and averages | $4 n^2 D$ | $H \cdot 4 n^2 \frac{D}{H} = 4 n^2 D$ |
 # | attention weights, each an exponential | $n^2$ | $H n^2$ |
 #
-# No: only the number of attention weights grows eightfold. In everything else $H$ cancels, because
+# No: only the number of attention weights grows eightfold. In the other rows $H$ cancels, because
 # each head is thinner by the same factor.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -530,11 +530,11 @@ for (seed, num_heads), speller in spellers.items():
 # why start 0 has 12% and 97%: there the letter opposite weighs a little more.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The one head gives about half of its weight to each position. Half of x and half of y, however, is
-# the same as half of y and half of x, so the readout mostly names the same letter for both jobs, in
-# starts 0 and 2 the one opposite. It is right for one of the two, which makes 100% for both jobs
-# together. (Here it is a little more, because the two letters to name are equal in 1 of 26, and the
-# readout names two different letters in 1 to 3 of 10.)
+# The one head gives about half of its weight to each position. Half of a letter x and half of a
+# letter y, however, look the same whichever of them came before, so the readout mostly names the
+# same letter for both jobs, in starts 0 and 2 the one opposite. It is right for one of the two,
+# which makes 100% for both jobs together. (Here it is a little more, because the two letters to
+# name are equal in 1 of 26, and the readout names two different letters in 1 to 3 of 10.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two heads specialise
@@ -620,8 +620,8 @@ for seed in range(3):
 # The letters before fall nearly to chance (1 in 26 is 4%), while those opposite stay at 100%.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The other head shows the reverse. So in these three starts each head has a job of its own, and
-# which head gets which job depends on the start.
+# Without the other head it is the reverse. So in these three starts each head has a job of its own,
+# and which head gets which job depends on the start.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A missing transpose
@@ -687,8 +687,8 @@ for way in (PlainMultiHeadAttention, NoTransposeBack):
     print(f"{way.__name__}: differs from the loop by {difference.abs().max():.3f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask what else would have caught it: a causal mask with chapter 4's test of the
-# future, because B gets what the heads found for C and D.
+# One minute. Ask what else would have caught it: a causal mask with chapter 4's test of the future,
+# because with four tokens and two heads B gets what head 1 found for C and D.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
@@ -809,22 +809,22 @@ for name, make in {
     print(f"{name:14}", "  ".join(f"{x:4.0%}" for x in right))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# 75%. One head gives one answer to every all-salt shelf, another one to every all-pepper
-# shelf, and an average of the two to mixed shelves. If the first two answers are right, all mixed
-# shelves are wrong, which leaves 50%. Otherwise at least a quarter of the shelves is wrong, which
-# leaves 75%. (The 2,000 shelves of the test are a random draw, so it can be 76% there.)
+# 75%. One head gives one answer to every all-salt shelf, another one to every all-pepper shelf, and
+# an average of the two to mixed shelves. If the first two answers are right, all mixed shelves are
+# wrong, which leaves 50%. Otherwise at least a quarter of the shelves is wrong, which leaves at
+# most 75%. (The 2,000 shelves of the test are a random draw, so it can be 76% there.)
 #
 # Two heads have as many parameters and reach 100% from four of these five starts. Although they
-# *can* learn the task, from start 2 they end where one head ends. One head with an MLP reaches 100%
-# from all five. The answer for a mixed shelf lies between the two others, and an MLP can learn that
-# 'in between' means yes.
+# *can* learn the task, from start 2 they end where one head ends. Four heads, each half as wide,
+# reach 100% from all five, and so does one head with an MLP. The answer for a mixed shelf lies
+# between the two others, and an MLP can learn that 'in between' means yes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How training gets around the bug
 #
 # *4 minutes.* How can a model with this bug reach 100%? Take four tokens A, B, C, D and two heads.
-# In memory, head 1's four results come first, and head 2's four results follow. Without the
-# transpose, `reshape` simply splits this row into four pairs.
+# In memory the eight results form one long row, first head 1's four and then head 2's four. Without
+# the transpose, `reshape` simply splits this row into four pairs.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws the results in memory, and which position gets them
@@ -856,7 +856,7 @@ plt.show()
 # Three minutes. Let the room draw the arrows before you show them: which two results does B get?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In our game the network learned just that, as the weights of start 0 show. With seven letters
+# In our game the network of start 0 learned just that, as its weights show. With seven letters
 # there are 14 results, and position $i$ gets the results $2i$ and $2i + 1$. The weights of these
 # two lie on the two positions whose letters position $i$ must name:
 
@@ -917,11 +917,11 @@ for head in range(8):
     print(f"without head {head + 1}:   {rates(without(eight, head))}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Here no head does a whole job: without the most important one, 70% of its letters are still right.
-# Four of the eight can be removed one at a time at a loss of at most 0.2 points. Likewise, many
-# trained heads of translators and of BERT can be removed one at a time at little loss (Michel et
-# al., 2019), and those that matter often have a job that can be named, such as looking at a
-# neighbour (Voita et al., 2019).
+# In this run no head does a whole job: without the most important one, 70% of the letters opposite
+# are still right. Four of the eight can be removed one at a time at a loss of at most 0.2 points.
+# Likewise, many trained heads of translators and of BERT can be removed one at a time at little
+# loss (Michel et al., 2019), and those that matter often have a job that can be named, such as
+# looking at a neighbour (Voita et al., 2019).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The rank of a thin head's scores
@@ -951,8 +951,8 @@ for num_heads in (1, 8, 24):
 # *5 minutes.* A mask belongs to a sentence and holds for all its heads. So a mask (B, Q, K) must
 # become (B, 1, Q, K) before it meets scores (B, H, Q, K).
 #
-# **Predict.** What happens if one forgets it? Take two heads and two sentences, sentence 0 of three
-# words and sentence 1 of one. The cell prints how many words each head sees.
+# **Predict.** What happens if one forgets the new axis? Take two heads and two sentences, sentence
+# 0 of three words and sentence 1 of one. The cell prints how many words each head sees.
 
 # %% slideshow={"slide_type": "fragment"}
 torch.manual_seed(0)
@@ -968,8 +968,9 @@ for name, laid in {"(B, 1, Q, K)": mask[:, None], "(B, Q, K)": mask}.items():
 # sentences head 1 sees three words and head 2 sees one.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# It runs only because there are as many sentences as heads, so test with different numbers. (With
-# one head this cell would run as well; with one sentence it would be right.)
+# It runs because there are as many sentences as heads, so test with different numbers, both above
+# one. (With one head this cell would run as well, and be as wrong; with one sentence it would be
+# right.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for three votes: an error, all masked wrongly, nothing. Most expect an error.

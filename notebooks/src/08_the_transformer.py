@@ -3,7 +3,7 @@
 #
 # **You will**
 # - follow a sentence through a trained translator, from the whole down to one number and back;
-# - build its blocks from plain parts, and let them write the same sentences, word for word;
+# - build its blocks from plain parts, and let them write the same sentences as it, word for word;
 # - keep keys and values in a cache, and get the same answers;
 # - mask out single looks and whole paths, to find out what a word depends on.
 #
@@ -148,20 +148,20 @@ d.figure
 # Half a minute. Let the room multiply vector and matrix. The matrices are the same for all words.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# With this query, *la* looks at three words, whose values are single numbers here:
+# With this query, a word looks at three others, whose values are single numbers here:
 #
 # | word | key | score: query times key | $e^{\text{score}}$ | weight | value | weight times value |
 # |---|---|---|---|---|---|---|
-# | he | $(0, 0)$ | $2 \cdot 0 + 1 \cdot 0 = 0$ | 1.0 | 0.042 | 2 | 0.08 |
-# | sees | $(1, 1)$ | $2 \cdot 1 + 1 \cdot 1 = 3$ | 20.1 | 0.844 | 10 | 8.44 |
-# | her | $(-1, 3)$ | $2 \cdot (-1) + 1 \cdot 3 = 1$ | 2.7 | 0.114 | 4 | 0.46 |
+# | word 1 | $(0, 0)$ | $2 \cdot 0 + 1 \cdot 0 = 0$ | 1.0 | 0.042 | 2 | 0.08 |
+# | word 2 | $(1, 1)$ | $2 \cdot 1 + 1 \cdot 1 = 3$ | 20.1 | 0.844 | 10 | 8.44 |
+# | word 3 | $(-1, 3)$ | $2 \cdot (-1) + 1 \cdot 3 = 1$ | 2.7 | 0.114 | 4 | 0.46 |
 # | sum | | | 23.8 | 1 | | 8.98 |
 #
 # A weight is $e^{\text{score}}$ divided by the sum of the three (the softmax). The answer is the
-# sum of the last column, 8.98, which is near the value of *sees*.
+# sum of the last column, 8.98, which is near the value of word 2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Do the row of 'sees' on the board. Ask what the answer becomes if the value of 'sees'
+# One minute. Do the row of word 2 on the board. Ask what the answer becomes if the value of word 2
 # is 20: about 17.4.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -436,12 +436,14 @@ assert all(0.5 < each < 2 for each in normed)
 # With PyTorch's initialisation, the plain stack loses the gradient, and the sums carry it to the
 # bottom. With the other one, the plain stack carries it as well, but now the sums explode: each of
 # them adds two uncorrelated things of the same size, so the variances add (chapter 3), and each sum
-# doubles them. So 24 layers multiply the variance of the gradient by $2^{24}$ and its size by the
-# root of that, 4,096.
+# doubles the variance. So 24 layers multiply the variance of the gradient by $2^{24}$ and its size
+# by the root of that, 4,096.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# The **norm** holds the size with both initialisations. Even without the sum, it keeps 0.35 and
-# 0.84 of the gradient, so the better reason for the sum is the first one: it keeps the token.
+# The last two rows add a **norm**, which brings the numbers of each token back to one size, as the
+# next section shows. It holds the size of the gradient with both initialisations. Even without the
+# sum, it keeps 0.35 and 0.84 of the gradient, so the better reason for the sum is the first one: it
+# keeps the token.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for the variance of X + Y, if both have variance 1 and do not depend on each
@@ -513,8 +515,8 @@ schematic("encoder block")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The block reads $B$ sentences of $n$ tokens at once, and each token keeps $D$ numbers
-# (`num_hiddens`) all the way up. Its multi-head attention is chapter 6's, with chapter 4's mask:
-# `visible` broadcasts to (B, H, Q, K).
+# (`num_hiddens`) all the way through. Its multi-head attention is chapter 6's, with chapter 4's
+# mask: `visible` broadcasts to (B, H, Q, K).
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -545,7 +547,7 @@ class PlainMultiHeadAttention(nn.Module):
 # ### The encoder block in code
 #
 # The figure becomes two lines of code. Write them before you read ours: what does `forward` return,
-# given an `attention`, an `ffn` and two objects of the class `PlainAddNorm`?
+# given X, a mask `visible`, an `attention`, an `ffn` and two objects of the class `PlainAddNorm`?
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["build"]
@@ -607,7 +609,8 @@ schematic("decoder block")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # You now know enough to write this block, and exercise 8.4, at the end of the page, is the place
-# for it. Solve it before you read our version, which is post-norm:
+# for it (first run the first cell under *Exercises*, which imports `check`). Solve it before you
+# read our version, which is post-norm:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -694,9 +697,9 @@ print("100 new sentences, the same as the package's, word for word:", written ==
 assert written == theirs
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# If you wrote blocks of your own, put them in place of ours, run this section again, and see
-# whether they pass. All that training has added is the numbers, and *Going further* trains a
-# translator in half a minute.
+# If you wrote the two lines of the encoder's block yourself, put them in place of ours, run the
+# cells from there on again, and see whether they pass. All that training has added is the numbers,
+# and *Going further* trains a translator in half a minute.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask which line of the loop does work that an earlier step has done already.
@@ -823,9 +826,9 @@ print("... et l' a", last_word((among_english, slice(9, 10), slice(6, 7))))
 # ### Three paths
 #
 # The next word is computed from the vector of *a*, the last French word so far. Three short paths
-# lead from the noun to it. On path 1, later English words look at *the good orange*; on path 2,
-# later French words look at *la bonne orange*; on path 3, later French words look at *the good
-# orange*. Close one gate after the other, and watch the last letter.
+# lead from the noun to it. On path 1, later English words look at *the good orange*, and French
+# words then look at them; on path 2, later French words look at *la bonne orange*; on path 3, later
+# French words look at *the good orange*. Close one gate after the other, and watch the last letter.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the three paths on the sentence, and closes those whose gates are shut
@@ -908,9 +911,9 @@ explore(draw_paths, figsize=(11, 4), alt=alt, close_1=False, close_2=False, clos
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In the row *every path*, all other words lose sight of both phrases. The last row is a control:
-# about as many looks are masked out, at the words *before* the two phrases. As baselines for the
-# ending, the masculine form each time, in the right number, would be right in 23, and the feminine
-# form in 26.
+# about as many looks are masked out as in *all three paths*, at the words *before* the two phrases.
+# As baselines for the ending, the masculine form each time, in the right number, would be right in
+# 23, and the feminine form in 26.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Compare the paths on the board with the table. Always masculine would be right in 23,
@@ -1214,8 +1217,8 @@ lost.decoder.__class__ = ForgetsTheOffset
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### What validation sees of them
 #
-# We compute the loss on whole sentences in `eval()`, and BLEU on 100 sentences that the copies
-# write with the cache and without.
+# We compute the loss on whole sentences in `eval()`, and BLEU on 100 sentences that each of the
+# three models writes with the cache and without.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1339,7 +1342,8 @@ assert ended["post-norm", 0.03] > 1 + ended["pre-norm", 0.03]
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # What pre-norm pays for this is one more layer norm after the last block, because its sum grows
-# from block to block. If this last norm is forgotten, nothing crashes.
+# from block to block. If this last norm is forgotten, nothing crashes, but the size of what the
+# last layer gets then depends on the depth.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Three families

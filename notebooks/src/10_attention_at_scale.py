@@ -3,7 +3,8 @@
 #
 # **You will**
 # - derive from two times whether arithmetic or memory is the limit, for a prompt and for an answer;
-# - write a softmax that reads its scores in pieces, and attention that never holds its matrix;
+# - write the sums of a softmax that reads its scores in pieces, and see attention built on them
+#   that never holds its matrix;
 # - compute how long the next token takes for one user and for many;
 # - split a layer, or its attention, between real processes, and get the numbers of one process.
 #
@@ -290,7 +291,7 @@ print(f"Z = {Z:.2f}, o = {o:.2f}, o / Z = {o / Z:.1f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let them find the factor in the table: it is the same for $Z$ and for $o$. On the page
-# students now write the two sums themselves (10.3).
+# students now write the first two updates, of $m$ and $Z$, themselves (10.3).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Before you read our code, write the first two of these updates yourself, with a block of scores, a
@@ -513,8 +514,8 @@ for name, machine in (("core, 4-byte numbers", core), ("H100, 2-byte numbers", h
 # prefill, decoding?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes with the vote: for each of the three, twice the operations, or twice the memory
-# speed? The vote for decoding surprises: a chat answers at the pace of its memory.
+# Three minutes with the vote, for each of the three. The vote for decoding surprises: a chat
+# answers at the pace of its memory.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Only fused prefill can. Its intensity of up to 1,024 lies right of the ridge, even of the new one
@@ -605,8 +606,8 @@ assert core.ridge > 0.5 and decoding < best / 2
 # has its own cache. This is a good place to stop.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This is a good place to stop. You know now how attention reads a novel without its matrix, and why
-# faster arithmetic would speed up its reading but not its writing.
+# This is a good place to stop. You now know how attention reads a novel without its matrix, and why
+# faster arithmetic would speed up reading but not writing.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The key-value cache in bytes
@@ -683,8 +684,8 @@ print("checked: the numbers of users and the times")
 # ### Three ways to use the spare arithmetic
 #
 # Caches aside, a step of up to 295 tokens takes as long as a step of one. (With the 786 trillion
-# operations per second that we measured for a product of matrices, the limit is 235 tokens.) How
-# can a server fill such a step?
+# operations per second that we measured on an H100 for a product of matrices, the limit is 235
+# tokens.) How can a server fill such a step?
 #
 # - **Continuous batching**: a user joins at the next step and leaves when the answer is complete,
 #   so that the batch stays large (Yu et al., 2022).
@@ -743,7 +744,8 @@ plt.show()
 # positions in one step and, with two guesses right, writes three tokens in 6.7 ms instead of 14.3.
 # In the second timeline each step holds 59 tokens of users and 236 of the prompt. Each user waits
 # 4.8 ms as before, and the prompt is complete after 35 steps or 167 ms, later than by itself. By
-# the roof, guesses gain little where no arithmetic is to spare, as with 300 users and short caches.
+# the roofline, guesses gain little where no arithmetic is to spare, as with 300 users and short
+# caches.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Ask who pays in each timeline. In the first it is the small model's time, which is
@@ -916,7 +918,7 @@ for rank, half in enumerate(halves):
     print(f"rank {rank} of 2 differs from one process by {(half - whole).abs().max():.0e}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The small differences are rounding, because the sums are taken in another order. Each process
+# The small differences come from rounding, since the sums are taken in another order. Each process
 # sends the outputs of all tokens, and no parameters.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -930,7 +932,7 @@ for rank, half in enumerate(halves):
 # and rank 1 the second. FFNs, norms and projections work token by token and need no change.
 # Attention, however, must see all keys. To see how, take the three numbers again: scores $\ln 1,
 # \ln 2, \ln 4$ and values $7, 14, 0$. Rank 0 has the first two keys and rank 1 the third. Each
-# first attends to its own:
+# first attends to its own keys:
 #
 # | | sum of $e^a$ | output |
 # |---|---|---|
@@ -938,8 +940,8 @@ for rank, half in enumerate(halves):
 # | key 3 | $4$ | $0$ |
 #
 # We then average the two outputs, weighting each by its sum, and get $(3 \cdot \frac{35}3 + 4 \cdot
-# 0) / 7 = 5$, the right answer. This is the online softmax once more, with a whole process for a
-# block.
+# 0) / 7 = 5$, the right answer. This is the online softmax once more, with a whole process in place
+# of a block.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that the differences above are rounding, and that partial results merge to the same answer
@@ -982,8 +984,8 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With many processes the keys and values go round a **ring** (Liu et al., 2023). In each step, a
-# process attends to the chunk of keys that it holds, sends it to the next process and receives
-# another. With $P$ processes, $P - 1$ exchanges are enough.
+# process attends to the chunk of keys and values that it holds, sends both to the next process and
+# receives the next ones. With $P$ processes, $P - 1$ exchanges are enough.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Four students stand in a square and hand a sheet on. How many exchanges until each
@@ -1079,10 +1081,10 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 # ### Unequal work under a causal mask
 #
 # With a causal mask, later queries see more keys, so that two ranks with the two halves of a long
-# sequence have unequal work. Its four quarters have work as 1 : 3 : 5 : 7. Rank 1, with the last
-# two, has $5 + 7 = 12$ where rank 0 has $1 + 3 = 4$, three times as much, so rank 0 waits. If rank
-# 0 takes quarters 1 and 4, and rank 1 quarters 2 and 3, both have 8. Llama 3 used such pairs when
-# it was trained on long texts (Llama Team, 2024, section 3.3.2).
+# sequence have unequal work. The work of its four quarters is in the ratio 1 : 3 : 5 : 7. Rank 1,
+# with the last two, has $5 + 7 = 12$ where rank 0 has $1 + 3 = 4$, three times as much, so rank 0
+# waits. If rank 0 takes quarters 1 and 4, and rank 1 quarters 2 and 3, both have 8. Llama 3 used
+# such pairs when it was trained on long texts (Llama Team, 2024, section 3.3.2).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let them draw the triangle and cut it in the middle: $\frac18$ against $\frac38$ of
@@ -1095,8 +1097,8 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 #   prefill of long texts; memory limits decoding on both machines, if few or no heads share a
 #   cache.
 # - A softmax can be read in pieces, because a new maximum rescales the sum and the unnormalised
-#   output by the same factor $e^{m - m'}$. Tiles give exactly attention without its matrix, so that
-#   memory grows like $n$, though the time still grows like $n^2$.
+#   output by the same factor $e^{m - m'}$. Tiles compute the same attention without the matrix, so
+#   that memory grows like $n$, though the time still grows like $n^2$.
 # - The next token takes (B · cache + parameters) / (bytes per second), so a further user adds the
 #   time of one more cache.
 # - Data parallel splits the batch and sends gradients. Tensor parallel splits the heads and sends
@@ -1186,8 +1188,8 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 #
 # *2 minutes.* In this view one query reads twelve keys, a block at a time.
 #
-# **Question.** In which order of the keys does no old number ever shrink? In which orders is the
-# last output wrong if you untick `rescale`?
+# **Question.** In which order of the keys does the count of no old key ever shrink? In which orders
+# is the last output wrong if you untick `rescale`?
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Defines the twelve keys, their three orders, and how the reading is drawn
@@ -1250,8 +1252,9 @@ explore(
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive view of three panels. Left, bars for twelve scores and a line at the
-# largest that was read. Middle, bars for what each key read so far counts. Right, the output after
-# each block as a curve, with a dashed line at the true output.*
+# largest that was read. Middle, bars for what each key read so far counts, with `rescale` e to the
+# power of its score minus m. Right, the output after each block as a curve, with a dashed line at
+# the true output.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Begin with 'rising', block 1, and step: the bars in the middle shrink, and the last one is always
@@ -1373,13 +1376,13 @@ else:
 # start takes longer than the work.
 #
 # If the starts are the cause, the time must fall once they are gone. In a CUDA graph, the kernels
-# are recorded once and then started by the GPU itself. On one H200 the forward pass for 1,024
+# are recorded once and then all started by a single call. On one H200 the forward pass for 1,024
 # tokens took 0.35 ms without such a graph and 0.04 ms with it, and for 16,384 tokens 2.8 and 2.6
 # ms.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Waiting for starts is also why this course's models gain nothing from such a GPU: 300 training
-# steps of its Transformer took 9 s on the H100 and 10 s on the CPU beside it.
+# The same waiting is probably why this course's models gain hardly anything from such a GPU: 300
+# training steps of its Transformer took 9 s on the H100 and 10 s on the CPU beside it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # With 16,384 tokens the work is 96 times as much. At the product's speed it takes 1.6 ms, long
@@ -1459,9 +1462,9 @@ print(f"context {ring + 2 * 21 * D**2 / MIB:6,.0f} MiB, of which the ring {ring:
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Tensor parallel sends no parameters. Instead, twice forward and twice back, all processes add a
-# tensor of $B n D$ numbers, which is more than data parallel sends as soon as the whole batch has
-# more than $3D$ = 12,288 tokens. The ring's 2,816 MiB are for multi-head attention. With 8
-# key-value heads for 32 heads, as in Llama 3.1 8B, the ring sends a quarter of that, 704 MiB.
+# tensor of $B n D$ numbers. Together this is more than data parallel sends as soon as the whole
+# batch has more than $3D$ = 12,288 tokens. The ring's 2,816 MiB are for multi-head attention. With
+# 8 key-value heads for 32 heads, as in Llama 3.1 8B, the ring sends a quarter of that, 704 MiB.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the counts against the package's, and 12 D² against the published layer
@@ -1482,7 +1485,7 @@ print("checked: the package counts the same bytes")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### When is the network the limit?
 #
-# *3 minutes.* The network is the limit when it takes longer to send than to compute. Take the layer
+# *3 minutes.* The network is the limit when sending takes longer than computing. Take the layer
 # above on eight GPUs that reach their published 989 trillion operations per second. Within a server
 # they are connected with 450 GB per second each way, and between servers with 400 Gbit, or 50 GB.
 #
@@ -1542,10 +1545,11 @@ assert (round(0.4 * between[0], 1), round(2 * between[0], 1)) == (0.4, 2.1)
 # one process: `python -m d2l_attention.scale.parallel`. `torchrun` starts the same program on
 # several machines; nobody has run it on more than one here.
 #
-# On GPUs NCCL takes the place of gloo and carries the numbers. **Sharded data parallel** (PyTorch's
-# FSDP2, DeepSpeed's ZeRO) also spreads parameters, gradients and the optimiser's state (Rajbhandari
-# et al., 2020). NVIDIA adds kernels (**cuDNN**), layers with 8-bit and 4-bit formats (**Transformer
-# Engine**) and heads split as above (**Megatron-LM**). Of these libraries none ran here.
+# On GPUs the library NCCL carries the numbers; here, between CPUs, it is gloo. **Sharded data
+# parallel** (PyTorch's FSDP2, DeepSpeed's ZeRO) also spreads parameters, gradients and the
+# optimiser's state (Rajbhandari et al., 2020). NVIDIA adds kernels (**cuDNN**), layers with 8-bit
+# and 4-bit formats (**Transformer Engine**) and heads split as above (**Megatron-LM**). Apart from
+# gloo, none of these libraries ran here.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Open a terminal and enter the command: it takes some ten seconds.

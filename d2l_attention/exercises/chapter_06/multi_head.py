@@ -118,7 +118,7 @@ write_multi_head = Exercise(
     "for all of a sentence's heads. W_o sees all heads of a token at once, the only place "
     "where they meet.",
     hints=[
-        "Five steps: project, cut into heads (6.3), scaled dot-product attention in each head, "
+        "The steps: project, split into heads (6.3), scaled dot-product attention in each head, "
         "heads end to end, W_o. Print the shape after each.",
         "`@`, `.mT` and `masked_softmax` work on the last two axes and leave (B, H) alone, so the "
         "middle step reads as it does without heads. How long is a query there?",
