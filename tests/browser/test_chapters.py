@@ -34,7 +34,8 @@ def views_of(chapter: str, ask_python: bool) -> list[int]:
     return [number for number in view_cells(cells) if asks(number) == ask_python]
 
 
-STORED, LIVE = ([name for name in sorted(CHAPTERS) if views_of(name, ask)] for ask in (False, True))
+STORED = [name for name in sorted(CHAPTERS) if views_of(name, False)]
+LIVE = [(name, number) for name in sorted(CHAPTERS) for number in views_of(name, True)]
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,7 @@ def live(lab, served, window):
 
 
 def test_every_chapter_has_a_view():
-    assert set(STORED) | set(LIVE) == set(CHAPTERS)
+    assert set(STORED) | {name for name, _ in LIVE} == set(CHAPTERS)
 
 
 @pytest.mark.parametrize("chapter", STORED)
@@ -101,9 +102,9 @@ SET_SOURCE = """(code) =>
     jupyterapp.shell.currentWidget.content.widgets[0].model.sharedModel.setSource(code)"""
 
 
-@pytest.mark.parametrize("chapter", LIVE)
-def test_live_views(chapter, live):
-    cells, (number,) = CHAPTERS[chapter].cells, views_of(chapter, True)
+@pytest.mark.parametrize(("chapter", "number"), LIVE)
+def test_live_views(chapter, number, live):
+    cells = CHAPTERS[chapter].cells
     code = "\n".join(cells[needed].source for needed in needed_cells(cells, [number]))
     live.page.evaluate(SET_SOURCE, code)
     live.run()
@@ -205,6 +206,8 @@ def move_explore(view) -> None:
         # At the upper end of its range the slider can only go down.
         at_end = handle.get_attribute("aria-valuenow") == handle.get_attribute("aria-valuemax")
         changes(lambda at_end=at_end: page.keyboard.press("ArrowLeft" if at_end else "ArrowRight"))
+    if not handles.count():  # boxes alone
+        return
     track = view.locator(".noUi-base").first
     box, knob = track.bounding_box(), handles.first.bounding_box()
     left_half = knob["x"] + knob["width"] / 2 < box["x"] + box["width"] / 2

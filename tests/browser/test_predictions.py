@@ -23,7 +23,7 @@ def test_the_answer_waits_and_the_prediction_is_kept(page):
     gate.get_by_label("Your prediction").fill("they stay as they are")
     gate.get_by_label("Your prediction").press("Enter")
     assert answer.evaluate(SEEN)
-    assert "weights, + 100" in answer.inner_text()
+    assert "two_scores + 100" in answer.inner_text()
     page.reload()
     assert gate.get_by_label("Your prediction").input_value() == "they stay as they are"
     assert answer.evaluate(SEEN)
