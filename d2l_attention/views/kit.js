@@ -1,5 +1,5 @@
 // What the scripts of all views share. Python puts this file in front of a view's own: together they
-// are one module (script.py). Words come from users: they only ever become text nodes.
+// are one module (view.py). Words come from users: they only ever become text nodes.
 
 const SVG = "http://www.w3.org/2000/svg";
 // JupyterLab takes the arrow keys for itself, except from elements that carry this attribute.

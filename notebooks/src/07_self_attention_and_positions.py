@@ -417,6 +417,11 @@ schematic("rotary")
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let somebody find the arrow that no angle reaches.
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **A good place to stop.** You can now tell attention the order in three ways: add sines, add
+# learned vectors, or turn queries and keys. What remains is a fourth way, and the test of all four
+# on texts longer than those of training.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## ALiBi: pay for distance
 #

@@ -462,6 +462,11 @@ for t in range(4):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **12.3** · write the test
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **A good place to stop.** You have seen a softmax over the queries, a mask that took sentences for
+# heads, and new tokens that all got position 0, each with the question that finds it. Exhibits
+# stand alone, so the others can wait.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### 12.4 · A validation loss of another model
 #

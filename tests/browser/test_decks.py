@@ -314,3 +314,18 @@ def test_every_slide_names_its_section(show, small_deck):
     where = page.locator("section.slide .where").all_text_contents()
     figure = "Small d · A figure"
     assert where == ["Small d", "Small d · A view", figure, figure]
+
+
+def test_the_rooms_prediction_is_kept_and_goes_along_to_the_answers_slide(show):
+    page = show(deck("02_attention_pooling"))
+    field = slide_with(page, ".guess")
+    slide = page.evaluate("Reveal.getSlidePastCount()")
+    field.fill("none")
+    field.press("s")  # a letter that would open the speaker's window
+    field.press("Enter")
+    assert page.evaluate("Reveal.getSlidePastCount()") == slide
+    assert page.locator(".guessed").first.text_content() == "predicted: nones"
+    page.reload()
+    page.wait_for_function("document.documentElement.dataset.deck === 'ready'")
+    assert page.locator(".guess").first.input_value() == "nones"
+    assert page.locator(".guessed").first.text_content() == "predicted: nones"

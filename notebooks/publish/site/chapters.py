@@ -95,7 +95,8 @@ def read(text):
 def mark_gates(notebook):
     """Marks for gates.js, before and after the cells that answer a prediction."""
     for question, cells in reversed(answers(notebook.cells).items()):
-        notebook.cells[question].source += '\n\n<div class="gate-starts"></div>'
+        cell = notebook.cells[question]
+        cell.source += f'\n\n<div class="gate-starts" data-cell="{cell.id}"></div>'
         end = nbformat.v4.new_markdown_cell('<div class="gate-ends"></div>')
         notebook.cells.insert(cells.stop, end)
 

@@ -126,8 +126,8 @@
   // A prediction that somebody writes down is kept in this browser. Where the answer stands on the
   // next slide, it goes along in the margin.
   const slides = Reveal.getSlides();
-  document.querySelectorAll(".guess").forEach((field, number) => {
-    const key = `prediction ${location.pathname.split("/").at(-1)} ${number}`;
+  for (const field of document.querySelectorAll(".guess")) {
+    const key = `prediction ${field.closest("[data-cell]").dataset.cell}`; // gates.js has the same
     const slide = field.closest("section.slide");
     const beside = [...slide.querySelectorAll(".fragment")].some(
       (part) => field.compareDocumentPosition(part) & Node.DOCUMENT_POSITION_FOLLOWING,
@@ -146,7 +146,7 @@
       try { localStorage.setItem(key, field.value); } catch { /* a private window */ }
     });
     say();
-  });
+  }
 
   await Promise.all([...document.images].map((image) => image.decode().catch(() => {})));
   const frames = read("frames");

@@ -35,8 +35,7 @@ const memory = {
 
 for (const mark of document.querySelectorAll(".gate-starts")) {
   const boxes = closed(answerOf(mark));
-  const question = mark.previousElementSibling.textContent.slice(0, 80);
-  const key = `prediction ${location.pathname.split("/").at(-1)} ${question}`;
+  const key = `prediction ${mark.dataset.cell}`; // the decks have the same
   const gate = document.createElement("form");
   gate.className = "gate";
   const field = Object.assign(document.createElement("input"), { value: memory.get(key), autocomplete: "off", placeholder: "your prediction" });
@@ -55,7 +54,7 @@ for (const mark of document.querySelectorAll(".gate-starts")) {
   field.oninput = () => memory.set(key, field.value);
   boxes.forEach((box) => box.addEventListener("beforematch", open));
   const goThere = () => {
-    const place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const place = document.getElementById(location.hash.slice(1));
     // A section's heading may stand in a box, and the section around it.
     if (place && boxes.some((box) => box.contains(place) || box.contains(place.firstElementChild))) open();
   };
