@@ -419,8 +419,9 @@ look_inside(model, *inputs, tokens=tokens, title="Two languages meet in the deco
 #   read in almost any order, or not at all.
 # - Most chapters **build** their mechanism in plain code, and then show that the package
 #   `d2l_attention` computes the same. Retype these cells: it is the best way to learn them.
-# - **Exercises** mostly follow the summary, and *Going further*, too. Each has a check that
-#   tells you what is wrong, up to three hints, and a solution.
+# - Some **exercises** stand in the core path, before the code that they ask for; most follow the
+#   summary and *Going further*. Each has a check that tells you what is wrong, up to three hints,
+#   and a solution.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A first exercise
