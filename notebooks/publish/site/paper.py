@@ -21,8 +21,10 @@ MARGINS = dict.fromkeys(("top", "bottom", "left", "right"), "18mm")
 NUMBER = '<div style="font-size: 8px; text-align: center; width: 100%" class="pageNumber"></div>'
 
 
-def write_pdf(page: Page, html: Path, out: Path) -> int:
-    """Print one page of the site; gives the number of sheets."""
+def write_pdf(page: Page, html: Path, out: Path, text: str | None = None) -> int:
+    """Print one page of the site, or ``text`` as if it were there; gives the number of sheets."""
+    if text is not None:
+        page.route(html.as_uri(), lambda route: route.fulfill(body=text, content_type="text/html"))
     page.goto(html.as_uri())
     page.emulate_media(media="print", color_scheme="light")
     page.evaluate("window.MathJax?.startup.promise")
@@ -103,12 +105,8 @@ def main() -> None:
             starts[text.stem] = sheet
             sheet += write_pdf(page, SITE / f"{text.stem}.html", OUT / f"{text.stem}.pdf")
             print(f"build/pdf/{text.stem}.pdf, {sheet - starts[text.stem]} pages", flush=True)
-        joined = SITE / f"{WHOLE}.html"
-        joined.write_text(str(whole_course(SITE, starts)), "utf-8")
-        try:
-            sheets = write_pdf(page, joined, OUT / f"{WHOLE}.pdf")
-        finally:
-            joined.unlink()
+        book = str(whole_course(SITE, starts))
+        sheets = write_pdf(page, SITE / f"{WHOLE}.html", OUT / f"{WHOLE}.pdf", book)
         browser.close()
     print(f"build/pdf/{WHOLE}.pdf, {sheets} pages")
     if sheets != sheet - 1:
