@@ -1,31 +1,35 @@
 """Pictures of attention. What takes an Axes draws on it and returns it.
 
-Weights are drawn from white (0) to dark (large): readable in grey and by the colour-blind.
+Weights are drawn from the ground (0) to dark (large): readable in grey and by the colour-blind.
 """
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
+import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from IPython import get_ipython
 from matplotlib.axes import Axes
+from matplotlib.colors import Colormap
 from matplotlib.patches import Rectangle
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 from torch import Tensor
 
+from d2l_attention.views import palette
+from d2l_attention.views.palette import CUT, HATCHED, ON_STRONG, ON_WEAK, TURN
 from d2l_attention.views.words import set_tokens
 
-CMAP = "Blues"
+CMAP = palette.colormap()
+matplotlib.colormaps.register(CMAP, force=True)
 
 
 def set_style() -> None:
     """Figures for a notebook that is also shown in a lecture room: large type, few lines."""
     plt.rcParams.update(
         {
-            "figure.facecolor": "white",
             "figure.dpi": 80,
             "figure.constrained_layout.use": True,
             "font.size": 13,
@@ -34,6 +38,7 @@ def set_style() -> None:
             "axes.spines.right": False,
             "lines.linewidth": 2.5,
         }
+        | palette.style()
     )
     if get_ipython() is not None:
         # Twice the pixels at the same size on the page, for dense screens and for projectors.
@@ -68,7 +73,7 @@ def heatmap(
     vmin: float | None = None,
     vmax: float | None = None,
     numbers: bool = False,
-    cmap: str = CMAP,
+    cmap: str | Colormap = CMAP,
 ) -> Axes:
     """Weights (Q, K) as a picture: a row for each query, a column for each key.
 
@@ -102,12 +107,11 @@ def heatmap(
     ax.spines[:].set_visible(False)
     rows, columns = weights.isnan().nonzero(as_tuple=True)
     if len(rows) > 0 and not numbers:  # without colour a cell would look as 0 does
-        ax.plot(columns, rows, linestyle="", marker="x", color="0.3", markersize=6)
+        ax.plot(columns, rows, linestyle="", marker="x", color=CUT, markersize=6)
     if numbers:
         for row, line in enumerate(weights.tolist()):
             for column, value in enumerate(line):
-                dark = image.norm(value) > 0.6
-                color = "white" if dark else "black"
+                color = ON_STRONG if image.norm(value) > TURN else ON_WEAK
                 ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=color)
     return ax
 
@@ -115,8 +119,7 @@ def heatmap(
 def hatch_zeros(ax: Axes, weights: Tensor | np.ndarray) -> Axes:
     """Cover cells whose weight is exactly 0: '0.00' may also be a small weight, rounded."""
     for row, column in (on_cpu(weights) == 0).nonzero().tolist():
-        style = {"facecolor": "0.9", "edgecolor": "0.6", "hatch": "//", "linewidth": 0}
-        ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, zorder=4, **style))
+        ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, zorder=4, **HATCHED))
     return ax
 
 
@@ -126,7 +129,7 @@ def show_heatmaps(
     ylabel: str,
     titles: Sequence[str] | None = None,
     figsize: tuple[float, float] = (2.5, 2.5),
-    cmap: str = "Reds",
+    cmap: str | Colormap = CMAP,
 ) -> None:
     """A grid of heat maps under one colour bar (D2L's ``show_heatmaps``).
 
