@@ -165,13 +165,13 @@ function labelPanel(layer, panel, data, title) {
   const bottomOfKeys = top - 8;
   if (small) place(left, 10, title, "start", { "font-size": 13 });
   else if (lines) {
-    place(left, 10, "queries", "end", { class: "faint", "font-size": 13 });
-    place(left + panel.span, 10, "keys", "start", { class: "faint", "font-size": 13 });
+    place(left, 10, "queries", "end", { class: "query", "font-size": 13 });
+    place(left + panel.span, 10, "keys", "start", { class: "key", "font-size": 13 });
   } else {
     const middle = top + (data.Q * cell) / 2;
-    place(left + (data.K * cell) / 2, 10, "keys", "middle", { class: "faint", "font-size": 13 });
+    place(left + (data.K * cell) / 2, 10, "keys", "middle", { class: "key", "font-size": 13 });
     place(9, middle, "queries", "middle", {
-      class: "faint", "font-size": 13, transform: `rotate(-90 9 ${middle})`,
+      class: "query", "font-size": 13, transform: `rotate(-90 9 ${middle})`,
     });
   }
   if (!labelled) return { q: [], k: [] };

@@ -48,11 +48,14 @@ SERIES = [
     {"color": INK, "linestyle": ":", "marker": "v"},
     {"color": GREY, "linestyle": "-.", "marker": "P"},
 ]
+# Four things that move about: a fill, and the letters on it.
+FILLS = [(GROUND, INK), (RULE, INK), (GREY, ON_WEAK), (INK, GROUND)]
+TINT = "#CFB6F2"  # a fill for weights that letters stand on: a little of their ramp
 # Who may not look there: ``ax.add_patch(Rectangle(corner, 1, 1, **HATCHED))``.
 HATCHED = {"facecolor": GROUND, "edgecolor": FORBIDDEN, "hatch": "///", "linewidth": 0}
 
 NUM_COLOURS = 64
-STOPS = ("#FFFFFF", "#CFB6F2", WEIGHT, "#351461"), ("#121212", WEIGHT, "#D2B9FF")
+STOPS = ("#FFFFFF", TINT, WEIGHT, "#351461"), ("#121212", WEIGHT, "#D2B9FF")
 
 
 @cache
@@ -105,13 +108,11 @@ def style() -> dict:
     """The settings of matplotlib that have to do with colours."""
     from cycler import cycler
 
-    lines = [{name: each[name] for name in ("color", "linestyle")} for each in SERIES]
     inked = "text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"
     return dict.fromkeys(inked, INK) | {
         "figure.facecolor": GROUND,
         "axes.facecolor": GROUND,
-        "axes.prop_cycle": cycler(color=[each["color"] for each in lines])
-        + cycler(linestyle=[each["linestyle"] for each in lines]),
+        "axes.prop_cycle": cycler(color=[INK, GREY]),
         "hatch.linewidth": 1.0,
         "image.cmap": colormap().name,
     }

@@ -19,7 +19,7 @@ from matplotlib.patheffects import withStroke
 from PIL import Image, ImageChops, ImageStat
 from torch import Tensor
 
-from d2l_attention.views.palette import GROUND, INK
+from d2l_attention.views.palette import GROUND, INK, KEY, QUERY
 from d2l_attention.views.plots import heatmap
 from d2l_attention.views.words import ALL_LITERAL, cut, set_tokens, whole
 
@@ -73,8 +73,8 @@ def draw_weights(
             for ax, matrix in zip(used, compare, strict=True):
                 _outline(ax, matrix / (compare.max() or 1.0), 2 if longest_side <= 20 else 0.8)
         figure.suptitle(whole(title))
-        figure.supxlabel("keys")
-        figure.supylabel("queries")
+        figure.supxlabel("keys", color=KEY)
+        figure.supylabel("queries", color=QUERY)
         figure.colorbar(used[0].images[0], ax=used, label="weight", shrink=0.8)
     return figure
 

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from IPython import get_ipython
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap
+from matplotlib.colors import Colormap, to_hex
 from matplotlib.patches import Rectangle
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 from torch import Tensor
 
 from d2l_attention.views import palette
-from d2l_attention.views.palette import CUT, HATCHED, ON_STRONG, ON_WEAK, TURN
+from d2l_attention.views.palette import CUT, HATCHED, KEY, ON_STRONG, ON_WEAK, QUERY, luminance
 from d2l_attention.views.words import set_tokens
 
 CMAP = palette.colormap()
@@ -111,7 +111,8 @@ def heatmap(
     if numbers:
         for row, line in enumerate(weights.tolist()):
             for column, value in enumerate(line):
-                color = ON_STRONG if image.norm(value) > TURN else ON_WEAK
+                dark = luminance(to_hex(image.cmap(image.norm(value)))) < 0.18
+                color = ON_STRONG if dark else ON_WEAK
                 ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=color)
     return ax
 
@@ -194,10 +195,10 @@ def compare_heatmaps(
             ax.tick_params("x", rotation=40, labelbottom=last_row)
             ax.tick_params("y", labelleft=ax is line[0] or names != labels[0])
             hatch_zeros(ax, weights)
-        line[0].set_ylabel(f"{row_title}\nquery".strip())
+        line[0].set_ylabel(f"{row_title}\nquery".strip(), color=QUERY)
     for ax, title in zip(axes[0], titles, strict=True):
         ax.set_title(title)
-    figure.supxlabel("key", fontsize=13)
+    figure.supxlabel("key", fontsize=13, color=KEY)
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
     figure.colorbar(axes[0, 0].images[0], ax=axes, shrink=0.7, label="weight")
     figure.suptitle(finding, fontsize=17)

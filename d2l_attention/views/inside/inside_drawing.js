@@ -193,8 +193,9 @@ function largeMap(canvas, look, head, [queries, keys], root, { focus, ramp, colo
   const context = prepare(canvas, left + K * cell + 8, top + Q * cell + 4);
   context.font = font;
   context.textBaseline = "middle";
-  context.fillStyle = colour("--faint");
+  context.fillStyle = colour("--role-key");
   context.fillText("keys", left, 8);
+  context.fillStyle = colour("--role-query");
   context.fillText("queries", 0, top - 10);
   context.fillStyle = colour("--ink");
   if (cell >= 11) {
@@ -310,7 +311,7 @@ function vectors(item, rows, size, opened, ramp, total, range) {
   const table = add(scroll, "table", { class: "vectors" });
   rows.forEach(([name, numbers], at) => {
     const row = add(table, "tr");
-    add(row, "th", { scope: "row" }, name);
+    add(row, "th", { scope: "row", class: `for-${name}` }, name);
     colouredCells(row, numbers.subarray(0, shown), ramp, range);
     if (shown === size) return;
     const last = at === rows.length - 1 && total !== null;
