@@ -603,8 +603,8 @@ assert core.ridge > 0.5 and decoding < best / 2
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Point at each cloud. The grey marks were measured on this core, the star and the
 # diamonds on an H100; the hollow ones are NVIDIA's two figures and a division. 'Do several
-# sentences at once help?' always comes: the products with the parameters, yes; attention, no, because each sentence
-# has its own cache. This is a good place to stop.
+# sentences at once help?' always comes: the products with the parameters, yes;
+# attention, no, because each sentence has its own cache. This is a good place to stop.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This is a good place to stop. You now know how attention reads a novel without its matrix, and why

@@ -75,7 +75,7 @@ html_static_path = [
     str(ROOT / "notebooks" / "publish" / "slides" / "frames.js"),
     str(mathjax / mathjax_path),
 ]
-html_css_files = ["site.css"]
+html_css_files = ["palette.css", "site.css"]
 html_js_files = [
     "search.js",
     ("gates.js", {"defer": "defer"}),
