@@ -118,6 +118,17 @@ def style() -> dict:
     }
 
 
+def linked(role: str) -> str:
+    """What says its role has its colour; while one role is lit, the others step back."""
+    mine = f'[data-role="{role}"]'
+    return f"""{mine}, .highlight {mine} {{ color: var(--role-{role}) !important; }}
+mjx-container {mine} {{ fill: var(--role-{role}); }}
+body[data-lit="{role}"] [data-role]:not({mine}) {{ opacity: 0.3; }}
+body[data-lit="{role}"] {mine} {{ font-weight: 700; }}
+body[data-lit="{role}"] mjx-container {mine} {{ stroke: currentColor; stroke-width: 30; }}
+"""
+
+
 def css() -> str:
     """The roles as variables of a style sheet.
 
@@ -135,4 +146,4 @@ def css() -> str:
 :root:not([data-theme]) {{\n{dark}}}
 }}
 html[data-theme="dark"], body[data-jp-theme-light="false"] {{\n{dark}}}
-"""
+{"".join(linked(role) for role in ("query", "key", "value", "weight"))}"""

@@ -19,7 +19,15 @@ from matplotlib_inline.backend_inline import set_matplotlib_formats
 from torch import Tensor
 
 from d2l_attention.views import palette
-from d2l_attention.views.palette import CUT, HATCHED, KEY, ON_STRONG, ON_WEAK, QUERY, luminance
+from d2l_attention.views.palette import (
+    CUT,
+    HATCHED,
+    KEY,
+    ON_STRONG,
+    ON_WEAK,
+    QUERY,
+    RULE,
+)
 from d2l_attention.views.words import set_tokens
 
 CMAP = palette.colormap()
@@ -104,14 +112,14 @@ def heatmap(
         if len(labels) != weights.shape[size]:
             raise ValueError(f"got {len(labels)} labels for weights {tuple(weights.shape)}")
         set_tokens(axis, labels)
-    ax.spines[:].set_visible(False)
+    ax.spines[:].set(visible=True, color=RULE, linewidth=0.8)  # 0 is the ground
     rows, columns = weights.isnan().nonzero(as_tuple=True)
     if len(rows) > 0 and not numbers:  # without colour a cell would look as 0 does
         ax.plot(columns, rows, linestyle="", marker="x", color=CUT, markersize=6)
     if numbers:
         for row, line in enumerate(weights.tolist()):
             for column, value in enumerate(line):
-                dark = luminance(to_hex(image.cmap(image.norm(value)))) < 0.18
+                dark = palette.luminance(to_hex(image.cmap(image.norm(value)))) < 0.18
                 color = ON_STRONG if dark else ON_WEAK
                 ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=color)
     return ax

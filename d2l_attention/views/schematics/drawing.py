@@ -185,7 +185,12 @@ class Diagram:
         """Say below what the kinds of boxes mean. To be called once, at the end."""
         used = [kind for kind in KINDS if kind in self._kinds - {PART, MARKED}]
         samples = [Patch(**KINDS[kind], edgecolor=INK, label=kind) for kind in used]
-        style: dict[str, Any] = {"frameon": False, "fontsize": SHAPE, "borderpad": 0}
+        style: dict[str, Any] = {
+            "frameon": False,
+            "fontsize": SHAPE,
+            "borderpad": 0,
+            "labelcolor": INK,
+        }
         self.ax.legend(handles=samples, loc="lower right", ncols=max(1, len(used)), **style)
 
 

@@ -35,7 +35,7 @@ LIBRARIES = {
     "notes_js": ("sphinx-revealjs", "sphinx_revealjs/_static/revealjs/plugin/notes/notes.js"),
     "mathjax_js": ("sphinx-mathjax-offline", "sphinx-mathjax-offline/static/mathjax/tex-svg.js"),
 }
-OWN = ("deck.css", "deck.js", "frames.js", "widgets.js")
+OWN = ("deck.css", "deck.js", "frames.js", "roles.js", "widgets.js")
 
 
 def export(path: Path, out: Path) -> tuple[int, int]:
