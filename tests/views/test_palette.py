@@ -23,6 +23,7 @@ HEX = r"(?<![\w&])#(?:[0-9a-fA-F]{8}|[0-9a-fA-F]{6}|[0-9a-fA-F]{3,4})(?![\w-])"
 FUNCTION = r"\b(?:rgb|hsl)a?\([^)]|\bhwb\(|\b(?:ok)?l(?:ab|ch)\("
 NAMES = {*colors.CSS4_COLORS, *colors.TABLEAU_COLORS} | {f"C{i}" for i in range(10)}
 NAMES -= {"orange"}  # chapter 8 eats one; where a colour is asked for, it is one
+MAPS = {*colormaps} - {"weights"}  # the course's own
 # What a colour is called in matplotlib: there a string names one, be it a grey, '0.5', or a letter.
 KEYWORDS = re.compile(r"(?:.*(?:face|edge)?colou?rs?|mfc|mec|[fe]c|c|cmap|background|foreground)\b")
 NO_COLOURS = {"none", "face", "auto", "inherit", ""}
@@ -42,7 +43,7 @@ def named_in_python(text):
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             text = node.value
-            found += [text] if text in NAMES or text in colormaps else re.findall(HEX, text)
+            found += [text] if text in NAMES or text in MAPS else re.findall(HEX, text)
             found += re.findall(FUNCTION, text)
         pairs = [(node.arg, node.value)] if isinstance(node, ast.keyword) else []
         if isinstance(node, ast.Dict):
