@@ -5,6 +5,7 @@ Weights are drawn from the ground (0) to dark (large): readable in grey and by t
 
 import math
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import matplotlib
@@ -119,7 +120,8 @@ def heatmap(
     if numbers:
         for row, line in enumerate(weights.tolist()):
             for column, value in enumerate(line):
-                dark = palette.luminance(to_hex(image.cmap(image.norm(value)))) < 0.18
+                shade = image.cmap(image.norm(value))  # of NaN it is clear
+                dark = shade[3] and palette.luminance(to_hex(shade)) < 0.18
                 color = ON_STRONG if dark else ON_WEAK
                 ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=color)
     return ax
@@ -127,8 +129,12 @@ def heatmap(
 
 def hatch_zeros(ax: Axes, weights: Tensor | np.ndarray) -> Axes:
     """Cover cells whose weight is exactly 0: '0.00' may also be a small weight, rounded."""
-    for row, column in (on_cpu(weights) == 0).nonzero().tolist():
-        ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, zorder=4, **HATCHED))
+    for row, line in enumerate((on_cpu(weights) == 0).tolist()):
+        for hidden, cells in groupby(range(len(line)), key=line.__getitem__):
+            first, *more = cells
+            if hidden:
+                corner = first - 0.5, row - 0.5
+                ax.add_patch(Rectangle(corner, len(more) + 1, 1, zorder=4, **HATCHED))
     return ax
 
 

@@ -73,7 +73,7 @@ from d2l_attention.views.palette import (
     WEIGHT,
     signed,
 )
-from d2l_attention.views.plots import heatmap, set_style
+from d2l_attention.views.plots import hatch_zeros, heatmap, set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -571,7 +571,7 @@ patterns = {
 }
 figure, axes = plt.subplots(1, 4, figsize=(11, 4.4), sharey=True)
 for ax, (name, pattern) in zip(axes, patterns.items(), strict=True):
-    heatmap(ax, pattern, vmax=1.4)
+    hatch_zeros(heatmap(ax, pattern, vmax=1.4), pattern)
     layers = layers_until_all_hear_all(pattern)
     when = f"in {layers} layers" if layers else "never"
     title = f"{name}\n{pattern.sum():,} links\n{when}"
@@ -673,6 +673,7 @@ titles = ("windows", "shifted by 2", "rolled: same cuts", "last window:\nwho see
 for ax, grid, title in zip(axes, grids, titles, strict=True):
     heatmap(ax, grid, vmax=1.4 if grid.dtype == torch.bool else 1.8)
     ax.set(aspect="equal", xticks=[], yticks=[], title=title)
+hatch_zeros(axes[3], grids[3])
 cuts = ([3.5, 7.5], [1.5, 5.5, 9.5], [3.5, 7.5])
 for ax, lines in zip(axes[:3], cuts, strict=True):
     ax.hlines(lines, -0.5, 11.5, color=INK, linewidth=3)

@@ -71,7 +71,7 @@ from d2l_attention.variants import (
 from d2l_attention.variants.masks import sliding_window_mask
 from d2l_attention.views import explore, schematic
 from d2l_attention.views.palette import FAINT, GREY, INK, ON_STRONG, ON_WEAK, PALE, colormap
-from d2l_attention.views.plots import heatmap, set_style
+from d2l_attention.views.plots import hatch_zeros, heatmap, set_style
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
 torch.set_num_threads(1)
@@ -1272,7 +1272,7 @@ grids = {"causal": causal_mask(1024), "causal, window of 128": visible}
 for ax, (name, grid) in zip(axes, grids.items(), strict=True):
     parts = grid.unflatten(0, (8, 128)).unflatten(2, (8, 128)).float().mean(dim=(1, 3))
     kinds = (parts > 0).float() + (parts == 1).float()  # 0 empty, 1 in part, 2 full
-    heatmap(ax, kinds, vmax=2.6)
+    hatch_zeros(heatmap(ax, kinds, vmax=2.6), kinds)
     ax.set(title=f"{name}: {int((parts > 0).sum())} of 64", xticks=[], yticks=[], aspect="equal")
     ax.set(xlabel="block of keys", ylabel="block of queries")
     for row, column in (parts > 0).nonzero().tolist():
@@ -1686,7 +1686,7 @@ grids = {
     ),
 }
 for ax, (name, grid) in zip(axes, grids.items(), strict=True):
-    heatmap(ax, grid.float(), vmax=1.4)
+    hatch_zeros(heatmap(ax, grid, vmax=1.4), grid)
     ax.set(title=name, xticks=[], yticks=[], aspect="equal", xlabel="key", ylabel="query")
 figure.suptitle("A window is the same for all texts; chosen blocks follow the subject", fontsize=17)
 plt.show()

@@ -40,8 +40,9 @@ KINDS: dict[str, dict[str, Any]] = {
     PART: {"facecolor": GROUND, "linewidth": 1.2},
     MARKED: {"facecolor": HERE, "linewidth": 3.5},
 }
-ROLES = {"query": QUERY, "queries": QUERY, "key": KEY, "keys": KEY, "value": VALUE}
-ROLES |= {"values": VALUE, "weights": WEIGHT, "positions": POSITION}
+ROLES = dict.fromkeys(("query", "queries", "q"), QUERY) | dict.fromkeys(("key", "keys", "k"), KEY)
+ROLES |= dict.fromkeys(("value", "values", "v"), VALUE)
+ROLES |= {"weights": WEIGHT, "positions": POSITION}
 
 Point = tuple[float, float]
 
