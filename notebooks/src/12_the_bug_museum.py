@@ -35,7 +35,7 @@ from d2l_attention.exercises import check, hint, solution
 from d2l_attention.exercises.chapter_12 import broken, right
 from d2l_attention.testing import PROPERTIES, check_attention
 from d2l_attention.views import compare, schematic
-from d2l_attention.views.palette import FAINT, GREY, INK, RULE, colormap
+from d2l_attention.views.palette import CUT, FAINT, GREY, INK, RULE
 from d2l_attention.views.plots import set_style
 
 torch.set_num_threads(1)
@@ -806,7 +806,9 @@ reports.append((scale.failed, scale.not_tried))
 found = torch.tensor([[float(name in failed) for name in columns] for failed, _ in reports])
 num_found = int(found.any(dim=1).sum())
 figure, ax = plt.subplots(figsize=(8, 5.0))
-ax.pcolormesh(found.flip(0), cmap=colormap(), vmin=0, vmax=1.3, edgecolors=RULE, linewidth=0.8)
+ax.pcolormesh(0 * found, edgecolors=RULE, linewidth=0.8)
+rows, finders = found.flip(0).nonzero(as_tuple=True)
+ax.plot(finders + 0.5, rows + 0.5, "X", color=CUT, markersize=11)
 for row, (_, not_tried) in enumerate(reversed(reports)):
     for name in not_tried:
         ax.text(columns.index(name) + 0.5, row + 0.45, "–", ha="center", va="center", color=FAINT)
@@ -816,9 +818,9 @@ ax.set(ylabel="bug", title=f"Ten questions find {num_found} of these {len(report
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a grid of nine bugs and ten questions. A filled square is a question that fails on the
+# *Figure: a grid of nine bugs and ten questions. A red cross is a question that fails on the
 # broken implementation and not on the right one, and a dash one that cannot be asked. Each of the
-# eight exhibits has a filled square; the row 'divided by d' has none.*
+# eight exhibits has a red cross; the row 'divided by d' has none.*
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks which bugs the ten questions miss
