@@ -164,8 +164,8 @@ def commonest_digit(n: int) -> float:
 def table(n: int, starts: int, steps: int, names: Iterable[str] = ()) -> None:
     """Print the lowest and the highest share of all starts, form by form.
 
-    Behind a mask the far questions are also split: '7%: 99 to 100%' are 7% of them, and of these
-    99 to 100% are answered.
+    Under a mask the far questions are also split: '6% to 7%: 99% to 100%' are 6 to 7% of them, and
+    of these 99 to 100% are answered.
     """
     head = *RANGES, *(f"farther, {path}" for path in PATHS)
     print(f"{n} tokens; right answers, lowest and highest of {starts} starts", *head, sep="  ")
@@ -178,7 +178,9 @@ def table(n: int, starts: int, steps: int, names: Iterable[str] = ()) -> None:
             split = [shares_by_path(model, n) for model in models]
             for path in PATHS:
                 pairs, cell = zip(*(shares[path] for shares in split), strict=True)
-                row += f"{max(pairs):7.0%}: {min(cell):.0%} to {max(cell):.0%}"
+                row += (
+                    f"   {min(pairs):.0%} to {max(pairs):.0%}: {min(cell):.0%} to {max(cell):.0%}"
+                )
         print(f"{name:24}{row}", flush=True)
     print(f"the commonest digit answers {commonest_digit(n):.0%} of the questions farther away")
 

@@ -8,7 +8,7 @@
 # - say what each form gives up, and for some forms when they equal plain attention;
 # - choose a form from measured times and from what trained models look up.
 #
-# Core path: 75 to 110 minutes, in two sittings. Going further: 30. Exercises: 92. A good place to
+# Core path: 75 to 110 minutes, in two sittings. Going further: 25. Exercises: 92. A good place to
 # stop is after *Swin: windows in a grid*. Builds on chapters 3 to 8. *Dive into Deep Learning*
 # (D2L) keeps to plain attention in its chapter 11, also for pictures (section 11.8) and for
 # pretraining (section 11.9); this chapter goes on from there.
@@ -33,13 +33,11 @@ from ipywidgets import SelectionSlider
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from torch import nn
 
-from d2l_attention import KeyValueCache, causal_mask, dot_product_attention, scaled_dot_score
+from d2l_attention import causal_mask, dot_product_attention, scaled_dot_score
 from d2l_attention.scale.cache_size import PUBLISHED, cache_bytes
 from d2l_attention.variants import (
     BigBirdAttention,
     GlobalLocalAttention,
-    GroupedQueryAttention,
-    HyenaOperator,
     LinformerAttention,
     SlidingWindowAttention,
     WindowAttention,
@@ -126,9 +124,9 @@ def attend(q, k, v, mask=None):  # (*, Q, d), (*, K, d), (*, K, V) -> (*, Q, V)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What plain attention costs: a book of 100,000 words
 #
-# A model reads a novel of 100,000 words in which each word may look at every other. (In this
-# chapter a token is a word.) Since each link has one weight, one head computes $100{,}000^2$
-# weights. With four bytes for each, that is:
+# A model reads a novel of 100,000 words (in this chapter, a token is a word), and each word may
+# look at every other. Since each link has one weight, one head computes $100{,}000^2$ weights. With
+# four bytes for each, that is:
 
 # %% slideshow={"slide_type": "fragment"}
 words = 100_000
@@ -162,9 +160,8 @@ print(f"on one core: {head:.0f} s per head of size 64, {32 * head / 60:.0f} minu
 # The forms of this chapter change plain attention in six places:
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes with the map. Before the picture: which of the two bills could you cut, and how?
-# Write the answers on the board: 'not look so far', 'look at summaries', 'fewer heads'. Nearly
-# every form of this chapter comes up. Come back to the map before each section.
+# Two minutes. Which of the two bills could you cut, and how? Write the answers on the board: 'not
+# look so far', 'look at summaries', 'fewer heads'. Nearly every form of this chapter comes up.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the map: what each form changes, and which bill it cuts
@@ -221,6 +218,9 @@ plt.show()
 # (Linformer): a narrow rectangle, cuts links. No matrix (linear, Hyena): a crossed-out square, cuts
 # links, and often the cache. Fewer queries (learned queries): a flat rectangle, cuts links. Nothing
 # (multi-token): a full square with a small kernel, cuts neither.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Come back to this map before each section.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Grouped-query attention: a smaller cache
@@ -280,9 +280,8 @@ plt.show()
 # one square wired to all circles.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes, with the next slide. In the middle picture: which square is circle 5 wired to? Let
-# them say what the cache loses. In the code: which line makes the heads share? The axis of 1 that
-# the keys get.
+# Two minutes. In the middle picture: which square is circle 5 wired to? Then let them say what the
+# cache loses.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # In code, the heads that share keys get an axis of their own:
@@ -298,7 +297,10 @@ def plain_grouped_attention(q, k, v):  # (B, H, Q, d), (B, G, K, d), (B, G, K, V
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # With $G = H$ this is multi-head attention, and with $G = 1$ it is multi-query attention. In a
-# layer, the matrices $\mathbf W_k$ and $\mathbf W_v$ shrink as well, to $G/H$ of their size.
+# layer, the matrices $\mathbf W_k$ and $\mathbf W_v$ are then $G/H$ as large.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Which line makes the heads share? The axis of 1 that the keys get.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks grouped attention against the package, repeated keys and multi-query attention
@@ -343,25 +345,23 @@ for model in PUBLISHED:
 # also take as long?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
-# Measures how long one more word takes, for each number of groups: attention, and a whole layer
+# Measures how long one more word takes, for each number of groups
 took, size, word = {}, 64, torch.randn(1, 1, 16 * 64)
-print(f"{'cache':>14}{'attention':>14}{'whole layer':>14}")
+print(f"{'cache':>14}{'attention':>14}{'W_k and W_v':>14}")
 for groups in (16, 8, 4, 1):
-    layer, cache = GroupedQueryAttention(16 * size, 16, groups, 0.0), KeyValueCache()
     k, v = torch.randn(2, 1, groups, 8193, size)
-    with torch.no_grad():
-        cache.append(k[:, :, 1:], v[:, :, 1:])
-    bare = partial(GroupedDotProductAttention(0.0), torch.randn(1, 16, 1, size), k, v)
-    whole = partial(layer, word, word, word, is_causal=True, cache=cache)
-    took[groups] = [1000 * seconds(run, repeats=9) for run in (bare, whole)]
+    W_k, W_v = (nn.Linear(16 * size, groups * size, bias=False) for _ in range(2))
+    read = partial(GroupedDotProductAttention(0.0), torch.randn(1, 16, 1, size), k, v)
+    project = partial(lambda W_k, W_v: (W_k(word), W_v(word)), W_k, W_v)
+    took[groups] = [1000 * seconds(run, repeats=31) for run in (read, project)]
     kept = cache_bytes(1, groups, size, 8192, bytes_per_number=4) / 2**20
-    print(f"G = {groups:2}  {kept:3.0f} MiB", *(f"{ms:10.1f} ms" for ms in took[groups]))
+    print(f"G = {groups:2}  {kept:3.0f} MiB", *(f"{ms:10.2f} ms" for ms in took[groups]))
 assert all(fewer < more for fewer, more in zip(took[1], took[16], strict=True))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# No: fewer keys and values have to be read from memory. A whole layer also has smaller matrices
-# $\mathbf W_k$ and $\mathbf W_v$, which explains a smaller part of what it gains. But reading the
-# whole book at once still computes about $n^2/2$ links per head.
+# No: fewer keys and values have to be read from memory. A layer's matrices $\mathbf W_k$ and
+# $\mathbf W_v$ shrink as well, which adds a smaller part to the gain. But reading the whole book at
+# once still computes about $n^2/2$ links per head.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **Good for** generating long texts, and many of them at once. **Weak** with a single head of keys,
@@ -428,7 +428,7 @@ torch.testing.assert_close(window_attention(q, k, v), expected)
 assert took["window"] < took["plain"] < took["plain, masked"]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It is slower, because the kernel computes the hidden scores anyway, and has the mask to read on
+# It is slower, because the kernel computes the hidden scores anyway, and has the mask to process on
 # top. The window of the last row gives the same outputs, but computes only the blocks that it
 # touches: here each block of 128 queries meets 384 keys instead of 4,096.
 
@@ -454,6 +454,9 @@ assert took["window"] < took["plain"] < took["plain, masked"]
 #   **Longformer**.
 # - **Random** links between blocks of tokens, beside a window and global tokens: **BigBird**
 #   (Zaheer et al., 2020).
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Count on the board: after one layer 4 positions, after two 8.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -521,10 +524,10 @@ assert patterns["dilated"][5].nonzero().flatten().tolist() == [2, 5, 8, 11, 14, 
 # global first token is still seen by all, but sees only itself, with nothing to pass on.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes. Count on the board: after one layer 4 positions, after two 8. Collect three numbers
-# from the room before the picture. Expect 6 for dilated (63 / 12 rounded up) and let someone defend
-# it. Then ask: from token 5, which tokens can be reached at all? The trap is a real one: a stack of
-# equal dilated layers is as many separate texts as the dilation.
+# Three minutes. Collect three numbers from the room before the picture. Expect 6 for dilated (63 /
+# 12 rounded up) and let someone defend it. Then ask: from token 5, which tokens can be reached at
+# all? The trap is a real one: a stack of equal dilated layers is as many separate texts as the
+# dilation.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **Good for** long documents in which most is local, with the question as global tokens. The cache
@@ -547,6 +550,9 @@ assert patterns["dilated"][5].nonzero().flatten().tolist() == [2, 5, 8, 11, 14, 
 # The matrix $\mathbf R$ is learned: it has one number for each step (so many rows, so many columns)
 # from one pixel to another.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Point at a pixel and at the one below it: in a sequence of rows they are a row apart.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # In code, the picture is cut along both axes, and each window becomes a sequence of its own:
 
@@ -564,9 +570,8 @@ in_windows, all_links = 64 * 49**2, 56**4
 print(f"{in_windows:,} of {all_links:,} links: 1 in {all_links // in_windows}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes, with the slide before. Point at a pixel and at the one below it: in a sequence of
-# rows they are a row apart. 64 windows have a 64th of the links. Ask at once what is wrong with
-# windows: two pixels on both sides of a border never meet, however many layers follow.
+# One minute. 64 windows have a 64th of the links. Ask at once what is wrong with windows: two
+# pixels on both sides of a border never meet, however many layers follow.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # If all layers had the same windows, information would stay inside each of them, so every second
@@ -627,17 +632,18 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **A good place to stop.** You can now count links and cache, and you know that shared keys cut the
-# cache, that windows cut the links, and that hiding links under a dense mask saves no time. The
-# second half asks whether the matrix of weights is needed at all. It builds on the four lines of
-# *What you need*, and one of its tables comes back to windows, global tokens and random links.
+# cache, that windows cut the links, and that a dense mask saves no time. The second half asks
+# whether the matrix of weights is needed at all, and builds on the four lines of *What you need*.
+# One of its tables comes back to windows and global tokens.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Linformer: fewer keys
 #
-# Windows and grids left holes in the matrix of weights. The next two forms ask whether the whole
-# matrix is needed. **Linformer** (Wang et al., 2020) keeps a matrix, but a narrow one. It learns a
-# matrix $\mathbf E_k$ of $r$ rows and $n$ columns, which mixes the $n$ keys into $r$, and a second
-# matrix $\mathbf E_v$, which does the same for the values. Each query then attends to $r$ mixtures:
+# Windows and grids left holes in the matrix of weights, and the next two forms ask whether the
+# whole matrix is needed. **Linformer** (Wang et al., 2020) keeps one, but makes it narrow. To do
+# so, it learns a matrix $\mathbf E_k$ of $r$ rows and $n$ columns, which mixes the $n$ keys into
+# $r$, and a second matrix $\mathbf E_v$, which does the same for the values. Each query then
+# attends to $r$ mixtures:
 #
 # $$\mathrm{softmax}\!\left(\frac{\mathbf Q\,(\mathbf E_k \mathbf K)^\top}{\sqrt d}\right)
 #   \mathbf E_v \mathbf V$$
@@ -675,6 +681,9 @@ def plain_linformer(q, k, v, E_k, E_v):  # (n, d), (n, d), (n, V), (r, n), (r, n
 #
 # As in a softmax, each row is divided by the sum of its weights.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask why the exponential stands in the way of moving the brackets.
+
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws both orders of the product as rectangles
 ax = canvas(12, 6.4, "The brackets decide what is formed: $n \\times n$ numbers, or $d \\times d$")
@@ -704,8 +713,7 @@ plt.show()
 # phi(Q) is multiplied by. The output has the same shape, (n, d).*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Before the picture, ask why the exponential stands in the way of moving the brackets.
-# On it: how many numbers has the orange square of each row, for 100,000 tokens and d = 64?
+# One minute. How many numbers has the orange square of each row, for 100,000 tokens and d = 64?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **By hand.** One query has $\varphi(q) = (1, 2)$. Three keys have $\varphi(k) = (1, 0), (0, 1),
@@ -744,6 +752,9 @@ print("sums", sums.T.tolist(), total.tolist(), "answer", (phi_q @ sums / (phi_q 
 # This is a recurrent network: its state is the pair of sums, which has the same size after every
 # word.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Who has seen a recurrent network? Ask what its state holds here: two sums.
+
 
 # %% slideshow={"slide_type": "subslide"} tags=["build"]
 def phi(X):  # no negative numbers: x + 1 where x > 0, else exp(x)
@@ -761,7 +772,7 @@ def plain_linear_attention(q, k, v):  # causal: (n, d), (n, d), (n, V) -> (n, V)
 
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# **By hand.** Keys and values have $d = 64$ numbers, so the state has $64 \cdot 64 + 64$ numbers,
+# **By hand.** If keys and values have $d = 64$ numbers, the state has $64 \cdot 64 + 64$ numbers,
 # at the first word as at the last. After how many words is a cache of keys and values larger?
 
 # %% slideshow={"slide_type": "fragment"}
@@ -785,9 +796,9 @@ torch.testing.assert_close(found, linear_attention(q, k, v, is_causal=True))
 print("checked: both give what the package gives; with the identity Linformer is plain attention")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Who has seen a recurrent network? Ask what its state holds here: two sums. Let them
-# compute: 64 times 65 against 128 per word. Then the objection that must come: 'so a state that is
-# as large as 33 words holds a million?' No. What it loses comes next; do not give it away.
+# Two minutes. Let them compute: 64 times 65 against 128 per word. Then the objection that must
+# come: 'so a state that is as large as 33 words holds a million?' No. What it loses comes next; do
+# not give it away.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A look-up game
@@ -883,7 +894,7 @@ assert min(raw[0][1], raw[1][1]) > 0.8 and max(raw[0][2], raw[1][2]) < 0.3
 # | window of 4 | 100% | 39 to 41% | 9 to 10% |
 # | dilated window, 7 apart | 8 to 12% | 24 to 27% | 17 to 18% |
 # | 2 global tokens and a window of 2 | 100% | 12 to 13% | 16 to 17% |
-# | 4 random links and a window of 2 | 100% | 14 to 17% | 17% |
+# | 4 random links and a window of 2 | 100% | 14 to 18% | 15 to 17% |
 # | Linformer, 9 mixtures | 19 to 26% | 20 to 25% | 19 to 25% |
 # | linear | 99 to 100% | 99 to 100% | 99 to 100% |
 # | always the commonest digit | 18% | 21% | 19% |
@@ -893,28 +904,32 @@ assert min(raw[0][1], raw[1][1]) > 0.8 and max(raw[0][2], raw[1][2]) < 0.3
 # always names the commonest digit. To see why, let us sort the far questions by the path from their
 # statement.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Compare the votes with the last column, and the last column with the last row.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A path is not yet an answer
 #
 # | far questions: how many, and right answers | direct link | path of two layers | no such path |
 # |---|---|---|---|
 # | window of 4 | | | 100%: 9 to 10% right |
-# | dilated window | 9%: 100% right | 5%: X right | 87%: 10% right |
-# | 2 global tokens | 7%: 100% right | 93%: 10% right | |
-# | 4 random links | 7%: 100% right | 49%: 11% right | 44%: 10% right |
+# | dilated window | 9%: 100% right | 5%: 8 to 12% right | 87%: 9 to 10% right |
+# | 2 global tokens | 7%: 100% right | 93%: 10 to 11% right | |
+# | 4 random links | 6 to 7%: 100% right | 47 to 51%: 10 to 11% right | 43 to 47%: 10 to 11% right |
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The global tokens answer the 7% of questions with a direct link and guess the rest, though all
 # have a path of two layers. **A path is not yet an answer.** In this training, the vectors of two
-# tokens did not pass on 32 statements. The other three forms cannot show this, because for many of
-# their far questions (with the window, for all) two layers are too few.
+# tokens did not pass on 32 statements. Random links show the same on half of their far questions.
+# The windows cannot show it, because two layers are too few for 87% and 100% of theirs.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (Stored figures of `python -m d2l_attention.experiments.lookups --starts 5`, which takes about ten
-# minutes; each start draws its own random links. After 2,400 steps TODO.)
+# minutes; each start draws its own random links. With 2,400 steps instead of 800, one start with
+# global tokens answers 12% of those with a path of two layers.)
 #
-# Linear attention answers nearly everything, although it found few of many random keys. A part of
-# this is its size, because in eight heads of 8 numbers even random keys find more:
+# Although linear attention found few of many random keys, it answers nearly everything here. A part
+# of this is its size, because eight heads of 8 numbers find more even of random pairs:
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Counts the look-up of 32 random pairs in eight heads of 8 numbers, the trained model's size
@@ -927,15 +942,14 @@ assert 0.55 < share < 0.67
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Training adds the rest: the model is free to choose keys that blur less. With 64 statements in 128
-# tokens it answers 85 to 92% after these 800 steps, in 3 starts, and the plain one all. After 1,200
-# steps one start answers 94 to 96%.
+# tokens it answers 85 to 92% after these 800 steps, in 3 starts, and the plain one all.
 #
 # This is one task, of look-up only, with two small layers. Where most of what a word needs is near,
 # a window is worth more.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes. Before the second table ask how many numbers a global token has, and how many
-# statements must pass through it. Then let the room find the column that the windows cannot fill.
+# Two minutes. Ask how many numbers a global token has, and how many statements must pass through
+# it. Then let the room find the column that the windows cannot fill.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Learned queries: DETR
@@ -961,11 +975,17 @@ class PlainLearnedQueries(nn.Module):
         return attend(self.queries, self.W_k(X), self.W_v(X))
 
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. The queries are the same for every picture. So what do they know? Only what to ask.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Let us try it on a small scale. A picture of $8 \times 8$ pixels shows two lights, and each pixel
 # is given as three numbers: its brightness, its row and its column. Two learned queries each answer
 # with (row, column) of one light. Which light belongs to which query is left open: the loss takes
 # the better of the two ways to **match** answers to lights.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. The two lights have no order: remember it for the vote.
 
 
 # %% slideshow={"slide_type": "subslide"}
@@ -1036,21 +1056,23 @@ for (matching, seed), finder in zip(starts, finders, strict=True):
 # answers from many tokens. **Weak**, in this first form, at small objects, and slow to train.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes for all of DETR's code and the vote. The queries are the same for every picture, so
-# what do they know? Only what to ask. The vote is about the fixed order. Many say 'it learns it
-# anyway'. Ask what a loss would say to somebody who names the right two lights in the wrong order.
-# Then the middle is obvious.
+# Three minutes. The vote is about the fixed order. Many say 'it learns it anyway'. Ask what a loss
+# would say to somebody who names the right two lights in the wrong order. Then the middle is
+# obvious.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Measured times
 #
 # We measure the time of one bare head of 64 numbers on one core, forwards and without the matrices
-# $\mathbf W$ of a layer. Both axes are logarithmic, so $n$ and $n^2$ are straight lines, and $n^2$
-# is twice as steep.
+# $\mathbf W$ of a layer. Because both axes are logarithmic, $n$ and $n^2$ are straight lines, and
+# $n^2$ is twice as steep.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Read the axes aloud: a step to the right doubles the tokens.
 
 
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Defines each form at n tokens, and how the bills are drawn
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+# Measures the time of each form at five lengths, and draws it
 def forms_at(n):
     """Each form as a function without arguments, for one bare head of 64 numbers and n tokens."""
     q, k, v = torch.randn(3, 1, 1, n, 64, requires_grad=True)
@@ -1085,9 +1107,6 @@ RIGHT = ("plain, weights kept", "plain", "plain, causal", "linear, causal", "Lin
 RIGHT += ("100 learned queries",)
 LOOKS = [("0.55", "--", "s"), ("black", "-", "o"), (BLUE, "-", "^")]
 LOOKS += [(ORANGE, "--", "v"), (BLUE, ":", "D"), (GREEN, "-.", "P")]
-
-# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
-# Measures the time of each form at five lengths, and draws it
 times = {}
 for n in (512, 1024, 2048, 4096, 8192):
     for name, form in forms_at(n).items():
@@ -1136,9 +1155,9 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # compare it with *plain, causal*, which has half as many links as plain attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes. Read the axes aloud: a step to the right doubles the tokens. Ask before the figure:
-# with a window of 128 a text of 512 tokens has 44% of its links. Is the window faster there than
-# the fused kernel? Most say yes. The crossings move with the machine, and the slopes a little.
+# Two minutes. Ask before the figure: with a window of 128 a text of 512 tokens has 44% of its
+# links. Is the window faster there than the fused kernel? Most say yes. The crossings move with the
+# machine, and the slopes a little.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Which form to take
@@ -1169,10 +1188,10 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 #   the fused kernel a dense mask saves hardly any.
 # - The links decide how far information can travel: $w$ positions per layer with a window,
 #   everywhere in two layers by way of a global token, if the model may see what is later.
-# - A path is not yet an answer. Trained to look up, with about 9 links per token, global tokens
-#   answered what was linked directly and guessed what was two layers away. For windows, dilated and
-#   random links two layers were often too few. Linear attention answered nearly all of 32
-#   statements, and fewer of 64 (85 to 92%).
+# - A path is not yet an answer. Trained to look up, with about 9 links per token, global tokens and
+#   random links answered what was linked directly and guessed what was two layers away. For windows
+#   two layers were mostly too few. Linear attention answered nearly all of 32 statements, and fewer
+#   of 64 (85 to 92%).
 # - Queries may be learned (DETR); ours differed only with a matching.
 # - At 512 tokens plain attention was faster than windows, Longformer and BigBird; at 8,192 it was
 #   the slowest of all forms that were measured there.
@@ -1275,20 +1294,6 @@ def plain_multi_token_weights(scores, kernel, mask):  # (H, n, n), (H, rows, col
     return scores.masked_fill(~mask, -math.inf).softmax(dim=-1)  # ... and no hidden key is read
 
 
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the weights against the package, and an identity kernel against plain attention
-torch.manual_seed(0)
-q, k, kernel = *torch.randn(2, 3, 7, 5), torch.randn(3, 2, 5)
-scores, alone = q @ k.mT / 5**0.5, torch.ones(3, 1, 1)
-identity = torch.zeros(3, 1, 3).index_fill(2, torch.tensor(1), 1.0)
-for mask in (torch.ones(7, 7, dtype=torch.bool), causal_mask(7)):
-    found = plain_multi_token_weights(scores, kernel, mask)
-    package = multi_token_weights(q[None], k[None], kernel, alone, mask=mask)
-    torch.testing.assert_close(found, package[0])
-    plain = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)
-    torch.testing.assert_close(plain_multi_token_weights(scores, identity, mask), plain)
-print("checked: the package's weights, and plain attention where the kernel is 0, 1, 0")
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **By hand.** The scores are 1 at *Alice* and *rabbit*, and 0 elsewhere. Add to each score those of
 # its four nearest neighbours; the kernel is five ones. Where is the largest sum?
@@ -1345,19 +1350,6 @@ def plain_hyena(v, gates, filters):  # (n, D), one or more of (n, D), as many of
     return u
 
 
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the transform against the sum, and the plain Hyena against the package's
-torch.manual_seed(0)
-v, c = torch.randn(2, 50, 3)
-direct = torch.stack([(c[: i + 1].flip(0) * v[: i + 1]).sum(dim=0) for i in range(50)])
-torch.testing.assert_close(plain_long_convolution(v, c), direct, atol=1e-5, rtol=1e-4)
-hyena, X = HyenaOperator(16, max_len=32), torch.randn(1, 32, 16)
-projected = F.pad(hyena.W_in(X).transpose(1, 2), (2, 0))
-v, *gates = hyena.short(projected).transpose(1, 2)[0].chunk(hyena.order + 1, dim=-1)
-found = hyena.W_o(plain_hyena(v, gates, hyena.filters(32)))
-torch.testing.assert_close(found, hyena(X)[0], atol=1e-5, rtol=1e-4)
-print("checked: the transform gives the sum, and these lines the package's Hyena")
-
 # %% [markdown] slideshow={"slide_type": "-"}
 # **Question.** Write a convolution over 4 tokens as a matrix of 4 by 4. How many different numbers
 # does it hold, besides 0? And what does a gate change?
@@ -1370,9 +1362,9 @@ print(plain_hyena(torch.eye(4), [gate], [c]).round().int().tolist())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # It holds 4 numbers, one for each distance, the same for every text, and a gate multiplies a whole
-# row. Only the gates and the values depend on the words, so models of this kind are **weaker** than
-# attention at recalling what a text said before. Arora et al. (2023) find that this explains 82% of
-# the gap between the two in language modelling.
+# row. Because only the gates and the values depend on the words, models of this kind are **weaker**
+# than attention at recalling what a text said before. Arora et al. (2023) find that this explains
+# 82% of the gap between the two in language modelling.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **Hyena's bill.** To generate text, it needs the past of each convolution, and with two of them
@@ -1408,19 +1400,21 @@ print(plain_hyena(torch.eye(4), [gate], [c]).round().int().tolist())
 # the matrix.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the special cases of sparse forms, of Hyena and of linear attention
+# Checks the special cases: linear attention to six digits, with 19 terms of the series
 torch.manual_seed(0)
 q, k, v = torch.randn(3, 2, 4, 37, 16)
-for is_causal in (False, True):
-    expected = dot_product_attention(q, k, v, is_causal=is_causal)
-    for layer in (
-        SlidingWindowAttention(window=37, dropout=0.0),
-        GlobalLocalAttention(window=2, num_global=37, dropout=0.0),
-        BigBirdAttention(block_size=37, window=0, num_global=0, num_random=0, dropout=0.0, seed=0),
-    ):
-        torch.testing.assert_close(layer(q, k, v, is_causal=is_causal), expected)
+for layer in (
+    SlidingWindowAttention(window=37, dropout=0.0),
+    GlobalLocalAttention(window=2, num_global=37, dropout=0.0),
+    BigBirdAttention(block_size=37, window=0, num_global=0, num_random=0, dropout=0.0, seed=0),
+):
+    torch.testing.assert_close(layer(q, k, v), dot_product_attention(q, k, v))
 chessboard = sliding_window_mask(6, window=6, dilation=2)
 assert torch.equal(chessboard, torch.arange(6)[:, None] % 2 == torch.arange(6) % 2)
+identity = torch.zeros(4, 1, 3).index_fill(2, torch.tensor(1), 1.0)
+scores, past = torch.randn(4, 37, 37), causal_mask(37)
+plain = scores.masked_fill(~past, -math.inf).softmax(dim=-1)
+torch.testing.assert_close(plain_multi_token_weights(scores, identity, past), plain)
 X, alike = torch.randn(50, 3), torch.zeros(50, 3)
 average = attend(alike, alike, X, causal_mask(50))
 gate = 1 / torch.arange(1, 51)[:, None]
@@ -1429,13 +1423,12 @@ scale = torch.tensor([math.factorial(p) for p in range(19)], dtype=torch.float64
 q, k, v = torch.randn(3, 20, 1, dtype=torch.float64)
 found = linear_attention(q, k, v, feature_map=lambda X: X ** torch.arange(19) / scale)
 assert (found - dot_product_attention(q, k, v)).abs().max() < 1e-6
-print("checked: window, Longformer and BigBird that hide nothing, a Hyena that averages,")
-print("linear attention with 19 terms of the series, to six digits")
+print("checked: window, Longformer, BigBird, multi-token, an averaging Hyena, and linear attention")
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Linformer's low rank: when do a few mixtures suffice?
 #
-# *3 minutes.*
+# *4 minutes.*
 #
 # Linformer's weights, written over the $n$ words, have at most rank $r$. So $r$ mixtures come near
 # the weights only if their matrix is close to one of **low rank**, as Wang et al. find it to be in
@@ -1517,17 +1510,17 @@ assert memory["plain, weights kept"][0] > 5 * memory["plain"][0]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Choose a form
 #
-# *3 minutes.*
+# *2 minutes.*
 #
-# Six forms that can generate text, on 64 tokens: who sees whom, how many links there are, and what
-# a causal one keeps from word to word. The dashed line is plain attention. The parameter means for
-# each form what its title says.
+# The view shows six forms that can generate text, on 64 tokens: who sees whom, how many links there
+# are, and what a causal one keeps from word to word, beside the dashed line of plain attention.
+# What the parameter means, the title says.
 #
 # **Question.** You want to generate a long text, and memory is short. Which forms stop growing?
 # Which of these can still look at the first word?
 
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Defines the view: for each form who sees whom, and what a model keeps while it generates text
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the view: for each form who sees whom, and what a model keeps while it generates text
 LENGTH, SIZE = 64, 8
 GROWING = 2 * SIZE * torch.arange(1, LENGTH + 1)  # a key and a value for each word
 torch.manual_seed(0)
@@ -1590,14 +1583,6 @@ def draw_form(figure, form="window", parameter=4, causal=True):
     right.set_title(f"kept after 64 words: {kept[-1]:.0f}, plain {GROWING[-1]}")
 
 
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Let the room name forms. Untick 'causal' once: only who hides the future can generate text. What
-# stops growing: window, dilated, Longformer, linear. What still looks at word 1: Longformer, if it
-# is global, and linear in its blurred way. BigBird surprises: its global blocks and random links
-# want old words, so hardly anything may be thrown away.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Shows the view: choose a form and its parameter
 for form in [*MASKS, "linear"]:  # two forms keep growing
     kept = form_view(form, 4, True)[-1]
     assert (kept[31] == kept[63]) == (form not in ("grouped", "BigBird"))
@@ -1615,6 +1600,12 @@ explore(
 # of links in its title; it opens on a causal window of 4, half a band along the diagonal. Right,
 # the numbers that one head keeps while it generates text, against the number of words, beside the
 # dashed line of plain attention: it rises for five words, then stays.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Let the room name forms. Untick 'causal' once: only who hides the future can generate text. What
+# stops growing: window, dilated, Longformer, linear. What still looks at word 1: Longformer, if it
+# is global, and linear in its blurred way. BigBird surprises: its global blocks and random links
+# want old words, so hardly anything may be thrown away.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Window, dilated, *global* (Longformer) and linear stop growing. Of these, *global* still looks at
@@ -1706,13 +1697,7 @@ explore(
 # - O. Golovneva et al., *Multi-Token Attention*, 2025, arXiv:2504.00927. Section 3; we leave out
 #   its group normalisation. A kernel that fuses its convolution:
 #   github.com/Gusanidas/flash-multi-token-attention.
-#
-# The shapes of the models:
-#
-# - H. Touvron et al., *LLaMA: Open and Efficient Foundation Language Models*, 2023,
-#   arXiv:2302.13971, table 2; *Llama 2: Open Foundation and Fine-Tuned Chat Models*, 2023,
-#   arXiv:2307.09288, section 2.2 and appendix A.2.1.
-# - A. Q. Jiang et al., *Mistral 7B*, 2023, arXiv:2310.06825, table 1.
-# - E. Almazrouei et al., *The Falcon Series of Open Language Models*, 2023, arXiv:2311.16867, and
-#   the model's config.json.
-# - Llama Team, *The Llama 3 Herd of Models*, 2024, arXiv:2407.21783, table 3.
+# - The shapes of the models, with table or section in `PUBLISHED`: H. Touvron et al., *LLaMA*,
+#   2023, arXiv:2302.13971, and *Llama 2*, 2023, arXiv:2307.09288; A. Q. Jiang et al., *Mistral 7B*,
+#   2023, arXiv:2310.06825; E. Almazrouei et al., *The Falcon Series of Open Language Models*, 2023,
+#   arXiv:2311.16867; Llama Team, *The Llama 3 Herd of Models*, 2024, arXiv:2407.21783.

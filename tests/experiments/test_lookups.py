@@ -94,6 +94,8 @@ def test_far_questions_are_split_by_the_path_of_their_statement():
     shares = shares_by_path(Knowing(forms(16)["2 global and a window"][1]), 16)
     assert shares["linked"][1] == 1.0 and shares["two layers"][1] == 0.0
     assert shares["linked"][0] + shares["two layers"][0] == pytest.approx(1)
+    shares = shares_by_path(Knowing(forms(16)["4 random and a window"][1]), 16)  # links of one way
+    assert shares["linked"][1] == 1.0 and shares["two layers"][1] == shares["no path"][1] == 0.0
     shares = shares_by_path(Knowing(forms(16)["window"][1]), 16)  # two layers reach 8, far is 9
     assert shares["no path"] == (1.0, 0.0)
 
@@ -131,6 +133,6 @@ def test_the_table_gives_lowest_and_highest(monkeypatch, capsys):
     )
     lookups.table(64, 2, 1, ["window"])
     row, guesser = capsys.readouterr().out.splitlines()[1:]
-    by_path = 3 * ["8%:", "90%", "to", "100%"]
+    by_path = 3 * ["7%", "to", "8%:", "90%", "to", "100%"]
     assert row.split() == ["window"] + 3 * ["50", "to", "75%"] + by_path
     assert guesser == "the commonest digit answers 19% of the questions farther away"
