@@ -75,7 +75,7 @@ class Answerer(nn.Module):
 
 
 def forms(n: int, seed: int = 0) -> dict[str, tuple[Callable[[], nn.Module], Tensor | None]]:
-    """Each form: what makes its layer, and its mask. No mask has more than 9 links per token.
+    """Each form: what makes its layer, and its mask, of at most 9 links per token on average.
 
     Another ``seed`` draws other random links. Linformer has 9 links per token, and mixing keys and
     values costs as much again. Linear attention has none. In 8 heads of 8 numbers its sums take

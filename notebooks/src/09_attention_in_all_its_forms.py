@@ -428,9 +428,9 @@ torch.testing.assert_close(window_attention(q, k, v), expected)
 assert took["window"] < took["plain"] < took["plain, masked"]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It is slower, because the kernel computes the hidden scores anyway, and has the mask to process on
-# top. The window of the last row gives the same outputs, but computes only the blocks that it
-# touches: here each block of 128 queries meets 384 keys instead of 4,096.
+# It is slower, not faster, because the kernel computes the hidden scores anyway, and has the mask
+# to process on top. The window of the last row gives the same outputs, but computes only the blocks
+# that it touches: here each block of 128 queries meets 384 keys instead of 4,096.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This holds for a **dense** mask. A kernel that is told which *blocks* of the matrix are empty can
@@ -851,8 +851,9 @@ assert min(raw[0][1], raw[1][1]) > 0.8 and max(raw[0][2], raw[1][2]) < 0.3
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Yet the quiet answers hold more than it seems. If we subtract the average of the values and
 # compare directions (right half of the table), they find nine in ten of 16, and a third of 64. The
-# same average hides the answers of linear attention, whose features differ enough only with a
-# longer query and longer keys: with it subtracted, they find two thirds of 16.
+# same average hides the answers of linear attention (with a longer query and longer keys here,
+# because at length 1 its features hardly differ). Once it is subtracted, they find nearly two
+# thirds of 16.
 #
 # What subtracting cannot repair is the **blur**. A state of one size is a sum over all pairs, from
 # which linear attention finds a sixth of 64 values, and the bare sum of all $k\,v^\top$ (last row)
@@ -873,9 +874,7 @@ assert min(raw[0][1], raw[1][1]) > 0.8 and max(raw[0][2], raw[1][2]) < 0.3
 # letter. A random digit is right once in ten; the digit that the text states most often, in 19% of
 # the cases.
 #
-# Plain attention has 64 links per token, and all other forms have at most 9. (The sums of our
-# linear attention cost as much as 8 links, their building included; Linformer's mixing of keys and
-# values costs as much as 9 more.)
+# Plain attention has 64 links per token, and all other forms have at most 9 on average.
 #
 # **Predict.** With two global tokens, information from every token can reach every other in two
 # layers. How many questions are answered if the statement is far away: nearly all, half, or hardly
@@ -900,9 +899,8 @@ assert min(raw[0][1], raw[1][1]) > 0.8 and max(raw[0][2], raw[1][2]) < 0.3
 # | always the commonest digit | 18% | 21% | 19% |
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Hardly more than by guessing: far away, the global tokens answer fewer questions than somebody who
-# always names the commonest digit. To see why, let us sort the far questions by the path from their
-# statement.
+# Hardly more than by guessing: far away, the global tokens answer fewer questions than the
+# commonest digit would. To see why, let us sort the far questions by their path.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Compare the votes with the last column, and the last column with the last row.
@@ -925,8 +923,10 @@ assert min(raw[0][1], raw[1][1]) > 0.8 and max(raw[0][2], raw[1][2]) < 0.3
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (Stored figures of `python -m d2l_attention.experiments.lookups --starts 5`, which takes about ten
-# minutes; each start draws its own random links. With 2,400 steps instead of 800, one start with
-# global tokens answers 12% of those with a path of two layers.)
+# minutes; each start draws its own random links. Linear attention's sums cost as much as 8 links
+# per token, their building included, and Linformer's mixing of keys and values as much as 9 more.
+# With 2,400 steps instead of 800, one start each answers 12% (global tokens) and 18% (random links)
+# of the questions with a path of two layers.)
 #
 # Although linear attention found few of many random keys, it answers nearly everything here. A part
 # of this is its size, because eight heads of 8 numbers find more even of random pairs:
@@ -1184,14 +1184,14 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 #
 # - There are two bills: $n^2$ links, and a cache that grows with every word. Grouped queries cut
 #   the cache, and windows and linear attention cut both.
-# - In long texts a window or a block mask saves much time, because it leaves out hidden blocks; in
-#   the fused kernel a dense mask saves hardly any.
+# - In long texts a window saves much time, because it leaves out hidden blocks; a dense mask in the
+#   fused kernel saves none.
 # - The links decide how far information can travel: $w$ positions per layer with a window,
 #   everywhere in two layers by way of a global token, if the model may see what is later.
-# - A path is not yet an answer. Trained to look up, with about 9 links per token, global tokens and
-#   random links answered what was linked directly and guessed what was two layers away. For windows
-#   two layers were mostly too few. Linear attention answered nearly all of 32 statements, and fewer
-#   of 64 (85 to 92%).
+# - A path is not yet an answer. Trained to look up for 800 steps, with about 9 links per token,
+#   global tokens and random links answered what was linked directly and guessed what was two layers
+#   away. For windows two layers were mostly too few. Linear attention answered nearly all of 32
+#   statements, and fewer of 64 (85 to 92%).
 # - Queries may be learned (DETR); ours differed only with a matching.
 # - At 512 tokens plain attention was faster than windows, Longformer and BigBird; at 8,192 it was
 #   the slowest of all forms that were measured there.
@@ -1302,7 +1302,8 @@ def plain_multi_token_weights(scores, kernel, mask):  # (H, n, n), (H, rows, col
 text = "Alice fell asleep . A rabbit ran home at once . Alice saw the rabbit .".split()
 scores = torch.tensor([float(word in ("Alice", "rabbit")) for word in text])
 sums = F.conv1d(scores[None, None], torch.ones(1, 1, 5), padding=2)[0, 0]
-print("  ".join(f"{word} {total:.0f}" for word, total in zip(text, sums, strict=True)))
+pairs = [f"{word} {total:.0f}" for word, total in zip(text, sums, strict=True)]
+print("  ".join(pairs[:4]), "  ".join(pairs[4:11]), "  ".join(pairs[11:]), sep="\n")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # It is at *saw* and *the*, and nowhere else. But a kernel knows neighbours, not sentences: a word
@@ -1390,8 +1391,8 @@ print(plain_hyena(torch.eye(4), [gate], [c]).round().int().tolist())
 # filter of ones and the gate $1/t$ at token $t$, which it can only make if the input tells $t$;
 # causal attention does the same if all its keys are alike.
 #
-# Linear attention has infinitely many features then. For numbers ($d = 1$) they come from the
-# series of the exponential:
+# Linear attention would need infinitely many features. For numbers ($d = 1$) they come from the
+# series of the exponential, and 19 of them give six digits:
 #
 # $$e^{qk} = \sum_p \frac{(qk)^p}{p!} = \varphi(q) \cdot \varphi(k), \qquad
 #   \varphi(x) = \Big(1,\; x,\; \tfrac{x^2}{\sqrt{2!}},\; \tfrac{x^3}{\sqrt{3!}},\; \dots\Big)$$
@@ -1400,7 +1401,7 @@ print(plain_hyena(torch.eye(4), [gate], [c]).round().int().tolist())
 # the matrix.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the special cases: linear attention to six digits, with 19 terms of the series
+# Checks these special cases
 torch.manual_seed(0)
 q, k, v = torch.randn(3, 2, 4, 37, 16)
 for layer in (
@@ -1496,7 +1497,7 @@ for name in ("plain", "window 128", "linear, causal", "plain, weights kept"):
 assert memory["plain"][1] == min(kept[-1] for kept in memory.values())
 assert memory["plain, weights kept"][0] > 5 * memory["plain"][0]
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Plain attention does, with the fused kernel. Its memory is linear in $n$, as theirs is, and
 # smaller. Only those who keep an $n \times n$ tensor, such as the weights, pay for it. So against a
 # good kernel these two forms save *time* only. A kernel written for windows could do better than
@@ -1512,9 +1513,8 @@ assert memory["plain, weights kept"][0] > 5 * memory["plain"][0]
 #
 # *2 minutes.*
 #
-# The view shows six forms that can generate text, on 64 tokens: who sees whom, how many links there
-# are, and what a causal one keeps from word to word, beside the dashed line of plain attention.
-# What the parameter means, the title says.
+# Six forms that can generate text, on 64 tokens: who sees whom, how many links there are, and what
+# a causal one keeps from word to word. The dashed line is plain attention.
 #
 # **Question.** You want to generate a long text, and memory is short. Which forms stop growing?
 # Which of these can still look at the first word?
