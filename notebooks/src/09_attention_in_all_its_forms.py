@@ -910,9 +910,9 @@ assert min(raw[0][1], raw[1][1]) > 0.8 and max(raw[0][2], raw[1][2]) < 0.3
 #
 # | far questions: how many, and right answers | direct link | path of two layers | no such path |
 # |---|---|---|---|
-# | window of 4 | | | 100%: 9 to 10% right |
+# | window of 4 | none | none | 100%: 9 to 10% right |
 # | dilated window | 9%: 100% right | 5%: 8 to 12% right | 87%: 9 to 10% right |
-# | 2 global tokens | 7%: 100% right | 93%: 10 to 11% right | |
+# | 2 global tokens | 7%: 100% right | 93%: 10 to 11% right | none |
 # | 4 random links | 6 to 7%: 100% right | 47 to 51%: 10 to 11% right | 43 to 47%: 10 to 11% right |
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
