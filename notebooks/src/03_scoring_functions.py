@@ -8,7 +8,7 @@
 # - build scaled dot-product attention and additive attention, and test both against the package;
 # - say what a dot product leaves out of a distance, and choose between four scores.
 #
-# Core path: 60 to 90 minutes, in two sittings. Going further: 30. Exercises: 66.
+# Core path: 60 to 90 minutes, in two sittings. Going further: 20. Exercises: 66.
 #
 # Builds on chapters 1 and 2. *Dive into Deep Learning* (D2L), section 11.3.
 
@@ -180,7 +180,7 @@ for d in (4, 64, 1024):
 ax.set_xticks(sizes[1::2], sizes[1::2], fontsize=15)
 ax.set_yticks([2, 8, 32], [2, 8, 32], fontsize=15)
 ax.minorticks_off()
-ax.set_xlabel("d, numbers in a vector", fontsize=15)
+ax.set_xlabel("dimension d", fontsize=15)
 ax.set_ylabel("standard deviation of q · k", fontsize=15)
 ax.set_title(
     r"With 4,000 random pairs for each d, the standard deviation is about $\sqrt{d}$", fontsize=16
@@ -251,7 +251,7 @@ for gap in (0.0, 2.0, 8.0, 32.0):
     print(f"gap {gap:2.0f}   small weight {alpha[1]:.2g}   slope {alpha.prod():.2g}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A gradient that passes back through the softmax is multiplied by such slopes. With a slope of
+# When a gradient passes back through the softmax, it is multiplied by such slopes. With a slope of
 # $10^{-14}$, almost nothing of it reaches the query and the keys.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -467,10 +467,11 @@ plt.show()
 # whether -0.5, -4.5, -0.5 is a number that all keys share.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# With this formula one matrix product scores all pairs, for a whole batch: `@` multiplies the last
-# two axes, and treats the axes before them as a list of matrices. Write this score before you read
-# ours. `check` says what is right or wrong, as often as you like, `hint("3.4")` gives one more hint
-# each time, and `solution("3.4")` shows a solution and says why it is right.
+# With this formula, one matrix product and the squared norms score all pairs of a batch, because
+# `@` multiplies the last two axes and treats the axes before them as a list of matrices. Write this
+# score before you read ours. `check` says what is right or wrong, as often as you like,
+# `hint("3.4")` gives one more hint each time, and `solution("3.4")` shows a solution and says why
+# it is right.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **3.4** · complete a function
@@ -484,8 +485,8 @@ plt.show()
 from d2l_attention.exercises import check, hint, solution
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In ours, `.mT` exchanges the last two axes. A query's squared norm counts for its whole row of
-# scores, and a key's for its whole column.
+# In ours, `.mT` exchanges the last two axes. A query's squared norm is subtracted from its whole
+# row of scores, and a key's from its whole column.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -601,9 +602,9 @@ queries = torch.stack([noun, noun]).reshape(2, 1, 4)  # one query in each senten
 print(queries @ keys.mT / math.sqrt(4))  # (2, 1, 4) @ (2, 4, 3) -> (2, 1, 3)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# With one matrix product for each sentence, a query meets only the keys of its own sentence. By
-# hand, the noun's score is $2\cdot2/\sqrt4 = 2$ and the other scores are 0, so the noun gets the
-# weight $e^2/(e^2 + 1 + 1) = 0.79$, and the two others get 0.11 each.
+# As `@` computes one product per sentence, a query meets only the keys of its own sentence. By
+# hand, the noun's score is $2\cdot2/\sqrt4 = 2$ and the other scores are 0, so the noun gets weight
+# $e^2/(e^2 + 1 + 1) = 0.79$, and the two others get 0.11 each.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Dot-product attention, built
@@ -886,7 +887,7 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # %% [markdown] slideshow={"slide_type": "-"}
 # ### Nearest key, largest product
 #
-# *8 minutes.* When is the fee the same for all keys? To find out, let a thousand random queries
+# *5 minutes.* When is the fee the same for all keys? To find out, let a thousand random queries
 # meet ten keys of dimension 64: as drawn; after **layer norm** (Ba et al., 2016), which gives each
 # vector mean 0 and variance 1; and after layer norm and a linear layer, as in a Transformer.
 
@@ -972,7 +973,7 @@ for d in (4, 64, 1024):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A key that no dot product selects
 #
-# *5 minutes.* What is the fee on the norm good for? To see this, put a fourth key inside the
+# *3 minutes.* What is the fee on the norm good for? To see this, put a fourth key inside the
 # triangle of three others. For how many random queries does it have the highest score?
 
 # %% slideshow={"slide_type": "fragment"}
@@ -1023,8 +1024,8 @@ for label, matrix in (("dot product", torch.eye(2)), ("with M", M)):
 #
 # *2 minutes.* The package's layer checks its inputs first, so what follows is only the formula. Its
 # last three lines are those of your class: scores, weights, average. Where only the output is asked
-# for, PyTorch's kernel does the three in one (chapter 10). The name `visible` combines lengths and
-# masks, and its softmax is that of chapter 4.
+# for, PyTorch's kernel does the three in one (chapter 10). The argument `visible` combines lengths
+# and masks, and its softmax is that of chapter 4.
 
 # %% slideshow={"slide_type": "skip"}
 show_source(DotProductAttention.attend)
@@ -1042,7 +1043,7 @@ print("first the division", scaled_dot_score(big, big).item())
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The additive score is a small network
 #
-# *4 minutes.* It is a network with one hidden layer, $\tanh$ between two linear layers, whose input
+# *2 minutes.* It is a network with one hidden layer, $\tanh$ between two linear layers, whose input
 # is the query and the key, concatenated. The first layer is $W_q$ beside $W_k$:
 
 # %% slideshow={"slide_type": "skip"}
@@ -1063,7 +1064,7 @@ print("odd:", torch.allclose(additive_score(-q, -k, w_v), -additive_score(q, k, 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### What a score costs in time
 #
-# *7 minutes.* The book speaks of 'minor computational savings' of the additive score. Where $h < D$
+# *2 minutes.* The book speaks of 'minor computational savings' of the additive score. Where $h < D$
 # it saves multiplications for each pair (the projections add some), but it needs more memory than
 # the dot product, and $h$ tanh for each pair. How long do both layers take for the core path's
 # batch of 8 sentence pairs? Each time is processor time of one run on one thread, and the second

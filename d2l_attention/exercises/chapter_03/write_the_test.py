@@ -39,8 +39,8 @@ write_the_test = Exercise(
     stub=test_score,
     solution=test_score_solution,
     explanation="The test needs expected scores worked out in another way, a comparison that "
-    "allows for rounding, and sizes that all differ, such as 3 queries, 5 keys and 7 numbers. Two equal "
-    "sizes may hide one of the four. `assert_close` compares the shapes as well.",
+    "allows for rounding, and sizes that all differ, such as 3 queries, 5 keys and 7 numbers. "
+    "Two equal sizes may hide one of the four. `assert_close` compares the shapes as well.",
     hints=[
         "Make queries and keys, work out the expected scores yourself, and compare: "
         "`torch.testing.assert_close(implementation(queries, keys), expected)`.",
