@@ -77,17 +77,15 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Five keys and no training
 #
-# Let a random query meet five random keys, with the dot product as the score, and repeat this 1,000
-# times. All entries are drawn with mean 0 and variance 1. First, the vectors have **dimension** 4,
-# that is, four entries each:
+# Let a random query meet five random keys, 1,000 times, with the dot product as the score. The
+# vectors have **dimension** 4, which means four entries, drawn with mean 0 and variance 1:
 
 
 # %% slideshow={"slide_type": "-"}
 def five_keys(d, divisor=1):
     torch.manual_seed(3)
     queries, keys = torch.randn(1000, 1, d), torch.randn(1000, 5, d)
-    scores = (queries * keys).sum(dim=-1) / divisor  # (1000, 5): each query meets its five keys
-    weights = scores.softmax(dim=-1)
+    weights = ((queries * keys).sum(dim=-1) / divisor).softmax(dim=-1)  # (1000, 5)
     first = (100 * weights[0]).round().int().tolist()
     share = (weights.amax(dim=-1) > 0.9).float().mean()
     print(f"first query, rounded percent: {first}   one key above 90%: {share:.0%} of the queries")
