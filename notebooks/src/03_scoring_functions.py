@@ -115,8 +115,8 @@ five_keys(1024)
 # $$q\cdot k = \sum_i q_i k_i = \lvert q\rvert\,\lvert k\rvert\cos\theta$$
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The dot product grows with both norms and with the cosine, which compares only the directions and
-# is positive where the angle $\theta$ is below 90 degrees.
+# Its size grows with both norms. Its sign is that of the cosine, which compares only the directions
+# and is positive where the angle $\theta$ is below 90 degrees.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws four keys beside the query (2, 1), with their dot products
@@ -149,8 +149,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Random vectors
 #
-# Let all entries again be random, with mean 0 and variance 1. Since the dot product then has mean
-# 0, its standard deviation tells how large it typically is.
+# Let all entries again be drawn independently, with mean 0 and variance 1. Since the dot product
+# then has mean 0, its standard deviation tells how large it typically is.
 #
 # **Predict.** What is the standard deviation of $q\cdot k$ for $d = 1024$: about 1, about 32, or
 # about 1,024?
@@ -476,7 +476,7 @@ plt.show()
 #
 # Complete `distance_score`. It should equal `gaussian_score(queries, keys)`, but without a loop and
 # without a (Q, K, D) tensor: squared norms and a matrix product are enough (the book's exercise 1).
-# In shapes, \* is any leading axes, also none. The scores keep the dtype of the inputs, and
+# In shapes, \* is any leading axes, or none. The scores keep the dtype of the inputs, and
 # gradients reach queries and keys.
 
 # %% slideshow={"slide_type": "skip"}
@@ -930,7 +930,7 @@ for name, shares in agree.items():
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the factor assumes
 #
-# *2 minutes.* The factor $1/\sqrt d$ assumes independent entries with mean 0 and variance 1. Here
+# *3 minutes.* The factor $1/\sqrt d$ assumes independent entries with mean 0 and variance 1. Here
 # are two other cases, with $d = 64$. Is the standard deviation still 1 after the division?
 
 # %% slideshow={"slide_type": "skip"}
@@ -944,10 +944,11 @@ for name, products in (("linear layers", to_q(q) * to_k(k)), ("key = query", q *
     print(f"{name:13} mean {scores.mean():3.1f}   standard deviation {scores.std():3.1f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# No. A linear layer, as PyTorch initialises it, reduces the variance of an entry to a third. A key
-# that equals its query gives mean $64/8 = \sqrt d$, which still grows with $d$. So the factor
-# removes the effect of $d$ on independent entries of mean 0, but it corrects neither for norms nor
-# for queries and keys that depend on each other.
+# No. A linear layer, as PyTorch initialises it, reduces the variance of an entry to a third, so two
+# of them reduce the standard deviation of the score to a third. A key that equals its query gives
+# mean $64/8 = \sqrt d$, which still grows with $d$. So the factor removes the effect of $d$ on
+# independent entries of mean 0, but it corrects neither for norms nor for queries and keys that
+# depend on each other.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Wait for someone to name the assumption that breaks in each row. A third is the standard deviation
