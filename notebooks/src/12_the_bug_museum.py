@@ -867,7 +867,7 @@ ax.spines[:].set_visible(False)
 ax.set_title(f"Ten questions find {sum(map(any, found))} of these {len(found)} bugs", loc="right")
 keys = [ax.plot([], [], **cross)[0], ax.plot([], [], **dot)[0], ax.bar([0], 0, **hatch)]
 words = ["finds the bug", "passes", "cannot be asked"]
-figure.legend(keys, words, loc="upper left", handletextpad=0.4, borderpad=0, frameon=False)
+figure.legend(keys, words, loc="upper left", bbox_to_anchor=(0, 0.96), borderpad=0, frameon=False)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
