@@ -81,8 +81,8 @@ find_first_leak = Exercise(
     "came in, and all later ones may have it from there. It needs neither a second implementation "
     "nor an idea of what is wrong. In the chapter's sixth model it is the mean of the "
     "normalization: it is taken over the tokens, and should be taken over the numbers of each "
-    "token. The same loop works on padding (change it), on the batch (change another sentence), and "
-    "on any model whose results you can write down by name.",
+    "token. The same loop works on padding (change it), on the batch (change another sentence), "
+    "and on any model whose results you can write down by name.",
     hints=[
         "Run the block twice, on X and on a copy with other tokens from t on.",
         "Of each result compare the rows `[:, :t]`. The dict keeps the order of the computation.",
