@@ -219,14 +219,17 @@ for axis, end in ((near_zero, 1), (ax, 0)):  # two strokes where the axis is bro
 figure.suptitle("Without its gradient, attention gains nothing over equal weights", fontsize=14)
 figure.supxlabel("validation loss, three seeds each", fontsize=13)
 plt.show()  # fmt: skip
-for letter in rows:
-    print(f"{letter:13} {' '.join(f'{loss:.2f}' for loss in sorted(validation[letter]))}")
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: validation losses of five models and two baselines, three seeds each, on an axis that is
 # broken between 0.2 and 2.3. B, which sees one word too many, is below 0.1. D, with its softmax
 # over the queries, is near 2.45. C, without a bug, and E, divided by d, are near 2.7. Equal weights
 # are near 2.77, A, without a gradient to the scores, near 2.81, and no attention near 2.89.*
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
+# Prints these losses
+for letter in rows:
+    print(f"{letter:13} {' '.join(f'{loss:.2f}' for loss in sorted(validation[letter]))}")
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks what the text says of the losses, for every seed
@@ -580,15 +583,15 @@ assert (models["C"].W_q.weight - start).norm() > 0.3 * start.norm()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Checks for your own model
 #
-# Suppose that your own model trains, and is the only one that you have. Begin with how far each of
-# its parameters has moved (12.5). Then make two more checks.
+# If your own model trains, and is the only one that you have, begin with how far each of its
+# parameters has moved (12.5). Then make two more checks.
 #
 # ### Overfit one batch, and know its floor
 #
 # To **overfit one batch**, train on a few sentences until the model knows them by heart. **At the
 # start**, a model that knows nothing has a loss near the logarithm of the number of words. **At the
 # end**, a model that knows eight sentences by heart still cannot know which of them has begun, and
-# this sets a floor. A model far above the floor has not learned the sentences; a model *below* it
+# this sets a floor. A model far above the floor has not learned the sentences; one *below* it
 # knows what it cannot know.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
@@ -622,9 +625,8 @@ assert 0.17 < floor < 0.2 and curve[-1] < floor / 3  # the last is B's
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Compare with PyTorch's kernel, and know the rounding
 #
-# PyTorch's kernel gives you a second implementation for free. To see how close yours must come, we
-# print how far right code is from the kernel, and code with a small mistake, a scale of $\sqrt{63}$
-# instead of $\sqrt{64}$:
+# PyTorch's kernel is a second implementation for free. How close must yours come? To see, give yours
+# a small mistake, a scale of $\sqrt{63}$ instead of $\sqrt{64}$:
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
@@ -880,7 +882,7 @@ plt.show()
 # Checks which bugs the ten questions miss
 assert all(map(any, found[:-1])) and not any(found[-1])
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The bugs from 12.7 on are exhibits of *Going further*. A question also fails where the broken code
 # raises an error (the mask of 12.10 fits only equal sizes). The wrong scale stays hidden: since
 # a layer may choose its scale, only a comparison with numbers that you know finds it, such as the
@@ -888,8 +890,9 @@ assert all(map(any, found[:-1])) and not any(found[-1])
 # than plain attention: decoding, a whole block, a window, a loss.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Homework for those who write code for a living: run the file on a layer of their own
-# project, and bring what fails.
+# Two minutes. The wrong scale stays hidden: ask which test finds it (the kernel's). Homework for
+# those who write code for a living: run the file on a layer of their own project, and bring what
+# fails.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
