@@ -7,7 +7,7 @@
 # - write tests that catch real mistakes without any training;
 # - learn how to debug a model of your own, and take ten tests with you.
 #
-# Core path: 60 to 90 minutes, in two sittings. Going further: 25. Exercises: 119. The six exercises
+# Core path: 60 to 90 minutes, in two sittings. Going further: 20. Exercises: 119. The six exercises
 # beside the core's exhibits come on top of its minutes, and take a little over an hour.
 #
 # Builds on chapters 3, 4, 6, 7 and 8. *Dive into Deep Learning* (D2L) has no chapter on tests, but
@@ -590,9 +590,9 @@ assert (models["C"].W_q.weight - start).norm() > 0.3 * start.norm()
 #
 # To **overfit one batch**, train on a few sentences until the model knows them by heart. **At the
 # start**, a model that knows nothing has a loss near the logarithm of the number of words. **At the
-# end**, a model that knows eight sentences by heart still cannot know which of them has begun, and
-# this sets a floor. A model far above the floor has not learned the sentences; one *below* it
-# knows what it cannot know.
+# end**, a model that knows eight sentences by heart still cannot know which has begun, and this
+# sets a floor. A model far above the floor has not learned the sentences; one *below* it knows what
+# it cannot know.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Counts the floor, and trains three models on one batch
@@ -615,8 +615,8 @@ for name, bug in {"C": "none", "A": "no gradient to the scores", "B": "one word 
 assert 0.17 < floor < 0.2 and curve[-1] < floor / 3  # the last is B's
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# C reaches the floor. B falls below it and so is caught, in a few seconds. But A reaches the floor
-# as well: one batch does not find every mistake.
+# C reaches the floor. B falls below it: caught, in a few seconds. But A reaches the floor as well,
+# so one batch does not find every mistake.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Overfitting one batch is Karpathy's advice (2019). The floor is ours, because without
@@ -625,8 +625,8 @@ assert 0.17 < floor < 0.2 and curve[-1] < floor / 3  # the last is B's
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Compare with PyTorch's kernel, and know the rounding
 #
-# PyTorch's kernel is a second implementation for free. How close must yours come? To see, give yours
-# a small mistake, a scale of $\sqrt{63}$ instead of $\sqrt{64}$:
+# PyTorch's kernel is a second implementation for free. How close must yours come? To see, give
+# yours a small mistake, a scale of $\sqrt{63}$ instead of $\sqrt{64}$:
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
