@@ -314,9 +314,9 @@ assert max(abs(a - b) for a, b in zip(prefixes["C"], validation["C"], strict=Tru
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Three kinds of test that need no training
 #
-# The two columns should agree, because a causal model may use only the words so far. Questions like
-# this can be put to the attention itself, without training, data or a second implementation. There
-# are three kinds:
+# The two columns of the last table should agree, because a causal model may use only the words so
+# far. Questions like this can be put to the attention itself, without training, data or a second
+# implementation. There are three kinds:
 #
 # 1. **An answer that you know by thinking.** If all values are equal, the output is that value.
 # 2. **Two runs that must agree.** Change what must make no difference: the padding, the future, or
@@ -366,7 +366,7 @@ print(f"scores\n{scores[0]}\nweights\n{weights[0]}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### The first wrong number
 #
-# It is the first weight, 0.77. All scores are right, so row 0 should be 16.9 / 17.9 = 0.94 and
+# It is the first weight, 0.77. All scores are right, but row 0 should be 16.9 / 17.9 = 0.94 and
 # 0.06. `compare` runs two functions on the same numbers, and opens both where they first differ:
 
 # %% slideshow={"slide_type": "-"}
@@ -492,9 +492,11 @@ for t in range(4):
 # **12.3** · write the test
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A good place to stop.** You have seen a softmax over the queries, a mask that took sentences for
-# heads, and new tokens that all got position 0, each with the question that finds it. The other
-# exhibits can wait, because each can be read by itself.
+# #### A good place to stop
+#
+# You have seen a softmax over the queries, a mask that took sentences for heads, and new tokens
+# that all got position 0, each with the question that finds it. The other exhibits can wait,
+# because each can be read by itself.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### 12.4 · A validation loss of another model
@@ -884,10 +886,10 @@ assert all(map(any, found[:-1])) and not any(found[-1])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The bugs from 12.7 on are exhibits of *Going further*. A question also fails where the broken code
-# raises an error (the mask of 12.10 fits only equal sizes). The wrong scale stays hidden: since
-# a layer may choose its scale, only a comparison with numbers that you know finds it, such as the
-# one with the kernel above. 12.3, 12.6, 12.11 and 12.12 are left out, because they concern more
-# than plain attention: decoding, a whole block, a window, a loss.
+# raises an error (the mask of 12.10 does not fit 5 queries and 7 keys). The wrong scale stays
+# hidden: since a layer may choose its scale, only a comparison with numbers that you know finds it,
+# such as the one with the kernel above. 12.3, 12.6, 12.11 and 12.12 are left out, because they
+# concern more than plain attention: decoding, a whole block, a window, a loss.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. The wrong scale stays hidden: ask which test finds it (the kernel's). Homework for
@@ -1096,9 +1098,6 @@ for name, function in {"right": right("12.12"), "broken": broken("12.12")}.items
 #   ([timm #2236](https://github.com/huggingface/pytorch-image-models/pull/2236)).
 # - *Scores of -1,000,000 in a heat map.* A mask filled its caller's scores in place. In the same
 #   function, an empty sentence got equal weights over its padding (d2l 1.0.3, `masked_softmax`).
-# - *A plain mean of the past, and no error.* A scale that was left out became 0, and so did all
-#   scores. A test against a second implementation found it
-#   ([SKaiNET #860](https://github.com/SKaiNET-developers/SKaiNET/issues/860), July 2026).
 # - *Readers ask why not `view`.* In place of `transpose` it mixes tokens and heads (chapter 6)
 #   ([annotated-transformer #118](https://github.com/harvardnlp/annotated-transformer/issues/118)).
 # - *Positions that change nothing.* The sum was computed and then dropped, so that a model without
