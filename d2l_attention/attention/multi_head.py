@@ -22,7 +22,8 @@ class MultiHeadAttention(WeightsOnDemand):
 
     ``positions`` tells the heads where queries and keys stand: see ``Positions``. It is for
     self-attention, where query i and key i are the same token; in cross-attention it would
-    count both sequences from 0.
+    count both sequences from 0. Positions that are added (``AddedPositions``) are for embeddings,
+    and tell the heads nothing.
 
     With a ``cache`` the layer goes on where it stopped: ``keys`` and ``values`` are those of
     the new tokens only, K counts all that the cache then holds, and positions and ``is_causal``

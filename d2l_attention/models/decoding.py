@@ -51,7 +51,8 @@ def greedy_decode(
 ) -> Decoded:
     """The most likely token at each step, until every sentence has ended or is ``max_len`` long.
 
-    Shape: source (B, S), source_lens (B,). ``need_weights`` collects the attention weights.
+    Shape: source (B, S), source_lens (B,). ``need_weights`` collects the attention weights. A
+    search changes no mode: it drops out as well, unless the model is in eval mode.
 
     Errors: ``ValueError`` where ``bos`` or ``eos`` is no token number of the target or ``max_len``
     no whole number from 1 on, and the encoder's for a source or lengths that do not fit.
