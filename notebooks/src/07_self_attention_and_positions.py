@@ -79,8 +79,8 @@ def plain_self_attention(X, W_q, W_k, W_v):  # (B, n, D) -> (B, n, D)
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two headlines
 #
-# 'Dog bites man' is no news; 'Man bites dog' is. To see whether the layer notices the difference,
-# let each word be a random vector, and average the layer's three answers to each headline.
+# 'Dog bites man' is no news; 'Man bites dog' is. To see whether the layer notices, let words be
+# random vectors, and average the layer's answers to each headline.
 #
 # **Predict.** Are the two averages far apart, near or equal?
 
@@ -95,10 +95,12 @@ one, other = (plain_self_attention(X, *matrices) for X in (no_news, news))
 print(f"the averages differ by {(one.mean(dim=1) - other.mean(dim=1)).norm():.6f}")
 print(f"the answers to 'dog' differ by {(one[0, 0] - other[0, 2]).norm():.6f}")
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The averages are equal, and so are the two answers to 'dog'.
+
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# They are equal, because no position occurs in the formula. If the rows of $X$ get another order
-# $\pi$, the answers follow: $f(X_\pi) = f(X)_\pi$. This property is called **permutation
-# equivariance**.
+# No position occurs in the formula. So if the rows of $X$ get another order $\pi$, the answers
+# follow: $f(X_\pi) = f(X)_\pi$. This is **permutation equivariance**.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Without a mask, no training can change this. With a causal mask order matters (exercise 7.2).
@@ -787,12 +789,13 @@ for (kind, keys), (back, capital) in controls.items():
 # - **Rotary.** In both games the first and the third row are right, while the second is near the
 #   baseline. So in these models the new distances are to blame, and not the number of keys.
 # - **Sinusoidal.** Fewer keys help, but too little. Even where number and distances are as in
-#   training, three to five answers in ten are wrong, so training has not found the matrix that
-#   shifts every position by three. 'Going further' shows what it found instead.
+#   training, three to five answers in ten are wrong.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# At *last capital* only those answers are counted whose capital is visible. Both results hold in 20
-# of 20 starts, and so does the comparison with the baseline.
+# So at *three back*, training has not found the matrix that shifts every position by three; 'Going
+# further' shows what it found instead. At *last capital* only those answers are counted whose
+# capital is visible. Both results hold in 20 of 20 starts, and so does the comparison with the
+# baseline.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask which explanation is left, for rotary and then for sinusoidal. Ask what the first
@@ -1175,7 +1178,7 @@ def reached(read, n, steps):  # bool (n, n): does output i (row) depend on input
 
 after = {(steps, name): reached(readers[name], 12, steps) for steps in (1, 4) for name in readers}
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws which inputs reach which outputs after one step and after four
 figure, axes = plt.subplots(2, 3, figsize=(9, 5.4), sharex=True, sharey=True)
 for ((steps, name), filled), ax in zip(after.items(), axes.flat, strict=True):
@@ -1197,7 +1200,7 @@ plt.show()
 # everything. After four: the CNN a band of nine, the RNN the diagonal and the three cells left of
 # it, self-attention everything.*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # After one step an output of the CNN depends on up to three inputs, one of the RNN on its own, and
 # one of self-attention on all twelve. After four steps these are up to nine, up to four, and all.
 
