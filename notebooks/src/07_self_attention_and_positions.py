@@ -403,9 +403,9 @@ for i, j in ((5, 3), (105, 103), (3, 5)):
     print(f"query at {i:3}, keys at {j:3}: {products[0]:.2f} and {products[1]:.2f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# At 105 and 103 both stay the same, because the signed distance $j - i$ does. With the query at 3,
-# it changes from $-2$ to $2$, and only the second product changes its sign. So a rotary score can
-# tell left from right.
+# At 105 and 103 both stay the same, because the signed distance $j - i$ does. At 3 and 5 this
+# distance is $2$ instead of $-2$, and only the second product changes its sign. So a rotary score
+# can tell left from right.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. The cosine keeps its sign, the sine does not. Before the next slide ask: should the
@@ -786,8 +786,9 @@ for (kind, keys), (back, capital) in controls.items():
     print(f"{kind:10} {keys:30}", *columns)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# - **Rotary.** In both games the first and the third row are right, while the second is near the
-#   baseline. So in these models the new distances are to blame, and not the number of keys.
+# - **Rotary.** In both games the latest 16 keys give right answers, and so do all keys at near
+#   distances, while the latest 4 and the first 12 stay near the baseline `none`. So in these models
+#   the new distances are to blame, and not the number of keys.
 # - **Sinusoidal.** Fewer keys help, but too little. Even where number and distances are as in
 #   training, three to five answers in ten are wrong.
 
