@@ -585,6 +585,9 @@ def train(kind, game, start):
 # distance counts', ALiBi yes in both games. Then ask what a model without any encoding would get.
 # Leave it there.
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Right answers at each position
+
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
 # Trains three models of each kind for both games, and prints the share of right answers
 
@@ -645,9 +648,6 @@ for (name, kind), curve in curves.items():
 # baseline, ALiBi has learned nothing of *three back* at positions 3 to 15. At 32 to 63, **learned
 # positions do worse than no encoding** in both games, and so do sinusoidal ones at *last capital*.
 # On average rotary does better than the baseline, but from position 48 on it does worse.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Right answers at each position
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
 # Draws the share of right answers against the position, for both games and three starts
@@ -1116,14 +1116,11 @@ print("checked: with the offset, the same as all at once")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Where do the multiplications come from?
 #
-# - A layer of a **convolutional network** (CNN) multiplies each of the $w$ tokens in a window by
-#   its own $D \times D$ matrix: $w\,n\,D^2$. Each layer carries information $(w-1)/2$ positions
-#   further.
-# - A **recurrent network** (RNN, chapter 5) reads one token after the other and multiplies each
-#   token by one matrix and its state by another: $2\,n\,D^2$.
-# - Self-attention multiplies each token by four matrices, the three above and chapter 6's $W_o$:
-#   $4\,n\,D^2$. Then each of $n$ queries meets $n$ keys of $D$ numbers, and weights $n$ values of
-#   $D$ numbers: $2\,n^2 D$.
+# - A layer of a **convolutional network** (CNN) has a $D \times D$ matrix for each of the $w$
+#   tokens in a window, and carries information $(w-1)/2$ positions further.
+# - A **recurrent network** (RNN, chapter 5) has one matrix for the token and one for the state.
+# - Self-attention has four matrices, the three above and chapter 6's $W_o$. Then $n$ queries meet
+#   $n$ keys and weight $n$ values, which takes $2\,n^2$ times $D$ multiplications.
 #
 # To measure the paths, let a *step* be a layer of a CNN or of self-attention, or one token of an
 # RNN. In each step all states of the RNN move together, and each reads its own token and the state
