@@ -40,6 +40,7 @@ from d2l_attention import (
     show_source,
 )
 from d2l_attention.views import explore, schematic
+from d2l_attention.views.palette import GREY, INK, KEY, QUERY, RULE, WEIGHT
 from d2l_attention.views.plots import set_style
 
 torch.set_num_threads(1)
@@ -125,20 +126,20 @@ arrow_to |= {"right angle": [-1.0, 2.0], "opposite": [-2.0, -1.0]}
 figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), sharex=True, sharey=True)
 for ax, (name, key) in zip(axes, arrow_to.items(), strict=True):
     product = dot_score(torch.tensor([[2.0, 1.0]]), torch.tensor([key])).item()
-    ax.annotate("", key, (0, 0), arrowprops={"width": 9, "headwidth": 24, "color": "0.75"})
-    ax.annotate("", (2, 1), (0, 0), arrowprops={"width": 2, "headwidth": 11, "color": "black"})
+    ax.annotate("", key, (0, 0), arrowprops={"width": 9, "headwidth": 24, "color": KEY})
+    ax.annotate("", (2, 1), (0, 0), arrowprops={"width": 2, "headwidth": 11, "color": QUERY})
     ax.set_title(f"{name}: {product:.0f}".replace("-", "−"), fontsize=18)
     ax.set(xlim=(-2.3, 4.3), ylim=(-1.7, 2.5), xticks=[-2, 0, 2, 4], yticks=[0, 2])
     ax.set_aspect("equal")
-    ax.axhline(0, color="0.85", linewidth=1, zorder=0)
-    ax.axvline(0, color="0.85", linewidth=1, zorder=0)
+    ax.axhline(0, color=RULE, linewidth=1, zorder=0)
+    ax.axvline(0, color=RULE, linewidth=1, zorder=0)
 figure.supxlabel("first coordinate", fontsize=13)
 axes[0].set_ylabel("second coordinate")
 figure.suptitle("The sign tells the direction, and twice the norm doubles the product", fontsize=18)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four panels, each with the query (2, 1) as a thin black arrow and a key as a thick grey
+# *Figure: four panels, each with the query (2, 1) as a thin orange arrow and a key as a thick blue
 # arrow. The key (2, 1) points the same way, product 5. The key (4, 2) has twice the norm, product
 # 10. The key (−1, 2) is at a right angle, product 0. The key (−2, −1) is opposite, product −5.*
 
@@ -164,8 +165,8 @@ for d in sizes:
     products = (torch.randn(4000, d) * torch.randn(4000, d)).sum(dim=-1)
     deviations[d] = products.std().item()
 figure, ax = plt.subplots(figsize=(9.5, 4.1))
-ax.loglog(sizes, [d**0.5 for d in sizes], color="0.6", label=r"$\sqrt{d}$")
-ax.loglog(sizes, list(deviations.values()), "o", color="tab:blue", markersize=9, label="measured")
+ax.loglog(sizes, [d**0.5 for d in sizes], color=GREY, label=r"$\sqrt{d}$")
+ax.loglog(sizes, list(deviations.values()), "o", color=INK, markersize=9, label="measured")
 for d in (4, 64, 1024):
     ax.annotate(
         f"{deviations[d]:.1f}",
@@ -303,14 +304,14 @@ def turn(figure, d=4, divide_by="1"):
     weights = scores[31].softmax(dim=0)  # one query of the 400
     spread, shares, slopes = figure.subplots(1, 3)
     percent = torch.full((4000,), 100 / 4000)
-    spread.hist(scores.flatten(), bins=range(-132, 133, 6), weights=percent, color="0.4")
+    spread.hist(scores.flatten(), bins=range(-132, 133, 6), weights=percent, color=GREY)
     spread.set(xlim=(-132, 132), ylim=(0, 101), xlabel="score", ylabel="% of the scores")
     spread.set_title("scores of 400 queries")
-    shares.bar(range(10), weights, color="tab:blue")
-    shares.axhline(0.9, color="0.6", linewidth=1)
+    shares.bar(range(10), weights, color=WEIGHT)
+    shares.axhline(0.9, color=GREY, linewidth=1)
     shares.set(ylim=(0, 1.02), xlabel="key", ylabel="weight", xticks=range(10))
     shares.set_title("weights of one query")
-    slopes.bar(range(10), weights * (1 - weights), color="tab:orange")
+    slopes.bar(range(10), weights * (1 - weights), color=INK)
     slopes.set(ylim=(0, 0.26), xlabel="key", ylabel="slope", xticks=range(10))
     slopes.set_title("their slopes")
 
@@ -404,8 +405,8 @@ for seed in range(20):  # what the text says of near ties
     assert 0.16 <= near.float().mean() <= 0.25 and norms[near].sum() > 0.97 * norms.sum()
 figure, ax = plt.subplots(figsize=(9.5, 3.3))
 for score, name, style in (
-    (scaled_dot_score, r"divided by $\sqrt{d}$", {"color": "tab:blue", "marker": "o"}),
-    (dot_score, "plain dot product", {"color": "black", "marker": "x"}),
+    (scaled_dot_score, r"divided by $\sqrt{d}$", {"color": INK, "marker": "o"}),
+    (dot_score, "plain dot product", {"color": GREY, "marker": "x"}),
 ):
     norms = gradient_at_queries(score, 0)
     ax.semilogy(gap_of_the_best_two(0), norms, linestyle="", markersize=5, label=name, **style)
@@ -508,16 +509,14 @@ query, three_keys = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 
 assert gaussian_score(query, three_keys).tolist() == [[0, -2, -1]]  # the table above
 figure, (plane, shares) = plt.subplots(1, 2, figsize=(11.5, 3.6))
 for j, (x, y) in enumerate(three_keys.tolist()):
-    plane.annotate("", (x, y), (0, 0), arrowprops={"width": 7, "headwidth": 20, "color": "0.75"})
+    plane.annotate("", (x, y), (0, 0), arrowprops={"width": 7, "headwidth": 20, "color": KEY})
     plane.annotate(f"key {j}", (x, y), (-22 if y == 0 else 8, 12), textcoords="offset points")
-plane.annotate("", (1, 0), (0, 0), arrowprops={"width": 2, "headwidth": 10, "color": "black"})
+plane.annotate("", (1, 0), (0, 0), arrowprops={"width": 2, "headwidth": 10, "color": QUERY})
 plane.set(xlim=(-0.3, 3.4), ylim=(-0.4, 1.45), xlabel="first coordinate", yticks=[0, 1])
 plane.set_aspect("equal")
-plane.set_title("the query (black) equals key 0")
+plane.set_title("the query (thin) equals key 0")
 named = {"with the fee (Gaussian)": gaussian_score, "without (dot product)": dot_score}
-for (name, score), shift, style in zip(
-    named.items(), (-0.2, 0.2), ("0.75", "tab:blue"), strict=True
-):
+for (name, score), shift, style in zip(named.items(), (-0.2, 0.2), (GREY, WEIGHT), strict=True):
     bars = shares.bar(
         torch.arange(3) + shift,
         score(query, three_keys).softmax(dim=-1)[0],

@@ -31,6 +31,7 @@ from torch import nn
 
 from d2l_attention import ALiBi, MultiHeadAttention, PositionalEncoding, RotaryEncoding
 from d2l_attention.views import explore, schematic
+from d2l_attention.views.palette import FAINT, GREY, GROUND, INK, PALE, POSITION, signed
 from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
@@ -199,8 +200,8 @@ print(f"with positions added, the averages of the two headlines differ by {diffe
 P = PlainPositionalEncoding(num_hiddens=32, dropout=0.0).P[0, :64]  # (64, 32)
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 5.0), width_ratios=[1, 2.6])
 heatmap(left, torch.arange(64)[:, None] // 2 ** torch.arange(6) % 2, vmin=0, vmax=1)
-heatmap(right, P, vmin=-1, vmax=1)
-left.set(title="binary: 0 light, 1 dark", xlabel="digit, the last one first", ylabel="position")
+heatmap(right, P, vmin=-1, vmax=1, cmap=signed())
+left.set(title="binary: 0 empty, 1 filled", xlabel="digit, the last one first", ylabel="position")
 right.set(title="sines and cosines, D = 32", xlabel="column")
 figure.colorbar(right.images[0], ax=right, label="value, right panel")
 figure.suptitle("Both count: columns on the left change fast, on the right slowly", fontsize=17)
@@ -227,8 +228,8 @@ plt.show()
 hands = {"hand 8 (slow)": 8, "hand 2": 2, "hand 0 (fast)": 0}  # the pair of each
 figure, axes = plt.subplots(1, 3, figsize=(9, 3.7))
 for i, ax in enumerate(axes):
-    ax.add_patch(plt.Circle((0, 0), 1.05, fill=False, color="0.6"))
-    looks = ((0.6, 10, "0.7"), (0.8, 6, "0.4"), (1, 2.5, "black"))
+    ax.add_patch(plt.Circle((0, 0), 1.05, fill=False, color=GREY))
+    looks = ((0.6, 10, GREY), (0.8, 6, FAINT), (1, 2.5, INK))
     for (length, width, grey), pair in zip(looks, hands.values(), strict=True):
         sin, cos = length * P[i, 2 * pair : 2 * pair + 2]
         ax.plot([0, sin], [0, cos], color=grey, linewidth=width, solid_capstyle="butt")
@@ -652,17 +653,17 @@ for (name, kind), curve in curves.items():
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
 # Draws the share of right answers against the position, for both games and three starts
 figure, axes = plt.subplots(1, 2, figsize=(10.2, 4.8), sharey=True)
-looks = {"sinusoidal": ("tab:orange", ":"), "learned": ("0.6", "-")}
-looks |= {"rotary": ("tab:blue", "-"), "ALiBi": ("black", "--")}
-looks |= {"none": ("black", ":")}
+looks = {"sinusoidal": (GREY, ":"), "learned": (GREY, "-")}
+looks |= {"rotary": (INK, "-"), "ALiBi": (INK, "--")}
+looks |= {"none": (INK, ":")}
 for ax, name in zip(axes, games, strict=True):
     for kind, (color, style) in looks.items():
         for start, curve in enumerate(curves[name, kind]):
             label = kind if start == 0 else None
             ax.plot(range(3, 64), curve[3:], style, color=color, linewidth=1.6, label=label)
-    ax.axvspan(0, 15, color="0.92", zorder=0)
+    ax.axvspan(0, 15, color=PALE, zorder=0)
     ax.text(7.5, 1.04, "trained", ha="center")
-    ax.axhline(1 / 8, color="black", linewidth=0.8)
+    ax.axhline(1 / 8, color=FAINT, linewidth=0.8)
     ax.set(title=name, xlabel="position", xticks=[0, 16, 32, 48, 63], ylim=(0, 1.12))
 axes[0].text(63, 0.02, "guessing", ha="right", fontsize=12)
 axes[0].set(ylabel="right answers", yticks=[0, 0.5, 1], yticklabels=["0%", "50%", "100%"])
@@ -826,10 +827,10 @@ for model in models["three back", "rotary"]:
     heads.append((by_distance[3] - by_distance[:16][others].max(dim=0).values).argmax())
     clearest.append(by_distance[:, heads[-1]])
 figure, ax = plt.subplots(figsize=(9.5, 4.4))
-ax.axvspan(0, 15, color="0.92", zorder=0)
+ax.axvspan(0, 15, color=PALE, zorder=0)
 for start, (curve, style) in enumerate(zip(clearest, ("-", "--", ":"), strict=True)):
-    ax.plot(curve - curve[3], style, color="tab:blue", linewidth=1.8, label=f"start {start}")
-ax.axhline(0, color="black", linewidth=0.8)
+    ax.plot(curve - curve[3], style, color=INK, linewidth=1.8, label=f"start {start}")
+ax.axhline(0, color=FAINT, linewidth=0.8)
 ax.text(7.5, 9, "trained", ha="center")
 for distance in (3, 28, 34, 41, 47, 53):
     height = max((curve - curve[3])[distance].item() for curve in clearest) + 1.2
@@ -1251,17 +1252,17 @@ P_view = PlainPositionalEncoding(num_hiddens=32, dropout=0.0).P[0, :100]
 
 def compare_positions(figure, position=10, distance=44, column=0):
     rows, wave, products = figure.subplots(1, 3, width_ratios=[1.1, 1, 1])
-    two, orange = [position, position + distance], "#D55E00"
-    heatmap(rows, P_view, vmin=-1, vmax=1)
-    rows.hlines(two, -0.5, 31.5, color=orange, linewidth=2, linestyle=["-", "--"])
-    rows.vlines(column, -0.5, 99.5, color="black", linewidth=2)
+    two = [position, position + distance]
+    heatmap(rows, P_view, vmin=-1, vmax=1, cmap=signed())
+    rows.hlines(two, -0.5, 31.5, color=POSITION, linewidth=2, linestyle=["-", "--"])
+    rows.vlines(column, -0.5, 99.5, color=INK, linewidth=2)
     rows.set(xlabel="column", ylabel="position", xticks=[0, 16, 31], yticks=[0, 50, 99])
 
     values, cosines = P_view[:, column], P_view @ P_view[position] / 16
-    for ax, curve, color in ((wave, values, "black"), (products, cosines, "tab:blue")):
+    for ax, curve, color in ((wave, values, INK), (products, cosines, GREY)):
         ax.plot(curve, color=color, linewidth=1.5)
-        ax.plot(two[0], curve[two[0]], "o", color=orange, markersize=11)
-        ax.plot(two[1], curve[two[1]], "o", color=orange, markersize=11, markerfacecolor="white")
+        ax.plot(two[0], curve[two[0]], "o", color=POSITION, markersize=11)
+        ax.plot(two[1], curve[two[1]], "o", color=POSITION, markersize=11, markerfacecolor=GROUND)
         # Few ticks: they are most of the drawing time.
         ax.set(xlabel="position", xticks=[0, 50, 99], ylim=(-1.15, 1.15), yticks=[-1, 0, 1])
     gap = (values[two[1]] - values[two[0]]).abs()

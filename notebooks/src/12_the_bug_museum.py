@@ -36,6 +36,7 @@ from d2l_attention.exercises import check, hint, solution
 from d2l_attention.exercises.chapter_12 import broken, right
 from d2l_attention.testing import PROPERTIES, check_attention
 from d2l_attention.views import compare
+from d2l_attention.views.palette import CUT, GREY, INK, RULE
 from d2l_attention.views.plots import set_style
 
 torch.set_num_threads(1)
@@ -205,7 +206,7 @@ for row, letter in enumerate(rows):
         validation[letter],
         [row] * 3,
         linestyle="",
-        color="0.45" if baseline else "C0",
+        color=GREY if baseline else INK,
         **marker,
     )
 names = [letter if len(letter) > 1 else f"{letter} · {bugs[letter]}" for letter in rows]
@@ -850,9 +851,9 @@ reports.append((scale.failed, scale.not_tried))
 found = [[known.name in failed for known in PROPERTIES] for failed, _ in reports]
 
 figure, ax = plt.subplots(figsize=(5.3, 6.3))
-cross = dict(marker="x", linestyle="", color="#B00020", markersize=11, markeredgewidth=3.5)
-dot = dict(marker=".", linestyle="", color="0.55", markersize=7)
-hatch = dict(width=1, hatch="////", facecolor="none", edgecolor="0.55", linewidth=0)
+cross = dict(marker="x", linestyle="", color=CUT, markersize=11, markeredgewidth=3.5)
+dot = dict(marker=".", linestyle="", color=GREY, markersize=7)
+hatch = dict(width=1, hatch="////", facecolor="none", edgecolor=GREY, linewidth=0)
 for column, (number, (failed, not_tried)) in enumerate(zip(bugs, reports, strict=True)):
     for row, known in enumerate(PROPERTIES):
         if known.name in not_tried:
@@ -860,9 +861,9 @@ for column, (number, (failed, not_tried)) in enumerate(zip(bugs, reports, strict
         else:
             ax.plot(column, row, **(cross if known.name in failed else dot))
     height = -1.2 - 0.75 * column  # the names are steps, each above its own column
-    ax.vlines(column, height, -0.6, color="0.55", linewidth=1)
+    ax.vlines(column, height, -0.6, color=GREY, linewidth=1)
     ax.text(column - 0.2, height, f"{number} {bugs[number]}", ha="right", va="center")
-ax.hlines(torch.arange(11) - 0.5, -0.5, 8.5, color="0.85", linewidth=1)
+ax.hlines(torch.arange(11) - 0.5, -0.5, 8.5, color=RULE, linewidth=1)
 questions = [known.name.replace("sentence ", "sentence\n") + "?" for known in PROPERTIES]
 ax.set_yticks(range(10), questions, linespacing=0.95)
 ax.set(xticks=[], xlim=(-0.5, 8.5), ylim=(9.6, -7.7))
