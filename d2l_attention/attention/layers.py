@@ -47,7 +47,9 @@ class WeightsOnDemand(nn.Module):
 
     @attention_weights.deleter
     def attention_weights(self) -> None:
-        self._last = None
+        for part in self.modules():  # the attention in the heads holds the same
+            if isinstance(part, WeightsOnDemand):
+                part._last = None
 
     def _weights(self, inputs: tuple[Tensor, ...], visible: Visible, bias: Tensor | None) -> Tensor:
         raise NotImplementedError
