@@ -159,6 +159,8 @@ class AdditiveAttention(AttentionLayer):
     Shape: queries (*, Q, D), keys (*, K, D'), values (*, K, V), valid_lens (B,) or (B, Q)
     -> (*, Q, V); with ``need_weights`` a pair, the second weights (*, Q, K).
 
+    The first call makes ``W_q`` and ``W_k``, as in the book: initialise them after it.
+
     Source: Bahdanau et al. (2015).
     """
 
