@@ -47,7 +47,20 @@ from d2l_attention.variants.grouped import GroupedDotProductAttention
 from d2l_attention.variants.masks import bigbird_mask, sliding_window_mask
 from d2l_attention.variants.multi_token import multi_token_weights
 from d2l_attention.views import explore
-from d2l_attention.views.plots import heatmap, set_style
+from d2l_attention.views.palette import (
+    FAINT,
+    GREY,
+    GROUND,
+    INK,
+    KEY,
+    PALE,
+    QUERY,
+    RULE,
+    TINT,
+    VALUE,
+    WEIGHT,
+)
+from d2l_attention.views.plots import hatch_zeros, heatmap, set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -55,7 +68,6 @@ set_style()
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Defines what measures seconds, and what draws rectangles, boxes and arrows
-BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 
 
 def seconds(run, repeats=3):
@@ -79,16 +91,16 @@ def canvas(width, height, title):
     return ax
 
 
-def block(ax, x, y, width, height, text="", colour="#dbe9f6", below="", size=13):
+def block(ax, x, y, width, height, text="", colour=INK, below="", size=13):
     """A rectangle around (x, y) with a text in it and one below it."""
     corner = x - width / 2, y - height / 2
-    ax.add_patch(Rectangle(corner, width, height, facecolor=colour, edgecolor="0.15"))
-    ax.text(x, y, text, ha="center", va="center", fontsize=size)
+    ax.add_patch(Rectangle(corner, width, height, facecolor=PALE, edgecolor=colour, lw=2))
+    ax.text(x, y, text, ha="center", va="center", fontsize=size, color=colour)
     ax.text(x, y - height / 2 - 0.08, below, ha="center", va="top", fontsize=12)
 
 
 def arrow(ax, start, end):
-    style = {"arrowstyle": "-|>", "mutation_scale": 16, "linewidth": 1.8, "color": "0.15"}
+    style = {"arrowstyle": "-|>", "mutation_scale": 16, "linewidth": 1.8, "color": INK}
     ax.add_patch(FancyArrowPatch(start, end, shrinkA=0, shrinkB=0, **style))
 
 
@@ -100,8 +112,7 @@ def arrow(ax, start, end):
 #   of the values: $\mathrm{softmax}(\mathbf Q \mathbf K^\top / \sqrt d)\, \mathbf V$.
 # - **Mask** (chapter 4). In this boolean matrix, True means that the query may attend to the key.
 # - **Heads** (chapter 6). Each head has its own queries, keys and values.
-# - **Cache** (chapter 8). A model that generates text keeps the keys and values of all tokens so
-#   far.
+# - **Cache** (chapter 8). A model that generates text keeps the keys and values of all tokens.
 #
 # So far every word saw all others, or all before it. This chapter asks who has to see whom, and we
 # call a pair of a query and a key that it may see a **link**. Four tokens have $4 \cdot 4 = 16$
@@ -168,9 +179,9 @@ print(f"on one core: {head:.0f} s per head of size 64, {32 * head / 60:.0f} minu
 ax = canvas(12, 3.3, "Each form changes another piece of plain attention")
 
 
-def square(left, width=1.5, height=1.5, colour="#dbe9f6"):
+def square(left, width=1.5, height=1.5, colour=TINT):
     corner = left, 0.85 + (1.5 - height) / 2
-    ax.add_patch(Rectangle(corner, width, height, facecolor=colour, edgecolor="0.15"))
+    ax.add_patch(Rectangle(corner, width, height, facecolor=colour, edgecolor=INK))
 
 
 panels = [
@@ -185,39 +196,39 @@ for column, (cut, form, bill) in enumerate(panels):
     left = 0.25 + 2.0 * column
     ax.text(left + 0.75, 2.5, cut, ha="center", va="bottom", fontsize=14)
     ax.text(left + 0.75, 0.75, form, ha="center", va="top", fontsize=13)
-    ax.text(left + 0.75, 0.48, f"cuts: {bill}", ha="center", va="top", fontsize=13, color=ORANGE)
+    ax.text(left + 0.75, 0.48, f"cuts: {bill}", ha="center", va="top", fontsize=13, color=FAINT)
     if column == 0:
         for shift in (0.24, 0.16, 0.08):
-            square(left + shift, 1.26, 1.26, "white")
+            square(left + shift, 1.26, 1.26, GROUND)
         square(left, 1.26, 1.26)
     if column == 1:
-        square(left, colour="white")
+        square(left, colour=GROUND)
         for i in range(12):
             ends = max(0, i - 2), min(12, i + 3)
             corner = left + ends[0] / 8, 2.35 - (i + 1) / 8
-            ax.add_patch(Rectangle(corner, (ends[1] - ends[0]) / 8, 1 / 8, color="#9ecae1"))
+            ax.add_patch(Rectangle(corner, (ends[1] - ends[0]) / 8, 1 / 8, color=TINT))
     if column == 2:
         square(left + 0.5, width=0.5)
     if column == 3:
-        square(left, colour="white")
-        ax.plot([left, left + 1.5], [0.85, 2.35], color="0.15", linewidth=1.5)
-        ax.plot([left, left + 1.5], [2.35, 0.85], color="0.15", linewidth=1.5)
+        square(left, colour=GROUND)
+        ax.plot([left, left + 1.5], [0.85, 2.35], color=INK, linewidth=1.5)
+        ax.plot([left, left + 1.5], [2.35, 0.85], color=INK, linewidth=1.5)
     if column == 4:
         square(left, height=0.4)
     if column == 5:
         square(left)
         for row, tap in itertools.product(range(3), range(3)):
             corner = left + 0.5 + tap / 6, 1.35 + row / 6
-            ax.add_patch(Rectangle(corner, 1 / 6, 1 / 6, facecolor="#6baed6", edgecolor="0.15"))
+            ax.add_patch(Rectangle(corner, 1 / 6, 1 / 6, facecolor=WEIGHT, edgecolor=INK))
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: six panels, each with a square for the matrix of weights, queries down, keys across.
-# Fewer heads of keys (grouped queries): a stack of squares of which one is blue; it cuts the cache.
-# Fewer links (windows): a band along the diagonal; it cuts links, and often the cache. Fewer keys
-# (Linformer): a narrow rectangle, cuts links. No matrix (linear, Hyena): a crossed-out square, cuts
-# links, and often the cache. Fewer queries (learned queries): a flat rectangle, cuts links. Nothing
-# (multi-token): a full square with a small kernel, cuts neither.*
+# Fewer heads of keys (grouped queries): a stack of squares of which one is filled; it cuts the
+# cache. Fewer links (windows): a band along the diagonal; it cuts links, and often the cache. Fewer
+# keys (Linformer): a narrow rectangle, cuts links. No matrix (linear, Hyena): a crossed-out square,
+# cuts links, and often the cache. Fewer queries (learned queries): a flat rectangle, cuts links.
+# Nothing (multi-token): a full square with a small kernel, cuts neither.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Come back to this map before each section.
@@ -258,12 +269,12 @@ for ax, (groups, name) in zip(axes, names.items(), strict=True):
     share = 8 // groups
     for h in range(8):
         group = h // share
-        ax.plot([h, group * share + (share - 1) / 2], [1, 0], color="0.55", linewidth=1.6)
-        ax.plot(h, 1, "o", color=BLUE, markersize=15)
+        ax.plot([h, group * share + (share - 1) / 2], [1, 0], color=GREY, linewidth=1.6)
+        ax.plot(h, 1, "o", color=QUERY, markersize=15)
         ax.text(h, 1.17, h, ha="center", fontsize=13)
     for group in range(groups):
         centre = group * share + (share - 1) / 2
-        ax.plot(centre, 0, "s", color=ORANGE, markersize=17)
+        ax.plot(centre, 0, "s", color=KEY, markersize=17)
         ax.text(centre, -0.32, group, ha="center", fontsize=13)
     ax.set(title=name, xlim=(-0.6, 7.6), ylim=(-0.45, 1.4))
     ax.axis("off")
@@ -494,7 +505,7 @@ patterns = {
 }
 figure, axes = plt.subplots(1, 4, figsize=(11, 4.4), sharey=True)
 for ax, (name, pattern) in zip(axes, patterns.items(), strict=True):
-    heatmap(ax, pattern, vmax=1.4)
+    hatch_zeros(heatmap(ax, pattern, vmax=1.4), pattern)
     layers = layers_until_all_reached(pattern)
     when = f"in {layers} layers" if layers else "never"
     title = f"{name}\n{pattern.sum():,} links\n{when}"
@@ -596,26 +607,27 @@ figure, axes = plt.subplots(1, 4, figsize=(12.5, 4.0))
 grids = (image, image, image.roll((-2, -2), (0, 1)), weights[-1, 0] > 0)
 titles = ("windows", "shifted by 2", "rolled: same cuts", "last window:\nwho sees whom")
 for ax, grid, title in zip(axes, grids, titles, strict=True):
-    heatmap(ax, grid, vmax=1.4 if grid.dtype == torch.bool else 1.0)
+    heatmap(ax, grid, vmax=1.4 if grid.dtype == torch.bool else 1.8)
     ax.set(aspect="equal", xticks=[], yticks=[], title=title)
+hatch_zeros(axes[3], grids[3])
 cuts = ([3.5, 7.5], [1.5, 5.5, 9.5], [3.5, 7.5])
 for ax, lines in zip(axes[:3], cuts, strict=True):
-    ax.hlines(lines, -0.5, 11.5, color=ORANGE, linewidth=3)
-    ax.vlines(lines, -0.5, 11.5, color=ORANGE, linewidth=3)
+    ax.hlines(lines, -0.5, 11.5, color=INK, linewidth=3)
+    ax.vlines(lines, -0.5, 11.5, color=INK, linewidth=3)
 # Corner, upper edge, left edge: where they are before and after rolling; D lies beside them.
 before = {"A": (0.5, 0.5), "B": (10.5, 0.5), "C": (0.5, 10.5), "D": (10.5, 10.5)}
 after = {"A": (10.5, 10.5), "B": (8.5, 10.5), "C": (10.5, 8.5), "D": (8.5, 8.5)}
 for ax, letters in ((axes[1], before), (axes[2], after)):
     for letter, (x, y) in letters.items():
         corner = x - 1, y - 1
-        ax.add_patch(Rectangle(corner, 2, 2, facecolor="#F0E442", edgecolor="0.15"))
+        ax.add_patch(Rectangle(corner, 2, 2, facecolor=GROUND, edgecolor=INK))
         ax.text(x, y, letter, ha="center", va="center", fontsize=14)
 axes[3].set(xlabel="key", ylabel="query")
 figure.suptitle("Four corners share the last window, and the mask keeps them apart", fontsize=16)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four panels. First, a picture of 12 by 12 pixels, a moon with a paler part, cut by orange
+# *Figure: four panels. First, a picture of 12 by 12 pixels, a moon with a paler part, cut by
 # lines into nine windows of four by four. Second, the cuts moved by two, with the four corners of
 # the picture marked A, B, C, D. Third, the picture rolled up and left by two: the moon's edges come
 # in below and on the right, and the four corners lie together in the last window, D, C, B, A.
@@ -689,19 +701,19 @@ def plain_linformer(q, k, v, E_k, E_v):  # (n, d), (n, d), (n, V), (r, n), (r, n
 ax = canvas(12, 6.4, "The brackets decide what is formed: $n \\times n$ numbers, or $d \\times d$")
 long, short, phi_q, phi_k = 2.1, 0.65, "$\\varphi(\\mathbf{Q})$", "$\\varphi(\\mathbf{K})^\\top$"
 for y, first in ((4.7, True), (1.6, False)):
-    block(ax, 1.0, y, short, long, phi_q, below="$(n, d)$")
-    block(ax, 2.9, y, long, short, phi_k, below="$(d, n)$")
-    block(ax, 4.8, y, short, long, "$\\mathbf{V}$", below="$(n, d)$")
+    block(ax, 1.0, y, short, long, phi_q, QUERY, "$(n, d)$")
+    block(ax, 2.9, y, long, short, phi_k, KEY, "$(d, n)$")
+    block(ax, 4.8, y, short, long, "$\\mathbf{V}$", VALUE, "$(n, d)$")
     left, right = (0.5, 4.12) if first else (1.65, 5.32)
     for x, bracket in ((left, "("), (right, ")")):
-        ax.text(x, y, bracket, fontsize=50, ha="center", va="center", color=ORANGE)
+        ax.text(x, y, bracket, fontsize=50, ha="center", va="center")
     arrow(ax, (5.6, y), (6.3, y))
     if first:
-        block(ax, 7.6, y, long, long, "$n \\times n$", "#f9cf9c", "weights")
-        block(ax, 9.3, y, short, long, "$\\mathbf{V}$", below="$(n, d)$")
+        block(ax, 7.6, y, long, long, "$n \\times n$", WEIGHT, "weights")
+        block(ax, 9.3, y, short, long, "$\\mathbf{V}$", VALUE, "$(n, d)$")
     else:
-        block(ax, 7.1, y, short, long, phi_q, below="$(n, d)$")
-        block(ax, 8.4, y, short, short, "$d \\times d$", "#f9cf9c", "sums", size=12)
+        block(ax, 7.1, y, short, long, phi_q, QUERY, "$(n, d)$")
+        block(ax, 8.4, y, short, short, "$d \\times d$", below="sums", size=12)
     ax.text(10.0, y, "=", fontsize=20, ha="center", va="center")
     block(ax, 10.9, y, short, long, "", below="output $(n, d)$")
 plt.show()
@@ -713,7 +725,7 @@ plt.show()
 # phi(Q) is multiplied by. The output has the same shape, (n, d).*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. How many numbers has the orange square of each row, for 100,000 tokens and d = 64?
+# One minute. How many numbers has the square of each row, for 100,000 tokens and d = 64?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **By hand.** One query has $\varphi(q) = (1, 2)$. Three keys have $\varphi(k) = (1, 0), (0, 1),
@@ -1105,8 +1117,8 @@ def forms_at(n):
 LEFT = ("plain, masked", "plain", "Longformer", "BigBird", "window 128", "Swin 8 x 8")
 RIGHT = ("plain, weights kept", "plain", "plain, causal", "linear, causal", "Linformer 256")
 RIGHT += ("100 learned queries",)
-LOOKS = [("0.55", "--", "s"), ("black", "-", "o"), (BLUE, "-", "^")]
-LOOKS += [(ORANGE, "--", "v"), (BLUE, ":", "D"), (GREEN, "-.", "P")]
+LOOKS = [(GREY, "--", "s"), (INK, "-", "o"), (GREY, "-", "^")]
+LOOKS += [(INK, "--", "v"), (GREY, ":", "D"), (INK, "-.", "P")]
 times = {}
 for n in (512, 1024, 2048, 4096, 8192):
     for name, form in forms_at(n).items():
@@ -1120,7 +1132,7 @@ for ax, (title, names) in zip(axes, panels, strict=True):
         ax.lines[-1].set_label(name)
     for power, label in ((1, "n"), (2, "n²")):  # thin guides below the lines
         guide = [0.04 * (n / 512) ** power for n in (512, 2048)]
-        ax.loglog((512, 2048), guide, color="0.7", linewidth=1)
+        ax.loglog((512, 2048), guide, color=RULE, linewidth=1)
         ax.annotate(label, (2048, guide[-1]), xytext=(5, 0), textcoords="offset points")
     ax.set(title=title, xlabel="tokens")
     ax.set_xticks([512, 1024, 2048, 4096, 8192], ["512", "1k", "2k", "4k", "8k"])
@@ -1140,12 +1152,11 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two panels of milliseconds against tokens, 512 to 8,192, both axes logarithmic, with two
-# thin grey guides labelled n and n². In each, the black line of plain attention rises more steeply
-# than the coloured lines of the other forms. At 512 tokens it lies below windows, Longformer and
-# BigBird, and at 8,192 far above them. Causal plain attention, on the right, is steep as well.
-# Swin, on the left, and the learned queries, on the right, lie below it everywhere. The grey dashed
-# lines, plain attention under a mask and with all weights written down, were measured up to 2,048
-# tokens and lie above it.*
+# thin grey guides labelled n and n². In each, plain attention, with dots, rises more steeply than
+# the other forms. At 512 tokens it lies below windows, Longformer and BigBird, and at 8,192 far
+# above them. Causal plain attention, on the right, is steep as well. Swin, on the left, and the
+# learned queries, on the right, lie below it everywhere. The lines with squares, plain attention
+# under a mask and with all weights written down, end at 2,048 tokens and lie above it.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # At 512 tokens the plain kernel is faster than windows, Longformer and BigBird, because blocks and
@@ -1578,8 +1589,8 @@ def draw_form(figure, form="window", parameter=4, causal=True):
         reason = "tick 'causal':\nwho sees the future\ncannot generate text"
         right.text(32, 550, reason, ha="center", va="center", fontsize=15)
         return
-    right.plot(range(1, LENGTH + 1), GROWING, color="0.6", linestyle="--")
-    right.plot(range(1, LENGTH + 1), kept, color="tab:blue", linewidth=4)
+    right.plot(range(1, LENGTH + 1), GROWING, color=GREY, linestyle="--")
+    right.plot(range(1, LENGTH + 1), kept, color=INK, linewidth=4)
     right.set_title(f"kept after 64 words: {kept[-1]:.0f}, plain {GROWING[-1]}")
 
 
