@@ -89,13 +89,13 @@ def write_chapter(options: argparse.Namespace) -> None:
 
 
 def write_questions(options: argparse.Namespace) -> None:
-    from d2l_attention.classroom.inventory import FORMS, NAME, write_inventory  # takes its time
+    from d2l_attention.classroom.inventory import write_inventory  # torch takes its time
 
     try:
         print("Written:", *write_inventory(options.course))
-    except CannotWrite as reason:
-        sys.exit(str(reason))
-    print(f"Next, in {options.course}: nbgrader generate_assignment {NAME.format(form=FORMS[0])}")
+    except OSError as error:
+        sys.exit(f"Cannot write into {options.course}: {error.strerror}.")
+    print(f"Next, in {options.course}: nbgrader generate_assignment inventory_before")
 
 
 def begin_exercise(options: argparse.Namespace) -> None:

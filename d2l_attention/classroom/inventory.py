@@ -19,7 +19,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from torch import Tensor
 
 from d2l_attention import __version__
-from d2l_attention.classroom.assignment import CONFIG, KERNEL, STAMP, CannotWrite, graded, put
+from d2l_attention.classroom.assignment import CONFIG, KERNEL, STAMP, graded, put
 from d2l_attention.system.files import write_whole
 
 FORMS, LETTERS = ("before", "after"), "ABCD"
@@ -69,8 +69,8 @@ class Question:
         return next(letter for letter in LETTERS if self.meant(letter) == RIGHT)
 
     def meant(self, letter: str) -> str:
-        """The misconception behind an answer, or ``RIGHT``."""
-        return list(self.answers)[LETTERS.index(letter)]
+        """The misconception behind an answer, or ``RIGHT``; '' for no letter."""
+        return list(self.answers)[LETTERS.index(letter)] if letter else ""
 
     def lettered(self) -> list[tuple[str, str]]:
         return list(zip(LETTERS, self.answers.values(), strict=True))
@@ -117,9 +117,8 @@ def mark(form: str, number: int, chosen: Any) -> float:
     """
     question, letter = questions(form)[number - 1], letter_of(chosen)
     print(f"Chosen: {letter or 'nothing'}")
-    assert letter, "no answer"
     name = question.meant(letter)
-    sentence, section = question.misconceptions.get(name, ("", ""))
+    sentence, section = question.misconceptions.get(name, ("No answer.", "-"))
     assert name == RIGHT, f"{sentence} ({name}) Read: {section}"
     return 1.0
 
@@ -129,8 +128,8 @@ def mark(form: str, number: int, chosen: Any) -> float:
 
 def notebook(form: str) -> NotebookNode:
     """The instructor's version: each answer cell has the key and its proof, which nbgrader cuts."""
-    start = f"# {DATA['title']}: {form}\n{DATA['preface']}\n"
-    start += "Write a letter into the cell below each question, as in `q1 = B`, and run the cell."
+    start = f"# {DATA['title']}: {form}\n{DATA['preface']}\n\nWrite a letter into the cell "
+    start += "below each question, as in `q1 = B`, and save the notebook at the end."
     letters = new_code_cell(
         'A, B, C, D = "ABCD"', id="imports", metadata=graded("imports", locked=True)
     )
@@ -154,12 +153,12 @@ def notebook(form: str) -> NotebookNode:
 
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
-@page {{ size: A4; margin: 14mm 16mm; }}
-body {{ font: 11pt/1.35 system-ui, sans-serif; max-width: 178mm; margin: 1em auto; color: black; }}
-section {{ break-inside: avoid; margin-top: 4.5mm; }} p {{ margin: 0 0 1.5mm; }}
+@page {{ size: A4; margin: 12mm 16mm; }}
+body {{ font: 10pt/1.3 system-ui, sans-serif; max-width: 178mm; margin: 1em auto; color: black; }}
+section {{ break-inside: avoid; margin-top: 4mm; }} p {{ margin: 0 0 1.5mm; }}
 section:nth-of-type(7) {{ break-before: page; }} ol {{ margin: 0; padding-left: 8mm; }}
 ol {{ list-style: upper-alpha; }} h1 {{ font-size: 15pt; margin: 0 0 2mm; }}
-.name {{ border-bottom: 1px solid; padding-bottom: 6mm; }}
+.name {{ border-bottom: 1px solid; padding-bottom: 3mm; }}
 </style></head><body><h1>{title}</h1><p class="name">Name</p>
 {preface}{questions}</body></html>
 """
@@ -194,18 +193,12 @@ def table() -> str:
 
 
 def write_inventory(course: Path) -> list[Path]:
-    """Write both forms into ``course``: assignments in ``source/``, pages and the table beside.
-
-    Errors: ``CannotWrite``.
-    """
+    """Write both forms: assignments into ``source/``, pages and table into ``inventory/``."""
     folder = course / "inventory"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for form in FORMS:
-            target = course / "source" / NAME.format(form=form)
-            put(notebook(form), target, course / "nbgrader_config.py", CONFIG)
-            write_whole(folder / f"{form}.html", page(form))
-        write_whole(folder / "questions.csv", table())
-    except OSError as error:
-        raise CannotWrite(f"Cannot write into {course}: {error.strerror}.") from error
-    return [course / "source" / NAME.format(form=form) for form in FORMS] + [folder]
+    folder.mkdir(parents=True, exist_ok=True)
+    targets = [course / "source" / NAME.format(form=form) for form in FORMS]
+    for form, target in zip(FORMS, targets, strict=True):
+        put(notebook(form), target, course / "nbgrader_config.py", CONFIG)
+        write_whole(folder / f"{form}.html", page(form))
+    write_whole(folder / "questions.csv", table())
+    return [*targets, folder]

@@ -67,13 +67,14 @@ class Learned:
 
     def item(self, form: str, number: int) -> tuple[float | None, float | None]:
         """Difficulty and discrimination, of all who took the form; None: cannot be computed."""
-        right = [each[number - 1] == RIGHT for each in self.meant[form].values()]
-        others = [each.count(RIGHT) for each in self.meant[form].values()]
-        others = [total - one for total, one in zip(others, right, strict=True)]
+        answers = list(self.meant[form].values())
+        right = [each[number - 1] == RIGHT for each in answers]
+        others = [each.count(RIGHT) - one for each, one in zip(answers, right, strict=True)]
         try:
-            return sum(right) / len(right) if right else None, correlation(right, others)
+            discrimination = correlation(right, others)
         except StatisticsError:  # fewer than two students, or all of them alike
-            return sum(right) / len(right) if right else None, None
+            discrimination = None
+        return sum(right) / len(right) if right else None, discrimination
 
 
 def read(course: Path) -> Learned:
@@ -87,8 +88,7 @@ def read(course: Path) -> Learned:
                     letters = {number: row.get(str(number)) for number in NUMBERS}
                     learned.meant[form][row.get("student") or "?"] = meaning(form, letters)
         steps = ("submitted", "autograded")
-        students = {path.parent.name for each in steps for path in course.glob(f"{each}/*/{name}")}
-        for student in sorted(students):
+        for student in sorted({p.parent.name for s in steps for p in course.glob(f"{s}/*/{name}")}):
             path = course / "autograded" / student / name / f"{name}.ipynb"
             try:
                 letters = printed(nbformat.read(path, as_version=4), form)
@@ -104,8 +104,7 @@ def read(course: Path) -> Learned:
 
 def meaning(form: str, letters: dict[int, str | None]) -> list[str]:
     """The misconceptions behind letters, by the number of the question."""
-    asked = [(each, letter_of(letters.get(each.number))) for each in questions(form)]
-    return [each.meant(letter) if letter else "" for each, letter in asked]
+    return [each.meant(letter_of(letters.get(each.number))) for each in questions(form)]
 
 
 def printed(notebook: nbformat.NotebookNode, form: str) -> dict[int, str | None]:
