@@ -59,10 +59,10 @@ class Question:
     number: int
     concept: str
     misconceptions: dict[str, list[str]]  # by name: a sentence, the section that cures it
-    given: str  # code for the proofs of both forms
     asks: str
     proof: str
     answers: dict[str, str]
+    given: str = ""  # code for the proofs of both forms
 
     @property
     def key(self) -> str:
@@ -85,10 +85,8 @@ class Question:
 @cache
 def questions(form: str) -> list[Question]:
     return [
-        Question(
-            form, n, each["title"], each["misconceptions"], each.get("given", ""), **each[form]
-        )
-        for n, each in enumerate(DATA["concept"], start=1)
+        Question(form, number, **{k: each[k] for k in each if k not in FORMS}, **each[form])
+        for number, each in enumerate(DATA["concept"], start=1)
     ]
 
 
