@@ -25,7 +25,10 @@ from d2l_attention.system.files import write_whole
 
 NUMBERS = [each.number for each in questions("before")]
 HEADS = ["concept", *FORMS, "gain", *(f"most often {form}" for form in FORMS)]
-ITEMS = ["question", *(f"{what} {form}" for form in FORMS for what in ("right", "discrimination"))]
+ITEMS = [
+    "question",
+    *(f"{what} {form}" for form in FORMS for what in ("difficulty", "discrimination")),
+]
 NOT_GRADED = "not graded: see what nbgrader autograde says"
 
 
@@ -152,7 +155,8 @@ def to_teach(learned: Learned) -> list[str]:
     found = [(learned.commonest("after", each.number), each) for each in questions("after")]
     found.sort(key=lambda each: -each[0][1])
     told = [(n, *each.misconceptions[name], name) for (name, n), each in found if name]
-    return [f"{n} times: {says} ({name}) Read: {section}" for n, says, section, name in told]
+    times = [("once" if n == 1 else f"{n} times", *rest) for n, *rest in told]
+    return [f"{n}: {says} ({name}) Read: {section}" for n, says, section, name in times]
 
 
 def as_text(learned: Learned) -> str:
@@ -178,13 +182,13 @@ def as_csv(learned: Learned) -> str:
 def as_page(learned: Learned) -> str:
     """One HTML file, with nothing to load."""
 
-    def made(*rows: list[str]) -> str:
-        lines = ("".join(f"<td>{each}</td>" for each in row) for row in rows)
-        return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+    def made(heads: list[str], *rows: list[str]) -> str:
+        lines = "".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in rows)
+        return f"<table><tr><th>{'</th><th>'.join(heads)}</th></tr>{lines}</table>"
 
     def bar(share: str, colour: str) -> str:
-        inside = f'<span style="background:{colour};width:{share}">{share}</span>'
-        return f'<div class="bar" style="width:7em">{inside}</div>'
+        inside = f'<span style="background:{colour};width:calc(0.6 * {share})"></span>'
+        return f'<div class="bar" style="width:8em">{inside}&nbsp;{share}</div>'
 
     def items(lines: list[str]) -> str:
         return "<ul>" + "".join(f"<li>{html.escape(each)}</li>" for each in lines) + "</ul>"
@@ -198,9 +202,9 @@ def as_page(learned: Learned) -> str:
 <h2>Concepts</h2>{made(HEADS, *bars)}<h2>Teach again</h2>{items(to_teach(learned))}
 <h2>Questions</h2>{made(ITEMS, *([row[0], *row[6:]] for row in rows))}
 <p>Concepts compare those who took both forms; questions count all who took the form. The gain is
-(after - before) / (100% - before), '-' where everybody was right before. Of a question, the share
-of right answers should be 0.3 to 0.9, and its correlation with the other eleven, which says how
-well it discriminates, 0.2 or more; a class of thirty gives it to about 0.2.</p></body></html>
+(after - before) / (100% - before), '-' where everybody was right before. A question's difficulty,
+the share of right answers, should be 0.3 to 0.9, and its discrimination, the correlation with the
+other eleven, 0.2 or more; a class of thirty gives the latter to about 0.2.</p></body></html>
 """
 
 
