@@ -12,6 +12,7 @@ point-biserial correlation of a question with the number of right answers to the
 import csv
 import html
 import io
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +30,6 @@ ITEMS = [
     "question",
     *(f"{what} {form}" for form in FORMS for what in ("difficulty", "discrimination")),
 ]
-NOT_GRADED = "not graded: see what nbgrader autograde says"
 
 
 def gain(before: float, after: float) -> float | None:
@@ -54,12 +54,13 @@ class Learned:
         return sorted(self.meant["before"].keys() & self.meant["after"].keys())
 
     def compared(self, form: str, number: int) -> list[str]:
-        return [self.meant[form][student][number - 1] for student in self.both]
+        """Their answers to a question; where nobody took both forms, those of all."""
+        return [self.meant[form][who][number - 1] for who in self.both or self.meant[form]]
 
     def share(self, form: str, numbers: list[int]) -> float:
-        """Of the answers of those who took both forms, how many are right."""
+        """How many of these answers are right; NaN where there is none."""
         found = [each == RIGHT for number in numbers for each in self.compared(form, number)]
-        return sum(found) / len(found) if found else 0.0
+        return sum(found) / len(found) if found else math.nan
 
     def commonest(self, form: str, number: int) -> tuple[str, int]:
         """The misconception chosen most, and how often; of equals, the first by its name."""
@@ -97,7 +98,7 @@ def read(course: Path) -> Learned:
                 letters = printed(nbformat.read(path, as_version=4), form)
                 learned.meant[form][student] = meaning(form, letters)
             except FileNotFoundError:
-                learned.trouble[f"{student}, {form}"] = NOT_GRADED
+                learned.trouble[f"{student}, {form}"] = "not graded: see what autograde says"
             except Exception as error:  # nbformat has no common ancestor for what it raises
                 learned.trouble[f"{student}, {form}"] = f"cannot be read: {error}"
     if not any(learned.meant.values()) and not learned.trouble:
@@ -124,8 +125,8 @@ def printed(notebook: nbformat.NotebookNode, form: str) -> dict[int, str | None]
 # ---- As text, as a table, as a page -----------------------------------------------------------
 
 
-def shown(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def shown(value: float | None, how: str = ".2f") -> str:
+    return "-" if value is None or math.isnan(value) else format(value, how)
 
 
 def rows_of(learned: Learned) -> list[list[str]]:
@@ -135,7 +136,7 @@ def rows_of(learned: Learned) -> list[list[str]]:
         before, after = (learned.share(form, [number]) for form in FORMS)
         chosen = [learned.commonest(form, number) for form in FORMS]
         rows.append(
-            [f"{number} {question.concept}", f"{before:.0%}", f"{after:.0%}"]
+            [f"{number} {question.concept}", shown(before, ".0%"), shown(after, ".0%")]
             + [shown(gain(before, after))]
             + [f"{name} ({count})" if name else "-" for name, count in chosen]
             + [shown(each) for form in FORMS for each in learned.item(form, number)]
@@ -146,17 +147,17 @@ def rows_of(learned: Learned) -> list[list[str]]:
 def summary(learned: Learned) -> str:
     took = ", ".join(f"{len(learned.meant[form])} {form}" for form in FORMS)
     before, after = (learned.share(form, NUMBERS) for form in FORMS)
-    right = f"right before {before:.0%}, after {after:.0%}, gain {shown(gain(before, after))}"
-    return f"inventory: {took}, {len(learned.both)} both; {right}"
+    right = f"right before {shown(before, '.0%')}, after {shown(after, '.0%')}"
+    gained = shown(gain(before, after))
+    return f"inventory: {took}, {len(learned.both)} both; {right}, gain {gained}"
 
 
 def to_teach(learned: Learned) -> list[str]:
     """What is still chosen after the course: the sentence, and the section that cures it."""
     found = [(learned.commonest("after", each.number), each) for each in questions("after")]
     found.sort(key=lambda each: -each[0][1])
-    told = [(n, *each.misconceptions[name], name) for (name, n), each in found if name]
-    times = [("once" if n == 1 else f"{n} times", *rest) for n, *rest in told]
-    return [f"{n}: {says} ({name}) Read: {section}" for n, says, section, name in times]
+    told = [(n, name, *each.misconceptions[name]) for (name, n), each in found if name]
+    return [f"{n} x {name}: {says} Read: {section}" for n, name, says, section in told]
 
 
 def as_text(learned: Learned) -> str:
