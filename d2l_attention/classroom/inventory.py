@@ -109,10 +109,7 @@ def letter_of(chosen: Any) -> str:
 
 
 def mark(form: str, number: int, chosen: Any) -> float:
-    """Print what was chosen, for the report; the point that it is worth.
-
-    Errors: ``AssertionError`` where it is worth nothing.
-    """
+    """Print what was chosen, for the report; a point, or ``AssertionError`` if it is not right."""
     question, letter = questions(form)[number - 1], letter_of(chosen)
     print(f"Chosen: {letter or 'nothing'}")
     name = question.meant(letter)

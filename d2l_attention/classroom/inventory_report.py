@@ -147,9 +147,8 @@ def rows_of(learned: Learned) -> list[list[str]]:
 def summary(learned: Learned) -> str:
     took = ", ".join(f"{len(learned.meant[form])} {form}" for form in FORMS)
     before, after = (learned.share(form, NUMBERS) for form in FORMS)
-    right = f"right before {shown(before, '.0%')}, after {shown(after, '.0%')}"
-    gained = shown(gain(before, after))
-    return f"inventory: {took}, {len(learned.both)} both; {right}, gain {gained}"
+    right = f"right before {shown(before, '.0%')}, after {shown(after, '.0%')}, gain "
+    return f"inventory: {took}, {len(learned.both)} both; {right}{shown(gain(before, after))}"
 
 
 def to_teach(learned: Learned) -> list[str]:
