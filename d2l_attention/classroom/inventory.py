@@ -108,13 +108,21 @@ def letter_of(chosen: Any) -> str:
     return found[1] if found else ""
 
 
+class NotRight(AssertionError):
+    """What nbgrader takes for no point. A page shows the sentence, not the way through this file."""
+
+    def _render_traceback_(self) -> list[str]:  # IPython asks for it
+        return [str(self)]
+
+
 def mark(form: str, number: int, chosen: Any) -> float:
-    """Print what was chosen, for the report; a point, or ``AssertionError`` if it is not right."""
+    """Print what was chosen, for the report; a point, or ``NotRight``."""
     question, letter = questions(form)[number - 1], letter_of(chosen)
     print(f"Chosen: {letter or 'nothing'}")
     name = question.meant(letter)
     sentence, section = question.misconceptions.get(name, ("No answer.", "-"))
-    assert name == RIGHT, f"{sentence} ({name}) Read: {section}"
+    if name != RIGHT:
+        raise NotRight(f"{sentence} ({name}) Read: {section}" if name else sentence)
     return 1.0
 
 
