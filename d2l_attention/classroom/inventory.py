@@ -109,7 +109,7 @@ def letter_of(chosen: Any) -> str:
 
 
 class NotRight(AssertionError):
-    """What nbgrader takes for no point. A page shows the sentence, not the way through this file."""
+    """Worth no point. A page shows its sentence, not the way through this file."""
 
     def _render_traceback_(self) -> list[str]:  # IPython asks for it
         return [str(self)]
