@@ -6,11 +6,13 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
+import nbformat
 import pytest
 from accessibility import contrast_harms, harms
 from PIL import Image
-from site_build import CHAPTERS, WITH_SLIDES
+from site_build import CHAPTERS, ROOT, WITH_SLIDES
 
+from notebooks.publish.gates import answers
 from notebooks.publish.site.picture import PICTURE as README_PICTURE
 from notebooks.publish.site.picture import WINDOW, take_picture
 
@@ -81,6 +83,7 @@ def test_page(open_page, name):
     """
     page = open_page(f"{name}.html", color_scheme="light")
     page.wait_for_function("!document.querySelector('img.live-view')")
+    assert page.locator(".gate").count() == predictions(name)
     page.evaluate(OPEN_GATES)
     found = page.evaluate(PROBLEMS) + harms(page, SEEN["light"])
     use_dark(page)
@@ -93,6 +96,15 @@ def test_page(open_page, name):
     assert words or name not in CHAPTERS
     found += [f"hardly described: {line}" for line in words if len(line) <= SHORTEST]
     assert not found, "\n".join(found)
+
+
+def predictions(name) -> int:
+    """How many a chapter asks for; other pages ask for none."""
+    if name not in CHAPTERS:
+        return 0
+    found = answers(nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4).cells)
+    assert found
+    return len(found)
 
 
 def pages_of(site, kind) -> list[str]:
