@@ -72,11 +72,11 @@ set_style()
 # - **A window** of the latest $w$ tokens bounds both costs per token, but in each layer information
 #   then travels fewer than $w$ tokens.
 # - **Linear attention** (chapter 9) keeps a state $S$, in its simplest form the sum of all
-#   $k^\top v$. A query gets $q S$. (In this chapter, vectors are rows.)
+#   $k^\top v$. A query gets $q S$. (In this chapter, vectors are rows, and a layer computes
+#   $x W^\top$, as `nn.Linear` does.)
 # - **Rotary positions** (chapter 7) rotate each pair of numbers of a query or key by its position
 #   times a speed. If the speed is a quarter turn, the pair $(1, 0)$ becomes $(0, 1)$ at position 1
 #   and $(-1, 0)$ at position 2. Scores then depend on positions only through their distance.
-#
 # - **Grouped queries** (chapter 9): several heads of queries share one key-value head.
 #
 # By hand: a model has 32 layers, each with 32 key-value heads of 128 numbers. For each token it
@@ -97,10 +97,10 @@ set_style()
 # **The idea.** Keep one short vector of each token, its **latent** $c$, and compute the keys and
 # values of all heads from it:
 #
-# $$c = x\, W_{\text{down}}, \qquad k_h = c\, W_{uk,h}^\top, \qquad v_h = c\, W_{uv,h}^\top .$$
+# $$c = x\, W_{\text{down}}^\top, \qquad k_h = c\, W_{uk,h}^\top, \qquad v_h = c\, W_{uv,h}^\top .$$
 #
-# DeepSeek-V2 (2024) introduced this as multi-head latent attention, **MLA**. So each head again has
-# keys of its own. Positions, however, bypass the latent: one small **rotary key** per token,
+# DeepSeek-V2 (2024) introduced this as multi-head latent attention, **MLA**, in which each head has
+# keys of its own again. Positions, however, bypass the latent: one small **rotary key** per token,
 # rotated by its position, is kept beside $c$ for all heads. *The absorbed form* says why.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -558,7 +558,7 @@ def plain_sink_attention(q, k, v, s):  # (B, H, n, d) three times, (H,) -> (B, H
 # may leave its sink unused.
 #
 # A **gate** is another way to be silent: it multiplies a head's output, entry by entry, by
-# $\sigma(x W_g)$ of the asking token $x$ (Qiu et al., 2025). Qwen3-Next uses gates (Qwen Team,
+# $\sigma(x\, W_g^\top)$ of the asking token $x$ (Qiu et al., 2025). Qwen3-Next uses gates (Qwen Team,
 # 2025).
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -757,10 +757,10 @@ print("delta rule, 8 pairs, oldest to newest:", *(f"{share:.0%}" for share in by
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Fewer: 92% against 97%. Random keys overlap a little, so each erasure with $\beta = 1$ also takes
-# away a part of what older keys stored, while the newest pair is exact. And yet its answers are
-# nearer in squared error, which each step of the rule reduces for its own key: 0.29 against 0.44.
-# The last two rows show what the rule is for: where a key gets a *new* value, plain sums mix all of
-# its values, and only the delta rule finds the latest, in the last row 90% against 41%. (Softmax
+# away a part of what older keys stored, while the newest pair is exact. And yet the rule's answers
+# are nearer in squared error, which each of its steps reduces for one key: 0.29 against 0.44. The
+# last two rows show what the rule is for: where a key gets a *new* value, plain sums mix all of its
+# values, and find the latest less and less often: 41% against 90% in the last row. (Softmax
 # attention with chapter 9's loud queries finds all 4, 8 and 16 pairs that are written once.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -870,10 +870,10 @@ def follow_loss(scores, weights):  # (B, n, n), (B, H, n, n) -> ()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A teacher and its indexers
 #
-# Chapter 9's model is the teacher. Its texts have 32 tokens here: 16 statements, a letter with a
-# digit each, and 16 questions about them, in any order, for it reads in both directions. Its two
-# layers have 8 heads of 8 numbers. For each layer, an indexer of 2 heads of 8 numbers learns from
-# 100 batches; the teacher stays as it is.
+# The teacher is chapter 9's model, which reads in both directions. Its texts have 32 tokens here, in
+# random order: 16 statements, each a letter with a digit, and 16 questions, each a letter without
+# one. Its two layers have 8 heads of 8 numbers. For each layer, an indexer of 2 heads of 8 numbers
+# learns from 100 batches, while the teacher stays as it is.
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
 n = 32
@@ -1025,11 +1025,11 @@ replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(
 # there: $12 \cdot 2 \cdot 2 \cdot 256 = 12{,}288$ numbers.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The newest classes mix what this chapter showed one by one: GLM-5.3-Flash has states and an
-# indexer, MiniMax-M3 chooses whole blocks, and LFM3 has convolutions beside windows. Some models
-# need fewer positions: because Kimi Linear's linear layers read in order, its full layers do
-# without rotation (Kimi Team, 2025). By the defaults of their classes, 18 of Mistral Large 4's 72
-# layers are without rotation, and Qwen3-Next rotates only a quarter of each head.
+# The newest classes combine kinds of layers: GLM-5.3-Flash has states and an indexer, MiniMax-M3
+# chooses whole blocks, and LFM3 has convolutions beside windows. Some models need fewer positions:
+# because Kimi Linear's linear layers read in order, its full layers do without rotation (Kimi Team,
+# 2025). By the defaults of their classes, 18 of Mistral Large 4's 72 layers are without rotation,
+# and Qwen3-Next rotates only a quarter of each head.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the row by hand and what the text says of the newest classes
@@ -1112,8 +1112,8 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What does it cost in quality?
 #
-# *2 minutes.* Our games are too small to say, but the authors have compared models that they
-# trained alike. (MMLU has questions from 57 subjects, of which a guess answers 25%.)
+# *2 minutes.* Our games are too small to say, but the makers of models have compared versions that
+# they trained alike. (MMLU has questions from 57 subjects, of which a guess answers 25%.)
 #
 # - **Groups**: with 7 billion parameters, MMLU is 45.2% with all heads, 41.2% with 8 key-value
 #   heads and 37.9% with one (DeepSeek-V2, 2024, appendix D).
@@ -1124,10 +1124,10 @@ from d2l_attention.exercises import check, hint, solution
 # - **Linear layers**: Kimi Linear, with 48 billion parameters, is better in all evaluated tasks
 #   than the same model with latent attention throughout (Kimi Team, 2025).
 #
-# Each of these is a report by those who propose the method, with their sizes and their data.
+# Each of these reports comes from the makers of a model, with their sizes and their data.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Who compares, and with what? Each row is from those who propose the method.
+# One minute. Who compares, and with what? Each report is from the makers of a model.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A whole layer of the delta rule
@@ -1323,10 +1323,10 @@ print("checked: PyTorch finds the same 15 blocks")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Longer than trained
 #
-# *9 minutes.* Chapter 7's reader with rotary positions was trained on texts of 16 letters. But from
-# about position 35 on it fails: far letters rotate the slow pairs by angles that training never
-# showed. But the speeds of a trained model can be changed so that long distances look like short
-# ones. Three of the following ways are told to read $f$ times as far.
+# *9 minutes.* Chapter 7's reader with rotary positions was trained on texts of 16 letters. From
+# about position 35 on it fails, because far letters rotate the slow pairs by angles that training
+# never showed. But the speeds of a trained model can be changed so that long distances look like
+# short ones. Three of the following ways are told to read $f$ times as far.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### Five ways to choose the speeds
