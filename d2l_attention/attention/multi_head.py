@@ -17,6 +17,8 @@ class MultiHeadAttention(WeightsOnDemand):
     valid_lens (B,) or (B, Q), mask (K,), (Q, K), (B, Q, K) or (B, H, Q, K) -> (B, Q, num_hiddens);
     with ``need_weights`` a pair, the second weights (B, H, Q, K).
 
+    The first call makes the weights, as in the book: initialise them after it.
+
     ``attention`` is what happens in each head, scaled dot-product unless given, for example
     ``AdditiveAttention(num_hiddens // num_heads, dropout)``; its parameters serve all heads.
 

@@ -24,7 +24,8 @@ class Decoded:
     ``tokens`` (B, T) without <bos>, padded with <eos> after the end; ``lens`` (B,) counts
     the tokens before <eos>; ``scores`` (B,) are log-probabilities; ``weights`` (B, T, S) are
     the attention weights behind each token where they were asked for, zero after the end, and
-    ``None`` otherwise and for a decoder without attention.
+    ``None`` otherwise and for a decoder without attention. They are read from the decoder after
+    each step: of threads that share a model, one searches at a time.
     """
 
     tokens: Tensor

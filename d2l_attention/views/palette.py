@@ -10,16 +10,16 @@ round and keeps their hues (site.css): 0 is the ground there, too, and strong is
 
 from functools import cache
 
-# On a light ground, on a dark one.
+# On a light ground, on a dark one: apart in lightness as well, for those who see fewer hues.
 COLOURS = {
-    "role-query": ("#A84300", "#FFB26B"),  # a circle
-    "role-key": ("#0B5FA5", "#7CC0FF"),  # a square
-    "role-value": ("#006B50", "#5AD6AE"),  # a diamond
-    "role-weight": ("#6A3D9A", "#C9A9FF"),  # a ramp, the width of a line, the size of a dot
+    "role-query": ("#B04600", "#FF9F45"),  # a circle
+    "role-key": ("#00659C", "#7FD0F7"),  # a square
+    "role-value": ("#006B50", "#4FD1A5"),  # a diamond
+    "role-weight": ("#6A2BC0", "#B68CFF"),  # a ramp, the width of a line, the size of a dot
     "role-output": ("#1F2430", "#F2F2F2"),  # a double outline
-    "role-position": ("#6E5B00", "#E0C84F"),  # a tick
+    "role-position": ("#4F4200", "#F0E08A"),  # a tick
     "role-forbidden": ("#6B6B6B", "#9A9A9A"),  # hatched
-    "role-cut": ("#B00020", "#FF8A80"),  # a cross, struck through; and what is wrong
+    "role-cut": ("#AA0022", "#FF7F7A"),  # a cross, struck through; and what is wrong
     "ground": ("#FFFFFF", "#121212"),
     "ink": ("#1F2430", "#F2F2F2"),
     "faint": ("#5A5D63", "#BDBDBD"),  # ink that steps back

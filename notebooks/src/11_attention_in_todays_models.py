@@ -239,10 +239,8 @@ absorbed.load_state_dict(explicit.state_dict())
 for layer in (explicit, absorbed):
     cache = []
     one_by_one = torch.cat([layer(X[:, i : i + 1], cache) for i in range(7)], dim=1)
-    print(
-        "token by token:", torch.allclose(one_by_one, output, atol=1e-5), end="; the cache holds "
-    )
-    print([tuple(kept.shape) for kept in cache])
+    print(f"{type(layer).__name__}, token by token:", torch.allclose(one_by_one, output, atol=1e-5))
+    print("    the cache holds", [tuple(kept.shape) for kept in cache])
 print("explicit equals absorbed:", torch.allclose(absorbed(X), output, atol=1e-5))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -558,8 +556,8 @@ def plain_sink_attention(q, k, v, s):  # (B, H, n, d) three times, (H,) -> (B, H
 # may leave its sink unused.
 #
 # A **gate** is another way to be silent: it multiplies a head's output, entry by entry, by
-# $\sigma(x\, W_g^\top)$ of the asking token $x$ (Qiu et al., 2025). Qwen3-Next uses gates (Qwen Team,
-# 2025).
+# $\sigma(x\, W_g^\top)$ of the asking token $x$ (Qiu et al., 2025). Qwen3-Next uses gates (Qwen
+# Team, 2025).
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the package's sink against the page, and that it is plain attention where it is -inf
@@ -587,7 +585,7 @@ print("checked: equal to the package's layer, and to plain attention where s is 
 # Shows the view: weights of four keys and a sink
 
 
-def draw_sink(figure, best=6.0, sink=0.0):
+def draw_sink(figure, best=6.0, sink=5.0):
     weights = torch.tensor([0.0, best, 0.0, 0.0, sink]).softmax(dim=0)
     ax = figure.subplots()
     ax.bar(range(5), weights, color=4 * [WEIGHT] + [RULE])
@@ -870,10 +868,10 @@ def follow_loss(scores, weights):  # (B, n, n), (B, H, n, n) -> ()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A teacher and its indexers
 #
-# The teacher is chapter 9's model, which reads in both directions. Its texts have 32 tokens here, in
-# random order: 16 statements, each a letter with a digit, and 16 questions, each a letter without
-# one. Its two layers have 8 heads of 8 numbers. For each layer, an indexer of 2 heads of 8 numbers
-# learns from 100 batches, while the teacher stays as it is.
+# The teacher is chapter 9's model, which reads in both directions. Its texts have 32 tokens here,
+# in random order: 16 statements, each a letter with a digit, and 16 questions, each a letter
+# without one. Its two layers have 8 heads of 8 numbers. For each layer, an indexer of 2 heads of 8
+# numbers learns from 100 batches, while the teacher stays as it is.
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
 n = 32

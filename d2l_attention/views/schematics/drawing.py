@@ -196,9 +196,10 @@ class Diagram:
 
 
 def _colour(text: str) -> str:
-    """That of the role in its first line, else ink."""
+    """That of the one role in its first line, else ink."""
     words = re.findall(r"\w+", text.partition("\n")[0])
-    return next((ROLES[word] for word in words if word in ROLES), INK)
+    roles = [ROLES[word] for word in words if word in ROLES]
+    return roles[0] if len(roles) == 1 else INK
 
 
 def _route(start: Box, end: Box, x: float | None, y: float | None) -> list[Point]:
