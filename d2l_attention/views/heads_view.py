@@ -34,8 +34,9 @@ class HeadsView(View):
     ``layer`` and ``head``, counted from 0, are what is open, -1 all of them. Weights are shown to
     1/255 of the largest.
 
-    Errors: ``ValueError`` for weights without layers or heads, of unequal numbers of queries or keys, or
-    that are negative or not finite; ``TypeError`` for what is no numbers or no list of str.
+    Errors: ``ValueError`` for weights without layers or heads, of unequal numbers of queries or
+    keys, or that are negative or not finite; ``TypeError`` for what is no numbers or no list of
+    str.
     """
 
     _esm = script("renderHeads", "inside/inside_drawing.js", "heads_view.js")
