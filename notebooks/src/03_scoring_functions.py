@@ -67,8 +67,9 @@ set_style()
 # number? We also need two facts from chapter 1:
 #
 # - A softmax sees only differences, so the scores (100, 101, 102) give the same three weights.
-# - The **slope** of a weight is here its derivative by its own score, $\alpha_j\,(1 - \alpha_j)$.
-#   It is a quarter where the weight is ½, and almost 0 where the weight is close to 0 or 1.
+# - The **slope** of a weight is here its derivative with respect to its own score,
+#   $\alpha_j\,(1 - \alpha_j)$. It is a quarter where the weight is ½, and almost 0 where the weight
+#   is close to 0 or 1.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Write (0, 1, 2) and (0.09, 0.24, 0.67) on the board and leave them there. The slope of
@@ -117,7 +118,7 @@ five_keys(1024)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Its size grows with both norms. Its sign is that of the cosine, which compares only the directions
-# and is positive where the angle $\theta$ is below 90 degrees.
+# and is positive where the angle $\theta$ between them is below 90 degrees.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws four keys beside the query (2, 1), with their dot products
@@ -209,7 +210,7 @@ plt.show()
 # $$\operatorname{Var}(q\cdot k) = \sum_{i=1}^d 1 = d, \qquad \text{standard deviation } \sqrt d.$$
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The proof needs independence and the mean 0, while the shape of the distribution is free.
+# The proof needs independence and the mean 0, but no particular shape of the distribution.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. If the room prefers numbers, begin at the board with d = 2 and entries +1 and -1: the
@@ -353,7 +354,7 @@ explore(
 #
 # Dividing the scores by 32 also divides their gradient by 32, so is anything won? Let 400 queries
 # meet ten random keys and values each, with $d = 1024$, and measure the gradient that arrives at
-# each query, every factor included.
+# each query, with the factor $1/32$ included.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -484,8 +485,8 @@ plt.show()
 from d2l_attention.exercises import check, hint, solution
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In ours, `.mT` exchanges the last two axes. A query's squared norm is subtracted from its whole
-# row of scores, and a key's from its whole column.
+# In ours, `.mT` exchanges the last two axes. Half of a query's squared norm is subtracted from its
+# whole row of scores, and half of a key's from its whole column.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -538,7 +539,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Where all keys have the same norm, they pay the same fee, so both scores give the same weights.
-# 'Going further' asks when a Transformer has such keys.
+# 'Going further' asks whether a Transformer has such keys.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks our score, and which of the two squared norms the weights depend on
@@ -717,7 +718,7 @@ print(torch.allclose(attend(*qkv, valid_lens), package(*qkv, valid_lens)))
 # ### What is the tanh for?
 #
 # To see what it does, leave the tanh out: $w_v^\top(W_q\, q + W_k\, k)$. Three different queries
-# give five keys these weights, in percent:
+# give five keys these weights, in percent, first with the tanh and then without it:
 
 # %% slideshow={"slide_type": "skip"}
 torch.manual_seed(5)
@@ -797,8 +798,8 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # ### Four scores
 #
 # Queries have dimension $D$ and keys $D'$. The projections $W_q q$ and $W_k k$ are computed once
-# for each query and each key. After that, the last two columns say what each pair of query and key
-# needs, if all pairs are written out.
+# for each query and each key. The last two columns say what each pair of query and key needs after
+# that, if all pairs are written out.
 #
 # | score | formula | sizes | parameters | multiplications | numbers held |
 # |---|---|---|---|---|---|
@@ -983,13 +984,14 @@ for score in (dot_score, gaussian_score):
     print(f"{score.__name__:15} key 3 is first for {wins:.0%} of 10,000 queries")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With the dot product for none, because $q\cdot k_3$ is a weighted average of the other three
-# products, and never larger than the largest of them. Under the Gaussian score, however, every
-# query near key 3 prefers it.
+# Under the dot product it is first for none, because $q\cdot k_3$ is a weighted average of the
+# other three products, and so never larger than the largest of them. Under the Gaussian score,
+# however, every query near key 3 prefers it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Brody, Alon and Yahav (2023) call such a key 'unselectable'. Layer norm without learned factors
-# puts all keys on a sphere, where none is inside the others.
+# puts all keys on a sphere, where none is inside the others. But in a Transformer $W_k$ follows,
+# and where it leads to fewer dimensions, it may bring keys inside again.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Draw the triangle (3, 0), (0, 3), (-3, -3) with the point (0.5, 0.5) in it, and a query as an
@@ -1081,7 +1083,7 @@ for layer in (PlainDotProductAttention(0.0), PlainAdditiveAttention(256, 0.0)):
 #
 # **3.7** · complete a function
 #
-# Two tokens, $x = 1$ and $x = -1$, are each other's queries and keys, written $(x, 1)$. Write
+# Two tokens, $x = 1$ and $x = -1$, are both queries and keys, written $(x, 1)$. Write
 # `like_finds_like()` that returns three tensors of decimals, `W_q` (h, 2), `W_k` (h, 2) and `w_v`
 # (h,), with an $h$ of your choice, so that under the additive score each query scores higher, by at
 # least 0.01, on the key of its own sign. Then say why no parameters can do it without the constant
