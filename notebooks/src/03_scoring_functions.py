@@ -40,7 +40,7 @@ from d2l_attention import (
     show_source,
 )
 from d2l_attention.views import explore, schematic
-from d2l_attention.views.palette import GREY, INK, KEY, QUERY, RULE, WEIGHT
+from d2l_attention.views.palette import GREY, GROUND, INK, KEY, QUERY, RULE, WEIGHT
 from d2l_attention.views.plots import set_style
 
 torch.set_num_threads(1)
@@ -119,33 +119,55 @@ five_keys(1024)
 # Its size grows with both norms. Its sign is that of the cosine, which compares only the directions
 # and is positive where the angle $\theta$ is below 90 degrees.
 
+
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws four keys beside the query (2, 1), with their dot products
-arrow_to = {"same way": [2.0, 1.0], "twice the norm": [4.0, 2.0]}
-arrow_to |= {"right angle": [-1.0, 2.0], "opposite": [-2.0, -1.0]}
-figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), sharex=True, sharey=True)
-for ax, (name, key) in zip(axes, arrow_to.items(), strict=True):
-    product = dot_score(torch.tensor([[2.0, 1.0]]), torch.tensor([key])).item()
-    ax.annotate("", key, (0, 0), arrowprops={"width": 9, "headwidth": 24, "color": KEY})
-    ax.annotate("", (2, 1), (0, 0), arrowprops={"width": 2, "headwidth": 11, "color": QUERY})
-    ax.set_title(f"{name}: {product:.0f}".replace("-", "−"), fontsize=18)
-    ax.set(xlim=(-2.3, 4.3), ylim=(-1.7, 2.5), xticks=[-2, 0, 2, 4], yticks=[0, 2])
-    ax.set_aspect("equal")
-    ax.axhline(0, color=RULE, linewidth=1, zorder=0)
-    ax.axvline(0, color=RULE, linewidth=1, zorder=0)
-figure.supxlabel("first coordinate", fontsize=13)
-axes[0].set_ylabel("second coordinate")
-figure.suptitle("The sign tells the direction, and twice the norm doubles the product", fontsize=18)
-plt.show()
+# Shows a key, its foot on the line of the query (2, 1), and their dot product
+def project(figure, key_x=1.0, key_y=3.0):
+    ax = figure.subplots()
+    key, query = torch.tensor([key_x, key_y]), torch.tensor([2.0, 1.0])
+    along = query / query.norm()
+    foot = round((key @ along).item(), 3) + 0.0  # never −0
+    x, y = foot * along
+    ax.axline((0, 0), along, color=QUERY, linewidth=1, linestyle=":")
+    side = 0.13 * torch.tensor([-along[1], along[0]])
+    bar = torch.stack([side, foot * along + side, foot * along - side, -side])
+    ax.fill(*bar.T, facecolor=INK if foot > 0 else GROUND, edgecolor=INK, linewidth=2)
+    ax.plot([key_x, x], [key_y, y], color=INK, linewidth=1.5, linestyle="--")
+    away = key - foot * along
+    if away.norm() > 0.1:
+        up = away / away.norm()
+        corner = foot * along + 0.25 * torch.stack([along, along + up, up])
+        ax.plot(*corner.T, color=INK, linewidth=1.5)
+    for end, role, form, size in ((key, KEY, "s", 13), (query, QUERY, "o", 9)):
+        ax.plot([0, end[0]], [0, end[1]], color=role)
+        ax.plot(*end, form, color=role, markersize=size)
+    ax.annotate("q", query, (5, -22), textcoords="offset points", color=QUERY, fontsize=18)
+    ax.annotate("k", key, (8, 8), textcoords="offset points", color=KEY, fontsize=18)
+    ax.set(xlim=(-2.5, 3.5), ylim=(-2.5, 3.5), aspect="equal", xticks=[-2, 0, 2], yticks=[-2, 0, 2])
+    ax.spines[:].set(visible=True, color=RULE)
+    product = f"{foot:.2f} × {query.norm():.2f} = {foot * query.norm():.1f}".replace("-", "−")
+    ax.set_xlabel(f"foot times length = {product}", fontsize=15)
+    ax.set_title("Only the part of the key\nalong the query counts", fontsize=16)
+
+
+explore(
+    project,
+    figsize=(5, 5.6),
+    alt="A query, a key, and the foot of the key on the query's line.",
+    key_x=(-2.0, 3.0, 0.5),
+    key_y=(-2.0, 3.0, 0.5),
+)
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four panels, each with the query (2, 1) as a thin orange arrow and a key as a thick blue
-# arrow. The key (2, 1) points the same way, product 5. The key (4, 2) has twice the norm, product
-# 10. The key (−1, 2) is at a right angle, product 0. The key (−2, −1) is opposite, product −5.*
+# *Figure: an interactive view of the query (2, 1), with a circle at its end, and a key, with a
+# square at its end, which two sliders move. A perpendicular runs from the key to its foot on the
+# query's line, a thick bar from the origin to the foot; the bar is hollow where the foot is behind
+# the origin. The key (1, 3) begins: its foot is the end of the query, and the product is 5.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes, with arms: one along the query, one along each key. The sign is what the room must
-# take away. Ask what the cosine is in the second panel: 1, as in the first.
+# take away. Move the key to (1, 0.5) and to (2, 1): twice the norm, twice the product. Then to
+# (−1, 2), a right angle, and to (−2, −1), which is opposite.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Random vectors
