@@ -344,8 +344,9 @@ def balance(figure, query=30):
     curve.plot(answer, query, "o", color=OUTPUT, markerfacecolor=GROUND, markersize=12)
     curve.axhline(query, color=QUERY, linewidth=1.5, linestyle=":")
     curve.set(ylim=(14, 42), yticks=[20, 25, 30, 35, 40])
-    curve.set_ylabel("query: cm", color=QUERY)
+    curve.set_ylabel("query: cm", color=QUERY, fontsize=15)
     for ax in (curve, beam):
+        ax.tick_params(labelsize=15)
         ax.axvline(answer, color=OUTPUT, linewidth=1, linestyle="--", zorder=0)
 
     beam.plot([4, 16], [0, 0], color=INK, linewidth=4)
@@ -354,19 +355,19 @@ def balance(figure, query=30):
     beam.scatter(costs, [0.08] * 3, 1500 * shares, marker=on_beam, color=WEIGHT, zorder=3)
     box = {"facecolor": GROUND, "linewidth": 0, "pad": 1}
     for cost, share in zip(costs, shares, strict=True):
-        beam.text(cost, 1.5, f"{share:.2f}", color=WEIGHT, ha="center", bbox=box)
+        beam.text(cost, 1.5, f"{share:.2f}", color=WEIGHT, ha="center", bbox=box, fontsize=15)
     beam.plot(answer, -0.4, "^", color=OUTPUT, markersize=20, markerfacecolor=GROUND)
     side, beside = ("left", 0.4) if query < 35 else ("right", -0.4)
-    beam.text(answer + beside, -0.75, f"answer {answer:.2f}", color=OUTPUT, ha=side)
+    beam.text(answer + beside, -0.75, f"answer {answer:.2f}", color=OUTPUT, ha=side, fontsize=15)
     beam.set(xlim=(4, 16), ylim=(-1, 2), xticks=[4, 6, 9, 14, 16], yticks=[])
     beam.spines[:].set_visible(False)
-    beam.set_xlabel("value: price", color=VALUE)
-    curve.set_title("The answer is where the weights balance")
+    beam.set_xlabel("value: price", color=VALUE, fontsize=15)
+    curve.set_title("The answer is where the weights balance", fontsize=18)
 
 
 explore(
     balance,
-    figsize=(6.5, 5),
+    figsize=(6.2, 5),
     alt="A beam of prices with the weights on it, and the curve of the answers above.",
     query=(15, 40),
 )

@@ -141,18 +141,21 @@ def project(figure, key_x=1.0, key_y=3.0):
     for end, role, form, size in ((key, KEY, "s", 13), (query, QUERY, "o", 9)):
         ax.plot([0, end[0]], [0, end[1]], color=role)
         ax.plot(*end, form, color=role, markersize=size)
-    ax.annotate("q", query, (5, -22), textcoords="offset points", color=QUERY, fontsize=18)
-    ax.annotate("k", key, (8, 8), textcoords="offset points", color=KEY, fontsize=18)
+    ax.annotate("q", query, (5, -26), textcoords="offset points", color=QUERY, fontsize=22)
+    ax.annotate(
+        "k", key, (8 if key_x > 0 else -22, 8), textcoords="offset points", color=KEY, fontsize=22
+    )
     ax.set(xlim=(-2.5, 3.5), ylim=(-2.5, 3.5), aspect="equal", xticks=[-2, 0, 2], yticks=[-2, 0, 2])
     ax.spines[:].set(visible=True, color=RULE)
-    product = f"{foot:.2f} × {query.norm():.2f} = {foot * query.norm():.1f}".replace("-", "−")
-    ax.set_xlabel(f"foot times length = {product}", fontsize=15)
-    ax.set_title("Only the part of the key\nalong the query counts", fontsize=16)
+    ax.tick_params(labelsize=16)
+    product = f"{foot:.2f} × {query.norm():.2f} = {key @ query:g}".replace("-", "−")
+    ax.set_xlabel(f"foot times length = {product}", fontsize=16)
+    ax.set_title("Only the part along q counts", fontsize=19)
 
 
 explore(
     project,
-    figsize=(5, 5.6),
+    figsize=(5, 5.4),
     alt="A query, a key, and the foot of the key on the query's line.",
     key_x=(-2.0, 3.0, 0.5),
     key_y=(-2.0, 3.0, 0.5),

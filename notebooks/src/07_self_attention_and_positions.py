@@ -444,7 +444,7 @@ def dial(figure, shift_both=1, distance=-2):
             ax.plot([0, math.cos(at)], [0, math.sin(at)], color=RULE, linestyle="--", zorder=0)
     middle = 0.7 * plain_rotate(east, offset=i + distance / 2)[0]
     box = {"facecolor": GROUND, "linewidth": 0, "pad": 1}
-    words = {"ha": "center", "va": "center", "fontsize": 16}
+    words = {"ha": "center", "va": "center", "fontsize": 17}
     if distance != 0:
         wedge = f"{distance}ω".replace("-", "−")
         ax.text(*middle, wedge, color=POSITION, bbox=box, **words)
@@ -454,7 +454,7 @@ def dial(figure, shift_both=1, distance=-2):
         ax.text(*(1.2 * end), f"{at}ω", color=role, **words)
     ax.set(xlim=(-1.4, 1.4), ylim=(-1.5, 1.3), aspect="equal")
     ax.axis("off")
-    ax.set_title("Shift both: the hands turn,\nthe wedge and the score stay", fontsize=16)
+    ax.set_title("Shift both: the hands turn,\nthe wedge and the score stay", fontsize=19)
     score = f"{(query @ key).item():.2f}".replace("-", "−")
     ax.text(0, -1.5, f"query at {i}, key at {i + distance}: score {score}", **words)
 
