@@ -27,11 +27,23 @@ import math
 import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
+from ipywidgets import SelectionSlider
 from torch import nn
 
 from d2l_attention import ALiBi, MultiHeadAttention, PositionalEncoding, RotaryEncoding
 from d2l_attention.views import explore, schematic
-from d2l_attention.views.palette import FAINT, GREY, GROUND, INK, PALE, POSITION, signed
+from d2l_attention.views.palette import (
+    FAINT,
+    GREY,
+    GROUND,
+    INK,
+    KEY,
+    PALE,
+    POSITION,
+    QUERY,
+    RULE,
+    signed,
+)
 from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
@@ -412,6 +424,55 @@ for i, j in ((5, 3), (105, 103), (3, 5)):
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. The cosine keeps its sign, the sine does not. Before the next slide ask: should the
 # values be turned as well?
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The same on a dial, with the key $(1, 0)$. The first slider turns both hands:
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the query's hand, the key's, and the wedge between them
+def dial(figure, shift_both=1, distance=-2):
+    ax = figure.subplots()
+    ax.add_patch(plt.Circle((0, 0), 1, fill=False, color=RULE, linewidth=1))
+    i = 5 + shift_both
+    query, key = (plain_rotate(east, offset=at)[0] for at in (i, i + distance))
+    for start, radius, color in ((5, 0.3, RULE), (i, 0.5, POSITION)):
+        turn = torch.linspace(start, start + distance, 60)
+        arc = radius * torch.stack([turn.cos(), turn.sin()])
+        ax.fill([0, *arc[0]], [0, *arc[1]], color=color, alpha=0.25, linewidth=0)
+        ax.plot(*arc, color=color)
+        for at in (start, start + distance):
+            ax.plot([0, math.cos(at)], [0, math.sin(at)], color=RULE, linestyle="--", zorder=0)
+    middle = 0.7 * plain_rotate(east, offset=i + distance / 2)[0]
+    box = {"facecolor": GROUND, "linewidth": 0, "pad": 1}
+    words = {"ha": "center", "va": "center", "fontsize": 17}
+    if distance != 0:
+        wedge = f"{distance}ω".replace("-", "−")
+        ax.text(*middle, wedge, color=POSITION, bbox=box, **words)
+    for end, role, form, size, at in ((key, KEY, "s", 13, i + distance), (query, QUERY, "o", 9, i)):
+        ax.plot([0, end[0]], [0, end[1]], color=role, linewidth=4)
+        ax.plot(*end, form, color=role, markersize=size)
+        ax.text(*(1.2 * end), f"{at}ω", color=role, **words)
+    ax.set(xlim=(-1.4, 1.4), ylim=(-1.5, 1.3), aspect="equal")
+    ax.axis("off")
+    ax.set_title("Shift both: the hands turn,\nthe wedge and the score stay", fontsize=19)
+    score = f"{(query @ key).item():.2f}".replace("-", "−")
+    ax.text(0, -1.5, f"query at {i}, key at {i + distance}: score {score}", **words)
+
+
+explore(
+    dial,
+    figsize=(5, 5.4),
+    alt="A dial with the hands of a query and a key, and the wedge between them.",
+    shift_both=SelectionSlider(options=[*range(7), 100], value=1),
+    distance=(-3, 3),
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive dial, $\omega = 1$. The query's hand, with a circle, is at the angle
+# $i\omega$, the key's, with a square, at $j\omega$, and the wedge between them is $(j - i)\omega$.
+# From 5 and 3, where dashed hands stay behind, both have moved on by one position: the wedge is
+# still $-2$, the score −0.42.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The values are not turned
