@@ -41,7 +41,7 @@ COUNTED = "looks[:, behind.any(dim=-1)].mean(dim=-1)"
 
 write_induction_score = Exercise(
     **heading("13.7", "A score for induction", "hard", minutes=25),
-    section="How two looks make one",
+    section="Two scores for a head",
     pairs=False,
     hints=[
         "Make a map (n, n) of True and False: which tokens j < i are copies of token i? "

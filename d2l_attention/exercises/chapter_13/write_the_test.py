@@ -80,7 +80,7 @@ PAST = (
 
 write_the_test = Exercise(
     **heading("13.5", "A mask that nobody sees", "medium", minutes=20),
-    section="Break it",
+    section="Two bugs in a trained model",
     hints=[
         "You cannot look at the mask, only at tokens and logits. Which logits may change when "
         "token 5 is replaced by another, and which may not?",
