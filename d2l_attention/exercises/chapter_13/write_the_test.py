@@ -75,7 +75,7 @@ TRIANGLE, SECOND = ".tril()", "attend(X, LAYERS[1], mask)"
 FIRST_CALL = "Your test always gives the same tokens. Let two calls differ in one token."
 PAST = (
     "No later token changes anything here, and no earlier one does, either. Ask for both: change "
-    "an early token, and assert that the logits behind it differ."
+    "an early token, and assert that the logits after it differ."
 )
 
 write_the_test = Exercise(
