@@ -387,10 +387,10 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # | 3 | 96% | 23% | 24% |
 # | 4 | 96% | 21% | 21% |
 #
-# One layer stays near 20%, even when it is twice as wide. Is that much? A random letter of the
+# One layer stays near 20%, even when it is twice as wide. Is this much? A random letter of the
 # first half, which it sees, would be right in 8%. But a guesser that knows only its own position,
-# and copies from the distance that is likeliest there, is right in 24%. No model of one layer does
-# better.
+# and copies from the distance that is likeliest there, is right in 24%. No figure of one layer is
+# above that.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # To count the guesser's 24%: halves of 8 to 16 tokens leave 7 to 15 tokens to predict, 99 for all
@@ -401,8 +401,9 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # solve such a task, one layer must be exponentially larger than two layers need to be. A large
 # enough layer may still do it.
 #
-# To look into another start, for example 3, run `two = small_llama(2, seed=3)` and
-# `train(two, seed=3)`, and then the cells below.
+# To look into another start, for example 3, run `two = small_llama(2, seed=3)` and `train(two,
+# seed=3)`, and then the cells below. What is said further down of five starts was found in this
+# way.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask for the control: is it the depth, or only the number of parameters? The last
@@ -810,7 +811,8 @@ print(*lines_of_order(minilm), sep="\n")
 # - In thirteen architectures, attention is a function of queries, keys, values and a mask, for
 #   which yours can stand in. Three others also need a softcap, a bias or sinks, and say so.
 # - In five starts, two layers learned what one did not. Heads of layer 1 write into each token what
-#   came before it, and layer 2 finds tokens by that, mostly through its keys.
+#   came before it, and layer 2 finds tokens by that. In three starts nearly all of this goes
+#   through its keys, in two a part.
 # - A picture of a head is a guess, which an ablation tests. Take away all heads that share the
 #   work, with equal weights and with output 0, beside a control.
 # - In a published BERT, one head looks at the token before with all of its weight. Of 72 heads, it
