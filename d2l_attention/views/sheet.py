@@ -9,7 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from d2l_attention.views.picture import DPI, ramp
+from d2l_attention.views import palette
+from d2l_attention.views.palette import GROUND, HATCHED, INK, ON_STRONG, ON_WEAK, TURN
+from d2l_attention.views.picture import DPI
 from d2l_attention.views.words import LITERAL, whole
 
 TITLE, SMALL = 14, 10  # points
@@ -47,7 +49,7 @@ class Sheet:
         cells, mask = matrix.numpy(), matrix.numpy().dtype == bool
         finite = cells[np.isfinite(cells)]
         low, high = (0, 1) if mask else scale or (finite.min(initial=0), finite.max(initial=0))
-        colours = ListedColormap(["black", "white"] if mask else ramp())
+        colours = ListedColormap([GROUND, INK]) if mask else palette.colormap()
         drawn = np.where(np.isfinite(cells), cells, low)
         limits = {"vmin": low, "vmax": high or 1.0, "interpolation": "nearest"}
         ax.imshow(drawn, cmap=colours, aspect="auto", **limits)
@@ -56,16 +58,15 @@ class Sheet:
         for (row, column), number in np.ndenumerate(cells):
             odd = not np.isfinite(number)
             if odd:
-                grey = {"facecolor": "white", "edgecolor": "#767676"}
-                box = Rectangle((column - 0.5, row - 0.5), 1, 1, **grey)
+                box = Rectangle((column - 0.5, row - 0.5), 1, 1, **HATCHED)
                 ax.add_patch(box).set_hatch("xxx" if np.isnan(number) else "///")
             if numbers and not mask:
-                dark = not odd and (number - low) / ((high - low) or 1) > 0.55
+                dark = not odd and (number - low) / ((high - low) or 1) > TURN
                 style = {"ha": "center", "va": "center", "fontsize": 9}
                 words = ax.text(column, row, in_digits(number), **style)
-                words.set_color("white" if dark else "black")
+                words.set_color(ON_STRONG if dark else ON_WEAK)
                 if odd:
-                    words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})
+                    words.set_bbox({"facecolor": GROUND, "edgecolor": "none", "pad": 0.5})
         return ax
 
     def _inside(self, x: float, y: float, width: float, height: float):

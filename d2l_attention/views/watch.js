@@ -229,7 +229,7 @@ function renderWatch({ model, el }) {
     const matrix = matrixOf(card);
     const mask = value.d === "bool";
     const [low, high] = mask ? [0, 1] : (run.scales[name] ?? [0, 1]);
-    const ramp = mask ? ["#000000", "#ffffff"] : model.get("ramp").split(" ");
+    const ramp = mask ? [colour("--ground"), colour("--ink")] : colour("--ramp").split(" ");
     const font = `11px ${colour("font-family")}`;
     const written = !mask && R <= MOST_WITH_NUMBERS && C <= MOST_WITH_NUMBERS;
     const texts = written ? matrix.map(short) : [];
@@ -253,7 +253,7 @@ function renderWatch({ model, el }) {
       context.lineWidth = 0.5;
       if (height > 10) context.strokeRect(x, y, width, height);
       if (!written) return;
-      context.fillStyle = !finite ? colour("--ink") : level > 0.55 ? "white" : "black";
+      context.fillStyle = colour(finite ? lettersOn(level) : "--ink");
       if (!finite) label(context, texts[i], x + width / 2, y + height / 2);
       else context.fillText(texts[i], x + width / 2, y + height / 2);
     });
@@ -261,7 +261,7 @@ function renderWatch({ model, el }) {
     context.strokeRect(0, 0, C * width, R * height);
     if (card.focus) {
       const [row, column] = card.focus;
-      for (const [style, line] of [["black", 4], ["white", 2]]) {
+      for (const [style, line] of [[colour("--ink"), 4], [colour("--ground"), 2]]) {
         [context.strokeStyle, context.lineWidth] = [style, line];
         context.strokeRect(column * width, row * height, width, height);
       }
@@ -273,7 +273,7 @@ function renderWatch({ model, el }) {
     const axes = card.letters.length > 1 ? `rows ${card.letters.at(-2)}, columns ${card.letters.at(-1)}` : "";
     card.words.textContent = [
       axes,
-      mask ? "white True, black False" : `colours from ${brief(low)} to ${brief(high)}`,
+      mask ? "filled True, empty False" : `colours from ${brief(low)} to ${brief(high)}`,
       count("-inf", (x) => x === -Infinity), count("inf", (x) => x === Infinity),
       count("NaN", Number.isNaN), card.part && `shown: ${card.part}`,
     ].filter(Boolean).join("; ");
@@ -285,25 +285,6 @@ function renderWatch({ model, el }) {
     context.fillRect(x - half, y - 7, 2 * half, 14);
     context.fillStyle = colour("--ink");
     context.fillText(text, x, y);
-  }
-
-  function hatch(context, x, y, width, height, style, crossed) {
-    context.save();
-    context.beginPath();
-    context.rect(x, y, width, height);
-    context.clip();
-    context.beginPath();
-    for (let i = -height; i < width; i += 5) {
-      context.moveTo(x + i, y + height);
-      context.lineTo(x + i + height, y);
-      if (!crossed) continue;
-      context.moveTo(x + i, y);
-      context.lineTo(x + i + height, y + height);
-    }
-    context.strokeStyle = style;
-    context.lineWidth = 1;
-    context.stroke();
-    context.restore();
   }
 
   function under(card, event) {

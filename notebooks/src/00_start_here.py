@@ -22,6 +22,17 @@ import torch
 
 from d2l_attention.training.translators import translator
 from d2l_attention.views import AttentionView, look_inside
+from d2l_attention.views.palette import (
+    FAINT,
+    GROUND,
+    INK,
+    ON_STRONG,
+    ON_WEAK,
+    OUTPUT,
+    QUERY,
+    VALUE,
+    WEIGHT,
+)
 from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
@@ -54,7 +65,7 @@ for ax, (end, meant) in zip(axes, (("tired", "cat"), ("wide", "street")), strict
         style = {"family": "monospace", "fontsize": 17, "weight": weight, "ha": "center"}
         ax.text(middle[word], 0, word, **style)
         start += len(word) + 1
-    arrow = {"arrowstyle": "-|>", "lw": 2.5, "color": "#08519c", "connectionstyle": "arc3,rad=0.25"}
+    arrow = {"arrowstyle": "-|>", "lw": 2.5, "color": WEIGHT, "connectionstyle": "arc3,rad=0.25"}
     ax.annotate("", (middle[meant], 0.3), (middle["it"], 0.3), arrowprops=arrow)
     ax.set(xlim=(-1, start), ylim=(-0.2, 1.6))
     ax.axis("off")
@@ -103,7 +114,7 @@ figure, ax = plt.subplots(figsize=(9, 2.6))
 image = heatmap(ax, keys.T, ["alive", "place", "action"], words, vmax=4.0).images[0]
 for row, line in enumerate(keys.T.tolist()):
     for column, number in enumerate(line):
-        ink = "white" if number > 2 else "black"
+        ink = ON_STRONG if number > 2 else ON_WEAK
         ax.text(column, row, f"{number:.0f}", ha="center", va="center", color=ink)
 ax.set_title("Each column is a key: the cat is alive, the street is a place")
 plt.show()
@@ -152,8 +163,8 @@ print(attention_weights(can_be["tired"], keys))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The heat map
 #
-# In a **heat map** of attention, each row is a query and each column a key. Dark means much
-# attention, and the numbers of a row sum to one.
+# In a **heat map** of attention, each row is a query and each column a key. A strong colour means
+# much attention, and the numbers of a row sum to one.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the weights of both queries as a heat map
@@ -165,7 +176,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: a heat map with two rows and seven columns, one per word. In the row 'it was too
-# tired' the cell of 'cat' is dark; in the row 'it was too wide' the cell of 'street' is.
+# tired' the cell of 'cat' is strong; in the row 'it was too wide' the cell of 'street' is.
 # The other cells are pale, and none is empty.*
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -249,11 +260,11 @@ asked_for = {
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.6))
 for ax, (question, heard) in zip(axes, asked_for.items(), strict=True):
     for row, (sentence, share) in enumerate(zip(said, heard, strict=True)):
-        colour = str(0.55 * (1 - min(1.0, 2 * share)))  # a grey: the more attention, the darker
-        ax.plot([0, 1], [-2.5, -row], color="#08519c", linewidth=14 * share + 0.5)
+        colour = INK if share > 0.1 else FAINT
+        ax.plot([0, 1], [-2.5, -row], color=WEIGHT, linewidth=14 * share + 0.5)
         ax.text(1.05, -row, sentence, va="center", fontsize=15, color=colour)
-    ax.plot(0, -2.5, "o", markersize=44, color="#08519c")
-    ax.text(0, -2.5, "you", ha="center", va="center", color="white", fontsize=15)
+    ax.plot(0, -2.5, "o", markersize=44, color=QUERY)
+    ax.text(0, -2.5, "you", ha="center", va="center", color=GROUND, fontsize=15)
     ax.set(xlim=(-0.25, 2.6), ylim=(-5.6, 0.6), title=f"'{question}'")
     ax.axis("off")
 plt.show()
@@ -322,12 +333,12 @@ print(f"25 cm: {generous(25.0):.2f}   30 cm: {generous(30.0):.2f}")
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the three entries and the two answers
 figure, ax = plt.subplots(figsize=(9, 3.6))
-ax.plot(sizes, costs, "o", markersize=11, color="#08519c", label="entries")
+ax.plot(sizes, costs, "o", markersize=11, color=VALUE, label="entries")
 for asked in (25.0, 30.0):
     answer = generous(asked)
     label = "answers" if asked == 25.0 else None
-    ax.plot(asked, answer, "D", markersize=11, mfc="none", mec="#d55e00", mew=2.5, label=label)
-    ax.text(asked + 0.6, answer - 1.1, f"{answer:.2f}", color="#a63c00")
+    ax.plot(asked, answer, "D", markersize=11, mfc="none", mec=OUTPUT, mew=2.5, label=label)
+    ax.text(asked + 0.6, answer - 1.1, f"{answer:.2f}", color=OUTPUT)
 ax.set(xlim=(18, 42), ylim=(4, 16), xlabel="diameter in cm (keys, query)", ylabel="price (values)")
 ax.set_xticks([20, 25, 30, 35, 40])
 ax.set_title("An answer is a blend of all prices")

@@ -26,6 +26,7 @@ from ipywidgets import FloatLogSlider
 
 import d2l_attention
 from d2l_attention.views import explore
+from d2l_attention.views.palette import FAINT, GREY, INK, KEY, OUTPUT, QUERY, VALUE, WEIGHT
 from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
@@ -134,14 +135,14 @@ print(f"weights {[round(w, 2) for w in weights[0].tolist()]}   rent {rent.item()
 # Draws the flats, and below them their similarity to the query
 grid = torch.arange(5.0, 66.0)
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(8, 4.6), sharex=True)
-top.plot(sizes, rents, "o", markersize=10, color="black", label="known flats")
-top.plot(query, rent, "*", markersize=18, color="C1", label="our flat")
+top.plot(sizes, rents, "o", markersize=10, color=VALUE, label="known flats")
+top.plot(query, rent, "*", markersize=18, color=QUERY, label="our flat")
 top.set(ylabel="rent (€)", ylim=(300, 900))
 top.set_title("The sizes decide the weights, the rents are averaged")
 top.legend(loc="lower right")
-bottom.fill_between(grid, triangle_20(grid - query), color="C0", alpha=0.3)
-bottom.vlines(sizes, 0, triangle_20(sizes - query), color="black")
-bottom.plot(sizes, triangle_20(sizes - query), "o", markersize=10, color="black")
+bottom.fill_between(grid, triangle_20(grid - query), color=WEIGHT, alpha=0.3)
+bottom.vlines(sizes, 0, triangle_20(sizes - query), color=KEY)
+bottom.plot(sizes, triangle_20(sizes - query), "s", markersize=10, color=KEY)
 bottom.set(xlabel="size (m²)", ylabel="similarity", ylim=(0, 1.05))
 plt.show()
 
@@ -291,8 +292,8 @@ x_line = torch.arange(0, 5, 0.1)
 
 
 def draw_data(ax, title):
-    ax.plot(x_train, y_train, "o", color="0.65", label="data")
-    ax.plot(x_line, f(x_line), "k--", linewidth=1.5, label="truth")
+    ax.plot(x_train, y_train, "o", color=GREY, label="data")
+    ax.plot(x_line, f(x_line), "--", color=FAINT, linewidth=1.5, label="truth")
     ax.set(title=title, xlabel="x")
 
 
@@ -332,7 +333,7 @@ for (top, bottom), width in zip(axes.T, (0.05, 0.5, 3.0), strict=True):
     kernel = with_width(gaussian, width)
     prediction, weights = smooth(x_train, y_train, x_line, kernel)
     draw_data(top, f"width {width}: error {fresh_error(kernel):.1f}")
-    top.plot(x_line, prediction, color="C0", label="prediction")
+    top.plot(x_line, prediction, color=OUTPUT, label="prediction")
     draw_weights(bottom, weights, vmax=0.3)
 axes[0, 0].set_ylabel("y")
 axes[1, 0].set_ylabel("query at x =")
@@ -344,7 +345,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: three widths side by side. Width 0.05: a jagged curve from point to point, and a thin
-# dark band of weights. Width 0.5: a smooth curve near the truth, and a soft band. Width 3: an
+# band of weights. Width 0.5: a smooth curve near the truth, and a soft band. Width 3: an
 # almost flat line, and weights spread over all keys.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -359,7 +360,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Compare with the sketches. Have somebody put a finger on the row of the query at 4 in
-# the left heat map: one dark cell means one key, whose noise is the curve's.
+# the left heat map: one strong cell means one key, whose noise is the curve's.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Measures the error of 26 widths on the fresh points
@@ -392,13 +393,13 @@ def tune(figure, kernel=gaussian, width=1.0):
     stretched = with_width(kernel, width)
     prediction, weights = d2l_attention.nadaraya_watson(x_train, y_train, x_line, stretched)
     draw_data(fit, "prediction")
-    fit.plot(x_line, prediction, color="C0")
+    fit.plot(x_line, prediction, color=OUTPUT)
     draw_weights(heat, weights, vmax=0.3)
     heat.set(title="weights", ylabel="query at x =")
-    valley.semilogx(widths, errors_of[kernel], color="C0")
+    valley.semilogx(widths, errors_of[kernel], color=INK)
     error = fresh_error(stretched)
     marker, height = ("o", error) if error < 2 else ("^", 1.97)  # an arrow: above the axis
-    valley.plot(width, height, marker, markersize=12, color="black")
+    valley.plot(width, height, marker, markersize=12, color=INK)
     valley.set(title=f"error {error:.2f}", xlabel="width", ylim=(0.98, 2))
 
 
@@ -619,10 +620,10 @@ print(f"width {other_widths[-1].item():.2f}")
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws both runs and the learned weights
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.5))
-left.semilogy(own_widths, "C1--", label="may see itself")
-left.semilogy(other_widths, "C0-", label="masked")
-left.axhline(best, color="0.5", linewidth=1, linestyle=":")
-left.text(400, 0.36, "best on fresh points", ha="right", va="bottom", color="0.3")
+left.semilogy(own_widths, "--", color=GREY, label="may see itself")
+left.semilogy(other_widths, "-", color=INK, label="masked")
+left.axhline(best, color=GREY, linewidth=1, linestyle=":")
+left.text(400, 0.36, "best on fresh points", ha="right", va="bottom", color=FAINT)
 left.set(xlabel="step", ylabel="width (log scale)", title="Without a mask it runs towards 0")
 left.legend(loc="center right", frameon=False)
 heatmap(right, other_weights, vmax=0.3)
@@ -634,10 +635,10 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: left, the width during training on a log scale. The dashed run without a mask falls below
 # 0.01; the solid masked run settles close to the dotted line at 0.32. Right, the learned weights of
-# the masked run: a soft band with a white diagonal, where each point would see itself.*
+# the masked run: a soft band with an empty diagonal, where each point would see itself.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Where is the white diagonal, and why? Say where the room meets this again: a language
+# 1½ minutes. Where is the empty diagonal, and why? Say where the room meets this again: a language
 # model that may see the next word learns to copy, and chapter 4 hides it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -879,9 +880,9 @@ choices = (0.03, 0.6, distance_to_neighbour(line, keys, k=4))
 titles = ("0.03 copies noise on the right", "0.6 flattens the left", "Fourth key: serves both")
 figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.2), sharey=True)
 for ax, width, title in zip(axes, choices, titles, strict=True):
-    ax.plot(keys, values, "o", color="0.65", markersize=5, label="data")
-    ax.plot(line, swing(line), "k--", linewidth=1.5, label="truth")
-    ax.plot(line, pooled(line, keys, values, width), color="C0", label="prediction")
+    ax.plot(keys, values, "o", color=GREY, markersize=5, label="data")
+    ax.plot(line, swing(line), "--", color=FAINT, linewidth=1.5, label="truth")
+    ax.plot(line, pooled(line, keys, values, width), color=OUTPUT, label="prediction")
     ax.set(title=title, xlabel="x")
 axes[0].set_ylabel("y")
 axes[2].legend(loc="lower right", fontsize=12, frameon=False)

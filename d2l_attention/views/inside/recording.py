@@ -23,7 +23,7 @@ from torch.nn.utils.rnn import PackedSequence
 from d2l_attention.attention.layers import AttentionLayer, WeightsOnDemand
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder
 from d2l_attention.views.inside.foreign import looks_of
-from d2l_attention.views.inside.labels import Labels, Words, guessed, words_of_inputs
+from d2l_attention.views.inside.labels import CarriedWords, Labels, Words, guessed, words_of_inputs
 from d2l_attention.views.inside.looks import Look, look_of
 from d2l_attention.views.values import readable, shape_of
 from d2l_attention.views.words import whole
@@ -63,7 +63,6 @@ class PartCall:
     calls: list["PartCall"] = field(default_factory=list)
     look: Look | None = None
     heads_at: int = 0  # how many of the calls come before the heads
-    words: list[Words] = field(default_factory=list)  # that came in, or that are known above
     raised: bool = False  # it has no outputs, and the part above went on
     old_weights: Any = None  # that the module keeps of an earlier call
 
@@ -93,7 +92,7 @@ def record(model: nn.Module, inputs: tuple, named: Mapping[str, Any], tokens) ->
     recorder = _Listener(model, words, scored)
     with _as_before(model), looks_of(model) as looks, recorder.listening(), torch.no_grad():
         recorder.looks = looks
-        with _uncompiled():
+        with _uncompiled(), CarriedWords(recorder.labels):
             result = model(*inputs, **named)
     return Run(recorder.first, recorder.left_out, result)
 
@@ -152,17 +151,8 @@ class _Listener:
                     self.labels.give(tensors[name], words)
             else:
                 above.calls.append(call)
-            known = above.words if above else []
             for name, tensor in _merged(tensors).items():
-                words = self.labels.of(tensor)
-                if words is None:
-                    ambiguous = above is not None and hasattr(above.module, "num_heads")
-                    words = guessed(tensor, known, ambiguous=ambiguous)
-                if words is not None:
-                    self.labels.give(tensor, words)
-                    call.words.append(words)
-                call.inputs.append(held(name, tensor, words))
-            call.words = call.words or list(known)
+                call.inputs.append(held(name, tensor, self.labels.of(tensor)))
 
         return hook
 
@@ -189,17 +179,19 @@ class _Listener:
         tensors = _flat("output", output)
         # A state that is only handed on is no result.
         new = {name: X for name, X in tensors.items() if id(X) not in came_in}
-        for name, tensor in (new or tensors).items():
-            words = self.labels.of(tensor) or guessed(tensor, call.words, ambiguous=False)
-            if words is not None:
-                self.labels.give(tensor, words)
-            call.outputs.append(held(name, tensor, words, self.scored))
         given = _named(module, args, kwargs)
         call.look = self.looks.pop(module, None) or _look_inside_it(call)
         if call.look is None and not _has_look(call):  # or it hands on what a part of it did
             call.look = look_of(module, given, output, call.old_weights)
+        known = [each.words for each in call.inputs]
         if call.look is not None:
             call.look.query_words, call.look.key_words = _words_of_look(call, call.look)
+            known = [call.look.query_words]
+        for name, tensor in (new or tensors).items():
+            words = self.labels.of(tensor) or guessed(tensor, known)
+            if words is not None:
+                self.labels.give(tensor, words)
+            call.outputs.append(held(name, tensor, words, self.scored))
 
 
 def _is_within(frame: FrameType | None, outer: FrameType) -> bool:
@@ -227,15 +219,22 @@ def _look_inside_it(call: PartCall) -> Look | None:
 
 
 def _words_of_look(call: PartCall, look: Look) -> tuple[Words | None, Words | None]:
-    """The words of the queries, from the first input that fits, and of the keys, from another."""
+    """The words of the queries and of the keys: those of the inputs that are named so.
+
+    Where none is, of the inputs that fit the first is the queries', and another one the keys'.
+    """
     _, num_queries, num_keys = look.shape
-    given = [each for each in call.inputs if each.words]
-    queries = next((each.words for each in given if len(each.words) == num_queries), None)
-    fitting = [each for each in given if len(each.words) == num_keys]
-    named = [each.words for each in fitting if {"key", "keys"} & set(each.name.split(" = "))]
-    others = [each.words for each in fitting if each.words != queries]
-    keys = next(iter([*named, *others, *(each.words for each in fitting)]), None)
-    return queries, keys
+    named = {name: each.words for each in call.inputs for name in each.name.split(" = ")}
+    given = [each.words for each in call.inputs if each.words]
+    queries = next((words for words in given if len(words) == num_queries), None)
+    fitting = [words for words in given if len(words) == num_keys]
+    keys = next((words for words in fitting if words != queries), next(iter(fitting), None))
+    queries = named.get("queries", named.get("query", queries))
+    keys = named.get("keys", named.get("key", keys))
+    return (
+        queries if queries and len(queries) == num_queries else None,
+        keys if keys and len(keys) == num_keys else None,
+    )
 
 
 def _uncompiled():

@@ -11,7 +11,8 @@ from d2l_attention.views.inside.looks import Look
 from d2l_attention.views.inside.places import Place
 from d2l_attention.views.inside.recording import Held
 from d2l_attention.views.inside.sending import ShownPart, scores_of
-from d2l_attention.views.picture import OUTLINE, draw_weights
+from d2l_attention.views.palette import FAINT, GROUND, INK, PALE, RULE, WEIGHT
+from d2l_attention.views.picture import draw_weights
 from d2l_attention.views.sheet import SMALL, TITLE, Sheet
 from d2l_attention.views.words import LITERAL, cut, set_tokens
 
@@ -20,7 +21,6 @@ LINE = 0.35  # inches
 MOST_ROWS, MOST_MAPS, MOST_KEYS = 12, 8, 10
 MOST_LINES = 8  # of a tensor
 OPENED = 16  # numbers of a vector that are written out
-BLUE, GREY = "#08519c", "#616161"
 Row = tuple[str, str, Held | None]  # its kind, its words, the tensor that it gives
 
 
@@ -69,13 +69,13 @@ def _flow(parts: list[ShownPart], place: Place, heading: str) -> Figure:
         if kind == "heads":
             _heads(sheet, place.part.call.look, top, height)
         elif kind == "part":
-            colours = {"facecolor": "#eff3ff", "edgecolor": BLUE}
+            colours = {"facecolor": PALE, "edgecolor": RULE}
             sheet.box(0.35, top + 0.08, TEXT - 0.75, height - 0.16, **colours)
             sheet.text(0.5, middle, cut(name, 24), weight="bold")
         else:
-            sheet.text(0.35, middle, f"{kind}  {cut(name, 24)}", color="#424242")
+            sheet.text(0.35, middle, f"{kind}  {cut(name, 24)}", color=INK)
         if held is not None:
-            sheet.text(TEXT, top + 0.14, _shape(held), fontsize=SMALL, color=GREY)
+            sheet.text(TEXT, top + 0.14, _shape(held), fontsize=SMALL, color=FAINT)
             if held.numbers.numel():
                 _tensor(sheet, held, top + height - 0.1)
         top += height
@@ -116,7 +116,7 @@ def _tensor(sheet: Sheet, held: Held, bottom: float) -> None:
     style = {"ha": "center", "va": "center", "fontsize": SMALL}
     for column, word in enumerate(at_columns[: numbers.shape[1]]):
         label = ax.text(column, 0, cut(word, 10), **style, **LITERAL)
-        label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1.0})
+        label.set_bbox({"facecolor": GROUND, "edgecolor": "none", "pad": 1.0})
 
 
 def _heads(sheet: Sheet, look: Look | None, top: float, height: float) -> None:
@@ -181,7 +181,7 @@ def _cell(place: Place, heading: str) -> Figure:
         columns = [*_score(look, scores, (head, q, i)), f"{share:.3f}"]
         for x, words in zip((3.04, 4.37, 5.32), columns, strict=True):
             sheet.text(x, y, words, ha="right", **style)
-        sheet.box(5.7, y - 0.1, 3.42 * share, 0.2, facecolor=OUTLINE if i == k else BLUE)
+        sheet.box(5.7, y - 0.1, 3.42 * share, 0.2, facecolor=WEIGHT)
         y += LINE
     if adds_up:
         _answer(sheet, look, (head, q), keys, y + 0.2)

@@ -16,6 +16,7 @@
 
   await MathJax.startup.promise;
   await MathJax.typesetPromise([document.querySelector(".slides")]);
+  markRoles();
 
   await Reveal.initialize({
     width: 1280,
