@@ -7,6 +7,7 @@ starts, in about a minute each start, and prints the table of chapter 13.
 import argparse
 import string
 from collections.abc import Callable
+from itertools import combinations
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +20,8 @@ from d2l_attention.real_models.use import use_attention
 LETTERS = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+-"  # 64 tokens
 HALVES = range(8, 17)  # tokens before the sequence begins again
 COLUMNS = (
-    "two layers|looks back|second|induction|without it|without another|one layer|one wide layer"
+    "two layers|looks back|second|induction|without it|without second|without another|heads|"
+    "blind|others blind|silent|others silent|queries|keys|values|all three|one layer|one wide layer"
 )
 
 
@@ -94,35 +96,110 @@ def induction(weights: Tensor) -> Tensor:
     return weights[..., half:, :].diagonal(offset=1, dim1=-2, dim2=-1).mean(dim=(0, 2))
 
 
-def blind(head: int) -> Callable:
-    """An attention in which one head has equal weights for all that it may see."""
+def blind(*heads: int) -> Callable:
+    """An attention in which these heads have equal weights for all that they may see."""
 
     def attention(queries, keys, values, *, mask=None):
         queries = queries.clone()
-        queries[:, head] = 0
+        queries[:, list(heads)] = 0
         return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
 
     return attention
 
 
+def silent(*heads: int) -> Callable:
+    """An attention in which the output of these heads is 0."""
+
+    def attention(queries, keys, values, *, mask=None):
+        outputs = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+        outputs[:, list(heads)] = 0
+        return outputs
+
+    return attention
+
+
+def looking(back: Tensor) -> list[int]:
+    """The heads that look back at least half as much as the first of them, which is the first."""
+    order = back.argsort(descending=True).tolist()
+    return [head for head in order if back[head] >= back.max() / 2]
+
+
+def by_position() -> float:
+    """``accuracy`` of a guesser that knows its position and nothing of the tokens.
+
+    At each position it takes the token that is right there for the most lengths of the half. Each
+    length is right once at a position, so they tie; it takes the longest.
+    """
+    generator, right = torch.Generator().manual_seed(1_000_000), []
+    for half in HALVES:
+        ids = repeated(100, half, generator)
+        for position in range(half, 2 * half - 1):
+            longest = min(position, HALVES[-1])  # the half has ended at this position
+            right.append(ids[:, position + 1 - longest] == ids[:, position + 1])
+    return torch.cat(right).float().mean().item()
+
+
+def with_damaged(model: nn.Module, heads: list[int]) -> list[float]:
+    """``accuracy`` with layer 2's queries, keys, values, or all three from a damaged run.
+
+    In that run ``heads`` of layer 1 have equal weights. What layer 2 gets otherwise, the vectors
+    that its output is added to among it, is that of the model as it was trained.
+    """
+    kept = []
+
+    def keeps(*inputs, mask=None):
+        kept.append(inputs)
+        return F.scaled_dot_product_attention(*inputs, attn_mask=mask)
+
+    with use_attention(model, blind(*heads), layers=[0]), use_attention(model, keeps, layers=[1]):
+        accuracy(model)
+
+    def put_in(which):
+        batches = iter(kept)  # ``accuracy`` has the same sequences in each call
+
+        def attention(*inputs, mask=None):
+            damaged = next(batches)
+            mixed = (damaged[i] if i in which else inputs[i] for i in range(3))
+            return F.scaled_dot_product_attention(*mixed, attn_mask=mask)
+
+        return attention
+
+    found = []
+    for which in ([0], [1], [2], [0, 1, 2]):
+        with use_attention(model, put_in(which), layers=[1]):
+            found.append(accuracy(model))
+    return found
+
+
 def one_start(seed: int, steps: int = 1000) -> dict[str, float]:
     """A row of the table: three models trained, and heads of two layers taken away from layer 1.
 
-    ``without it`` is the head that looks back most, ``without another`` the worst of the others.
+    The heads that look back are ``looking``: one or more. They are made ``blind`` one by one and
+    together, and ``silent`` together; beside it is the worst that as many of the other heads do.
     """
     two, one, wide = small_llama(2, 64, seed), small_llama(1, 64, seed), small_llama(1, 128, seed)
     for model in (two, one, wide):
         train(model, steps, seed)
     maps = attention_maps(two, input_ids=repeated(100, 12, torch.Generator().manual_seed(1)))
     back = looks_back(maps[0])
-    without = []
-    for head in range(len(back)):
-        with use_attention(two, blind(head), layers=[0]):
-            without.append(accuracy(two))
+    heads = looking(back)
+
+    def damaged(function, *heads):
+        with use_attention(two, function(*heads), layers=[0]):
+            return accuracy(two)
+
+    alone = [damaged(blind, head) for head in range(len(back))]
     best, second = back.topk(2).indices.tolist()
     found = [accuracy(two), back[best].item(), back[second].item()]
-    found += [induction(maps[1]).max().item(), without.pop(best)]
-    found += [min(without), accuracy(one), accuracy(wide)]
+    found += [induction(maps[1]).max().item(), alone[best], alone[second]]
+    found += [min(alone[:best] + alone[best + 1 :]), len(heads)]
+    others = [head for head in range(len(back)) if head not in heads]
+    for function in (blind, silent):
+        found.append(damaged(function, *heads))
+        as_many = combinations(others, min(len(heads), len(others)))
+        found.append(min(damaged(function, *same) for same in as_many))
+    found += with_damaged(two, heads)
+    found += [accuracy(one), accuracy(wide)]
     return dict(zip(COLUMNS.split("|"), found, strict=True))
 
 

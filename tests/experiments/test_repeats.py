@@ -9,7 +9,16 @@ import torch
 from torch.testing import assert_close
 
 from d2l_attention.experiments import repeats
-from d2l_attention.experiments.repeats import blind, induction, looks_back, repeated, small_llama
+from d2l_attention.experiments.repeats import (
+    blind,
+    induction,
+    looks_back,
+    repeated,
+    silent,
+    small_llama,
+    train,
+)
+from d2l_attention.real_models import use_attention
 
 
 def test_the_second_half_is_the_first():
@@ -45,6 +54,30 @@ def test_a_blind_head_has_equal_weights_and_the_others_their_own():
     expected[:, 1] = values[:, 1].cumsum(dim=-2) / torch.arange(1, 6)[:, None]
     assert_close(outputs, expected)
     assert torch.equal(queries, before)
+    expected[:, 1] = 0  # its output, and the others' as before
+    assert_close(silent(1)(queries, keys, values, mask=mask), expected)
+
+
+def test_heads_that_look_back_at_least_half_as_much_as_the_first():
+    assert repeats.looking(torch.tensor([0.1, 0.45, 0.8, 0.39])) == [2, 1]
+    assert repeats.looking(torch.tensor([0.98, 0.27, 0.0, 0.0])) == [0]
+
+
+def test_a_guesser_by_position_is_right_at_23_of_99_places():
+    """8 to 16 tokens a half: each of 23 positions is right for one of the lengths it stands for."""
+    by_chance = 76 / 99 / 64
+    assert repeats.by_position() == pytest.approx(23 / 99 + by_chance, abs=0.003)
+
+
+def test_what_layer_2_gets_from_a_run_without_damage_changes_nothing():
+    model = small_llama(2)
+    train(model, steps=30)
+    model.eval()
+    own = repeats.accuracy(model)
+    assert repeats.with_damaged(model, []) == pytest.approx([own] * 4)
+    with use_attention(model, blind(0, 1, 2, 3), layers=[0]):
+        damaged = repeats.accuracy(model)
+    assert repeats.with_damaged(model, [0, 1, 2, 3])[3] != own != damaged
 
 
 def test_a_start_is_the_same_each_time_and_leaves_the_random_numbers_alone():
@@ -62,7 +95,8 @@ def test_two_steps_of_the_command(monkeypatch, capsys):
     assert len(head) == len(row) and row.split()[0] == "0"
     assert len(row.split()) == 1 + len(repeats.COLUMNS.split("|"))
     numbers = [float(number) for number in row.split()[1:]]
-    assert all(0 <= number <= 1 for number in numbers)
+    heads = numbers.pop(repeats.COLUMNS.split("|").index("heads"))
+    assert heads in (1, 2, 3, 4) and all(0 <= number <= 1 for number in numbers)
 
 
 @pytest.mark.parametrize(("shift", "expected"), [(1, 1.0), (0, 0.0)], ids=["right", "one off"])

@@ -6,10 +6,10 @@ from d2l_attention.exercises.authoring import Case, Exercise, heading, instead_o
 
 
 def induction_score(weights, tokens):
-    """weights (H, n, n), tokens (n,) -> scores (H,): the mean weight on tokens behind copies.
+    """weights (H, n, n), tokens (n,) -> scores (H,): the mean weight on tokens after copies.
 
-    For tokens [3, 5, 3] only token 2 has an earlier copy, token 0. Behind this copy is token 1, so
-    the score is weights[:, 2, 1].
+    For tokens [3, 5, 3] only token 2 has an earlier copy, token 0. After this copy comes token 1,
+    so the score is weights[:, 2, 1].
     """
     ...
 
@@ -31,7 +31,7 @@ def random_case(seed, H, n, kinds):
 
 ONE = (
     torch.tensor([[[1.0, 0, 0, 0], [0.6, 0.4, 0, 0], [0.2, 0.1, 0.7, 0], [0.2, 0.4, 0.1, 0.3]]]),
-    torch.tensor([3, 5, 8, 5]),  # token 3 has the copy 1; behind it is token 2
+    torch.tensor([3, 5, 8, 5]),  # token 3 has the copy 1; after it comes token 2
 )
 REPEATED = random_case(0, 2, 8, 4)[0], torch.tensor([4, 1, 7, 2, 4, 1, 7, 2])
 THRICE = random_case(1, 2, 7, 4)[0], torch.tensor([1, 2, 1, 3, 1, 4, 5])
@@ -41,12 +41,12 @@ COUNTED = "looks[:, behind.any(dim=-1)].mean(dim=-1)"
 
 write_induction_score = Exercise(
     **heading("13.7", "A score for induction", "hard", minutes=25),
-    section="How two looks make one",
+    section="Two scores for a head",
     pairs=False,
     hints=[
         "Make a map (n, n) of True and False: which tokens j < i are copies of token i? "
         "`tokens[:, None] == tokens` compares all pairs.",
-        "What is behind copy j is token j + 1: the same map, moved one column to the right. Where "
+        "What follows copy j is token j + 1: the same map, moved one column to the right. Where "
         "it is True, the weights count.",
         "Sum `weights * behind` over the keys. Then take the mean over those tokens i only that "
         "have a copy, `behind.any(dim=-1)`.",
@@ -63,7 +63,7 @@ write_induction_score = Exercise(
         Case(
             THRICE, because="Where halves are alike it was right. Here a token comes three times."
         ),
-        Case(AT_ONCE, because="Here a token comes twice in a row: behind the copy is itself."),
+        Case(AT_ONCE, because="Here a token comes twice in a row: after the copy it comes itself."),
         Case(random_case(3, 4, 20, 5), because="Here are 20 tokens of 5 kinds."),
         Case(random_case(4, 3, 30, 12), because="Here are 30 tokens of 12 kinds."),
     ],
@@ -72,9 +72,9 @@ write_induction_score = Exercise(
             ROLL,
             {
                 "copies": "You take the weight on the earlier copy itself. An induction head looks "
-                "at the token *behind* it, j + 1.",
+                "at the token *after* it, j + 1.",
                 "copies.roll(-1, dims=1)": "You take the weight on the token before the copy. It "
-                "is the one behind it, j + 1.",
+                "is the one after it, j + 1.",
                 "copies.roll(1, dims=0)": "You move the rows: the token after i looks. The columns "
                 "move, since they are what is looked at.",
             },
@@ -83,7 +83,7 @@ write_induction_score = Exercise(
             COPIES,
             {
                 "(tokens[:, None] == tokens)": "Each token is its own copy in your map, and later "
-                "copies count, too. Only earlier ones do: j < i.",
+                "copies count as well. Only earlier ones do: j < i.",
                 "(tokens[:, None] == tokens).tril()": "Each token counts as a copy of itself, so "
                 "all tokens enter the mean. Only earlier ones are copies: j < i.",
                 "(tokens[:, None] == tokens).triu(1)": "You look for later copies. A copy is "
@@ -95,7 +95,7 @@ write_induction_score = Exercise(
             COUNTED,
             {
                 "looks.mean(dim=-1)": "Your mean runs over all tokens. Those without an earlier "
-                "copy cannot look behind one, and do not count.",
+                "copy cannot look at the token after one, and do not count.",
                 "looks.sum(dim=-1)": "That is the sum. Divide it by the number of tokens that have "
                 "an earlier copy.",
                 "looks.sum(dim=-1) / behind.sum()": "You divide by the number of pairs. Where a "
@@ -120,7 +120,7 @@ write_induction_score = Exercise(
     ],
     shapes={None: "One score for each head, (H,)."},
     errors={
-        "out of": "The token behind the last one does not exist. Copies are earlier, j < i, so "
+        "out of": "The token after the last one does not exist. Copies are earlier, j < i, so "
         "j + 1 is at most i.",
         "tril": "`tril` wants a matrix: compare `tokens[:, None]` with `tokens`.",
     },

@@ -58,11 +58,11 @@ CUT = "[..., : keys.shape[2]]"
 
 write_sinks = Exercise(
     **authoring.heading("13.2", "A softmax that keeps something back", "medium", minutes=12),
-    section="Where it does not fit",
+    section="Softcap, bias and sinks",
     hints=[
         "A sink is one more score of each row. It takes a share of the softmax, and this share "
         "meets no value.",
-        "`torch.cat` puts a column of sinks, (B, H, Q, 1), behind the scores. After the softmax "
+        "`torch.cat` puts a column of sinks, (B, H, Q, 1), after the scores. After the softmax "
         "the column is cut off.",
         "The column is `sinks[:, None, None].expand(B, H, Q, 1)`. It comes after the mask, so "
         "that the mask does not meet it. Nothing is divided after the cut.",
@@ -133,7 +133,7 @@ write_sinks = Exercise(
         "number of axes: the sinks become (B, H, Q, 1) first.",
         "Sizes of tensors must match": "The column of sinks needs the shape (B, H, Q, 1).",
         "must match the size": "The mask knows nothing of the sink's column. Hide first, and put "
-        "the sink behind the scores afterwards.",
+        "the sink beside the scores afterwards.",
         "NoneType": "Mask and sinks may be `None`, each of them.",
     },
     rules=[lambda results, *_: no_nan(results[1])],

@@ -75,12 +75,12 @@ TRIANGLE, SECOND = ".tril()", "attend(X, LAYERS[1], mask)"
 FIRST_CALL = "Your test always gives the same tokens. Let two calls differ in one token."
 PAST = (
     "No later token changes anything here, and no earlier one does, either. Ask for both: change "
-    "an early token, and assert that the logits behind it differ."
+    "an early token, and assert that the logits after it differ."
 )
 
 write_the_test = Exercise(
     **heading("13.5", "A mask that nobody sees", "medium", minutes=20),
-    section="Break it",
+    section="Two bugs in a trained model",
     hints=[
         "You cannot look at the mask, only at tokens and logits. Which logits may change when "
         "token 5 is replaced by another, and which may not?",
