@@ -9,7 +9,6 @@ from matplotlib.transforms import Bbox
 from d2l_attention import views
 from d2l_attention.views.schematics import DESCRIPTIONS, PICTURES, schematic
 from d2l_attention.views.schematics.drawing import DPI, Box, Diagram
-from d2l_attention.views.schematics.whole import PARTS, whole
 
 LETTERS = set("BHQKDVnST")  # S and T: tokens of source and target, in chapter 8
 NARROW = 0.02  # inches: what rounding may take
@@ -108,35 +107,6 @@ def find_faults(diagram: Diagram) -> list[str]:
 @pytest.mark.parametrize("name", PICTURES)
 def test_each_picture_can_be_read(name):
     assert find_faults(drawn(PICTURES[name]())) == []
-
-
-@pytest.mark.parametrize("here", PARTS)
-def test_the_whole_marks_the_part_of_a_chapter_and_no_other(here):
-    diagram = drawn(whole(here))
-    assert find_faults(diagram) == []  # bold letters are wider
-    title, *rest = diagram.ax.texts
-    assert here in title.get_text()
-    assert {text.get_text() for text in rest if text.get_fontweight() == "bold"} == {*PARTS[here]}
-    thick = [patch for patch in diagram.ax.patches if patch.get_linewidth() == 3.5]
-    frames_behind = 2 if here == "heads" else 0
-    assert len(thick) == len(PARTS[here]) + frames_behind
-    width, height = diagram.figure.get_size_inches()
-    assert width <= 9 and height <= 3
-
-
-def test_the_words_name_every_part_of_the_whole():
-    assert not [text for text in whole().ax.texts if text.get_fontweight() == "bold"]
-    words = set(re.findall("[a-z]+", DESCRIPTIONS["whole"].lower()))
-    shown = {text.get_text() for _, text in whole().boxes}.union(*PARTS.values())
-    assert set(re.findall("[a-z]+", " ".join(shown))) - words == set()
-
-
-def test_a_mark_needs_the_whole_and_a_part_of_it():
-    assert schematic("whole", here="heads").axes[0].texts[0].get_text() == "This chapter: heads"
-    with pytest.raises(ValueError, match="'whole' has no part 'head' to mark; .*'heads'"):
-        schematic("whole", here="head")
-    with pytest.raises(ValueError, match="'rotary' has no part 'heads' to mark"):
-        schematic("rotary", here="heads")
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -7,29 +7,21 @@ value; n the length of a sequence.
 from matplotlib.figure import Figure
 
 from d2l_attention.views.schematics.pictures import PICTURES
-from d2l_attention.views.schematics.whole import PARTS, whole
 
 DESCRIPTIONS = {name: " ".join(str(draw.__doc__).split()) for name, draw in PICTURES.items()}
 
 
-def schematic(name: str, here: str | None = None) -> Figure:
+def schematic(name: str) -> Figure:
     """The picture of a mechanism, for example ``schematic("multi-head")``.
 
-    ``schematic("whole", here="heads")`` is the whole machine with one of ``PARTS`` marked. A
-    notebook shows a picture where the call is the last line of a cell. ``DESCRIPTIONS[name]`` says
-    in words what is on it.
+    A notebook shows it where the call is the last line of a cell. ``DESCRIPTIONS[name]`` says in
+    words what is on it.
 
-    Errors: ``ValueError`` for an unknown name or part; it lists those that there are.
+    Errors: ``ValueError`` for an unknown name; it lists those that there are.
     """
     if name not in PICTURES:
         known = ", ".join(repr(known) for known in PICTURES)
         raise ValueError(f"no schematic is called {name!r}; there are {known}")
-    if here is None:
-        diagram = PICTURES[name]()
-    elif name == "whole" and here in PARTS:
-        diagram = whole(here)
-    else:
-        known = ", ".join(repr(known) for known in PARTS)
-        raise ValueError(f"{name!r} has no part {here!r} to mark; 'whole' has {known}")
+    diagram = PICTURES[name]()
     diagram.add_legend()
     return diagram.figure

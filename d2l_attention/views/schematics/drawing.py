@@ -1,9 +1,8 @@
 """Boxes, arrows and shapes: the pen with which the course's schematics are drawn.
 
 All lengths are inches, so that a box can be made for its text; (0, 0) is the lower left corner.
-What a box is can be read without colour: a tensor has round corners, a learned step a thick edge,
-and so has a part that is marked; its name is in bold. Queries, keys, values and weights have their
-colours, an output has two edges.
+What a box is can be read without colour: a tensor has round corners, a learned step a thick edge.
+Queries, keys, values and weights have their colours, an output has two edges.
 """
 
 import re
@@ -18,7 +17,6 @@ from matplotlib.text import Text
 
 from d2l_attention.views.palette import (
     GROUND,
-    HERE,
     INK,
     KEY,
     PALE,
@@ -31,14 +29,11 @@ from d2l_attention.views.palette import (
 DPI = 80
 TITLE, TEXT, SHAPE = 16, 14, 13  # points
 TENSOR, FIXED, LEARNED, NEW = "tensor", "fixed step", "learned step", "new row"
-PART, MARKED = "part of the whole", "this chapter"
 KINDS: dict[str, dict[str, Any]] = {
     TENSOR: {"facecolor": GROUND, "linewidth": 1.5},
     FIXED: {"facecolor": PALE, "linewidth": 1.5},
     LEARNED: {"facecolor": PALE, "linewidth": 3.5},
     NEW: {"facecolor": INK, "linewidth": 1.0},
-    PART: {"facecolor": GROUND, "linewidth": 1.2},
-    MARKED: {"facecolor": HERE, "linewidth": 3.5},
 }
 ROLES = dict.fromkeys(("query", "queries", "q"), QUERY) | dict.fromkeys(("key", "keys", "k"), KEY)
 ROLES |= dict.fromkeys(("value", "values", "v"), VALUE)
@@ -107,32 +102,10 @@ class Diagram:
         behind = 0.09 * (copies - 1)
         box = Box(left, bottom, left + width + behind, bottom + height + behind)
         written = self._write(text, x, y, size)
-        written.set_fontweight("bold" if kind == MARKED else "normal")
         written.set_color(_colour(text) if kind == TENSOR else INK)
         self.boxes.append((box, written))
         self._kinds.add(kind)
         return box
-
-    def frame(
-        self,
-        text: str,
-        corners: tuple[float, float, float, float],
-        *,
-        marked: bool = False,
-        copies: int = 1,
-    ) -> None:
-        """A frame behind boxes that belong together, with its name in the upper left corner.
-
-        ``corners``: left, bottom, right and top. To be drawn before the boxes.
-        """
-        left, bottom, right, top = corners
-        style = KINDS[MARKED] if marked else {"facecolor": PALE, "linewidth": 1.2}
-        for i in reversed(range(copies)):
-            corner = left + 0.06 * i, bottom + 0.06 * i
-            size = right - left, top - bottom
-            self.ax.add_patch(Rectangle(corner, *size, edgecolor=INK, **style))
-        written = self._write(text, left + 0.1, top - 0.19, SHAPE, ha="left")
-        written.set_fontweight("bold" if marked else "normal")
 
     def cells(self, box: Box, number: int) -> None:
         """Rows of a tensor as small squares along the lower edge of its box; the last is new."""
@@ -184,7 +157,7 @@ class Diagram:
 
     def add_legend(self) -> None:
         """Say below what the kinds of boxes mean. To be called once, at the end."""
-        used = [kind for kind in KINDS if kind in self._kinds - {PART, MARKED}]
+        used = [kind for kind in KINDS if kind in self._kinds]
         samples = [Patch(**KINDS[kind], edgecolor=INK, label=kind) for kind in used]
         style: dict[str, Any] = {
             "frameon": False,

@@ -5,7 +5,6 @@ that nothing overlaps and that the words give every shape.
 """
 
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
-from d2l_attention.views.schematics.whole import whole
 
 
 def attention_pooling() -> Diagram:
@@ -259,7 +258,6 @@ def key_value_cache() -> Diagram:
 
 
 PICTURES = {
-    "whole": whole,
     "attention pooling": attention_pooling,
     "scaled dot-product": scaled_dot_product,
     "masked softmax": masked_softmax,
