@@ -56,7 +56,8 @@ class Cell:
     @property
     def size(self) -> float:
         """The height of its letters: as large as the box lets them be."""
-        fits = 0.92 * self.w / (0.64 * max(1, len(self.text)))
+        room = self.w - (0.35 if self.kind == "output" else 0.1)
+        fits = room / (0.64 * max(1, len(self.text)))
         return round(LETTERS if self.kind == "label" else min(LETTERS, 0.6 * self.h, fits), 3)
 
 
@@ -72,7 +73,7 @@ class State:
 def grid(
     rows, x, y, kind="plain", *, name="", origin="", label="", width=1.0, height=1.0, digits=2
 ) -> list[Cell]:
-    """Numbers or words as cells, row below row from the corner (``x``, ``y``); shape (R, C) or (C,).
+    """Numbers or words (R, C) or (C,) as cells, row below row from the corner (``x``, ``y``).
 
     With a ``name`` a cell flies to where the next state's grid of this name has its row and column
     (a list of lists of names: one for each cell). ``origin`` names a grid of the state before from
@@ -148,7 +149,8 @@ class Player(View):
     def still(self) -> bytes:
         """All states beside each other as a PNG, for a page that runs no widget."""
         width, height = (side * UNIT for side in self._size)
-        columns = max(1, min(len(self.states), int(WIDEST / (width + 0.3))))
+        most = max(1, int(WIDEST / (width + 0.3)))
+        columns = math.ceil(len(self.states) / math.ceil(len(self.states) / most))
         letters = int(width * 72 / 6.2)  # so many of 11 points in a line
         texts = [
             (wrap(whole(s.title), letters), wrap(whole(s.words), letters)) for s in self.states

@@ -69,7 +69,10 @@ def test_the_still_has_all_states_and_the_alt_says_them():
     size = {n: Image.open(io.BytesIO(Player(n * states()[:1]).still())).size for n in (1, 3)}
     assert size[3][0] == pytest.approx(3 * size[1][0], abs=2)
     view = Player(states())
-    assert view.alt == "1. One: a. 2. Two: b. 3. 3: c." and repr(view) == "Player(3 states)"
+    assert (
+        view.alt == "1. One: It is. 2. Two: It is. 3. Three: It is."
+        and repr(view) == "Player(3 states)"
+    )
     before = view.still()
     view.step = 2
     assert view.still() == before == Player(states()).still()
