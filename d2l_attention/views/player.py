@@ -56,7 +56,7 @@ class Cell:
     @property
     def size(self) -> float:
         """The height of its letters: as large as the box lets them be."""
-        room = self.w - (0.35 if self.kind == "output" else 0.1)
+        room = self.w - (0.35 if self.kind in ("query", "value", "output") else 0.1)
         fits = room / (0.64 * max(1, len(self.text)))
         return round(LETTERS if self.kind == "label" else min(LETTERS, 0.6 * self.h, fits), 3)
 
