@@ -1,7 +1,6 @@
 // A computation in drawn states, between which numbers fly; needs no kernel. In front of it: kit.js.
 
 const FLIGHT = 300; // milliseconds
-const GAP = 0.04; // of a unit, around each cell: as in player.py
 
 function renderPlayer({ model, el }) {
   const root = add(el, "div", { class: "d2l-player" });
@@ -10,6 +9,12 @@ function renderPlayer({ model, el }) {
 
   function build() {
     whole = JSON.parse(model.get("states_text"));
+    for (const state of whole.states) {
+      state.cells = state.cells.map(([text, x, y, shape, size, level, id, from]) => {
+        const [kind, w, h, outlines] = whole.shapes[shape];
+        return { text, x, y, w, h, kind, outlines, size, level, id, from };
+      });
+    }
     root.replaceChildren();
     root.style.setProperty("--units", whole.size[0]);
     const stacked = (part) => {
@@ -94,28 +99,17 @@ function renderPlayer({ model, el }) {
   }
 
   function draw(parent, cell) {
-    let [form, fill, edge, letters] = whole.kinds[cell.kind].map((name) => `var(--${name})`);
-    form = whole.kinds[cell.kind][0];
+    const node = add(parent, "g", { transform: `translate(${cell.x} ${cell.y})` });
+    let [box, letters] = whole.styles[cell.kind];
     if (cell.kind === "weight") {
       const ramp = colour("--ramp").split(" ");
-      [fill, letters] = [ramp[cell.level], `var(${lettersOn(cell.level / (ramp.length - 1))})`];
+      box += `; fill: ${ramp[cell.level]}`;
+      letters += `; fill: var(${lettersOn(cell.level / (ramp.length - 1))})`;
     }
-    const [w, h] = [cell.w - 2 * GAP, cell.h - 2 * GAP];
-    const node = add(parent, "g", { transform: `translate(${cell.x} ${cell.y})` });
-    const style = `fill: ${form === "frame" ? "none" : fill}; stroke: ${edge}; stroke-width: ${form === "frame" ? 0.09 : 0.04}`;
-    const box = (inset, more = {}) => add(node, "rect", {
-      x: GAP + inset, y: GAP + inset, width: w - 2 * inset, height: h - 2 * inset, style, ...more,
-    });
-    if (form === "round") box(0, { rx: Math.min(w, h) / 2 });
-    else if (form === "pointed") {
-      const c = Math.min(w, h) / 4;
-      const corners = [[0, h / 2], [c, 0], [w - c, 0], [w, h / 2], [w - c, h], [c, h]];
-      add(node, "polygon", { points: corners.map(([x, y]) => `${GAP + x},${GAP + y}`).join(" "), style });
-    } else if (form !== "left" && form !== "none") box(0, form === "dashed" ? { "stroke-dasharray": "0.08 0.08" } : {});
-    if (form === "double") box(0.07);
+    for (const corners of cell.outlines) add(node, "polygon", { points: corners.join(" "), style: box });
     add(node, "text", {
-      x: form === "left" ? GAP : cell.w / 2, y: cell.h / 2, "dominant-baseline": "central",
-      "text-anchor": form === "left" ? "start" : "middle", style: `fill: ${letters}; font-size: ${cell.size}px`,
+      x: cell.kind === "label" ? 0.04 : cell.w / 2, y: cell.h / 2, "dominant-baseline": "central",
+      style: `${letters}; font-size: ${cell.size}px`,
     }, cell.text);
     return node;
   }

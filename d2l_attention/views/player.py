@@ -3,11 +3,11 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from matplotlib.patches import FancyBboxPatch, Polygon, Rectangle
+from matplotlib.patches import Polygon
 from torch import Tensor
 from traitlets import Int, Unicode, validate
 
@@ -36,7 +36,17 @@ KINDS = {
     "shade 2": ("box", "faint", "faint", "ground"),
     "shade 3": ("box", "ink", "faint", "ground"),
 }
+SLIM = "round", "pointed", "double"  # forms with less room for letters
 LETTERS, GAP, UNIT, WIDEST = 0.4, 0.04, 0.36, 12.0  # in units; the last two of the still in inches
+# What a page's style says: of the box, and of the letters in it.
+MORE = {"frame": "fill: none; stroke-width: 0.09", "dashed": "stroke-dasharray: 0.08"}
+STYLES = {
+    kind: (
+        f"fill: var(--{fill}); stroke: var(--{edge}); stroke-width: 0.04; {MORE.get(form, '')}",
+        f"fill: var(--{letters}); text-anchor: {'start' if form == 'left' else 'middle'}",
+    )
+    for kind, (form, fill, edge, letters) in KINDS.items()
+}
 
 
 @dataclass(frozen=True)
@@ -46,19 +56,13 @@ class Cell:
     text: str
     x: float
     y: float
-    w: float = 1.0
-    h: float = 1.0
-    kind: str = "plain"
+    w: float
+    h: float
+    kind: str
+    size: float  # of its letters
     id: tuple[str, int, int] | None = None
     origin: str = ""
     level: int = 0
-
-    @property
-    def size(self) -> float:
-        """The height of its letters: as large as the box lets them be."""
-        room = self.w - (0.35 if self.kind in ("query", "value", "output") else 0.1)
-        fits = room / (0.64 * max(1, len(self.text)))
-        return round(LETTERS if self.kind == "label" else min(LETTERS, 0.6 * self.h, fits), 3)
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,9 @@ def grid(
     rows = rows if isinstance(rows, list | tuple) else [rows]
     rows = rows if rows and isinstance(rows[0], list | tuple) else [rows]
     middle = y + (len(rows) - 1) * height / 2
-    cells = [Cell(whole(label), 0, middle, x, height, "label")] if label else []
+    cells = [Cell(whole(label), 0, middle, x, height, "label", LETTERS)] if label else []
+    texts = [[written(entry, digits) for entry in row] for row in rows]
+    longest = max(len(text) for row in texts for text in row)
     for i, row in enumerate(rows):
         for j, entry in enumerate(row):
             one, each = (its if isinstance(its, str) else its[i][j] for its in (kind, name))
@@ -96,9 +102,10 @@ def grid(
                 raise ValueError(f"a weight must be a number from 0 to 1, got {entry!r}")
             level = round(entry * (NUM_COLOURS - 1)) if one == "weight" else 0
             place = (each, i, j) if each == name else (each, 0, 0)
-            corner = round(x + j * width, 3), round(y + i * height, 3)
-            text, known = written(entry, digits), place if each else None
-            cells.append(Cell(text, *corner, width, height, one, known, origin, level))
+            box = round(x + j * width, 3), round(y + i * height, 3), width, height, one
+            fits = (width - (0.35 if KINDS[one][0] in SLIM else 0.1)) / (0.64 * max(1, longest))
+            size = LETTERS if one == "label" else round(min(LETTERS, 0.6 * height, fits), 3)
+            cells.append(Cell(texts[i][j], *box, size, place if each else None, origin, level))
     return cells
 
 
@@ -135,7 +142,13 @@ class Player(View):
                 raise TypeError(f"states must be a list of State, got {type(state).__name__}")
         cells = [cell for state in self.states for cell in state.cells]
         self._size = max(c.x + c.w for c in cells), max(c.y + c.h for c in cells)
-        sent = {"size": self._size, "kinds": KINDS, "turn": TURN, "states": _sent(self.states)}
+        shapes = list(dict.fromkeys((cell.kind, cell.w, cell.h) for cell in cells))
+        sent = {
+            "size": self._size,
+            "styles": STYLES,
+            "shapes": [(*shape, outlines(*shape)) for shape in shapes],
+            "states": _sent(self.states, shapes),
+        }
         alt = " ".join(f"{n}. {s.title}: {s.words}" for n, s in enumerate(self.states, start=1))
         super().__init__(states_text=json.dumps(sent, ensure_ascii=False), alt=alt)
 
@@ -172,7 +185,7 @@ class Player(View):
         return png(sheet.figure, math=False)
 
 
-def _sent(states: Sequence[State]) -> list[dict]:
+def _sent(states: Sequence[State], shapes: list[tuple]) -> list[dict]:
     """What the page draws; each cell that is new with the cells that it comes from."""
     sent, before = [], {}
     for number, state in enumerate(states, start=1):
@@ -182,10 +195,11 @@ def _sent(states: Sequence[State]) -> list[dict]:
         cells = []
         for cell in state.cells:
             start = [cell.id] if cell.id in before else _origins(cell, before, named, number)
-            shown = asdict(cell) | {"size": cell.size, "id": _key(cell.id)}
-            cells.append(shown | {"from": [_key(each) for each in start]})
-        head = {"title": whole(state.title), "words": whole(state.words)}
-        sent.append(head | {"cells": cells, "said": _in_words(state)})
+            shape = shapes.index((cell.kind, cell.w, cell.h))
+            look = cell.text, cell.x, cell.y, shape, cell.size, cell.level
+            cells.append((*look, _key(cell.id), [_key(each) for each in start]))
+        head = {"title": whole(state.title), "words": whole(state.words), "said": _in_words(state)}
+        sent.append(head | {"cells": cells})
         before = named
     return sent
 
@@ -216,30 +230,39 @@ def _in_words(state: State) -> str:
     return "; ".join(part for part in parts if part)
 
 
+def outlines(kind: str, w: float, h: float) -> list[list[tuple[float, float]]]:
+    """The corners of a kind's form in its box: of one polygon, of two, or of none."""
+    form = KINDS[kind][0]
+    if form in ("left", "none"):
+        return []
+
+    if form == "round":
+        turns = [math.pi * i / 12 for i in range(24)]
+        across, down = (round(side / 2 - GAP, 3) for side in (w, h))
+        at = [(across * (1 + math.cos(turn)), down * (1 + math.sin(turn))) for turn in turns]
+        return [[(round(GAP + x, 3), round(GAP + y, 3)) for x, y in at]]
+    if form == "pointed":
+        left, right, c = GAP, w - GAP, min(w, h) / 4
+        upper = [(left, h / 2), (left + c, GAP), (right - c, GAP), (right, h / 2)]
+        return [[*upper, (right - c, h - GAP), (left + c, h - GAP)]]
+    insets = (GAP, GAP + 0.07) if form == "double" else (GAP,)
+    return [[(d, d), (w - d, d), (w - d, h - d), (d, h - d)] for d in insets]
+
+
 def _draw(sheet: Sheet, ax, cell: Cell, left: float, top: float) -> None:
-    """The cell in the still; player.js draws the same."""
-    form, fill, edge, letters = KINDS[cell.kind]
-    fill, edge, letters = (COLOURS[name][0] for name in (fill, edge, letters))
+    """The cell in the still, as player.js draws it."""
+    form, *names = KINDS[cell.kind]
+    fill, edge, letters = (COLOURS[name][0] for name in names)
     if cell.kind == "weight":
         fill = ramp()[cell.level]
         letters = COLOURS["on-strong" if cell.level > TURN * (NUM_COLOURS - 1) else "on-weak"][0]
-    x, y = left + (cell.x + GAP) * UNIT, top + (cell.y + GAP) * UNIT
-    w, h = (cell.w - 2 * GAP) * UNIT, (cell.h - 2 * GAP) * UNIT
     style = {"facecolor": fill, "edgecolor": edge, "linewidth": 1.0}
-    if form == "round":
-        r = min(w, h) / 2 - 0.001
-        shape = f"round,pad=0,rounding_size={r}"
-        ax.add_patch(FancyBboxPatch((x, y), w, h, boxstyle=shape, mutation_aspect=1, **style))
-    elif form == "pointed":
-        c = min(w, h) / 4
-        corners = [(x, y + h / 2), (x + c, y), (x + w - c, y), (x + w, y + h / 2)]
-        ax.add_patch(Polygon([*corners, (x + w - c, y + h), (x + c, y + h)], **style))
-    elif form not in ("left", "none"):
-        more = {"frame": {"fill": False, "linewidth": 2.5}, "dashed": {"linestyle": ":"}}
-        ax.add_patch(Rectangle((x, y), w, h, **style | more.get(form, {})))
-    if form == "double":
-        d = 0.06 * UNIT
-        ax.add_patch(Rectangle((x + d, y + d), w - 2 * d, h - 2 * d, **style))
-    place, side = (x, "left") if form == "left" else (x + w / 2, "center")
+    more = {"frame": {"fill": False, "linewidth": 2.5}, "dashed": {"linestyle": ":"}}
+    style |= more.get(form, {})
+    x, y = left + cell.x * UNIT, top + cell.y * UNIT
+    for corners in outlines(cell.kind, cell.w, cell.h):
+        ax.add_patch(Polygon([(x + a * UNIT, y + b * UNIT) for a, b in corners], **style))
+    middle, side = (GAP, "left") if form == "left" else (cell.w / 2, "center")
     points = cell.size * UNIT * 72
-    sheet.text(place, y + h / 2, cell.text, fontsize=points, ha=side, color=letters)
+    place = x + middle * UNIT, y + cell.h / 2 * UNIT
+    sheet.text(*place, cell.text, fontsize=points, ha=side, color=letters)

@@ -21,35 +21,36 @@ def states():
     second = grid(weights, 1, 0, "weight", name="weight", origin="score", label="weights")
     row_sums = grid(weights.sum(dim=1)[:, None], 3, 0, "output", name="sum", origin="weight")
     third = grid(weights.T, 1, 2, "weight", name="weight")
-    return [
-        State("One", "a.", first),
-        State("Two", "b.", second),
-        State("3", "c.", row_sums + third),
+    drawn = {"One": first, "Two": second, "Three": row_sums + third}
+    return [State(title, "It is.", cells) for title, cells in drawn.items()]
+
+
+def sent():
+    """Of each state what is said, and its cells by their ids: text, x, y, level, from where."""
+    parsed = json.loads(Player(states()).states_text)["states"]
+    cells = [
+        {id: (text, x, y, level, start) for text, x, y, _, _, level, id, start in state["cells"]}
+        for state in parsed
     ]
-
-
-def sent(view):
-    return json.loads(view.states_text)["states"]
+    return [state["said"] for state in parsed], cells
 
 
 def test_the_cells_that_are_sent_hold_the_numbers():
-    one, two, _ = sent(Player(states()))
-    assert [cell["text"] for cell in one["cells"]] == ["scores", "0.00", "2.00", "1.00", "−1.00"]
-    for cell, weight in zip(two["cells"][1:], SCORES.softmax(-1).flatten().tolist(), strict=True):
-        assert cell["text"] == f"{weight:.2f}"
-        assert cell["level"] == round(weight * (NUM_COLOURS - 1))
-    assert two["said"] == "weights 0.12 0.88 0.88 0.12"
+    said, (one, two, _) = sent()
+    assert [cell[0] for cell in one.values()] == ["scores", "0.00", "2.00", "1.00", "−1.00"]
+    weights = SCORES.softmax(-1).flatten().tolist()
+    for (text, _, _, level, _), weight in zip(list(two.values())[1:], weights, strict=True):
+        assert (text, level) == (f"{weight:.2f}", round(weight * (NUM_COLOURS - 1)))
+    assert said[1] == "weights 0.12 0.88 0.88 0.12"
 
 
 def test_ids_are_rows_and_columns_and_say_where_a_number_comes_from():
-    one, two, three = (
-        {cell["id"]: cell for cell in each["cells"]} for each in sent(Player(states()))
-    )
+    _, (one, two, three) = sent()
     assert list(one) == ["", "score 0 0", "score 0 1", "score 1 0", "score 1 1"]
-    assert two["weight 1 0"]["from"] == ["score 1 0"]  # new: from its origin, cell by cell
-    assert three["weight 1 0"]["from"] == ["weight 1 0"]  # known: from where it was
-    assert (three["weight 1 0"]["x"], three["weight 1 0"]["y"]) == (1, 3)
-    assert three["sum 1 0"]["from"] == ["weight 1 0", "weight 1 1"]  # a sum, from what it sums
+    assert two["weight 1 0"][-1] == ["score 1 0"]  # new: from its origin, cell by cell
+    assert three["weight 1 0"][-1] == ["weight 1 0"]  # known: from where it was
+    assert three["weight 1 0"][1:3] == (1, 3)
+    assert three["sum 1 0"][-1] == ["weight 1 0", "weight 1 1"]  # a sum, from what it sums
 
 
 def test_each_cell_may_have_its_own_name_and_kind():
@@ -69,10 +70,8 @@ def test_the_still_has_all_states_and_the_alt_says_them():
     size = {n: Image.open(io.BytesIO(Player(n * states()[:1]).still())).size for n in (1, 3)}
     assert size[3][0] == pytest.approx(3 * size[1][0], abs=2)
     view = Player(states())
-    assert (
-        view.alt == "1. One: It is. 2. Two: It is. 3. Three: It is."
-        and repr(view) == "Player(3 states)"
-    )
+    assert view.alt == "1. One: It is. 2. Two: It is. 3. Three: It is."
+    assert repr(view) == "Player(3 states)"
     before = view.still()
     view.step = 2
     assert view.still() == before == Player(states()).still()
