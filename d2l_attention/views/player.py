@@ -8,11 +8,12 @@ from textwrap import wrap
 from typing import Any
 
 from matplotlib.patches import Polygon
+from PIL import Image
 from torch import Tensor
 from traitlets import Int, Unicode, validate
 
 from d2l_attention.views.palette import COLOURS, NUM_COLOURS, TURN, ramp
-from d2l_attention.views.picture import png
+from d2l_attention.views.picture import pixels, written
 from d2l_attention.views.sheet import Sheet
 from d2l_attention.views.view import View, script, styled, within
 from d2l_attention.views.words import whole
@@ -38,6 +39,7 @@ KINDS = {
 }
 SLIM = "round", "pointed", "double"  # forms with less room for letters
 LETTERS, GAP, UNIT, WIDEST = 0.4, 0.04, 0.36, 12.0  # in units; the last two of the still in inches
+SHARPNESS = 1.5  # pixels of the still for one of the display
 # What a page's style says: of the box, and of the letters in it.
 MORE = {"frame": "fill: none; stroke-width: 0.09", "dashed": "stroke-dasharray: 0.08"}
 STYLES = {
@@ -91,7 +93,7 @@ def grid(
     rows = rows if rows and isinstance(rows[0], list | tuple) else [rows]
     middle = y + (len(rows) - 1) * height / 2
     cells = [Cell(whole(label), 0, middle, x, height, "label", LETTERS)] if label else []
-    texts = [[written(entry, digits) for entry in row] for row in rows]
+    texts = [[as_text(entry, digits) for entry in row] for row in rows]
     longest = max(len(text) for row in texts for text in row)
     for i, row in enumerate(rows):
         for j, entry in enumerate(row):
@@ -109,7 +111,7 @@ def grid(
     return cells
 
 
-def written(entry: Any, digits: int = 2) -> str:
+def as_text(entry: Any, digits: int = 2) -> str:
     """A word as it is, a whole number whole, another with so many digits."""
     if isinstance(entry, str):
         return whole(entry)
@@ -182,7 +184,10 @@ class Player(View):
                 sheet.text(left, top + above + height + 0.2 * i + 0.15, line, fontsize=11)
             for cell in state.cells:
                 _draw(sheet, ax, cell, left, top + above)
-        return png(sheet.figure, math=False)
+        # So many small letters: as many pixels, and as few colours, as the eye needs.
+        picture = pixels(sheet.figure, math=False, scale=SHARPNESS)
+        few = picture.quantize(32, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        return written(few, optimize=True)
 
 
 def _sent(states: Sequence[State], shapes: list[tuple]) -> list[dict]:

@@ -343,6 +343,9 @@ def plain_tiled_attention(queries, keys, values, block_size):  # (*, Q, d), (*, 
 # The inner lines are the derivation, with a block in place of a score. The package's
 # `tiled_attention` also skips tiles that lie wholly in the future.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Let the room find the four lines of the derivation.
+
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Steps through the three tiles of the first two queries
 numbers = torch.tensor([[1.0, 2, 0, 1, -1, 2], [0, -1, 1, 0, 2, 1], [7, 14, 0, 7, 14, 0]])
@@ -407,8 +410,8 @@ for block_size in (5, 64, 200):
 print("checked: all give the same")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Let the room find the four lines of the derivation. Ask which tests would still
-# pass if the output were not rescaled: those in which the first block has the largest score.
+# One minute. Ask before each step which rows will shrink. Ask which tests would still pass if the
+# output were not rescaled: those in which the first block has the largest score.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## FlashAttention: all tiles in one kernel

@@ -10,7 +10,7 @@ from traitlets import TraitError
 
 from d2l_attention.views import Player, State, grid
 from d2l_attention.views.palette import NUM_COLOURS
-from d2l_attention.views.player import KINDS, written
+from d2l_attention.views.player import KINDS, as_text
 
 SCORES = torch.tensor([[0.0, 2.0], [1.0, -1.0]])
 
@@ -63,7 +63,7 @@ def test_each_cell_may_have_its_own_name_and_kind():
 
 def test_numbers_as_they_are_written():
     numbers = [3, -0.001, -2.5, float("-inf"), float("nan"), "$x$"]
-    assert [written(each) for each in numbers] == ["3", "0.00", "−2.50", "−∞", "NaN", "$x$"]
+    assert [as_text(each) for each in numbers] == ["3", "0.00", "−2.50", "−∞", "NaN", "$x$"]
 
 
 def test_the_still_has_all_states_and_the_alt_says_them():
