@@ -3,7 +3,7 @@
 ``AttentionView`` is for weights, ``HeadsView`` for those of all heads of all layers,
 ``watch`` for a function's run, line by line, ``compare`` for two of them, ``look_inside`` for a
 model from the outside in, ``TranslatorView`` for a translator that one can cut, ``schematic`` for
-who feeds what, ``explore`` for everything else.
+who feeds what, ``Player`` for a computation in a few drawn states, ``explore`` for everything else.
 """
 
 from importlib import import_module
@@ -13,10 +13,13 @@ _MODULES = {
     "Explore": "explore_view",
     "HeadsView": "heads_view",
     "LookInside": "inside.inside_view",
+    "Player": "player",
+    "State": "player",
     "TranslatorView": "translator.translator_view",
     "Watch": "watch_view",
     "compare": "watch_view",
     "explore": "explore_view",
+    "grid": "player",
     "look_inside": "inside.inside_view",
     "schematic": "schematics",
     "watch": "watch_view",

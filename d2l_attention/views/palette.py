@@ -48,8 +48,6 @@ SERIES = [
     {"color": INK, "linestyle": ":", "marker": "v"},
     {"color": GREY, "linestyle": "-.", "marker": "P"},
 ]
-# Four things that move about: a fill, and the letters on it.
-FILLS = [(GROUND, INK), (RULE, INK), (GREY, ON_WEAK), (INK, GROUND)]
 TINT = "#CFB6F2"  # a fill for weights that letters stand on: a little of their ramp
 # Who may not look there: ``ax.add_patch(Rectangle(corner, 1, 1, **HATCHED))``.
 HATCHED = {"facecolor": GROUND, "edgecolor": FORBIDDEN, "hatch": "///", "linewidth": 0}

@@ -27,7 +27,7 @@ from matplotlib.patches import Polygon
 from torch import nn
 from torch.autograd.functional import jacobian
 
-from d2l_attention.views import explore, schematic
+from d2l_attention.views import Player, State, explore, grid, schematic
 from d2l_attention.views.palette import KEY, OUTPUT, QUERY, VALUE, WEIGHT
 from d2l_attention.views.plots import heatmap, set_style
 
@@ -230,6 +230,40 @@ print("wind   ", wind)
 # One minute. Before the run: which two stations get the same weight, and why?
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Steps through the three lines, number by number
+place, right = {"x": 2.7, "width": 1.2}, {"x": 7.8, "width": 1.2}
+stations = grid(names, y=0, kind="head", **place)
+upper = stations + grid(scores, y=1, name="score", label="scores", **place)
+raised = grid(positive, y=2, name="e", origin="score", label="exponentials", **place)
+total = grid(positive.sum(), y=2, name="sum", origin="e", **right)
+shares = grid(weights, y=3, kind="weight", name="weight", origin="e", label="weights", **place)
+moved = stations + grid(weights, y=1, kind="weight", name="weight", label="weights", **place)
+moved += grid(values.T, y=2, kind="value", label="winds", digits=0, **place)
+products = weights * values.T  # (2, 4): east above north
+moved += grid(products, y=4, name="product", origin="weight", label="products", **place)
+answer = grid(wind.T, y=4, kind="output", name="wind", origin="product", **right)
+texts = {
+    "The closer a station, the larger its score": "All four scores are negative.",
+    "The exponential makes every score positive": "The order of the stations stays.",
+    "The four exponentials have a sum": "By it each of them will be divided.",
+    "Divided by their sum, they are weights": "Equally far, Harbour and Lake have the same; "
+    "Hill and Forest have less, but not nothing.",
+    "Each weight multiplies the wind of its station": "East stands above, north below.",
+    "The sum of the products is the wind at the star": "It is made of the four winds alone.",
+}
+growing = [upper, upper + raised, upper + raised + total, upper + raised + total + shares]
+drawn = [*growing, moved, moved + answer]
+Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=True)])
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: six steps in a table with a column for each station. Scores become exponentials, these
+# weights, 0.43, 0.10, 0.04 and 0.43; the weights multiply the winds, and the products sum to the
+# answer (8.9, 3.7).*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Step through it, and let the room say each row before it comes.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the map with the weights as sizes and with the answer
 figure, ax = plt.subplots(figsize=(10, 3.9))
 ax.scatter(*keys.T, s=40 + 600 * weights[0], color=KEY, marker="s", zorder=3)
@@ -248,14 +282,12 @@ plt.show()
 # star has an arrow of its own, between those of Harbour and Lake, and the numbers (8.9, 3.7).*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Harbour and Lake are equally far from you, so they have the same weight, while Hill and Forest,
-# which are farther away, have smaller but still positive weights. Perhaps you guessed $(9.5, 3)$,
-# half Harbour and half Lake, or $(6.75, 5)$, the average of all four. Such guesses are weighted
-# sums as well: only the weights differ.
+# Perhaps you guessed $(9.5, 3)$, half Harbour and half Lake, or $(6.75, 5)$, the average of all
+# four. Such guesses are weighted sums as well: only the weights differ.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Compare with the guesses on the board: who was nearest? Ask for the weights that each
-# rule implies. 'The nearest station' has a single 1. Only the weights differ.
+# Half a minute. Compare with the guesses on the board: who was nearest? Ask for the weights that
+# each rule implies. 'The nearest station' has a single 1. Only the weights differ.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Add a constant to all scores

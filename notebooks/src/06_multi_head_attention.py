@@ -30,8 +30,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from d2l_attention import MultiHeadAttention, length_mask, show_source
 from d2l_attention.experiments.spelling import BEFORE, OPPOSITE, Speller, accuracy, train, words
-from d2l_attention.views import AttentionView, schematic
-from d2l_attention.views.palette import FAINT, FILLS, GROUND, INK, PALE, RULE
+from d2l_attention.views import AttentionView, Player, State, grid, schematic
+from d2l_attention.views.palette import FAINT, GROUND, INK, PALE, RULE
 from d2l_attention.views.plots import set_style
 
 torch.set_num_threads(1)
@@ -254,38 +254,32 @@ as_wanted = torch.stack([tokens[:, :2], tokens[:, 2:]])  # (H, n, D / H): both h
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the three tensors, one shade for each token
-def draw_dyed(ax, blocks, title, labels):
-    """Blocks of rows under each other; the shade of a number is its token's."""
-    top = 0
-    for block, label in zip(blocks, labels, strict=True):
-        ax.text(-0.25, top + len(block) / 2, label, ha="right", va="center")
-        for row, line in enumerate(block.tolist()):
-            for column, number in enumerate(line):
-                token, index = divmod(number, 10)
-                fill, ink = FILLS[token]
-                box = Rectangle((column, top + row), 1, 1, facecolor=fill, edgecolor=FAINT)
-                ax.add_patch(box)
-                centre = column + 0.5, top + row + 0.5
-                ax.text(*centre, f"{'ABCD'[token]}{index}", ha="center", va="center", color=ink)
-        top += len(block) + 0.6
-    ax.set(xlim=(-2.2, 4.1), ylim=(9.0, -0.2), title=title)
-    ax.set_aspect("equal")
-    ax.axis("off")
+# Steps from the tokens to what view gives and to what we want, one shade for each token
+def letters(block, x, y):
+    """The numbers of a block as letters: each flies to where the next step has it."""
+    names = [[f"{'ABCD'[n // 10]}{n % 10}" for n in row] for row in block.tolist()]
+    shades = [[f"shade {n // 10}" for n in row] for row in block.tolist()]
+    return grid(names, x, y, shades, name=names, height=0.8)
 
 
-figure, axes = plt.subplots(1, 3, figsize=(10.5, 4.8))
-draw_dyed(axes[0], tokens[None], "tokens\n(4, 4)", [""])
-names = ["head 1", "head 2"]
-draw_dyed(axes[1], by_view, "view\n(2, 4, 2)", names)
-draw_dyed(axes[2], as_wanted, "wanted\n(2, 4, 2)", names)
-figure.suptitle("view gives head 1 two whole tokens, not half of each", fontsize=17)
-plt.show()
+def heads(blocks):
+    """Two blocks under each other, head 1 and head 2."""
+    named = grid("head 1", 0, 1.2, "label", width=2) + grid("head 2", 0, 4.8, "label", width=2)
+    return named + letters(blocks[0], 2.2, 0) + letters(blocks[1], 2.2, 3.6)
+
+
+Player(
+    [
+        State("Four tokens of four numbers", "The shape is (4, 4).", letters(tokens, 2.2, 0)),
+        State("view gives head 1 two whole tokens", "It keeps the order.", heads(by_view)),
+        State("Wanted for each head: half of each token", "(2, 4, 2), too.", heads(as_wanted)),
+    ]
+)
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: squares, one shade per token. Left, the tokens: four rows, A, B, C, D, of four
-# squares. Middle, after view: head 1 has all squares of A and B in four rows, head 2 all of C and
-# D. Right, as wanted: head 1 has the first two squares of A, B, C and D, head 2 the last two.*
+# *Figure: three steps with squares, one shade per token. First the tokens: four rows, A, B, C, D,
+# of four squares. After view head 1 has all squares of A and B in four rows, head 2 all of C and D.
+# As wanted, head 1 has the first two squares of A, B, C and D, head 2 the last two.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Head 1 gets all of A and B, and head 2 all of C and D, so each head sees only half of the tokens.
@@ -316,13 +310,30 @@ from d2l_attention.exercises import check, hint, solution
 # ### Split the axis, then move the heads
 #
 # Our way has two steps. `reshape` **splits** the last axis, so that (4, 4) becomes (4, 2, 2). Then
-# `transpose` **moves** the heads to the front. On the way back, we first move them and then join
-# the last two axes.
+# `transpose` **moves** the heads to the front.
 
 # %% slideshow={"slide_type": "-"}
 moved = tokens.reshape(4, 2, 2).transpose(0, 1)  # (n, D) -> (n, H, D / H) -> (H, n, D / H)
 print("as wanted:", torch.equal(moved, as_wanted))
 print("and back:", torch.equal(moved.transpose(0, 1).reshape(4, 4), tokens))
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Steps through the split and back
+split = tokens.reshape(4, 2, 2)  # (n, H, D / H)
+apart = letters(split[:, 0], 2.2, 0) + letters(split[:, 1], 4.7, 0)
+joined = letters(moved.transpose(0, 1).reshape(4, 4), 2.2, 0)
+Player(
+    [
+        State("Four tokens of four numbers", "(n, D): a row is a token.", joined),
+        State("reshape splits each row", "(n, H, D / H): nothing has moved.", apart),
+        State("transpose moves the heads to the front", "(H, n, D / H).", heads(moved)),
+        State("Back: transpose, then reshape", "(n, D), in the opposite order.", joined),
+    ]
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: four steps with the same squares. The rows are split in the middle, the halves become the
+# blocks of head 1 and head 2, and then all goes back.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Neither view nor reshape changes the order in which the numbers are read; only

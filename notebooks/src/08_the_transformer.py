@@ -37,7 +37,7 @@ from d2l_attention.training import train
 from d2l_attention.training.evaluation import translate
 from d2l_attention.training.metrics import bleu
 from d2l_attention.training.translators import translator
-from d2l_attention.views import TranslatorView, explore, look_inside, schematic
+from d2l_attention.views import Player, State, TranslatorView, explore, grid, look_inside, schematic
 from d2l_attention.views.palette import CUT, FAINT, GREY, GROUND, INK, WEIGHT
 from d2l_attention.views.plots import set_style
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
@@ -746,8 +746,59 @@ print("24 tokens one by one give what they give at once, within 0.0001:", same)
 # whole decoder its caches.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask why the mask is all True: everything in the cache is the past. Then ask what
-# still tells the order of the words: the position that the new word gets when it is embedded.
+# Half a minute. Ask why the mask is all True: everything in the cache is the past.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Steps through one word with the cache: head 1 of the decoder's first look, two of its 16 numbers
+said, layer, cache = [BOS, *written[0][:3]], writing[0].attention1, None
+with torch.no_grad():
+    X = trained.decoder.embed(torch.tensor([tgt_vocab[said]]))  # (1, 4, 64)
+    for t in range(4):
+        answer, cache = attend_with_cache(layer, X[:, t : t + 1], cache)
+    q, (k, v) = layer.split(layer.W_q(X[:, 3:]))[0, 0], (each[0, 0] for each in cache)  # (n, 16)
+weights = layer.attention_weights[0, 0]  # (1, 4)
+torch.testing.assert_close((q @ k.T / 4).softmax(dim=-1), weights)
+
+kept, slot, new = ({"x": x, "width": 1.2, "digits": 1} for x in (1.9, 5.5, 7.1))
+rows = grid(said[:3], y=0, kind="head", **kept)
+rows += grid(k[:3, :2].T, y=1, kind="key", label="keys", **kept)
+rows += grid(v[:3, :2].T, y=4, kind="value", label="values", **kept)
+free = grid([[""], [""]], y=1, kind="ghost", **slot) + grid([[""], [""]], y=4, kind="ghost", **slot)
+
+
+def newest(place):
+    """The new word with its key and its value, on their way or in the cache."""
+    word = grid(said[3], y=0, kind="head", name="word", **place)
+    key = grid(k[3:, :2].T, y=1, kind="key", name="key", **place)
+    return word + key + grid(v[3:, :2].T, y=4, kind="value", name="value", **place)
+
+
+right = {"x": 8.5, "width": 1.2, "digits": 1}
+asked = grid(q[:, :2].T, y=1, kind="query", name="query", **right)
+asked += grid("query", y=0, kind="head", **right)
+in_cache = rows + newest(slot) + asked
+weighed = in_cache + grid(weights, 1.9, 3, "weight", name="w", label="weights", width=1.2)
+found = grid("answer", y=3, kind="head", **right)
+found += grid((weights @ v)[:, :2].T, y=4, kind="output", origin="w", name="answer", **right)
+texts = {
+    "The cache holds a key and a value for each earlier word": "They have not changed. "
+    "Drawn are two of 16 numbers each.",
+    "A new word needs one query, one key and one value": "No other is computed again.",
+    "Its key and its value go into the cache": "There they stay for all later words.",
+    "Its query meets all keys in the cache: four weights": "They sum to one.",
+    "Weighted with them, the values give the answer": "The query is needed no longer.",
+}
+drawn = [rows + free, rows + free + newest(new) + asked, in_cache, weighed, weighed + found]
+Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=True)])
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: five steps in a table with a column for each French word. Three words have keys and
+# values in the cache. A fourth brings a query, a key and a value; the latter two move into the
+# cache. The query and the four keys give four weights, these and the four values the answer.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Ask what still tells the order of the words: the position that the new word gets
+# when it is embedded.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Which path carries the gender?

@@ -50,7 +50,8 @@ from d2l_attention.scale.parallel import (
     share_sequence,
 )
 from d2l_attention.scale.roofline import Roofline, attention_work
-from d2l_attention.views.palette import FAINT, FILLS, GREY, GROUND, INK, OUTPUT, PALE, RULE
+from d2l_attention.views import Player, State, grid
+from d2l_attention.views.palette import FAINT, GREY, GROUND, INK, OUTPUT, PALE, RULE
 from d2l_attention.views.plots import set_style
 
 torch.set_num_threads(1)
@@ -342,6 +343,59 @@ def plain_tiled_attention(queries, keys, values, block_size):  # (*, Q, d), (*, 
 # The inner lines are the derivation, with a block in place of a score. The package's
 # `tiled_attention` also skips tiles that lie wholly in the future.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Let the room find the four lines of the derivation.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Steps through the three tiles of the first two queries
+numbers = torch.tensor([[1.0, 2, 0, 1, -1, 2], [0, -1, 1, 0, 2, 1], [7, 14, 0, 7, 14, 0]])
+queries, keys, values = numbers[..., None].unbind()  # (6, 1) each
+small = {"width": 0.8, "height": 0.8, "digits": 0}
+board = grid(queries, 0, 1.9, "query", **small) + grid(keys.T, 0.9, 0, "key", **small)
+board += grid(values.T, 0.9, 0.9, "value", **small) + grid(
+    [[""] * 6] * 6, 0.9, 1.9, "ghost", **small
+)
+
+
+def with_tile(start, **registers):
+    """The board, the tile of two keys from ``start`` on, and the registers beside its rows."""
+    tile = queries[:2] @ keys[start : start + 2].T
+    cells = board + grid(tile, 0.9 + 0.8 * start, 1.9, name="score", **small)
+    cells += grid("", 0.9 + 0.8 * start, 1.9, "frame", name="tile", width=1.6, height=1.6)
+    for x, name in ((5.8, "factor"), (6.75, "m"), (7.7, "Z"), (8.65, "o")):
+        kind, width = ("output", 1.35) if name == "o" else ("plain", 0.95)
+        if name in registers:
+            cells += grid(name, x, 1.1, "head", width=width, height=0.8)
+            cells += grid(registers[name], x, 1.9, kind, name=name, width=width, height=0.8)
+    return cells
+
+
+m, Z, o, steps = torch.full((2, 1), -math.inf), 0.0, 0.0, []
+for start in (0, 2, 4):
+    tile, old_m = queries[:2] @ keys[start : start + 2].T, m
+    m = torch.maximum(m, tile.amax(dim=1, keepdim=True))
+    factor, terms = (old_m - m).exp(), (tile - m).exp()
+    Z, o = Z * factor, o * factor
+    shrink = "The tile moves, m grows, and the old Z and o shrink by the factor"
+    if start:
+        shrunk = with_tile(start, factor=factor, m=m, Z=Z, o=o)
+        steps.append(State(shrink, "The factor is e to the power of old m minus new m.", shrunk))
+    Z, o = Z + terms.sum(dim=1, keepdim=True), o + terms @ values[start : start + 2]
+    enter = "A tile of four scores lets its terms into Z and o"
+    steps.append(State(enter, "Each row has its own m, Z and o.", with_tile(start, m=m, Z=Z, o=o)))
+outputs = plain_tiled_attention(queries, keys, values, block_size=2)
+torch.testing.assert_close(outputs[:2], o / Z)
+last = {"width": 1.35, "height": 0.8}
+answers = board + grid("o / Z", 8.65, 1.1, "head", **last)
+answers += grid(outputs, 8.65, 1.9, "output", name="answer", origin="o", **last)
+divided = "Divided once, o gives the output; the other queries go the same way"
+Player([*steps, State(divided, "Of 36 scores there were never more than four.", answers)])
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: six steps on an empty grid of 6 × 6 scores, with six queries at its left, keys and values
+# above it. A tile of 2 × 2 scores moves along the first two rows. At the right stand m, Z and o of
+# both rows: for each new tile Z and o shrink by a factor, 0.37 and 0.14, and then grow.*
+
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks fused attention, tiles and online softmax against the plain formulas
 torch.manual_seed(0)
@@ -356,8 +410,8 @@ for block_size in (5, 64, 200):
 print("checked: all give the same")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Let the room find the four lines of the derivation. Ask which tests would still
-# pass if the output were not rescaled: those in which the first block has the largest score.
+# One minute. Ask before each step which rows will shrink. Ask which tests would still pass if the
+# output were not rescaled: those in which the first block has the largest score.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## FlashAttention: all tiles in one kernel
@@ -960,28 +1014,43 @@ torch.testing.assert_close(log_sum.exp(), torch.tensor([7.0]))
 # (Flash-Decoding).
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws the four steps of the ring
-figure, axes = plt.subplots(1, 4, figsize=(11, 3.3))
-corners = {0: (0, 1), 1: (1, 1), 2: (1, 0), 3: (0, 0)}
-for step, ax in enumerate(axes):
-    for rank, (x, y) in corners.items():
-        owner = (rank - step) % 4
-        color, ink = FILLS[owner]  # the keys', not the rank's
-        ax.add_patch(plt.Circle((x, y), 0.3, facecolor=color, edgecolor=FAINT))
-        ax.text(x, y, f"Q{rank}\nK{owner}", ha="center", va="center", fontsize=13, color=ink)
-        if step < 3:
-            following = corners[(rank + 1) % 4]
-            dx, dy = following[0] - x, following[1] - y
-            arrow(ax, (x + 0.33 * dx, y + 0.33 * dy), (x + 0.67 * dx, y + 0.67 * dy))
-    ax.set(xlim=(-0.4, 1.4), ylim=(-0.4, 1.4), aspect="equal", title=f"step {step + 1}")
-    ax.axis("off")
-figure.suptitle("The queries stay, and the keys and values go round", fontsize=16)
-plt.show()
+# Steps round the ring: four processes, each with one query, one key and one value
+ring_numbers = torch.tensor([[1.0, 2, 0, -1], [0, 1, 2, -1], [7, 14, 0, 7]])
+ring_q, ring_k, ring_v = ring_numbers[..., None, None].unbind()  # (4, 1, 1): a chunk per process
+corners = [(0, 0), (4.6, 0), (4.6, 3.8), (0, 3.8)]
+handing_on = [("→", 3.8, 1), ("↓", 6.1, 3), ("←", 3.8, 4.8), ("↑", 1.5, 3)]
+going_round = [cell for each in handing_on for cell in grid(*each, "head", width=0.8, height=0.8)]
+
+
+def at_process(rank, met):
+    """What process ``rank`` holds once it has met these keys, the last of them now."""
+    (x, y), owner = corners[rank], met[-1]
+    parts = [partial_attention(ring_q[rank], ring_k[j], ring_v[j]) for j in met]
+    so_far, _ = merge_partial(*zip(*parts, strict=True))
+    cells = grid("", x, y, "frame", width=3.8, height=3)
+    cells += grid(f"Q{rank}", x + 0.2, y + 0.2, "query", name=f"Q{rank}")
+    cells += grid(f"K{owner}", x + 1.5, y + 0.2, "key", name=f"K{owner}")
+    cells += grid(f"V{owner}", x + 2.6, y + 0.2, "value", name=f"V{owner}")
+    cells += grid("output", x + 0.2, y + 1.2, "head", width=1.6, height=0.8)
+    cells += grid(so_far, x + 2, y + 1.2, "output", name=f"o{rank}", width=1.6, height=0.8)
+    kinds = [["done" if j in met else "ghost" for j in range(4)]]
+    return cells + grid(list(range(4)), x + 0.2, y + 2.1, kinds, width=0.85, height=0.7)
+
+
+texts = {
+    "Each process begins with its own keys and values": "The bar below says which it has met.",
+    "The queries stay, and the keys and values go round": "Each merges what it gets.",
+    "Every exchange fills one more place": "Nobody has all the keys at once.",
+    "After three exchanges each has met the keys of all four": "Its output is the right one.",
+}
+met = [[[(rank - i) % 4 for i in range(step)] for rank in range(4)] for step in range(1, 5)]
+drawn = [sum(map(at_process, range(4), each), going_round) for each in met]
+Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=True)])
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four processes in a square, four times, each in the shade of the keys that it has. In
-# step 1 these are its own, Q0 K0 to Q3 K3. Arrows hand the keys on, clockwise, and the shades go
-# with them. In step 4 each has met the keys of all four; the queries have not moved.*
+# *Figure: four steps, with four processes in a square. Queries Q0 to Q3 stay. The cards of keys and
+# values, K0 V0 to K3 V3, go on clockwise, and with each step one of the four places in a process's
+# bar fills, and its output changes. In step 4 all places are full.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With many processes the keys and values go round a **ring** (Liu et al., 2023). In each step, a

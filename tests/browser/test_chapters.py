@@ -18,7 +18,7 @@ from notebooks.publish.needed_cells import needed_cells, view_cells
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 CHAPTERS = {path.stem: nbformat.read(path, as_version=4) for path in NOTEBOOKS.glob("[0-9]*.ipynb")}
-VIEWS = ":is(.d2l-attention, .d2l-watch, .d2l-inside):not(.d2l-translator)"
+VIEWS = ":is(.d2l-attention, .d2l-watch, .d2l-inside, .d2l-player):not(.d2l-translator)"
 ASK_PYTHON = ("explore(", "TranslatorView(")
 RUN_ALL = "run_all.ipynb"
 OUTPUTS = "outputs.ipynb"  # what all chapters print, cell by cell
@@ -122,6 +122,8 @@ def test_stored_views(chapter, lab, served, window):
                 move_watch(view)
             elif "d2l-inside" in kind:
                 move_inside(view)
+            elif "d2l-player" in kind:
+                move_player(view)
             else:
                 move_attention_view(view)
         keep_pictures(notebook, chapter, views)
@@ -194,6 +196,18 @@ def move_inside(view) -> None:
     for key in ("Enter", "Escape"):
         view.page.keyboard.press(key)
         assert (seen.all_inner_texts() == outside) == (key == "Escape")
+
+
+def move_player(view) -> None:
+    """To the end by button and back by a key: each step has a drawing and words of its own."""
+    seen = view.locator(".now, :scope > svg text")
+    steps, following = [seen.all_text_contents()], view.get_by_role("button", name="next")
+    while following.is_enabled():
+        following.click()
+        steps.append(seen.all_text_contents())
+    assert len({"\n".join(step) for step in steps}) == view.locator(".dot").count() > 1
+    view.locator(":scope > svg").press("Home")
+    assert seen.all_text_contents() == steps[0]
 
 
 def move_watch(view) -> None:

@@ -79,6 +79,10 @@
     view.style.height = "0px";
     const room = Math.max(LEAST, roomLeft(slide));
     if (view.querySelector(".d2l-translator")) return layOut(view, 1.05, SIDE / 1.05); // it scrolls
+    if (view.querySelector(".d2l-player")) { // its drawing takes what room there is
+      view.style.setProperty("--room", `${room}px`);
+      return layOut(view, 1, SIDE);
+    }
     let best = [Infinity];
     for (const zoom of ZOOMS) {
       for (let width = widest(view) / zoom; width > 200; width *= 0.88) {
