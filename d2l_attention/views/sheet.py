@@ -1,12 +1,14 @@
 """A still picture of texts and tensors, each at its place in inches from the upper left corner."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.lines import Line2D
+from matplotlib.patches import Polygon, Rectangle
 from torch import Tensor
 
 from d2l_attention.views.picture import DPI, ramp
@@ -31,38 +33,63 @@ class Sheet:
         left, bottom, *size = self._inside(x, y, width, height)
         self.figure.add_artist(Rectangle((left, bottom), *size, zorder=-1, **style))
 
+    def arrow(self, way: Sequence[tuple[float, float]], **style) -> None:
+        """A line through these points, with a head at its end."""
+        across, down = zip(*((x / self.width, 1 - y / self.height) for x, y in way), strict=True)
+        self.figure.add_artist(Line2D(across, down, linewidth=1, zorder=-2, **style))
+        x, y = way[-1]
+        corners = [(x - 0.04, y - 0.07), (x + 0.04, y - 0.07), (x, y)]
+        head = [(x / self.width, 1 - y / self.height) for x, y in corners]
+        self.figure.add_artist(Polygon(head, linewidth=0, **style))
+
     def heat(
         self,
         place: tuple[float, float, float, float],
         matrix: Tensor,
         scale: tuple[float, float] | None = None,
         *,
+        kind: str = "float32",
         numbers: bool = False,
+        coloured: bool = False,
     ) -> Axes:
-        """A matrix at ``place`` (x, y, width, height); what is not finite is hatched.
+        """A matrix at ``place`` (x, y, width, height), as squares; what is not finite is hatched.
 
-        Without a ``scale`` its own smallest and largest number are the ends, and zero is between.
+        The area of a square is the size of a number, filled above 0, hollow below. Whole numbers
+        are written; where they are no more than True and False they are white and black. Without
+        a ``scale`` the largest square is the matrix's own.
         """
         ax = self.figure.add_axes(self._inside(*place))
-        cells, mask = matrix.numpy(), matrix.numpy().dtype == bool
+        cells, (R, C) = matrix.numpy().astype(float), matrix.shape
+        mask, written = kind == "bool", numbers or "int" in kind
         finite = cells[np.isfinite(cells)]
-        low, high = (0, 1) if mask else scale or (finite.min(initial=0), finite.max(initial=0))
-        colours = ListedColormap(["black", "white"] if mask else ramp())
+        low, high = scale or (finite.min(initial=0), finite.max(initial=0))
+        shades = ListedColormap(["black", "white"] if mask else ramp() if coloured else ["white"])
+        limits = {"vmin": 0, "vmax": 1} if mask else {"vmin": low, "vmax": high or 1.0}
         drawn = np.where(np.isfinite(cells), cells, low)
-        limits = {"vmin": low, "vmax": high or 1.0, "interpolation": "nearest"}
-        ax.imshow(drawn, cmap=colours, aspect="auto", **limits)
+        ax.imshow(drawn, cmap=shades, aspect="auto", interpolation="nearest", **limits)
         ax.set(xticks=[], yticks=[])
         ax.tick_params(length=0, labelsize=SMALL)
+        beside = written and not coloured and "int" not in kind  # a square and its number
+        cell = place[2] / max(C, 1), place[3] / max(R, 1)  # inches
+        side = 0.9 * min(cell[1], 0.3 * cell[0] if beside else cell[0])
+        largest = max(-low, high) or 1.0
         for (row, column), number in np.ndenumerate(cells):
             odd = not np.isfinite(number)
             if odd:
                 grey = {"facecolor": "white", "edgecolor": "#767676"}
                 box = Rectangle((column - 0.5, row - 0.5), 1, 1, **grey)
                 ax.add_patch(box).set_hatch("xxx" if np.isnan(number) else "///")
-            if numbers and not mask:
-                dark = not odd and (number - low) / ((high - low) or 1) > 0.55
-                style = {"ha": "center", "va": "center", "fontsize": 9}
-                words = ax.text(column, row, in_digits(number), **style)
+            elif number and not mask and not coloured and "int" not in kind:
+                edge = side * min(1.0, abs(number) / largest) ** 0.5
+                wide, down = edge / cell[0], edge / cell[1]
+                middle = column - 0.3 if beside else column
+                box = Rectangle((middle - wide / 2, row - down / 2), wide, down, linewidth=0.8)
+                box.set(facecolor="black" if number > 0 else "white", edgecolor="black")
+                ax.add_patch(box)
+            if written and not mask:
+                dark = coloured and not odd and (number - low) / ((high - low) or 1) > 0.55
+                style = {"ha": "center", "va": "center", "fontsize": 8 if beside else 9}
+                words = ax.text(column + 0.12 * beside, row, in_digits(number), **style)
                 words.set_color("white" if dark else "black")
                 if odd:
                     words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})

@@ -26,6 +26,11 @@ function readRun(text) {
     step.state = Object.fromEntries(names.map((name) => [name, known[name]]));
     calls.set(step.n, step.state);
   }
+  for (const step of run.steps) {
+    // All names of its call, in the order in which they come: each has its place from the start.
+    const mine = run.steps.filter((each) => each.n === step.n);
+    step.all = [...new Set(mine.flatMap((each) => Object.keys(each.state)))];
+  }
   return run;
 }
 
@@ -48,7 +53,7 @@ function renderWatch({ model, el }) {
   const root = add(el, "div", { class: "d2l-watch" });
   const chosen = new Map(); // name -> which of its matrices is shown
   const colour = coloursOf(root);
-  let run, parts, cards, listing;
+  let run, parts, cards, listing, call;
 
   const at = () => clamp(model.get("step"), 0, run.steps.length - 1);
   const go = (step) => {
@@ -62,7 +67,7 @@ function renderWatch({ model, el }) {
     run = readRun(model.get("run_text"));
     parts = {};
     cards = new Map();
-    listing = null;
+    listing = call = null;
     root.replaceChildren();
     add(root, "div", { class: "title" }, model.get("title"));
     const row = add(root, "div", { class: "row" });
@@ -83,6 +88,7 @@ function renderWatch({ model, el }) {
     parts.error = add(right, "div", { class: "error", role: "alert" });
     parts.readout = add(right, "div", { class: "readout" });
     parts.names = add(right, "div", { class: "names" });
+    add(right, "div", { class: "faint" }, "■ above 0, □ below 0: the area is the size, on one scale for each name.");
     parts.said = add(root, "div", { class: "unseen", "aria-live": "polite" });
     paint();
   }
@@ -125,32 +131,18 @@ function renderWatch({ model, el }) {
     parts.error.textContent = step.e ?? "";
     parts.readout.textContent = "";
     showListing(step);
-    const names = Object.keys(step.state).reverse(); // the newest first
-    for (const [key, card] of cards) {
-      if (names.includes(key)) continue;
-      card.box.remove();
-      cards.delete(key);
+    if (call !== step.n) {
+      call = step.n;
+      parts.names.replaceChildren();
+      cards = new Map(step.all.map((name) => [name, makeCard(name)]));
     }
-    let before = null;
-    for (const key of names) {
-      if (!cards.has(key)) cards.set(key, makeCard(key));
-      const card = cards.get(key);
-      const expected = before ? before.nextSibling : parts.names.firstChild;
-      if (card.box !== expected) parts.names.insertBefore(card.box, expected);
-      before = card.box;
-      card.mark.textContent = step.i?.includes(key) ? "changed in place" : "new";
-      fill(card, step.state[key], key in step.c);
+    for (const [name, card] of cards) {
+      card.box.classList.toggle("absent", !(name in step.state));
+      card.mark.textContent = step.i?.includes(name) ? "changed in place" : "new";
+      if (name in step.state) fill(card, step.state[name], name in step.c);
     }
-    const changed = Object.keys(step.c).filter((key) => key in step.state);
-    const first = changed.length && cards.get(changed[changed.length - 1]).box;
-    if (first) keepInSight(first, parts.names);
+    const changed = Object.keys(step.c).filter((name) => name in step.state);
     parts.said.textContent = `${where}. ${changed.length ? "Changed: " + changed.join(", ") : ""}`;
-  }
-
-  function keepInSight(box, pane) {
-    const top = box.offsetTop - pane.offsetTop;
-    const seen = top >= pane.scrollTop && top + box.offsetHeight <= pane.scrollTop + pane.clientHeight;
-    if (!seen) pane.scrollTop = top;
   }
 
   function makeCard(name) {
@@ -159,8 +151,23 @@ function renderWatch({ model, el }) {
     add(head, "b", {}, name);
     const card = { name, box, shape: add(head, "span", { class: "shape" }) };
     card.mark = add(head, "span", { class: "change" });
-    card.body = add(box, "div");
+    card.body = add(box, "div", { class: "body" });
+    keepRoom(card);
     return card;
+  }
+
+  // As much as the largest of its values needs, so that no other box moves when it changes.
+  function keepRoom(card) {
+    const mine = run.steps.filter((step) => step.n === call && card.name in step.state);
+    const inPlace = mine.some((step) => step.i?.includes(card.name));
+    card.mark.textContent = inPlace ? "changed in place" : "new";
+    let [width, height] = [0, 0];
+    for (const index of new Set(mine.map((step) => step.state[card.name]))) {
+      fill(card, index, false);
+      width = Math.max(width, card.box.offsetWidth);
+      height = Math.max(height, card.box.offsetHeight);
+    }
+    Object.assign(card.box.style, { minWidth: `min(100%, ${width}px)`, minHeight: `${height}px` });
   }
 
   function fill(card, index, changed) {
@@ -228,13 +235,14 @@ function renderWatch({ model, el }) {
     const [, R, C] = value.m;
     const matrix = matrixOf(card);
     const mask = value.d === "bool";
-    const [low, high] = mask ? [0, 1] : (run.scales[name] ?? [0, 1]);
-    const ramp = mask ? ["#000000", "#ffffff"] : model.get("ramp").split(" ");
+    const [low, high] = run.scales[name] ?? [0, 1];
+    const largest = Math.max(-low, high) || 1;
+    const whole = isWhole(value.d);
     const font = `11px ${colour("font-family")}`;
-    const written = !mask && R <= MOST_WITH_NUMBERS && C <= MOST_WITH_NUMBERS;
+    const written = !mask && (whole || (R <= MOST_WITH_NUMBERS && C <= MOST_WITH_NUMBERS));
     const texts = written ? matrix.map(short) : [];
-    const room = Math.ceil(widest(texts, font)) + 8;
-    const width = written ? Math.max(24, room) : mask && C <= 8 ? 18 : 10;
+    const mark = written && !whole ? 14 : 0; // the square beside the number
+    const width = written ? Math.ceil(widest(texts, font)) + mark + 8 : mask && C <= 8 ? 18 : 10;
     const height = written ? 20 : mask && R <= 8 ? 18 : 10;
     Object.assign(card, { width, height });
     const context = prepare(canvas, C * width + 2, R * height + 2);
@@ -242,20 +250,18 @@ function renderWatch({ model, el }) {
     context.font = font;
     context.textAlign = "center";
     context.textBaseline = "middle";
+    const [ink, faint, rule] = [colour("--ink"), colour("--faint"), colour("--rule")];
     matrix.forEach((number, i) => {
       const [x, y] = [(i % C) * width, Math.floor(i / C) * height];
-      const level = clamp((number - low) / (high - low || 1), 0, 1);
-      const finite = Number.isFinite(number);
-      context.fillStyle = finite ? ramp[Math.round(level * (ramp.length - 1))] : colour("--ground");
+      context.fillStyle = mask ? (number ? "#ffffff" : "#000000") : colour("--ground");
       context.fillRect(x, y, width, height);
-      if (!finite) hatch(context, x, y, width, height, colour("--faint"), Number.isNaN(number));
-      context.strokeStyle = colour("--rule");
-      context.lineWidth = 0.5;
+      const odd = written && !Number.isFinite(number);
+      if (!mask && !whole) square(context, number, largest, [x, y, odd ? width : mark || width, height], { ink, faint });
+      [context.strokeStyle, context.lineWidth] = [rule, 0.5];
       if (height > 10) context.strokeRect(x, y, width, height);
-      if (!written) return;
-      context.fillStyle = !finite ? colour("--ink") : level > 0.55 ? "white" : "black";
-      if (!finite) label(context, texts[i], x + width / 2, y + height / 2);
-      else context.fillText(texts[i], x + width / 2, y + height / 2);
+      if (odd) return label(context, texts[i], x + width / 2, y + height / 2);
+      context.fillStyle = ink;
+      if (written) context.fillText(texts[i], x + (width + mark) / 2, y + height / 2);
     });
     [context.strokeStyle, context.lineWidth] = [colour("--faint"), 1];
     context.strokeRect(0, 0, C * width, R * height);
@@ -273,7 +279,7 @@ function renderWatch({ model, el }) {
     const axes = card.letters.length > 1 ? `rows ${card.letters.at(-2)}, columns ${card.letters.at(-1)}` : "";
     card.words.textContent = [
       axes,
-      mask ? "white True, black False" : `colours from ${brief(low)} to ${brief(high)}`,
+      mask ? "white True, black False" : whole ? "" : `up to ${brief(largest)}`,
       count("-inf", (x) => x === -Infinity), count("inf", (x) => x === Infinity),
       count("NaN", Number.isNaN), card.part && `shown: ${card.part}`,
     ].filter(Boolean).join("; ");
@@ -285,25 +291,6 @@ function renderWatch({ model, el }) {
     context.fillRect(x - half, y - 7, 2 * half, 14);
     context.fillStyle = colour("--ink");
     context.fillText(text, x, y);
-  }
-
-  function hatch(context, x, y, width, height, style, crossed) {
-    context.save();
-    context.beginPath();
-    context.rect(x, y, width, height);
-    context.clip();
-    context.beginPath();
-    for (let i = -height; i < width; i += 5) {
-      context.moveTo(x + i, y + height);
-      context.lineTo(x + i + height, y);
-      if (!crossed) continue;
-      context.moveTo(x + i, y);
-      context.lineTo(x + i + height, y + height);
-    }
-    context.strokeStyle = style;
-    context.lineWidth = 1;
-    context.stroke();
-    context.restore();
   }
 
   function under(card, event) {

@@ -10,18 +10,22 @@ import inspect
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
+from torch.utils._pytree import tree_leaves
 
 from d2l_attention.attention.layers import AttentionLayer, WeightsOnDemand
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder
+from d2l_attention.real_models.interface import Call
+from d2l_attention.views.inside.flow import HEADS, Flow, Made, Part
 from d2l_attention.views.inside.foreign import looks_of
 from d2l_attention.views.inside.labels import Labels, Words, guessed, words_of_inputs
 from d2l_attention.views.inside.looks import Look, look_of
@@ -66,6 +70,10 @@ class PartCall:
     words: list[Words] = field(default_factory=list)  # that came in, or that are known above
     raised: bool = False  # it has no outputs, and the part above went on
     old_weights: Any = None  # that the module keeps of an earlier call
+    # Which tensors went where: from and to, counting inputs, calls with the heads, and outputs.
+    arrows: list[tuple[int, int]] = field(default_factory=list)
+    part: Part | None = None  # as long as it runs
+    made: Made = field(default_factory=Made, repr=False)
 
 
 @dataclass
@@ -91,9 +99,10 @@ def record(model: nn.Module, inputs: tuple, named: Mapping[str, Any], tokens) ->
     tokens, scored = _without_output(tokens)
     words = words_of_inputs(tokens, _tensors(model, inputs, named))
     recorder = _Listener(model, words, scored)
-    with _as_before(model), looks_of(model) as looks, recorder.listening(), torch.no_grad():
+    looking = looks_of(model, recorder.attended)
+    with _as_before(model), looking as looks, recorder.listening(), torch.no_grad():
         recorder.looks = looks
-        with _uncompiled():
+        with _uncompiled(), recorder.flow:
             result = model(*inputs, **named)
     return Run(recorder.first, recorder.left_out, result)
 
@@ -106,6 +115,16 @@ class _Running(NamedTuple):
     frame: FrameType
 
 
+def _unseen(hook):
+    """What a hook does with tensors is none of the model's operations."""
+
+    def unseen(listener, *args):
+        with listener.flow.unseen():
+            hook(listener, *args)
+
+    return unseen
+
+
 class _Listener:
     def __init__(self, model: nn.Module, tokens: dict[str, Words], scored: Words | None):
         self.model, self.tokens, self.scored = model, tokens, scored
@@ -113,6 +132,7 @@ class _Listener:
         self.looks: dict[nn.Module, Look] = {}  # of layers that attend through another library
         # By threads: a part may run its own parts in several.
         self.running: defaultdict[int, list[_Running]] = defaultdict(list)
+        self.flow = Flow()
         self.num_calls = self.left_out = 0
         self.first: Any = None
 
@@ -133,8 +153,8 @@ class _Listener:
             self.running.clear()  # frames hold all that was named in them
 
     def _before(self, path: str):
-        def hook(module: nn.Module, args: tuple, kwargs: dict) -> None:
-            frame = sys._getframe(1)
+        def hook(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
+            frame = sys._getframe(2)
             running = self._still_running(frame)
             above = running[-1].call if running else self.first
             nowhere = above is None and (bool(running) or module is not self.model)
@@ -163,8 +183,12 @@ class _Listener:
                     call.words.append(words)
                 call.inputs.append(held(name, tensor, words))
             call.words = call.words or list(known)
+            if not isinstance(module, SILENT) and (above is None or above.part is not None):
+                shown = _merged(tensors).values()
+                call.part = Part(above.part if above else None, _with_others(shown, (args, kwargs)))
+                self.flow.begin(call.part)
 
-        return hook
+        return partial(_unseen(hook), self)
 
     def _still_running(self, frame: FrameType) -> list[_Running]:
         """The parts that are running in this thread, without those that have raised meanwhile."""
@@ -173,10 +197,29 @@ class _Listener:
             call = running.pop().call
             if call is not None:
                 call.raised = True
+                self._end(call, [])
         return running
 
+    def _end(self, call: PartCall, outputs: list[Tensor]) -> None:
+        if call.part is not None:
+            call.made, call.part = self.flow.end(call.part, outputs), None
+
+    @contextmanager
+    def attended(self, given: Call, outputs: Tensor) -> Iterator[None]:
+        """A layer of another library has attended, in the part that runs; what is asked of it."""
+        with self.flow.unseen():
+            call = self.running[threading.get_ident()][-1].call
+            if call is not None and (part := call.part):
+                call.heads_at = len(call.calls)
+                inputs = [given.queries, given.keys, given.values, given.mask, given.added]
+                inputs += [given.more.get("position_bias"), given.sinks]
+                part.heads = Made([made for made in map(part.of, inputs) if made], HEADS)
+                part.put(outputs, part.heads)
+            yield
+
+    @_unseen
     def _after(self, module: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
-        running = self._still_running(sys._getframe(1))
+        running = self._still_running(sys._getframe(2))
         if not running or running[-1].module is not module:
             return  # its beginning was not seen
         call = running.pop().call
@@ -195,11 +238,21 @@ class _Listener:
                 self.labels.give(tensor, words)
             call.outputs.append(held(name, tensor, words, self.scored))
         given = _named(module, args, kwargs)
-        call.look = self.looks.pop(module, None) or _look_inside_it(call)
+        part, shown = call.part, list((new or tensors).values())
+        others = [X for X in _with_others(shown, output) if id(X) not in came_in]
+        self._end(call, shown + others)
+        call.look = self.looks.pop(module, None)
+        heads = part and part.heads
+        if call.look is None and (inner := _look_inside_it(call)):
+            call.look, heads = inner.look, inner.made
         if call.look is None and not _has_look(call):  # or it hands on what a part of it did
             call.look = look_of(module, given, output, call.old_weights)
+            if call.look is not None:
+                heads = part and _own_heads(call, part, output)
         if call.look is not None:
             call.look.query_words, call.look.key_words = _words_of_look(call, call.look)
+        if part is not None:
+            call.arrows = _arrows(call, part, heads, shown)
 
 
 def _is_within(frame: FrameType | None, outer: FrameType) -> bool:
@@ -213,7 +266,7 @@ def _has_look(call: PartCall) -> bool:
     return any(each.look is not None or _has_look(each) for each in call.calls)
 
 
-def _look_inside_it(call: PartCall) -> Look | None:
+def _look_inside_it(call: PartCall) -> PartCall | None:
     """The attention in the heads of a multi-head attention: it is shown as the whole's own.
 
     The heads then stand where the part stood that computes them.
@@ -222,8 +275,45 @@ def _look_inside_it(call: PartCall) -> Look | None:
     if not hasattr(call.module, "num_heads") or len(inner) != 1:
         return None
     call.heads_at = call.calls.index(inner[0])
-    del call.calls[call.heads_at]
-    return inner[0].look
+    return call.calls.pop(call.heads_at)
+
+
+def _own_heads(call: PartCall, part: Part, output: Any) -> Made:
+    """The heads of a part that attends itself: its weights, where it made them as a tensor.
+
+    Where a kernel of the course's or PyTorch's has made none, they stand before the output.
+    """
+    call.heads_at = len(call.calls)
+    if isinstance(call.module, AttentionLayer | nn.MultiheadAttention):
+        made = part.of(output[0] if isinstance(output, tuple) else output)
+        part.last = heads = Made([made] if made else [], HEADS)
+        return heads
+    for X in (vars(call.module).get("attention_weights"), *tree_leaves(output)):
+        made = part.of(X)
+        if made and made.what is None and tuple(X.shape[-2:]) == call.look.shape[1:]:
+            made.what = HEADS
+            behind = [i for i, each in enumerate(call.calls) if made in _sources(each.made)]
+            call.heads_at = min(behind, default=len(call.calls))
+            return made
+    return Made()
+
+
+def _sources(made: Made | None) -> list[Made]:
+    return [] if made is None else [each for one in made.of for each in one.named()]
+
+
+def _arrows(call: PartCall, part: Part, heads: Made | None, outputs: list) -> list[tuple[int, int]]:
+    """Between the rows of the view: inputs, calls with the heads among them, outputs."""
+    between = [each.made for each in call.calls]
+    if call.look is not None:
+        between.insert(call.heads_at, heads or Made())
+    rows = part.inputs[: len(call.inputs)] + between
+    number = {made: i for i, made in enumerate(rows)}
+    sources = [(len(call.inputs) + i, _sources(made)) for i, made in enumerate(between)]
+    for i, X in enumerate(outputs, start=len(rows)):
+        last = part.last if i == len(rows) and part.last else part.of(X)
+        sources.append((i, last.named() if last else []))
+    return sorted({(number[each], to) for to, found in sources for each in found if each in number})
 
 
 def _words_of_look(call: PartCall, look: Look) -> tuple[Words | None, Words | None]:
@@ -309,6 +399,12 @@ def _merged(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     for name, tensor in tensors.items():
         names.setdefault(id(tensor), []).append(name)
     return {" = ".join(names[id(tensor)]): tensor for tensor in tensors.values()}
+
+
+def _with_others(shown: Iterable[Tensor], value: Any) -> list[Tensor]:
+    """The tensors that are shown, and behind them all others in a value."""
+    found = {id(X): X for X in (*shown, *tree_leaves(value)) if isinstance(X, Tensor)}
+    return list(found.values())
 
 
 def _flat(name: str, value: Any, depth: int = DEPTH) -> dict[str, Tensor]:
