@@ -88,8 +88,9 @@ class Sheet:
                 ax.add_patch(box)
             if written and not mask:
                 dark = coloured and not odd and (number - low) / ((high - low) or 1) > 0.55
-                style = {"ha": "center", "va": "center", "fontsize": 8 if beside else 9}
-                words = ax.text(column + 0.12 * beside, row, in_digits(number), **style)
+                points = min(8 if beside else 9, 25 * cell[0])
+                style = {"ha": "center", "va": "center", "fontsize": points}
+                words = ax.text(column + 0.12 * (beside and not odd), row, in_digits(number), **style)
                 words.set_color("white" if dark else "black")
                 if odd:
                     words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})

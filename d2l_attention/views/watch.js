@@ -139,7 +139,8 @@ function renderWatch({ model, el }) {
     for (const [name, card] of cards) {
       card.box.classList.toggle("absent", !(name in step.state));
       card.mark.textContent = step.i?.includes(name) ? "changed in place" : "new";
-      if (name in step.state) fill(card, step.state[name], name in step.c);
+      card.box.classList.toggle("changed", name in step.c);
+      if (name in step.state) fill(card, step.state[name]);
     }
     const changed = Object.keys(step.c).filter((name) => name in step.state);
     parts.said.textContent = `${where}. ${changed.length ? "Changed: " + changed.join(", ") : ""}`;
@@ -163,15 +164,14 @@ function renderWatch({ model, el }) {
     card.mark.textContent = inPlace ? "changed in place" : "new";
     let [width, height] = [0, 0];
     for (const index of new Set(mine.map((step) => step.state[card.name]))) {
-      fill(card, index, false);
+      fill(card, index);
       width = Math.max(width, card.box.offsetWidth);
       height = Math.max(height, card.box.offsetHeight);
     }
     Object.assign(card.box.style, { minWidth: `min(100%, ${width}px)`, minHeight: `${height}px` });
   }
 
-  function fill(card, index, changed) {
-    card.box.classList.toggle("changed", changed);
+  function fill(card, index) {
     if (card.index === index) return;
     card.index = index;
     card.focus = null;

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-HEADS = "heads"
+HEADS = "the heads"
 OVERWRITES = "copy_", "fill_", "zero_", "normal_", "uniform_"  # the numbers before are not read
 EXACT = 1_000_000  # numbers: windows on more memory meet where their ends do
 
@@ -26,7 +26,7 @@ class Made:
     """Where numbers come from, in a part: an input, a call of an inner part, or an operation."""
 
     of: list["Made"] = field(default_factory=list)
-    what: Any = None  # the number of the input, the call, HEADS; None for an operation
+    what: str | None = None  # None for an operation
     above: "Made | None" = None  # what an input is in the part above
 
     def named(self) -> list["Made"]:
@@ -47,7 +47,7 @@ class Part:
     """A part that runs: what is known in it. Tensors live on meanwhile, and so does their memory."""
 
     def __init__(self, above: "Part | None", inputs: Iterable[Tensor]):
-        self.above, self.made = above, Made(what=self)
+        self.above, self.made = above, Made(what="a call")
         self.known: dict[tuple, Made] = {}
         self.alive: list[Tensor] = []
         self.read: dict[Made, None] = {}  # of the part above
@@ -55,8 +55,8 @@ class Part:
         self.heads: Made | None = None  # of an attention of another library
         self.last: Made | None = None  # what gives the output, if not an operation
         self.inputs = []
-        for number, X in enumerate(inputs):
-            made = Made(what=number, above=above.known.get(window(X)) if above else None)
+        for X in inputs:
+            made = Made(what="an input", above=above.of(X) if above else None)
             self.inputs.append(made)
             if window(X) not in self.known:
                 self.put(X, made)

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
-from torch.utils._pytree import tree_leaves
 
 from d2l_attention.attention.layers import AttentionLayer, WeightsOnDemand
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder
@@ -288,7 +287,7 @@ def _own_heads(call: PartCall, part: Part, output: Any) -> Made:
         made = part.of(output[0] if isinstance(output, tuple) else output)
         part.last = heads = Made([made] if made else [], HEADS)
         return heads
-    for X in (vars(call.module).get("attention_weights"), *tree_leaves(output)):
+    for X in (vars(call.module).get("attention_weights"), *_flat("", output).values()):
         made = part.of(X)
         if made and made.what is None and tuple(X.shape[-2:]) == call.look.shape[1:]:
             made.what = HEADS
@@ -403,11 +402,13 @@ def _merged(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _with_others(shown: Iterable[Tensor], value: Any) -> list[Tensor]:
     """The tensors that are shown, and behind them all others in a value."""
-    found = {id(X): X for X in (*shown, *tree_leaves(value)) if isinstance(X, Tensor)}
-    return list(found.values())
+    every = _flat("", value, DEPTH + 2, MOST_CALLS).values()
+    return list({id(X): X for X in (*shown, *every)}.values())
 
 
-def _flat(name: str, value: Any, depth: int = DEPTH) -> dict[str, Tensor]:
+def _flat(
+    name: str, value: Any, depth: int = DEPTH, most: int = MOST_TENSORS
+) -> dict[str, Tensor]:
     """The tensors in a value by their names: X, state[0], output.logits."""
     if isinstance(value, Tensor):
         return {name: value}
@@ -427,10 +428,10 @@ def _flat(name: str, value: Any, depth: int = DEPTH) -> dict[str, Tensor]:
         return {}
     found: dict[str, Tensor] = {}
     for key, entry in parts.items():
-        found |= _flat(key, entry, depth - 1)
-        if len(found) >= MOST_TENSORS:
+        found |= _flat(key, entry, depth - 1, most)
+        if len(found) >= most:
             break
-    return dict(list(found.items())[:MOST_TENSORS])
+    return dict(list(found.items())[:most])
 
 
 def _without_output(tokens) -> tuple[Any, Words | None]:

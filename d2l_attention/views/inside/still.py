@@ -124,7 +124,7 @@ def _shown(held: Held, width: float) -> tuple[int, int]:
 def _height(kind: str, name: str, held: Held | None, width: float) -> float:
     if held is None:
         return 1.35 if kind == "heads" else 0.4
-    return 0.5 + 0.15 * max(_shown(held, width)[0], 1)
+    return 0.5 + 0.15 * max(_shown(held, width)[0], 1) + 0.17 * bool(_fitting(held)[1])
 
 
 def _row(sheet: Sheet, kind: str, name: str, held: Held | None, look: Look | None, box) -> None:
@@ -152,7 +152,7 @@ def _tensor(sheet: Sheet, held: Held, shown: tuple[int, int], box) -> None:
     cell = min((x + width - 0.1 - left) / columns, 0.7 if at_columns else 0.4)
     if not held.dtype.startswith(("int", "uint", "bool")) and not at_columns:
         cell = min(cell, 0.15)
-    place = left, y + 0.45, cell * columns, 0.15 * rows
+    place = left, y + 0.45 + 0.17 * bool(at_columns), cell * columns, 0.15 * rows
     ax = sheet.heat(place, held.numbers[:rows, :columns], kind=held.dtype)
     if at_rows:
         set_tokens(ax.yaxis, [cut(word, 10) for word in at_rows[:rows]])

@@ -78,6 +78,10 @@
     view.style.height = "0px";
     const room = Math.max(LEAST, roomLeft(slide));
     if (view.querySelector(".d2l-translator")) return layOut(view, 1.05, SIDE / 1.05); // it scrolls
+    if (view.querySelector(".d2l-inside")) {
+      for (const event of ["click", "keyup"]) view.addEventListener(event, () => fitModel(view, room));
+      return fitModel(view, room);
+    }
     let best = [Infinity];
     for (const zoom of ZOOMS) {
       for (let width = widest(view) / zoom; width > 200; width *= 0.88) {
@@ -88,6 +92,13 @@
     }
     if (best[0] < Infinity) await layOut(view, best[1], best[2]);
     keepFitting(view, room, best[1], best[2]);
+  }
+
+  // A model has the slide's width, and what is opened may be longer: smaller letters make it fit.
+  async function fitModel(view, room) {
+    for (const zoom of [1.4, 1.2, 1, 0.9, 0.8, 0.7, 0.6]) {
+      if ((await layOut(view, zoom, SIDE / zoom)) <= room) return;
+    }
   }
 
   // Several heads stand side by side, below their controls: deck.css.
