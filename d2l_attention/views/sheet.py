@@ -15,6 +15,7 @@ from d2l_attention.views.picture import DPI, ramp
 from d2l_attention.views.words import LITERAL, whole
 
 TITLE, SMALL = 14, 10  # points
+WHOLE = "int", "uint"  # how kinds of whole numbers begin
 
 
 class Sheet:
@@ -60,37 +61,36 @@ class Sheet:
         """
         ax = self.figure.add_axes(self._inside(*place))
         cells, (R, C) = matrix.numpy().astype(float), matrix.shape
-        mask, written = kind == "bool", numbers or "int" in kind
+        mask, whole = kind == "bool", kind.startswith(WHOLE)
+        numbers = not mask and (numbers or whole)
+        squares = not (mask or whole or coloured)
         finite = cells[np.isfinite(cells)]
-        low, high = scale or (finite.min(initial=0), finite.max(initial=0))
-        shades = ListedColormap(["black", "white"] if mask else ramp() if coloured else ["white"])
-        limits = {"vmin": 0, "vmax": 1} if mask else {"vmin": low, "vmax": high or 1.0}
+        low, high = (0, 1) if mask else scale or (finite.min(initial=0), finite.max(initial=0))
+        shades = ["black", "white"] if mask else ramp() if coloured else ["white"]
         drawn = np.where(np.isfinite(cells), cells, low)
-        ax.imshow(drawn, cmap=shades, aspect="auto", interpolation="nearest", **limits)
+        limits = {"vmin": low, "vmax": high or 1.0, "interpolation": "nearest"}
+        ax.imshow(drawn, cmap=ListedColormap(shades), aspect="auto", **limits)
         ax.set(xticks=[], yticks=[])
         ax.tick_params(length=0, labelsize=SMALL)
-        beside = written and not coloured and "int" not in kind  # a square and its number
-        cell = place[2] / max(C, 1), place[3] / max(R, 1)  # inches
-        side = 0.9 * min(cell[1], 0.3 * cell[0] if beside else cell[0])
-        largest = max(-low, high) or 1.0
+        wide, tall = place[2] / max(C, 1), place[3] / max(R, 1)  # inches of a cell
+        most = 0.9 * min(tall, 0.3 * wide if numbers else wide)
         for (row, column), number in np.ndenumerate(cells):
             odd = not np.isfinite(number)
             if odd:
                 grey = {"facecolor": "white", "edgecolor": "#767676"}
                 box = Rectangle((column - 0.5, row - 0.5), 1, 1, **grey)
                 ax.add_patch(box).set_hatch("xxx" if np.isnan(number) else "///")
-            elif number and not mask and not coloured and "int" not in kind:
-                edge = side * min(1.0, abs(number) / largest) ** 0.5
-                wide, down = edge / cell[0], edge / cell[1]
-                middle = column - 0.3 if beside else column
-                box = Rectangle((middle - wide / 2, row - down / 2), wide, down, linewidth=0.8)
-                box.set(facecolor="black" if number > 0 else "white", edgecolor="black")
-                ax.add_patch(box)
-            if written and not mask:
+            elif squares and number:  # beside its number, if that is written
+                side = most * min(1.0, abs(number) / max(-low, high)) ** 0.5
+                across, down = side / wide, side / tall
+                corner = column - 0.3 * numbers - across / 2, row - down / 2
+                colour = "black" if number > 0 else "white"
+                ax.add_patch(Rectangle(corner, across, down, facecolor=colour, edgecolor="black"))
+            if numbers:
                 dark = coloured and not odd and (number - low) / ((high - low) or 1) > 0.55
-                points = min(8 if beside else 9, 25 * cell[0])
-                style = {"ha": "center", "va": "center", "fontsize": points}
-                words = ax.text(column + 0.12 * (beside and not odd), row, in_digits(number), **style)
+                beside = squares and not odd
+                style = {"ha": "center", "va": "center", "fontsize": min(9 - beside, 25 * wide)}
+                words = ax.text(column + 0.12 * beside, row, in_digits(number), **style)
                 words.set_color("white" if dark else "black")
                 if odd:
                     words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})

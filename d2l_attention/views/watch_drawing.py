@@ -192,8 +192,8 @@ class Page:
             matrix = matrices(tensor, 1, SIDE)[0]
             few = matrix.shape[0] <= 8 and matrix.shape[1] <= 6
             scale, place = self.scale.get(name, (0.0, 1.0)), (x, y + 0.15, across, down - 0.6)
-            kind = str(tensor.dtype) if tensor.dtype == torch.bool else str(self.step.names[name].dtype)
-            ax = sheet.heat(place, matrix, scale, kind=kind.removeprefix("torch."), numbers=few)
+            kind = str(self.step.names[name].dtype).removeprefix("torch.")
+            ax = sheet.heat(place, matrix, scale, kind=kind, numbers=few)
             changed = name in self.step.changed
             colour, width = (OUTLINE, 3) if changed else (GREY, 0.8)
             ax.spines[:].set(color=colour, linewidth=width)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -43,12 +43,26 @@ class Made:
         return found
 
 
+class Window(NamedTuple):
+    """Where a tensor's numbers are; of one without memory, itself: below 0."""
+
+    memory: int
+    start: int = 0
+    shape: tuple[int, ...] = ()
+    stride: tuple[int, ...] = ()
+
+    @property
+    def end(self) -> int:
+        sizes = zip(self.shape, self.stride, strict=True)
+        return self.start + 1 + sum((size - 1) * step for size, step in sizes)
+
+
 class Part:
-    """A part that runs: what is known in it. Tensors live on meanwhile, and so does their memory."""
+    """A part that runs, and what is known in it. Its tensors keep their memory meanwhile."""
 
     def __init__(self, above: "Part | None", inputs: Iterable[Tensor]):
         self.above, self.made = above, Made(what="a call")
-        self.known: dict[tuple, Made] = {}
+        self.known: dict[Window, Made] = {}
         self.alive: list[Tensor] = []
         self.read: dict[Made, None] = {}  # of the part above
         self.blind = True  # no operation was seen in it
@@ -133,26 +147,22 @@ class Flow(TorchDispatchMode):
             part.blind = False
         if name.startswith("new_") or name.endswith("_like"):
             return  # made in the shape of another, without its numbers
-        memory = {window(X)[0]: X for X in read}
-        new = [X for X in tree_leaves(output) if isinstance(X, Tensor)]
-        for X in new:  # a view is what it looks at
-            if window(X)[0] in memory and not written:
-                made = self._find(memory[window(X)[0]])
-                if made is not None:
-                    inner.put(X, made)
-        new = [X for X in new if window(X)[0] not in memory] if not written else []
-        if not new and not written:
+        memory = {window(X).memory: X for X in read}
+        new = [] if written else [X for X in tree_leaves(output) if isinstance(X, Tensor)]
+        views = [X for X in new if window(X).memory in memory]
+        for X in views:  # a view is what it looks at
+            if seen := inner.of(memory[window(X).memory]):
+                inner.put(X, seen)
+        if len(new) == len(views) and not written:
             return
-        made = Made([made for made in map(self._find_and_read, read) if made is not None])
+        made = Made([each for each in map(self._read, read) if each is not None])
         for X in new if made.of else []:
-            inner.put(X, made)
+            if window(X).memory not in memory:
+                inner.put(X, made)
         for X in written:
             self._write(X, made)
 
-    def _find(self, X: Tensor) -> Made | None:
-        return self.parts[-1].of(X)
-
-    def _find_and_read(self, X: Tensor) -> Made | None:
+    def _read(self, X: Tensor) -> Made | None:
         """What X is in the inner part; that outer parts know it is noted in those between."""
         inner: Part | None = None
         for part in reversed(self.parts):
@@ -179,27 +189,25 @@ class Flow(TorchDispatchMode):
                 part.put(X, new)
 
 
-def window(X: Tensor) -> tuple:
-    """Where a tensor's numbers are; of one without memory, itself."""
+def window(X: Tensor) -> Window:
     try:
         memory = X.untyped_storage()
         address = 0 if memory.device.type == "meta" else memory.data_ptr()
-        return (address, X.storage_offset(), *X.shape, *X.stride()) if address else (-id(X),)
+        place = X.storage_offset(), tuple(X.shape), X.stride()
     except Exception:  # sparse, nested, a student's own kind: there are many
-        return (-id(X),)
+        address = 0
+    return Window(address, *place) if address else Window(-id(X))
 
 
-def meet(one: tuple, other: tuple) -> bool:
+def meet(one: Window, other: Window) -> bool:
     """Whether two windows share a number."""
-    if one[0] != other[0] or one[0] < 0:
+    if one.memory != other.memory or 0 in one.shape or 0 in other.shape:
         return False
-    shapes = [(each[1], each[2 : 2 + len(each) // 2 - 1], each[1 + len(each) // 2 :]) for each in (one, other)]
-    ends = [at + 1 + sum((n - 1) * s for n, s in zip(*axes)) for at, *axes in shapes]
-    if ends[0] <= other[1] or ends[1] <= one[1] or 0 in shapes[0][1] or 0 in shapes[1][1]:
+    if one.end <= other.start or other.end <= one.start:
         return False
-    if max(ends) > EXACT:
+    end = max(one.end, other.end)
+    if end > EXACT:
         return True
-    numbers = torch.zeros(max(ends), dtype=torch.bool)
-    (at, *axes), (there, *others) = shapes
-    numbers.as_strided(*axes, at).fill_(True)
-    return bool(numbers.as_strided(*others, there).any())
+    numbers = torch.zeros(end, dtype=torch.bool)
+    numbers.as_strided(one.shape, one.stride, one.start).fill_(True)
+    return bool(numbers.as_strided(other.shape, other.stride, other.start).any())

@@ -406,9 +406,7 @@ def _with_others(shown: Iterable[Tensor], value: Any) -> list[Tensor]:
     return list({id(X): X for X in (*shown, *every)}.values())
 
 
-def _flat(
-    name: str, value: Any, depth: int = DEPTH, most: int = MOST_TENSORS
-) -> dict[str, Tensor]:
+def _flat(name: str, value: Any, depth: int = DEPTH, most: int = MOST_TENSORS) -> dict[str, Tensor]:
     """The tensors in a value by their names: X, state[0], output.logits."""
     if isinstance(value, Tensor):
         return {name: value}

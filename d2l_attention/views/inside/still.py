@@ -12,8 +12,8 @@ from d2l_attention.views.inside.places import Place
 from d2l_attention.views.inside.recording import Held
 from d2l_attention.views.inside.sending import ShownPart, scores_of
 from d2l_attention.views.picture import OUTLINE, draw_weights
-from d2l_attention.views.sheet import SMALL, TITLE, Sheet
-from d2l_attention.views.words import LITERAL, cut, set_tokens
+from d2l_attention.views.sheet import SMALL, TITLE, WHOLE, Sheet
+from d2l_attention.views.words import cut, set_tokens
 
 WIDTH, SIDE = 9.5, 0.6  # inches: the picture, and in it the arrows that go past parts
 LINE, GAP = 0.35, 0.28  # inches
@@ -61,12 +61,12 @@ def _flow(parts: list[ShownPart], place: Place, heading: str) -> Figure:
     rows, placed = _rows(parts, place.part), place.part.lanes
     left_out = max(0, len(placed.lines) - MOST_LINES)
     lines = placed.lines if not left_out else [*placed.lines[: MOST_LINES - 1], placed.lines[-1]]
-    widths = [_width(line) for line in lines]
-    heights = [max(_height(*rows[row], width) for row in line) for line, width in zip(lines, widths, strict=True)]
+    sizes = [(line, _width(line)) for line in lines]
+    heights = [max(_height(*rows[row], width) for row in line) for line, width in sizes]
     sheet, top = Sheet(WIDTH, sum(heights) + GAP * len(lines) + 0.95), 0.6
     sheet.text(0.15, 0.3, heading, fontsize=TITLE)
     boxes: dict[int, tuple[float, float, float, float]] = {}
-    for number, (line, height, width) in enumerate(zip(lines, heights, widths, strict=True)):
+    for number, ((line, width), height) in enumerate(zip(sizes, heights, strict=True)):
         if left_out and number == MOST_LINES - 1:
             count = sum(map(len, placed.lines[MOST_LINES - 1 : -1]))
             sheet.text(WIDTH / 2, top - GAP / 2, f"...  {count} more", ha="center", color=GREY)
@@ -116,7 +116,7 @@ def _width(line: list[int]) -> float:
 def _shown(held: Held, width: float) -> tuple[int, int]:
     """How many rows and columns of a tensor are drawn."""
     at_rows, at_columns = _fitting(held)
-    wide = 0.7 if at_columns else 0.4 if held.dtype.startswith(("int", "uint")) else 0.1
+    wide = 0.7 if at_columns else 0.4 if held.dtype.startswith(WHOLE) else 0.1
     room = width - 0.2 - (0.85 if at_rows else 0.0)
     return min(len(held.numbers), MOST_ROWS), min(held.numbers.shape[1], int(room / wide))
 
@@ -133,9 +133,9 @@ def _row(sheet: Sheet, kind: str, name: str, held: Held | None, look: Look | Non
         return _heads(sheet, look, box)
     if kind == "part":
         sheet.box(*box, facecolor="white", edgecolor=BLUE)
-    most = int(width * 11)
-    words = cut(name, 24) if kind == "part" else f"{kind}  {cut(name, 24)}"
-    sheet.text(x + 0.1, y + 0.16, cut(words, most), weight="bold" if kind == "part" else None, fontsize=11)
+    words = cut(name if kind == "part" else f"{kind}  {name}", int(width * 11))
+    weight = "bold" if kind == "part" else None
+    sheet.text(x + 0.1, y + 0.16, words, weight=weight, fontsize=11)
     if held is not None:
         shown = _shown(held, width)
         words = cut(_shape(held, shown), int(width * 13))
@@ -150,7 +150,7 @@ def _tensor(sheet: Sheet, held: Held, shown: tuple[int, int], box) -> None:
     at_rows, at_columns = _fitting(held)
     left, (rows, columns) = x + 0.1 + (0.85 if at_rows else 0.0), shown
     cell = min((x + width - 0.1 - left) / columns, 0.7 if at_columns else 0.4)
-    if not held.dtype.startswith(("int", "uint", "bool")) and not at_columns:
+    if not held.dtype.startswith((*WHOLE, "bool")) and not at_columns:
         cell = min(cell, 0.15)
     place = left, y + 0.45 + 0.17 * bool(at_columns), cell * columns, 0.15 * rows
     ax = sheet.heat(place, held.numbers[:rows, :columns], kind=held.dtype)
