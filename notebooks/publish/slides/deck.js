@@ -6,6 +6,7 @@
   const LEAST = 260; // the height that a figure is never made smaller than for want of room
   const MOST = 1.7; // a figure is enlarged up to so many times its width
   const ZOOMS = [2, 1.8, 1.6, 1.4, 1.2, 1];
+  const SMALLER = [0.9, 0.8, 0.7, 0.6]; // for a run or a model that would not fit otherwise
   const STAGE = 880; // what is left for the matrix of a view whose controls stand beside it
   const frame = () => new Promise(requestAnimationFrame);
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
@@ -83,7 +84,7 @@
       return fitModel(view, room);
     }
     let best = [Infinity];
-    for (const zoom of ZOOMS) {
+    for (const zoom of view.querySelector(".panes") ? [...ZOOMS, ...SMALLER] : ZOOMS) {
       for (let width = widest(view) / zoom; width > 200; width *= 0.88) {
         const height = await layOut(view, zoom, width);
         if (height < best[0]) best = [height, zoom, width];
@@ -96,7 +97,7 @@
 
   // A model has the slide's width, and what is opened may be longer: smaller letters make it fit.
   async function fitModel(view, room) {
-    for (const zoom of [1.4, 1.2, 1, 0.9, 0.8, 0.7, 0.6]) {
+    for (const zoom of [...ZOOMS.slice(3), ...SMALLER]) {
       if ((await layOut(view, zoom, SIDE / zoom)) <= room) return;
     }
   }

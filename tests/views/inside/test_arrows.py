@@ -5,13 +5,12 @@ import threading
 
 import pytest
 import torch
-from made import Made
+from made import Made, flow, names
 from torch import nn
 
 from d2l_attention import AdditiveAttention, MultiHeadAttention
 from d2l_attention.training.presets import MODELS
 from d2l_attention.views.inside.lanes import lanes
-from d2l_attention.views.inside.names import all_different, name_of
 from d2l_attention.views.inside.recording import record
 from d2l_attention.views.inside.sending import parts_of
 
@@ -20,25 +19,6 @@ X = torch.tensor([[[1.0, -2.0], [3.0, 0.5]]])
 
 def called(model, *inputs, **named):
     return record(model, inputs, named, None).call
-
-
-def names(call):
-    """Of all that arrows go from and to."""
-    between = [name_of(each.module, each.path, call.module, call.path) for each in call.calls]
-    between = all_different(between)
-    if call.look is not None:
-        between.insert(call.heads_at, "heads")
-    outputs = [f"out {i}" if i else "out" for i in range(len(call.outputs))]
-    return [*(held.name for held in call.inputs), *between, *outputs]
-
-
-def flow(call):
-    """What each part reads: its name -> the names of where its arrows come from."""
-    rows = names(call)
-    found = {name: set() for name in rows[len(call.inputs) :]}
-    for source, to in call.arrows:
-        found[rows[to]].add(rows[source])
-    return {name: " ".join(sorted(sources)) for name, sources in found.items()}
 
 
 def linear(count=3):
@@ -65,6 +45,19 @@ def test_an_attention_that_is_not_of_heads():
     }  # fmt: skip
     call = called(nn.MultiheadAttention(4, 2), *torch.randn(3, 3, 1, 4))
     assert flow(call) == {"heads": "key query value", "out": "heads", "out 1": "key query"}
+
+
+def test_an_attention_of_a_student_that_keeps_its_weights():
+    """The heads are where the weights are: the values come in behind them."""
+
+    def attend(self, X):
+        self.attention_weights = (self.a(X) @ self.b(X).mT).softmax(-1)
+        return self.d(self.attention_weights @ self.c(X))
+
+    call = called(Made(attend, **linear(4)), X)
+    assert flow(call) == {
+        "a": "input", "b": "input", "c": "input", "heads": "a b", "d": "c heads", "out": "d",
+    }  # fmt: skip
 
 
 ENCODER_BLOCK = {

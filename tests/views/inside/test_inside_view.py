@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from made import Made
+from matplotlib.lines import Line2D
 from PIL import Image
 from torch import nn
 from traitlets import TraitError
@@ -219,3 +220,22 @@ def test_no_axis_and_no_number_are_drawn_too():
     hatches = {patch.get_hatch() for ax in figure.axes for patch in ax.patches}
     assert hatches == {"xxx", "///", None}  # a square has none
     assert shown.still().startswith(b"\x89PNG")
+
+
+def test_the_picture_has_the_arrows_and_the_squares_of_the_view():
+    X = torch.tensor([[4.0, -1.0, 0.0]])
+    model = Made(lambda self, X: X + self.a(X) + self.b(X), a=nn.ReLU(), b=nn.Identity())
+    shown = look_inside(model, X)
+    place = find(shown._parts, "")
+    figure = draw(shown._parts, place, "")
+    lines = [artist for artist in figure.artists if isinstance(artist, Line2D)]
+    assert len(lines) == len(place.part.lanes.arrows) == 3
+    squares = [(patch.get_facecolor()[0], patch.get_width()) for patch in figure.axes[0].patches]
+    (black, one), (white, other) = squares  # and none for 0
+    assert (black, white) == (0, 1) and one == pytest.approx(2 * other)
+
+
+def test_whole_numbers_are_written_into_the_picture():
+    shown = look_inside(nn.Identity(), torch.arange(100, 104)[None])
+    figure = draw(shown._parts, find(shown._parts, ""), "")
+    assert [text.get_text() for text in figure.axes[0].texts] == ["100", "101", "102", "103"]
