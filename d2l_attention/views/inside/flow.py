@@ -101,8 +101,10 @@ class Flow(TorchDispatchMode):
         """What is done meanwhile is none of the model's."""
         before, here = self.off, threading.get_ident() == self.thread
         self.off = before or here
-        yield
-        self.off = before if here else self.off
+        try:
+            yield
+        finally:
+            self.off = before if here else self.off
 
     def begin(self, part: Part) -> None:
         if threading.get_ident() == self.thread:

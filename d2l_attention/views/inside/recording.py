@@ -207,7 +207,8 @@ class _Listener:
     def attended(self, given: Call, outputs: Tensor) -> Iterator[None]:
         """A layer of another library has attended, in the part that runs; what is asked of it."""
         with self.flow.unseen():
-            call = self.running[threading.get_ident()][-1].call
+            running = self.running[threading.get_ident()]
+            call = running[-1].call if running else None
             if call is not None and (part := call.part):
                 call.heads_at = len(call.calls)
                 inputs = [given.queries, given.keys, given.values, given.mask, given.added]

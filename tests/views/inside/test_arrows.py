@@ -197,6 +197,9 @@ def test_an_input_that_is_not_read_has_no_arrow():
 
     call = called(Made(run, first=Part(first=True), all=Part()), X)
     assert flow(call)["first"] == "input"
+    hands_on = Made(lambda self, X, Y: self.first(X, Y), first=Part(first=True))
+    call = called(Made(lambda self, X, Y: self.inner(X, Y), inner=hands_on), X, X + 1)
+    assert flow(call)["inner"] == "input 0"
     call = called(Made(run, first=Part(changes=True), all=Part()), X.clone())
     assert flow(call)["first"] == "input" and flow(call)["all (call 2)"] == "all first"
 
@@ -207,8 +210,9 @@ def test_parts_that_change_their_input_in_place():
         self.relu(Y)  # what it gives back is not used
         return self.b(Y)
 
-    call = called(Made(run, **linear(2), relu=nn.ReLU(inplace=True)), X)
-    assert flow(call) == {"a": "input", "relu": "a", "b": "relu", "out": "b"}
+    for relu in (nn.ReLU(inplace=True), Made(lambda self, Y: (Y.relu_(), None)[1])):
+        call = called(Made(run, **linear(2), relu=relu), X)
+        assert flow(call) == {"a": "input", "relu": "a", "b": "relu", "out": "b"}
 
 
 def test_a_buffer_that_is_filled_row_by_row():
