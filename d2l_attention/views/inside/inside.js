@@ -263,7 +263,7 @@ function renderInside({ model, el }) {
       });
       const canvas = add(button, "canvas", { "aria-hidden": "true" });
       add(button, "span", {}, all === 1 ? "the map" : name);
-      painters.push(() => smallMap(canvas, look, head, line.clientWidth / Math.min(H, 4) - 20, ramp(), colour));
+      painters.push(() => smallMap(canvas, look, head, ramp(), colour, Math.min(MOST_HIGH, line.clientWidth / Math.min(H, 4) - 20)));
     }
     return item;
   }

@@ -107,7 +107,7 @@ function rangeOf(numbers) {
   return [low, high];
 }
 
-const MOST_HIGH = 66; // pixels of a map
+const MOST_HIGH = 66; // pixels of a matrix or a map among the parts
 
 // A tensor's matrix with its words, as much of it as there is room for; the geometry, for the hand.
 function heat(canvas, value, words, [room, high], { focus, colour }) {
@@ -202,9 +202,9 @@ const headOf = (look, head) => {
   return Array.from({ length: Q * K }, (_, i) => look.weight(head, Math.floor(i / K), i % K));
 };
 
-function smallMap(canvas, look, head, room, ramp, colour) {
+function smallMap(canvas, look, head, ramp, colour, room = 96) {
   const [, Q, K] = look.sent;
-  const cell = clamp(Math.floor(Math.min(room, MOST_HIGH) / Math.max(Q, K)), 3, 24);
+  const cell = clamp(Math.floor(room / Math.max(Q, K)), 3, 24);
   const context = prepare(canvas, K * cell + 2, Q * cell + 2);
   context.imageSmoothingEnabled = false;
   const image = pixels(headOf(look, head), Q, K, 0, look.largest(), ramp);

@@ -79,7 +79,7 @@
     view.style.height = "0px";
     const room = Math.max(LEAST, roomLeft(slide));
     if (view.querySelector(".d2l-translator")) return layOut(view, 1.05, SIDE / 1.05); // it scrolls
-    if (view.querySelector(".d2l-inside")) {
+    if (view.querySelector(".d2l-inside:not(.d2l-heads)")) {
       for (const event of ["click", "keyup"]) view.addEventListener(event, () => fitModel(view, room));
       return fitModel(view, room);
     }
