@@ -158,30 +158,6 @@ function heat(canvas, value, words, [room, high], { focus, colour }) {
   return shape;
 }
 
-// Arrows from the rows to those that read them. Where one goes past a line it has a track at the
-// right; all else is between the lines, so that no arrow crosses a part.
-function drawArrows(svg, items, { arrows, tracks }, lineOf) {
-  svg.replaceChildren();
-  const list = svg.parentNode;
-  svg.setAttribute("width", list.clientWidth);
-  svg.setAttribute("height", list.scrollHeight);
-  const past = new Map(tracks);
-  const side = Math.max(...[...items.values()].map((item) => item.offsetLeft + item.offsetWidth));
-  for (const [from, to] of arrows) {
-    if (!items.has(from) || !items.has(to)) continue; // of a portion that is not shown yet
-    const [a, b] = [items.get(from), items.get(to)];
-    const [over, end] = [Math.round(b.offsetLeft + b.offsetWidth / 2), b.offsetTop - 1];
-    const [middle, y] = [Math.round(a.offsetLeft + a.offsetWidth / 2), a.offsetTop + a.offsetHeight];
-    const x = Math.abs(middle - over) < 3 ? over : middle;
-    const number = past.get(from) % TRACKS;
-    const [track, low] = [side + 6 + 8 * number, y + 3 + number];
-    const far = lineOf(to) - lineOf(from) > 1;
-    const way = far ? ` L${x},${low} L${track},${low} L${track},${end - 8}` : "";
-    add(svg, "path", { d: `M${x},${y}${way} L${over},${end - 8} L${over},${end}` });
-    add(svg, "path", { d: `M${over - 4},${end - 6} l4,6 l4,-6 z`, class: "head" });
-  }
-}
-
 function outline(context, { left, top, cell, line }, [row, column]) {
   for (const [style, width] of [["black", 4], ["white", 2]]) {
     [context.strokeStyle, context.lineWidth] = [style, width];
