@@ -53,7 +53,9 @@ def check_heads(num_hiddens: int, num_heads: int) -> None:
 
 
 def check_same_size(queries: Tensor, keys: Tensor) -> None:
-    """Raise unless queries (*, Q, D) and keys (*, K, D) share their last axis."""
+    """Raise unless queries (*, Q, D) and keys (*, K, D) are floats and share their last axis."""
+    check_floats("queries", queries)
+    check_floats("keys", keys)
     if min(queries.ndim, keys.ndim) < 2:
         raise ValueError(
             "queries and keys must be matrices of rows, (*, Q, D) and (*, K, D), "

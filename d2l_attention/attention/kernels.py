@@ -63,6 +63,8 @@ def nadaraya_watson(
             f"x_train and y_train must have the same length, got {len(x_train)} and {len(y_train)}"
         )
     check_floats("y_train", y_train)
+    # Bytes, as of grey values, would wrap round.
+    x_val, x_train = (x if x.is_floating_point() else x.long() for x in (x_val, x_train))
     similarity = kernel(x_val[:, None] - x_train)  # (Q, K)
     single = torch.promote_types(similarity.dtype, torch.float32)  # float16 ends at 65,504
     total = similarity.sum(dim=-1, keepdim=True, dtype=single)

@@ -47,7 +47,9 @@ class WeightsOnDemand(nn.Module):
 
     @attention_weights.deleter
     def attention_weights(self) -> None:
-        self._last = None
+        for part in self.modules():  # the attention in the heads holds the same
+            if isinstance(part, WeightsOnDemand):
+                part._last = None
 
     def _weights(self, inputs: tuple[Tensor, ...], visible: Visible, bias: Tensor | None) -> Tensor:
         raise NotImplementedError
@@ -156,6 +158,8 @@ class AdditiveAttention(AttentionLayer):
 
     Shape: queries (*, Q, D), keys (*, K, D'), values (*, K, V), valid_lens (B,) or (B, Q)
     -> (*, Q, V); with ``need_weights`` a pair, the second weights (*, Q, K).
+
+    The first call makes ``W_q`` and ``W_k``, as in the book: initialise them after it.
 
     Source: Bahdanau et al. (2015).
     """

@@ -17,12 +17,15 @@ class MultiHeadAttention(WeightsOnDemand):
     valid_lens (B,) or (B, Q), mask (K,), (Q, K), (B, Q, K) or (B, H, Q, K) -> (B, Q, num_hiddens);
     with ``need_weights`` a pair, the second weights (B, H, Q, K).
 
+    The first call makes the weights, as in the book: initialise them after it.
+
     ``attention`` is what happens in each head, scaled dot-product unless given, for example
     ``AdditiveAttention(num_hiddens // num_heads, dropout)``; its parameters serve all heads.
 
     ``positions`` tells the heads where queries and keys stand: see ``Positions``. It is for
     self-attention, where query i and key i are the same token; in cross-attention it would
-    count both sequences from 0.
+    count both sequences from 0. Positions that are added (``AddedPositions``) are for embeddings,
+    and tell the heads nothing.
 
     With a ``cache`` the layer goes on where it stopped: ``keys`` and ``values`` are those of
     the new tokens only, K counts all that the cache then holds, and positions and ``is_causal``

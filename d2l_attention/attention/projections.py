@@ -8,6 +8,7 @@ class LazyLinear(nn.LazyLinear):
     """``nn.LazyLinear`` that can be trained whatever its first batch came under.
 
     What is made under ``torch.inference_mode`` never gets a gradient, and PyTorch does not say so.
+    Before the first call there are no weights: what is written to ``weight.data`` is lost.
 
     Shape: X (*, any size) -> (*, out_features).
     """

@@ -9,7 +9,7 @@ import math
 from torch import Tensor
 
 from d2l_attention.attention.additive import additive_score_in_chunks, worth_chunking
-from d2l_attention.attention.checks import check_floats, check_same_size
+from d2l_attention.attention.checks import check_same_size
 
 
 def gaussian_score(queries: Tensor, keys: Tensor, width: float | Tensor = 1.0) -> Tensor:
@@ -17,6 +17,8 @@ def gaussian_score(queries: Tensor, keys: Tensor, width: float | Tensor = 1.0) -
 
     Shape: queries (*, Q, D), keys (*, K, D) -> (*, Q, K). ``width`` is a number, or a tensor
     that broadcasts to (*, Q, K): (Q, 1) is a width for each query. It may be learned.
+
+    Errors: ``TypeError`` unless floats: bytes, as of grey values, would wrap round.
 
     Source: D2L equation 11.3.1.
     """
@@ -32,7 +34,8 @@ def gaussian_score(queries: Tensor, keys: Tensor, width: float | Tensor = 1.0) -
 def dot_score(queries: Tensor, keys: Tensor) -> Tensor:
     """q . k, large where query and key point the same way.
 
-    Shape: queries (*, Q, D), keys (*, K, D) -> (*, Q, K). Source: Luong et al. (2015).
+    Shape: queries (*, Q, D), keys (*, K, D) -> (*, Q, K). Errors: ``TypeError`` unless floats.
+    Source: Luong et al. (2015).
     """
     check_same_size(queries, keys)
     return queries @ keys.transpose(-2, -1)
@@ -44,8 +47,7 @@ def scaled_dot_score(queries: Tensor, keys: Tensor) -> Tensor:
     Shape: queries (*, Q, D), keys (*, K, D) -> (*, Q, K). Errors: ``TypeError`` unless floats.
     Source: Vaswani et al. (2017), section 3.2.1; D2L equation 11.3.2.
     """
-    check_floats("queries", queries)
-    check_floats("keys", keys)
+    check_same_size(queries, keys)
     # Scaled before the product, so that half precision does not overflow in it.
     return dot_score(queries / math.sqrt(queries.shape[-1]), keys)
 

@@ -11,7 +11,7 @@ from d2l_attention.exercises.engine.registry import PRIVATE, use_private
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m d2l_attention.exercises")
-    commands = parser.add_subparsers(required=True, metavar="nbgrader | report | new")
+    commands = parser.add_subparsers(required=True, metavar="nbgrader | inventory | report | new")
     hand_out = commands.add_parser(
         "nbgrader",
         help="write a chapter as an assignment for nbgrader",
@@ -27,18 +27,28 @@ def main() -> None:
         help="where the chapters' notebooks are (default: those of the checkout)",
     )
     hand_out.set_defaults(command=write_chapter)
+    ask = commands.add_parser(
+        "inventory",
+        help="write the questions for before and after the course",
+        description="Write two parallel forms of twelve questions: assignments for nbgrader into "
+        "COURSE_FOLDER/source/, pages to print and a table into COURSE_FOLDER/inventory/.",
+    )
+    ask.set_defaults(command=write_questions)
     tell = commands.add_parser(
         "report",
         help="say what the class got wrong",
         description="Read what nbgrader autograde has graded, print what the class got wrong, "
         "and write it into COURSE_FOLDER/report/, as a page and as a table.",
     )
-    tell.add_argument("assignment", metavar="ASSIGNMENT", help="such as hw06_multi_head_attention")
+    tell.add_argument(
+        "assignment", metavar="ASSIGNMENT", help="such as hw06_multi_head_attention, or inventory"
+    )
     tell.set_defaults(command=tell_class)
-    for command in (hand_out, tell):
+    for command in (hand_out, ask, tell):
         command.add_argument(
             "course", type=Path, metavar="COURSE_FOLDER", help="nbgrader's folder; made if missing"
         )
+    for command in (hand_out, tell):
         command.add_argument(
             "--with",
             dest="private",
@@ -78,6 +88,16 @@ def write_chapter(options: argparse.Namespace) -> None:
     print(f"Next, in {options.course}: nbgrader generate_assignment {target.name}")
 
 
+def write_questions(options: argparse.Namespace) -> None:
+    from d2l_attention.classroom.inventory import write_inventory  # torch takes its time
+
+    try:
+        print("Written:", *write_inventory(options.course))
+    except OSError as error:
+        sys.exit(f"Cannot write into {options.course}: {error.strerror}.")
+    print(f"Next, in {options.course}: nbgrader generate_assignment inventory_before")
+
+
 def begin_exercise(options: argparse.Namespace) -> None:
     from d2l_attention.exercises.authoring.new import write_new  # for authors only
 
@@ -88,15 +108,20 @@ def begin_exercise(options: argparse.Namespace) -> None:
 
 
 def tell_class(options: argparse.Namespace) -> None:
-    from d2l_attention.classroom.report import NoReport, as_text, write  # nbformat takes its time
+    from d2l_attention.classroom import inventory_report, report  # nbformat takes its time
 
     if options.private:
         use_private(str(options.private.resolve()))
     try:
-        report, files = write(options.course, options.assignment)
-    except (NoReport, OSError) as error:
+        if options.assignment.startswith("inventory"):
+            learned, files = inventory_report.write(options.course)
+            text = inventory_report.as_text(learned)
+        else:
+            found, files = report.write(options.course, options.assignment)
+            text = report.as_text(found)
+    except (report.NoReport, OSError) as error:
         sys.exit(str(error))
-    print(as_text(report))
+    print(text)
     print("Written:", *files)
 
 

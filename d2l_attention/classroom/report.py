@@ -24,6 +24,7 @@ from d2l_attention.exercises.engine.registry import PRIVATE, chapter_numbers, lo
 from d2l_attention.exercises.engine.stubs import function_bodies, is_blank
 from d2l_attention.exercises.exercise import Exercise
 from d2l_attention.system.files import write_whole
+from d2l_attention.views import palette
 
 SOLVED, PARTLY, WRONG = "solved", "partly", "wrong"
 UNTOUCHED, FAILED, MISSING = "untouched", "failed", "missing"
@@ -302,16 +303,20 @@ def as_csv(report: ClassReport) -> str:
     return text.getvalue()
 
 
-COLOURS = {SOLVED: "#2e7d32", PARTLY: "#0072b2", WRONG: "#d55e00"}
-COLOURS |= {UNTOUCHED: "#9e9e9e", FAILED: "#6a1b9a", MISSING: "#424242"}
-STYLE = """
-:root { color-scheme: light dark; }
+# What each state is drawn in: none of them is a role, but their colours can be told apart.
+COLOURS = {SOLVED: "var(--role-value)", PARTLY: "var(--role-position)", WRONG: "var(--role-cut)"}
+COLOURS |= {UNTOUCHED: "var(--role-forbidden)", FAILED: "var(--role-weight)", MISSING: "var(--ink)"}
+STYLE = (
+    f"{palette.css()}:root {{ color-scheme: light dark; }}"
+    + """
+body { background: var(--ground); color: var(--ink); }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60em; margin: 2em auto; padding: 0 1em; }
 table { border-collapse: collapse; width: 100%; } td, th { padding: 2px 8px; text-align: left; }
-tr { border-bottom: 1px solid #8886; } .bar { display: flex; height: 1.2em; width: 20em; }
-.bar span { color: white; font-size: 12px; text-align: center; overflow: hidden; }
-.key span { color: white; padding: 0 8px; margin-right: 4px; }
+tr { border-bottom: 1px solid var(--rule); } .bar { display: flex; height: 1.2em; width: 20em; }
+.bar span { color: var(--ground); font-size: 12px; text-align: center; overflow: hidden; }
+.key span { color: var(--ground); padding: 0 8px; margin-right: 4px; }
 """
+)
 
 
 def as_page(report: ClassReport) -> str:

@@ -1,11 +1,12 @@
 """Which forms of attention can look something up? One task, one model, many forms.
 
 ``python -m d2l_attention.experiments.lookups --starts 5`` trains them and prints the table of
-chapter 9. It takes about 20 seconds a form and start on one core.
+chapter 9. It takes about 20 seconds per form and start on one core.
 
 **The task.** Half of the tokens of a text are statements, a letter with a digit. The other half are
 questions, a letter without a digit. Each letter is stated once, somewhere, and asked for once,
-somewhere. A question is answered with the digit of its letter. A guess is right in one of ten.
+somewhere. A question is answered with the digit of its letter. A guess is right in one of ten,
+and the digit that is stated most often about twice as often: the table's last line says how often.
 """
 
 import argparse
@@ -24,6 +25,7 @@ DIGITS, WIDTH, HEADS = 10, 64, 8
 NO_QUESTION = -100  # what F.cross_entropy ignores
 # From a question to its statement, in positions: first and last of each range.
 RANGES = {"1-2 away": (1, 2), "3-8 away": (3, 8), "farther": (9, None)}
+PATHS = ("linked", "two layers", "no path")  # from a far statement to its question
 
 
 def texts(B: int, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -72,13 +74,15 @@ class Answerer(nn.Module):
         return self.readout(self.norms[4](X))
 
 
-def forms(n: int) -> dict[str, tuple[Callable[[], nn.Module], Tensor | None]]:
-    """Each form: what makes its layer, and its mask. All but plain have about 9 links a token.
+def forms(n: int, seed: int = 0) -> dict[str, tuple[Callable[[], nn.Module], Tensor | None]]:
+    """Each form: what makes its layer, and its mask, of at most 9 links per token on average.
 
-    Linear attention has none. In 8 heads of 8 numbers its sums take 8 x 8 multiplications for a
-    token and as many for an answer: as much as 8 keys.
+    Another ``seed`` draws other random links. Linformer has 9 links per token, and mixing keys and
+    values costs as much again. Linear attention has none. In 8 heads of 8 numbers its sums take
+    8 x 8 multiplications per token to build and as many for an answer: as much as 8 links.
     """
-    random = torch.rand(n, n, generator=torch.Generator().manual_seed(5)).argsort(dim=-1) < 4
+    lots = torch.rand(n, n, generator=torch.Generator().manual_seed(5 + seed))
+    random = lots.argsort(dim=-1) < 4
     near, wide = sliding_window_mask(n, window=2), sliding_window_mask(n, window=4)
 
     def plain():
@@ -102,7 +106,7 @@ def train(form: str, n: int, seed: int, steps: int) -> Answerer:
     """A model with this form of attention, trained on new texts in each step."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(1000 + seed)
-    model = Answerer(n, *forms(n)[form])
+    model = Answerer(n, *forms(n, seed)[form])
     letters, digits, _, _ = texts(1, n, generator)
     model(letters, digits)  # the first call fixes the sizes of the parameters
     optimizer = torch.optim.Adam(model.parameters())
@@ -129,14 +133,56 @@ def shares_right(model: Answerer, n: int) -> dict[str, float]:
     return shares
 
 
+@torch.no_grad()
+def shares_by_path(model: Answerer, n: int) -> dict[str, tuple[float, float]]:
+    """Of the far questions: the share with each of ``PATHS``, and the share of those answered.
+
+    Two layers are enough if a token that the question sees sees the statement.
+    """
+    mask = torch.ones(n, n, dtype=torch.bool) if model.mask is None else model.mask
+    two = mask.float() @ mask.float() > 0
+    letters, digits, answers, distances = texts(200, n, torch.Generator().manual_seed(7))
+    right = model(letters, digits).argmax(dim=-1) == answers
+    same = letters[:, :, None] == letters[:, None, :]
+    stated = (same & ~torch.eye(n, dtype=torch.bool)).float().argmax(dim=-1)
+    far, queries = distances > 8, torch.arange(n)
+    shares = {}
+    for name, pairs in zip(PATHS, (mask, two & ~mask, ~(two | mask)), strict=True):
+        asked = far & pairs[queries, stated]
+        found = right[asked].float().mean().item() if asked.any() else float("nan")
+        shares[name] = (asked.sum() / far.sum()).item(), found
+    return shares
+
+
+def commonest_digit(n: int) -> float:
+    """The share of far questions that the digit stated most often in their text answers."""
+    _, digits, answers, distances = texts(200, n, torch.Generator().manual_seed(7))
+    guess = F.one_hot(digits, DIGITS + 1)[..., :DIGITS].sum(dim=1).argmax(dim=-1, keepdim=True)
+    return (guess == answers)[distances > 8].float().mean().item()
+
+
 def table(n: int, starts: int, steps: int, names: Iterable[str] = ()) -> None:
-    """Print the lowest and the highest share of all starts, form by form."""
-    print(f"{n} tokens; right answers, lowest and highest of {starts} starts", *RANGES, sep="  ")
+    """Print the lowest and the highest share of all starts, form by form.
+
+    Under a mask the far questions are also split: '6% to 7%: 99% to 100%' are 6 to 7% of them, and
+    of these 99 to 100% are answered.
+    """
+    head = *RANGES, *(f"farther, {path}" for path in PATHS)
+    print(f"{n} tokens; right answers, lowest and highest of {starts} starts", *head, sep="  ")
     for name in names or forms(n):
-        found = [shares_right(train(name, n, seed, steps), n) for seed in range(starts)]
+        models = [train(name, n, seed, steps) for seed in range(starts)]
+        found = [shares_right(model, n) for model in models]
         cells = [[round(100 * shares[span]) for shares in found] for span in RANGES]
         row = "".join(f"{min(cell):5} to {max(cell):3}%" for cell in cells)
+        if forms(n)[name][1] is not None:
+            split = [shares_by_path(model, n) for model in models]
+            for path in PATHS:
+                pairs, cell = zip(*(shares[path] for shares in split), strict=True)
+                row += (
+                    f"   {min(pairs):.0%} to {max(pairs):.0%}: {min(cell):.0%} to {max(cell):.0%}"
+                )
         print(f"{name:24}{row}", flush=True)
+    print(f"the commonest digit answers {commonest_digit(n):.0%} of the questions farther away")
 
 
 def main() -> None:

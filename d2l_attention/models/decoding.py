@@ -24,7 +24,8 @@ class Decoded:
     ``tokens`` (B, T) without <bos>, padded with <eos> after the end; ``lens`` (B,) counts
     the tokens before <eos>; ``scores`` (B,) are log-probabilities; ``weights`` (B, T, S) are
     the attention weights behind each token where they were asked for, zero after the end, and
-    ``None`` otherwise and for a decoder without attention.
+    ``None`` otherwise and for a decoder without attention. They are read from the decoder after
+    each step: of threads that share a model, one searches at a time.
     """
 
     tokens: Tensor
@@ -51,7 +52,8 @@ def greedy_decode(
 ) -> Decoded:
     """The most likely token at each step, until every sentence has ended or is ``max_len`` long.
 
-    Shape: source (B, S), source_lens (B,). ``need_weights`` collects the attention weights.
+    Shape: source (B, S), source_lens (B,). ``need_weights`` collects the attention weights. A
+    search changes no mode: it drops out as well, unless the model is in eval mode.
 
     Errors: ``ValueError`` where ``bos`` or ``eos`` is no token number of the target or ``max_len``
     no whole number from 1 on, and the encoder's for a source or lengths that do not fit.

@@ -84,7 +84,8 @@ def translate(
 ) -> list[list[str]]:
     """Greedy translations of tokenized sentences, of up to 10 tokens + twice the source.
 
-    They are made in eval mode; afterwards the model is in the mode it was in.
+    They are made in eval mode; afterwards the model is in the mode it was in. Where threads share a
+    model, put it in eval mode before.
 
     Errors: ``TypeError`` where a sentence is a string instead of a sequence of tokens.
     """

@@ -142,10 +142,10 @@ def train(
         own_randomness(accelerator.device),
         progress_bar(history.step, steps, progress, accelerator) as bar,
     ):
-        parallel.train()
         started = time.perf_counter()
         todo = range(history.step + 1, steps + 1)
         for step, batch in zip(todo, batches(loader, order, seed, history.step), strict=False):
+            parallel.train()  # ``on_step`` may have left it in eval mode
             batch = Batch(*(part.to(accelerator.device) for part in batch))
             counts = torch.stack([*real_tokens(batch), batch.src.new_tensor(stop.asked)])
             tokens, linked, stops = accelerator.reduce(counts, "sum").tolist()

@@ -19,7 +19,6 @@ function readData(model) {
     F, H, Q, K, matrix, reference,
     largest: model.get("largest") || 1,
     strongest: compare ? compare.reduce((a, b) => Math.max(a, b), 0) || 1 : 1,
-    ramp: model.get("ramp").split(" "),
     queries: model.get("query_labels"),
     keys: model.get("key_labels"),
     heads: model.get("head_labels"),
@@ -80,8 +79,8 @@ const hasNumbers = (panel) => panel.kind === "heatmap" && panel.cell >= 38;
 
 function paintHeat({ context, panel, data, matrix, reference, focus, colour }) {
   const { cell, left, top } = panel;
-  const { Q, K, ramp, largest } = data;
-  const level = (i) => Math.round((matrix[i] / largest) * (ramp.length - 1));
+  const { Q, K, largest } = data;
+  const ramp = colour("--ramp").split(" ");
   context.imageSmoothingEnabled = false;
   context.drawImage(pixels(matrix, Q, K, 0, largest, ramp), left, top, K * cell, Q * cell);
   const outline = (q, k, rows, columns, style, width) => {
@@ -99,7 +98,7 @@ function paintHeat({ context, panel, data, matrix, reference, focus, colour }) {
     context.textAlign = "center";
     context.textBaseline = "middle";
     matrix.forEach((weight, i) => {
-      context.fillStyle = level(i) > 0.55 * ramp.length ? "white" : "black";
+      context.fillStyle = colour(lettersOn(weight / largest));
       const text = weight ? weight.toFixed(2) : "0";
       context.fillText(text, left + ((i % K) + 0.5) * cell, top + (Math.floor(i / K) + 0.5) * cell);
     });
@@ -108,15 +107,17 @@ function paintHeat({ context, panel, data, matrix, reference, focus, colour }) {
     reference.forEach((value, i) => {
       if (value === 0) return;
       context.globalAlpha = value / data.strongest;
-      outline(Math.floor(i / K), i % K, 1, 1, colour("--reference"), cell < 8 ? 1 : 2);
+      const wide = cell < 8 ? 1 : 2;
+      outline(Math.floor(i / K), i % K, 1, 1, colour("--ground"), 2 * wide);
+      outline(Math.floor(i / K), i % K, 1, 1, colour("--ink"), wide);
     });
     context.globalAlpha = 1;
   }
   if (focus) {
-    outline(focus.q, 0, 1, K, colour("--line"), 2);
-    outline(0, focus.k, Q, 1, colour("--line"), 2);
-    outline(focus.q, focus.k, 1, 1, "black", 4);
-    outline(focus.q, focus.k, 1, 1, "white", 2);
+    outline(focus.q, 0, 1, K, colour("--role-query"), 2);
+    outline(0, focus.k, Q, 1, colour("--role-key"), 2);
+    outline(focus.q, focus.k, 1, 1, colour("--ink"), 4);
+    outline(focus.q, focus.k, 1, 1, colour("--ground"), 2);
   }
 }
 
@@ -133,7 +134,7 @@ function paintLines({ context, panel, data, matrix, reference, focus, colour }) 
   };
   const [thick, faintest] = small ? [3, 0.04] : [6, 0.02];
   const dimmed = (q, k) => focus && (focus.side === "key" ? k !== focus.k : q !== focus.q);
-  context.strokeStyle = colour("--line");
+  context.strokeStyle = colour("--role-weight");
   for (let q = 0, i = 0; q < Q; q++) {
     for (let k = 0; k < K; k++, i++) {
       const share = matrix[i] / largest;
@@ -142,7 +143,7 @@ function paintLines({ context, panel, data, matrix, reference, focus, colour }) 
     }
   }
   context.setLineDash([6, 5]);
-  context.strokeStyle = colour("--reference");
+  context.strokeStyle = colour("--ink");
   for (let i = 0; reference && i < Q * K; i++) {
     const [q, k] = [Math.floor(i / K), i % K];
     const strength = (reference[i] / strongest) * (dimmed(q, k) ? 0.2 : 1);
@@ -164,13 +165,13 @@ function labelPanel(layer, panel, data, title) {
   const bottomOfKeys = top - 8;
   if (small) place(left, 10, title, "start", { "font-size": 13 });
   else if (lines) {
-    place(left, 10, "queries", "end", { class: "faint", "font-size": 13 });
-    place(left + panel.span, 10, "keys", "start", { class: "faint", "font-size": 13 });
+    place(left, 10, "queries", "end", { class: "query", "font-size": 13 });
+    place(left + panel.span, 10, "keys", "start", { class: "key", "font-size": 13 });
   } else {
     const middle = top + (data.Q * cell) / 2;
-    place(left + (data.K * cell) / 2, 10, "keys", "middle", { class: "faint", "font-size": 13 });
+    place(left + (data.K * cell) / 2, 10, "keys", "middle", { class: "key", "font-size": 13 });
     place(9, middle, "queries", "middle", {
-      class: "faint", "font-size": 13, transform: `rotate(-90 9 ${middle})`,
+      class: "query", "font-size": 13, transform: `rotate(-90 9 ${middle})`,
     });
   }
   if (!labelled) return { q: [], k: [] };

@@ -119,8 +119,8 @@ function renderAttention({ model, el }) {
     if (focus) focus.panel = panels.find((panel) => panel.head === focus.panel.head) ?? panels[0];
     parts.mode.textContent = lines ? "Show heat map" : "Show lines";
     parts.bar.style.background = lines
-      ? "linear-gradient(to right, transparent, var(--line))"
-      : `linear-gradient(to right, ${data.ramp.join(",")})`;
+      ? "linear-gradient(to right, transparent, var(--role-weight))"
+      : `linear-gradient(to right, ${colour("--ramp").split(" ")})`;
     parts.swatch?.classList.toggle("dashed", lines);
     for (const [head, button] of parts.heads) {
       button.setAttribute("aria-pressed", String(head === (small ? ALL_HEADS : heads[0])));

@@ -8,7 +8,7 @@ from torch import Tensor
 from traitlets import Enum, Float, Int, List, Unicode, validate
 
 from d2l_attention.views.picture import draw_weights, png
-from d2l_attention.views.view import View, joined, script, within
+from d2l_attention.views.view import View, script, styled, within
 from d2l_attention.views.words import whole
 
 ALL_HEADS = -1
@@ -31,7 +31,7 @@ class AttentionView(View):
     """
 
     _esm = script("renderAttention", "attention_drawing.js", "attention_view.js")
-    _css = joined("attention_view.css")
+    _css = styled("attention_view.css")
 
     frame = Int(0).tag(sync=True)
     head = Int(0).tag(sync=True)

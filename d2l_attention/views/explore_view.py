@@ -15,6 +15,7 @@ from PIL.Image import Image
 from traitlets import Unicode
 
 from d2l_attention.views import frames
+from d2l_attention.views.palette import CUT
 from d2l_attention.views.picture import DPI, SHARP, add_picture, pixels, png, with_palette, written
 
 # A change that already waits is read sooner than this, so one drawing answers the whole burst.
@@ -82,7 +83,7 @@ class Explore(widgets.VBox):
             if not self.image.value:
                 self.image.value = png(Figure(self._figure.get_size_inches(), layout="none"))
             text = html.escape(f"{type(error).__name__}: {error}")
-            style = "white-space: pre-wrap; color: var(--jp-error-color0, #b00020)"
+            style = f"white-space: pre-wrap; color: var(--jp-error-color0, {CUT})"
             self.message.value = f'<pre role="alert" style="{style}">{text}</pre>'
         else:
             self.message.value = ""

@@ -133,7 +133,7 @@ function renderHeads({ model, el }) {
     choose(ALL, -1);
   };
 
-  const ramp = () => model.get("ramp").split(" ");
+  const ramp = () => colour("--ramp").split(" ");
   const colour = coloursOf(root);
   const handlers = { layer: paint, head: paint, heads_text: build };
   const end = follow(root, model, handlers, () => painters.forEach((draw) => draw()));

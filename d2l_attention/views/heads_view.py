@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import matplotlib
 import torch
 import torch.nn.functional as F
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from torch import Tensor
 from traitlets import Int, Unicode, validate
 
 from d2l_attention.views.attention_view import as_labels, as_weights
-from d2l_attention.views.picture import DPI, draw_weights, png, ramp
-from d2l_attention.views.view import View, joined, script, within
+from d2l_attention.views.palette import RULE, colormap
+from d2l_attention.views.picture import DPI, draw_weights, png
+from d2l_attention.views.view import View, script, styled, within
 from d2l_attention.views.words import ALL_LITERAL, whole
 
 ALL = -1
@@ -38,7 +38,7 @@ class HeadsView(View):
     """
 
     _esm = script("renderHeads", "inside/inside_drawing.js", "heads_view.js")
-    _css = joined("inside/inside.css", "heads_view.css")
+    _css = styled("inside/inside.css", "heads_view.css")
 
     layer = Int(ALL).tag(sync=True)
     head = Int(0).tag(sync=True)
@@ -127,7 +127,7 @@ class HeadsView(View):
             ax = figure.subplots()
             image = ax.imshow(
                 tiles.transpose(1, 2).flatten(2).flatten(0, 1).numpy(),
-                **{"cmap": ListedColormap(ramp()), "vmin": 0, "vmax": self._largest},
+                **{"cmap": colormap(), "vmin": 0, "vmax": self._largest},
                 interpolation="nearest",
             )
             names = [str(head + 1) for head in range(columns)], list(self._layers)
@@ -138,7 +138,7 @@ class HeadsView(View):
                 shown = range(0, len(labels), max(1, len(labels) // most))
                 middle = (length - 1 - gap) / 2
                 axis.set_ticks([length * i + middle for i in shown], [labels[i] for i in shown])
-            ax.set(xlabel="head", ylabel="layer", title=self.title, facecolor="#bdbdbd")
+            ax.set(xlabel="head", ylabel="layer", title=self.title, facecolor=RULE)
             ax.tick_params(length=0)
             ax.spines[:].set_visible(False)
             figure.colorbar(image, ax=ax, label="weight", shrink=0.8)

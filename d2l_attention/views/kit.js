@@ -76,12 +76,13 @@ function widest(texts, font) {
 }
 
 // The cells as an image of one pixel each, which the browser enlarges: fast for any number of them.
-function pixels(numbers, R, C, low, high, ramp) {
+// What is no number, or infinite, has the colour `odd`.
+function pixels(numbers, R, C, low, high, ramp, odd = ramp[0]) {
   const image = document.createElement("canvas");
   [image.width, image.height] = [C, R];
   const context = image.getContext("2d");
   const data = context.createImageData(C, R);
-  const colours = [...ramp, "#d95f02"]; // the last for NaN and inf
+  const colours = [...ramp, odd];
   const byte = (hex, at) => parseInt(hex.slice(at, at + 2), 16);
   const bytes = colours.map((hex) => [byte(hex, 1), byte(hex, 3), byte(hex, 5), 255]);
   numbers.forEach((x, i) => {
@@ -95,7 +96,7 @@ function pixels(numbers, R, C, low, high, ramp) {
 // A number as a square in its cell: the area is its size, filled above 0, hollow below; NaN and what
 // has no end is hatched. `largest` fills the cell.
 function square(context, x, largest, [left, top, width, height], { ink, faint }) {
-  if (!Number.isFinite(x)) return hatch(context, [left, top, width, height], faint, Number.isNaN(x));
+  if (!Number.isFinite(x)) return hatch(context, left, top, width, height, faint, Number.isNaN(x));
   const least = x > 0 ? 1 : 3; // a smaller one would not be hollow
   const most = Math.min(width, height) - 1;
   const side = Math.max(least, Math.round(most * Math.sqrt(Math.min(1, Math.abs(x) / largest))));
@@ -105,31 +106,36 @@ function square(context, x, largest, [left, top, width, height], { ink, faint })
   if (x < 0) context.strokeRect(across + 0.5, down + 0.5, side - 1, side - 1);
 }
 
-function hatch(context, [left, top, width, height], style, crossed) {
-  context.save();
-  context.beginPath();
-  context.rect(left, top, width, height);
-  context.clip();
-  context.beginPath();
-  for (let i = -height; i < width; i += 5) {
-    context.moveTo(left + i, top + height);
-    context.lineTo(left + i + height, top);
-    if (!crossed) continue;
-    context.moveTo(left + i, top);
-    context.lineTo(left + i + height, top + height);
-  }
-  [context.strokeStyle, context.lineWidth] = [style, 1];
-  context.stroke();
-  context.restore();
-}
-
 const isWhole = (kind) => /^u?int/.test(kind);
 const largestOf = (numbers) => numbers.reduce((most, x) => (Number.isFinite(x) ? Math.max(most, Math.abs(x)) : most), 0);
 
-// The colours of a view, by the names that its style sheet gives them; they follow the theme.
+// The colours of a view, by their names in palette.py; they follow the theme.
 function coloursOf(root) {
   const style = getComputedStyle(root);
   return (name) => style.getPropertyValue(name);
+}
+
+const TURN = 0.6; // of the ramp, as in palette.py: letters on what is stronger have the other colour
+const lettersOn = (share) => (share > TURN ? "--on-strong" : "--on-weak");
+
+// Lines at 45 degrees: nobody may look there; or, with `crossed`, there is no number.
+function hatch(context, x, y, width, height, style, crossed = false) {
+  context.save();
+  context.beginPath();
+  context.rect(x, y, width, height);
+  context.clip();
+  context.beginPath();
+  for (let i = -height; i < width; i += 5) {
+    context.moveTo(x + i, y + height);
+    context.lineTo(x + i + height, y);
+    if (!crossed) continue;
+    context.moveTo(x + i, y);
+    context.lineTo(x + i + height, y + height);
+  }
+  context.strokeStyle = style;
+  context.lineWidth = 1;
+  context.stroke();
+  context.restore();
 }
 
 // Draws again where the page's theme changes, lays out again where the view's width does, and calls

@@ -7,48 +7,25 @@ import io
 import warnings
 from base64 import b64encode
 from collections.abc import Sequence
-from functools import cache
 from math import ceil
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import ListedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.patheffects import withStroke
 from PIL import Image, ImageChops, ImageStat
 from torch import Tensor
 
-from d2l_attention.views.plots import CMAP, heatmap
+from d2l_attention.views.palette import GROUND, INK, KEY, QUERY
+from d2l_attention.views.plots import heatmap
 from d2l_attention.views.words import ALL_LITERAL, cut, set_tokens, whole
 
 DPI = 100
 SHARP = 2  # pixels for one of the display, each way: for dense screens and for projectors
 MOST_OFF, MEAN_OFF = 16, 2  # of 255: what no eye sees
-NUM_COLOURS = 64
-OUTLINE = "#d95f02"
-
-
-@cache
-def ramp() -> list[str]:
-    """The course's colour map as hex colours, spaced so that lightness falls evenly.
-
-    Equal steps in weight are then equal steps for the eye, in colour and in grey.
-    """
-    colours = matplotlib.colormaps[CMAP].resampled(1024)(range(1024))[:, :3]
-    lightness = [_lightness(colour) for colour in colours]
-    first, last = lightness[0], lightness[-1]
-    steps = [first + (last - first) * i / (NUM_COLOURS - 1) for i in range(NUM_COLOURS)]
-    nearest = [min(range(1024), key=lambda j: abs(lightness[j] - step)) for step in steps]
-    return [to_hex(colours[j]) for j in nearest]
-
-
-def _lightness(rgb: Sequence[float]) -> float:
-    """CIE L* (0 black to 100 white) of an sRGB colour."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return 116 * luminance ** (1 / 3) - 16 if luminance > 0.008856 else 903.3 * luminance
 
 
 def draw_weights(
@@ -85,7 +62,7 @@ def draw_weights(
         for ax in axes.flat[num_heads:]:
             ax.remove()
         for ax, matrix, panel_title in zip(used, weights, panel_titles, strict=True):
-            heatmap(ax, matrix, vmin=0.0, vmax=largest, cmap=ListedColormap(ramp()))
+            heatmap(ax, matrix, vmin=0.0, vmax=largest)
             ax.set(aspect="equal", title=whole(panel_title) if num_heads > 1 else "")
         points = min(12, 72 * side / longest_side) if num_heads == 1 or two_by_two else 8
         if labelled:
@@ -96,8 +73,8 @@ def draw_weights(
             for ax, matrix in zip(used, compare, strict=True):
                 _outline(ax, matrix / (compare.max() or 1.0), 2 if longest_side <= 20 else 0.8)
         figure.suptitle(whole(title))
-        figure.supxlabel("keys")
-        figure.supylabel("queries")
+        figure.supxlabel("keys", color=KEY)
+        figure.supylabel("queries", color=QUERY)
         figure.colorbar(used[0].images[0], ax=used, label="weight", shrink=0.8)
     return figure
 
@@ -122,10 +99,11 @@ def _are_words(*labels: Sequence[str]) -> bool:
 
 
 def _outline(ax: Axes, strength: Tensor, width: float) -> None:
+    halo = withStroke(linewidth=2 * width, foreground=GROUND)  # to be seen on a large weight
     for query, key in strength.nonzero().tolist():
         corner = key - 0.45, query - 0.45
-        box = Rectangle(corner, 0.9, 0.9, fill=False, linewidth=width, edgecolor=OUTLINE)
-        box.set_alpha(strength[query, key].item())
+        box = Rectangle(corner, 0.9, 0.9, fill=False, linewidth=width, edgecolor=INK)
+        box.set(alpha=strength[query, key].item(), path_effects=[halo])
         ax.add_patch(box)
 
 

@@ -1,31 +1,44 @@
 """Pictures of attention. What takes an Axes draws on it and returns it.
 
-Weights are drawn from white (0) to dark (large): readable in grey and by the colour-blind.
+Weights are drawn from the ground (0) to dark (large): readable in grey and by the colour-blind.
 """
 
 import math
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
+import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from IPython import get_ipython
 from matplotlib.axes import Axes
+from matplotlib.colors import Colormap, to_hex
 from matplotlib.patches import Rectangle
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 from torch import Tensor
 
+from d2l_attention.views import palette
+from d2l_attention.views.palette import (
+    CUT,
+    HATCHED,
+    KEY,
+    ON_STRONG,
+    ON_WEAK,
+    QUERY,
+    RULE,
+)
 from d2l_attention.views.words import set_tokens
 
-CMAP = "Blues"
+CMAP = palette.colormap()
+matplotlib.colormaps.register(CMAP, force=True)
 
 
 def set_style() -> None:
     """Figures for a notebook that is also shown in a lecture room: large type, few lines."""
     plt.rcParams.update(
         {
-            "figure.facecolor": "white",
             "figure.dpi": 80,
             "figure.constrained_layout.use": True,
             "font.size": 13,
@@ -34,6 +47,7 @@ def set_style() -> None:
             "axes.spines.right": False,
             "lines.linewidth": 2.5,
         }
+        | palette.style()
     )
     if get_ipython() is not None:
         # Twice the pixels at the same size on the page, for dense screens and for projectors.
@@ -68,7 +82,7 @@ def heatmap(
     vmin: float | None = None,
     vmax: float | None = None,
     numbers: bool = False,
-    cmap: str = CMAP,
+    cmap: str | Colormap = CMAP,
 ) -> Axes:
     """Weights (Q, K) as a picture: a row for each query, a column for each key.
 
@@ -99,24 +113,28 @@ def heatmap(
         if len(labels) != weights.shape[size]:
             raise ValueError(f"got {len(labels)} labels for weights {tuple(weights.shape)}")
         set_tokens(axis, labels)
-    ax.spines[:].set_visible(False)
+    ax.spines[:].set(visible=True, color=RULE, linewidth=0.8)  # 0 is the ground
     rows, columns = weights.isnan().nonzero(as_tuple=True)
     if len(rows) > 0 and not numbers:  # without colour a cell would look as 0 does
-        ax.plot(columns, rows, linestyle="", marker="x", color="0.3", markersize=6)
+        ax.plot(columns, rows, linestyle="", marker="x", color=CUT, markersize=6)
     if numbers:
         for row, line in enumerate(weights.tolist()):
             for column, value in enumerate(line):
-                dark = image.norm(value) > 0.6
-                color = "white" if dark else "black"
+                shade = image.cmap(image.norm(value))  # of NaN it is clear
+                dark = shade[3] and palette.luminance(to_hex(shade)) < 0.18
+                color = ON_STRONG if dark else ON_WEAK
                 ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=color)
     return ax
 
 
 def hatch_zeros(ax: Axes, weights: Tensor | np.ndarray) -> Axes:
     """Cover cells whose weight is exactly 0: '0.00' may also be a small weight, rounded."""
-    for row, column in (on_cpu(weights) == 0).nonzero().tolist():
-        style = {"facecolor": "0.9", "edgecolor": "0.6", "hatch": "//", "linewidth": 0}
-        ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, zorder=4, **style))
+    for row, line in enumerate((on_cpu(weights) == 0).tolist()):
+        for hidden, cells in groupby(range(len(line)), key=line.__getitem__):
+            first, *more = cells
+            if hidden:
+                corner = first - 0.5, row - 0.5
+                ax.add_patch(Rectangle(corner, len(more) + 1, 1, zorder=4, **HATCHED))
     return ax
 
 
@@ -126,7 +144,7 @@ def show_heatmaps(
     ylabel: str,
     titles: Sequence[str] | None = None,
     figsize: tuple[float, float] = (2.5, 2.5),
-    cmap: str = "Reds",
+    cmap: str | Colormap = CMAP,
 ) -> None:
     """A grid of heat maps under one colour bar (D2L's ``show_heatmaps``).
 
@@ -191,10 +209,10 @@ def compare_heatmaps(
             ax.tick_params("x", rotation=40, labelbottom=last_row)
             ax.tick_params("y", labelleft=ax is line[0] or names != labels[0])
             hatch_zeros(ax, weights)
-        line[0].set_ylabel(f"{row_title}\nquery".strip())
+        line[0].set_ylabel(f"{row_title}\nquery".strip(), color=QUERY)
     for ax, title in zip(axes[0], titles, strict=True):
         ax.set_title(title)
-    figure.supxlabel("key", fontsize=13)
+    figure.supxlabel("key", fontsize=13, color=KEY)
     figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
     figure.colorbar(axes[0, 0].images[0], ax=axes, shrink=0.7, label="weight")
     figure.suptitle(finding, fontsize=17)

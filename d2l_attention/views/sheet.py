@@ -11,7 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Polygon, Rectangle
 from torch import Tensor
 
-from d2l_attention.views.picture import DPI, ramp
+from d2l_attention.views.palette import GROUND, HATCHED, INK, ON_STRONG, ON_WEAK, TURN, ramp
+from d2l_attention.views.picture import DPI
 from d2l_attention.views.words import LITERAL, whole
 
 TITLE, SMALL = 14, 10  # points
@@ -56,8 +57,8 @@ class Sheet:
         """A matrix at ``place`` (x, y, width, height), as squares; what is not finite is hatched.
 
         The area of a square is the size of a number, filled above 0, hollow below. Whole numbers
-        are written; where they are no more than True and False they are white and black. Without
-        a ``scale`` the largest square is the matrix's own.
+        are written, True is a cell filled. Without a ``scale`` the largest square is the matrix's
+        own. ``coloured`` are weights.
         """
         ax = self.figure.add_axes(self._inside(*place))
         cells, (R, C) = matrix.numpy().astype(float), matrix.shape
@@ -66,7 +67,7 @@ class Sheet:
         squares = not (mask or whole or coloured)
         finite = cells[np.isfinite(cells)]
         low, high = (0, 1) if mask else scale or (finite.min(initial=0), finite.max(initial=0))
-        shades = ["black", "white"] if mask else ramp() if coloured else ["white"]
+        shades = [GROUND, INK] if mask else ramp() if coloured else [GROUND]
         drawn = np.where(np.isfinite(cells), cells, low)
         limits = {"vmin": low, "vmax": high or 1.0, "interpolation": "nearest"}
         ax.imshow(drawn, cmap=ListedColormap(shades), aspect="auto", **limits)
@@ -77,23 +78,22 @@ class Sheet:
         for (row, column), number in np.ndenumerate(cells):
             odd = not np.isfinite(number)
             if odd:
-                grey = {"facecolor": "white", "edgecolor": "#767676"}
-                box = Rectangle((column - 0.5, row - 0.5), 1, 1, **grey)
+                box = Rectangle((column - 0.5, row - 0.5), 1, 1, **HATCHED)
                 ax.add_patch(box).set_hatch("xxx" if np.isnan(number) else "///")
             elif squares and number:  # beside its number, if that is written
                 side = most * min(1.0, abs(number) / max(-low, high)) ** 0.5
                 across, down = side / wide, side / tall
                 corner = column - 0.3 * numbers - across / 2, row - down / 2
-                colour = "black" if number > 0 else "white"
-                ax.add_patch(Rectangle(corner, across, down, facecolor=colour, edgecolor="black"))
+                colour = INK if number > 0 else GROUND
+                ax.add_patch(Rectangle(corner, across, down, facecolor=colour, edgecolor=INK))
             if numbers:
-                dark = coloured and not odd and (number - low) / ((high - low) or 1) > 0.55
+                dark = coloured and not odd and (number - low) / ((high - low) or 1) > TURN
                 beside = squares and not odd
                 style = {"ha": "center", "va": "center", "fontsize": min(9 - beside, 25 * wide)}
                 words = ax.text(column + 0.12 * beside, row, in_digits(number), **style)
-                words.set_color("white" if dark else "black")
+                words.set_color(ON_STRONG if dark else ON_WEAK)
                 if odd:
-                    words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})
+                    words.set_bbox({"facecolor": GROUND, "edgecolor": "none", "pad": 0.5})
         return ax
 
     def _inside(self, x: float, y: float, width: float, height: float):

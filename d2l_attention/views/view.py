@@ -5,7 +5,8 @@ from pathlib import Path
 import anywidget
 from traitlets import TraitError, Unicode
 
-from d2l_attention.views.picture import add_picture, ramp
+from d2l_attention.views.palette import css
+from d2l_attention.views.picture import add_picture
 
 HERE = Path(__file__).parent
 
@@ -15,7 +16,6 @@ class View(anywidget.AnyWidget):
 
     title = Unicode().tag(sync=True)
     alt = Unicode().tag(sync=True)
-    ramp = Unicode(" ".join(ramp())).tag(sync=True)
 
     def still(self) -> bytes:
         """What is open, as a PNG, for a page that runs no widget."""
@@ -33,6 +33,11 @@ def script(render: str, *names: str) -> str:
     One module, whole, so that it also lives where there is no server.
     """
     return f"{joined('kit.js', *names)}\nexport default {{ render: {render} }};\n"
+
+
+def styled(*names: str) -> str:
+    """The course's colours, and the style sheets of these names."""
+    return f"{css()}{joined(*names)}"
 
 
 def joined(*names: str) -> str:

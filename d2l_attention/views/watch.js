@@ -250,10 +250,10 @@ function renderWatch({ model, el }) {
     context.font = font;
     context.textAlign = "center";
     context.textBaseline = "middle";
-    const [ink, faint, rule] = [colour("--ink"), colour("--faint"), colour("--rule")];
+    const [ink, faint, rule, ground] = ["ink", "faint", "rule", "ground"].map((name) => colour(`--${name}`));
     matrix.forEach((number, i) => {
       const [x, y] = [(i % C) * width, Math.floor(i / C) * height];
-      context.fillStyle = mask ? (number ? "#ffffff" : "#000000") : colour("--ground");
+      context.fillStyle = mask && number ? ink : ground;
       context.fillRect(x, y, width, height);
       const odd = written && !Number.isFinite(number);
       if (!mask && !whole) square(context, number, largest, [x, y, odd ? width : mark || width, height], { ink, faint });
@@ -267,7 +267,7 @@ function renderWatch({ model, el }) {
     context.strokeRect(0, 0, C * width, R * height);
     if (card.focus) {
       const [row, column] = card.focus;
-      for (const [style, line] of [["black", 4], ["white", 2]]) {
+      for (const [style, line] of [[colour("--ink"), 4], [colour("--ground"), 2]]) {
         [context.strokeStyle, context.lineWidth] = [style, line];
         context.strokeRect(column * width, row * height, width, height);
       }
@@ -279,7 +279,7 @@ function renderWatch({ model, el }) {
     const axes = card.letters.length > 1 ? `rows ${card.letters.at(-2)}, columns ${card.letters.at(-1)}` : "";
     card.words.textContent = [
       axes,
-      mask ? "white True, black False" : whole ? "" : `up to ${brief(largest)}`,
+      mask ? "filled True, empty False" : whole ? "" : `up to ${brief(largest)}`,
       count("-inf", (x) => x === -Infinity), count("inf", (x) => x === Infinity),
       count("NaN", Number.isNaN), card.part && `shown: ${card.part}`,
     ].filter(Boolean).join("; ");

@@ -13,7 +13,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from d2l_attention.views.picture import OUTLINE
+from d2l_attention.views.palette import CUT, FAINT, INK, PALE, RULE
 from d2l_attention.views.recorder import Recording, Step
 from d2l_attention.views.sheet import TITLE, Sheet
 from d2l_attention.views.values import drawable
@@ -31,7 +31,6 @@ BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
 BRACKETS |= {frozenset: ("frozenset({", "})"), deque: ("deque([", "])")}
 COLUMN = 26  # letters of a name and its value, side by side
 LINE, PANEL = 0.25, (2.4, 1.75)  # inches: a line, and a tensor with its name
-GREY = "#767676"
 
 
 def matrices(tensor: Tensor, most: int, side: int) -> Tensor:
@@ -178,14 +177,14 @@ class Page:
         for i, (line, text) in enumerate(self.lines):
             y, here = top + 0.7 + LINE * i, line == self.step.line
             if here:
-                band = {"facecolor": "#fde0c5", "edgecolor": OUTLINE}
+                band = {"facecolor": PALE, "edgecolor": INK}
                 sheet.box(0.1, y - LINE / 2, self.left - 0.2, LINE, **band)
             mono = {"family": "monospace"}
-            sheet.text(0.6, y, str(line), ha="right", color=GREY, **mono)
+            sheet.text(0.6, y, str(line), ha="right", color=FAINT, **mono)
             words = cut(text.expandtabs(4), WIDEST_LINE)  # no font has a tab
             sheet.text(0.75, y, words, weight="bold" if here else None, **mono)
         for i, words in enumerate(self.error, start=len(self.lines)):
-            sheet.text(0.2, top + 0.75 + LINE * i, words, color="#b00020")
+            sheet.text(0.2, top + 0.75 + LINE * i, words, color=CUT)
         across, down = PANEL
         for i, (name, tensor) in enumerate(self.tensors.items()):
             x, y = self.column(i), top + 0.7 + down * (i // 2)
@@ -195,7 +194,7 @@ class Page:
             kind = str(self.step.names[name].dtype).removeprefix("torch.")
             ax = sheet.heat(place, matrix, scale, kind=kind, numbers=few)
             changed = name in self.step.changed
-            colour, width = (OUTLINE, 3) if changed else (GREY, 0.8)
+            colour, width = (INK, 3) if changed else (RULE, 0.8)
             ax.spines[:].set(color=colour, linewidth=width)
             words = shape_words(self.step.names[name].shape, self.axes.get(name, ""))
             part = ", in part" if max(tensor.shape[-2:]) > SIDE else ""

@@ -15,7 +15,7 @@ from d2l_attention.views.differences import first_difference
 from d2l_attention.views.picture import add_picture, png
 from d2l_attention.views.recorder import Recording, Step, record
 from d2l_attention.views.replays import replays
-from d2l_attention.views.view import View, joined, script
+from d2l_attention.views.view import View, script, styled
 from d2l_attention.views.watch_drawing import Page, as_text, draw, in_words, scales
 
 
@@ -28,7 +28,7 @@ class Watch(View):
     """
 
     _esm = script("renderWatch", "watch.js")
-    _css = joined("watch.css")
+    _css = styled("watch.css")
 
     step = Int(0).tag(sync=True)
     # Numbers travel as text: a saved notebook would give each entry of a list its own line.

@@ -19,7 +19,7 @@ FILE = Path(__file__).with_name("needs.toml")
 # Sections that every chapter has, and that need what the others need.
 EVERYWHERE = ("What you need", "From the outside", "Summary", "Sources", "Exercises", FURTHER)
 # Sections of chapter 0 that are about the course.
-ABOUT = ("The way through", "How these notebooks work", "A first exercise", "Your machine")
+ABOUT = ("The map of the course", "How these notebooks work", "A first exercise", "Your machine")
 ABOUT += ("Symbols and words",)
 
 

@@ -4,8 +4,10 @@
 # **You will** turn the question of one word into attention weights, meet two pictures of attention,
 # and learn how these notebooks work.
 #
-# Core path: 30 to 45 minutes. Builds on Python and a little PyTorch. The course follows *Dive into
-# Deep Learning* (D2L), here the opening of its chapter 11.
+# Core path: 30 to 45 minutes.
+#
+# Builds on Python and a little PyTorch. The course follows *Dive into Deep Learning* (D2L), here
+# the opening of its chapter 11.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 28 minutes: 14 for the cat and the street, 8 for the two intuitions, 3 for the map, 3 for the
@@ -20,6 +22,17 @@ import torch
 
 from d2l_attention.training.translators import translator
 from d2l_attention.views import AttentionView, look_inside
+from d2l_attention.views.palette import (
+    FAINT,
+    GROUND,
+    INK,
+    ON_STRONG,
+    ON_WEAK,
+    OUTPUT,
+    QUERY,
+    VALUE,
+    WEIGHT,
+)
 from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
@@ -52,7 +65,7 @@ for ax, (end, meant) in zip(axes, (("tired", "cat"), ("wide", "street")), strict
         style = {"family": "monospace", "fontsize": 17, "weight": weight, "ha": "center"}
         ax.text(middle[word], 0, word, **style)
         start += len(word) + 1
-    arrow = {"arrowstyle": "-|>", "lw": 2.5, "color": "#08519c", "connectionstyle": "arc3,rad=0.25"}
+    arrow = {"arrowstyle": "-|>", "lw": 2.5, "color": WEIGHT, "connectionstyle": "arc3,rad=0.25"}
     ax.annotate("", (middle[meant], 0.3), (middle["it"], 0.3), arrowprops=arrow)
     ax.set(xlim=(-1, start), ylim=(-0.2, 1.6))
     ax.axis("off")
@@ -68,15 +81,16 @@ plt.show()
 # You knew at once, both times. How could a machine do that?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### One question, seven candidates
+# ### A query and seven keys
 #
-# - The sentence asks: *what here can be tired?* The question is called the **query**.
-# - Each word offers a description of itself, here three numbers: is it alive, is it a place, is it
-#   an action? The description is called the **key**.
+# - The word *it* comes with a question: *what here can be tired?* This question is called the
+#   **query**.
+# - Each of the first seven words offers a description of itself, here three numbers: is it alive,
+#   is it a place, is it an action? This description is called the **key**.
 # - The better a key fits the query, the more **attention** its word gets.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# We chose the numbers by hand, so that you can check every step. A trained network finds its own.
+# We chose these numbers by hand, so that you can check every step. A trained network finds its own.
 
 # %% slideshow={"slide_type": "skip"}
 describe = {  # alive, place, action
@@ -100,7 +114,7 @@ figure, ax = plt.subplots(figsize=(9, 2.6))
 image = heatmap(ax, keys.T, ["alive", "place", "action"], words, vmax=4.0).images[0]
 for row, line in enumerate(keys.T.tolist()):
     for column, number in enumerate(line):
-        ink = "white" if number > 2 else "black"
+        ink = ON_STRONG if number > 2 else ON_WEAK
         ax.text(column, row, f"{number:.0f}", ha="center", va="center", color=ink)
 ax.set_title("Each column is a key: the cat is alive, the street is a place")
 plt.show()
@@ -118,8 +132,9 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From scores to weights
 #
-# How well does a key fit a query? Multiply them number by number and add up the products: this is
-# the **score**. For *tired* the cat scores $1 \cdot 3 = 3$, and every other word scores 0.
+# How well does a key fit a query? To find out, multiply them entry by entry and add up the
+# products. This sum, a **dot product**, is the **score**. For *tired* the cat scores
+# $1 \cdot 3 = 3$, and every other word scores 0.
 #
 # **Predict.** The scores become shares of the attention that sum to one. Do the six other words get
 # nothing, or a little?
@@ -133,7 +148,7 @@ plt.show()
 
 # %% slideshow={"slide_type": "fragment"}
 def attention_weights(query, keys):  # (3,), (7, 3) -> (7,)
-    scores = keys @ query  # one score a word
+    scores = keys @ query  # one score per word
     shares = scores.exp()  # e to the power of each score
     return shares / shares.sum()
 
@@ -141,14 +156,15 @@ def attention_weights(query, keys):  # (3,), (7, 3) -> (7,)
 print(attention_weights(can_be["tired"], keys))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# $e^3$ is about 20, and $e^0$ is 1. They sum to $20 + 6 = 26$. The **attention weight** of the cat
-# is $20/26 = 0.77$, and that of each other word is $1/26 = 0.04$.
+# A little. Each score becomes an exponent of $e$. Since $e^3$ is about 20 and $e^0$ is 1, the seven
+# powers sum to $20 + 6 = 26$. So the **attention weight** of the cat is $20/26 = 0.77$, and that of
+# each other word is $1/26 = 0.04$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The heat map
 #
-# Each row is a query and each column a key. Dark means much attention, and the numbers of a row sum
-# to one.
+# In a **heat map** of attention, each row is a query and each column a key. A strong colour means
+# much attention, and the numbers of a row sum to one.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the weights of both queries as a heat map
@@ -159,8 +175,8 @@ ax.set_title("Same keys, another query: 'tired' finds the cat, 'wide' the street
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a heat map with two rows and seven columns, one a word. In the row 'it was too
-# tired' the cell of 'cat' is dark; in the row 'it was too wide' the cell of 'street' is.
+# *Figure: a heat map with two rows and seven columns, one per word. In the row 'it was too
+# tired' the cell of 'cat' is strong; in the row 'it was too wide' the cell of 'street' is.
 # The other cells are pale, and none is empty.*
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -173,9 +189,9 @@ assert (both > 0).all()
 # same operation, with the same keys, gave two answers, because the query changed.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ## Your turn
+# ## Turn the sharpness yourself
 #
-# The slider sets how *sharp* the match is: the scores are multiplied by that number before they
+# The slider sets how *sharp* the match is: the scores are multiplied by this number before they
 # become weights.
 #
 # **Question.** At which sharpness does every word get the same attention? And at which does the
@@ -222,12 +238,12 @@ assert [factor for factor, w in zip(sharpness, frames, strict=True) if w.max() >
 # At sharpness 0 every word gets $1/7$. Of the six settings, only sharpness 3 lifts the winner above
 # 99%.
 #
-# We wrote the keys and queries by hand, but the operation is the real one. Scores that become
-# weights are the core of the Transformer, the network behind most large language models. The
-# chapters say where queries and keys come from, and what a good score is.
+# Although we wrote these keys and queries by hand, the operation is the real one: scores that
+# become weights are the core of the Transformer, the network on which most large language models
+# are built. The next chapters show where queries and keys come from, and what a good score is.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## Two intuitions
+# ## Two intuitions: a party and a dictionary
 #
 # **A party.** Many people talk at once, and you want to know who will drive you home. You hear
 # everybody, but best those who matter *to your question*. Ask another question in the same room,
@@ -244,11 +260,11 @@ asked_for = {
 figure, axes = plt.subplots(1, 2, figsize=(11, 3.6))
 for ax, (question, heard) in zip(axes, asked_for.items(), strict=True):
     for row, (sentence, share) in enumerate(zip(said, heard, strict=True)):
-        colour = str(0.55 * (1 - min(1.0, 2 * share)))  # a grey: the more attention, the darker
-        ax.plot([0, 1], [-2.5, -row], color="#08519c", linewidth=14 * share + 0.5)
+        colour = INK if share > 0.1 else FAINT
+        ax.plot([0, 1], [-2.5, -row], color=WEIGHT, linewidth=14 * share + 0.5)
         ax.text(1.05, -row, sentence, va="center", fontsize=15, color=colour)
-    ax.plot(0, -2.5, "o", markersize=44, color="#08519c")
-    ax.text(0, -2.5, "you", ha="center", va="center", color="white", fontsize=15)
+    ax.plot(0, -2.5, "o", markersize=44, color=QUERY)
+    ax.text(0, -2.5, "you", ha="center", va="center", color=GROUND, fontsize=15)
     ax.set(xlim=(-0.25, 2.6), ylim=(-5.6, 0.6), title=f"'{question}'")
     ax.axis("off")
 plt.show()
@@ -268,7 +284,7 @@ plt.show()
 # ### A generous dictionary
 #
 # An ordinary dictionary answers only if your key is in it. A generous dictionary also answers for
-# keys between. It gives each entry a weight by how similar its key is to yours, and returns the
+# keys in between: it weights each entry by how similar its key is to yours, and returns the
 # weighted average of the values.
 
 # %% slideshow={"slide_type": "-"}
@@ -276,14 +292,14 @@ prices = {20.0: 6.0, 30.0: 9.0, 40.0: 14.0}  # diameter of a pizza in cm -> pric
 print("strict dictionary, 30 cm:", prices.get(30.0), "  25 cm:", prices.get(25.0))
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# **Predict.** What does a generous dictionary say for 25 cm? And for 30 cm, still exactly 9?
+# **Predict.** What does a generous dictionary give for 25 cm? And for 30 cm, still exactly 9?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for a number for 25 cm: most say 7.5. Then vote on 30 cm: many say 9, because the
 # entry is there.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### It asks every entry
+# ### The generous dictionary in code
 
 # %% slideshow={"slide_type": "-"}
 sizes, costs = torch.tensor(list(prices.keys())), torch.tensor(list(prices.values()))
@@ -297,6 +313,12 @@ def generous(asked):
 
 print(f"25 cm: {generous(25.0):.2f}   30 cm: {generous(30.0):.2f}")
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# For 25 cm the generous dictionary gives 7.51, about half-way between the prices of the two
+# neighbours. For 30 cm it gives 9.08 instead of 9, because the other two sizes have a small weight
+# as well, and the mean of their prices, 10, is above 9. (A score of 0 means the same size, and
+# lower scores mean other sizes. Chapter 2 studies the number 4.0.)
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. These are the lines of the cat again: a score for each entry, shares that sum to one.
 # New is the last step, the weighted average. The 4.0 says how far a size may differ and still count
@@ -306,17 +328,17 @@ print(f"25 cm: {generous(25.0):.2f}   30 cm: {generous(30.0):.2f}")
 # ### Keys, query, values
 #
 # The diameters are the keys, the diameter that you ask for is the query, and the prices are the
-# **values**. The query is compared with the keys, and the answer is made of the values.
+# **values**. The query is compared with the keys, and the answer is an average of the values.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the three entries and the two answers
 figure, ax = plt.subplots(figsize=(9, 3.6))
-ax.plot(sizes, costs, "o", markersize=11, color="#08519c", label="entries")
+ax.plot(sizes, costs, "o", markersize=11, color=VALUE, label="entries")
 for asked in (25.0, 30.0):
     answer = generous(asked)
     label = "answers" if asked == 25.0 else None
-    ax.plot(asked, answer, "D", markersize=11, mfc="none", mec="#d55e00", mew=2.5, label=label)
-    ax.text(asked + 0.6, answer - 1.1, f"{answer:.2f}", color="#a63c00")
+    ax.plot(asked, answer, "D", markersize=11, mfc="none", mec=OUTPUT, mew=2.5, label=label)
+    ax.text(asked + 0.6, answer - 1.1, f"{answer:.2f}", color=OUTPUT)
 ax.set(xlim=(18, 42), ylim=(4, 16), xlabel="diameter in cm (keys, query)", ylabel="price (values)")
 ax.set_xticks([20, 25, 30, 35, 40])
 ax.set_title("An answer is a blend of all prices")
@@ -328,37 +350,40 @@ plt.show()
 # Two diamonds are the answers: 7.51 at 25 cm, and 9.08 at 30 cm, a little above the dot.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# For 25 cm the generous dictionary says 7.51, about half-way between the prices of the two
-# neighbours. For 30 cm it says 9.08 and not 9, because the other two sizes have a small weight as
-# well, and the mean of their prices, 10, is above 9. (A score of 0 is the same size here, and lower
-# scores are other sizes. Chapter 2 studies the number 4.0.) The example of the cat had no values:
-# it stopped at the weights.
+# The example of the cat had no values: it stopped at the weights.
 #
-# **Try it.** What does the generous dictionary say for 60 cm? Can it ever say more than 14?
+# **Question.** What does the generous dictionary give for 60 cm? Can it ever give more than 14?
+
+# %% slideshow={"slide_type": "skip"}
+print(f"60 cm: {generous(60.0):.2f}")
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# No: it gives 14.00, because an average stays within the range of what it averages. Chapter 1 shows
+# why.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. What were the values of the cat and the street? (There were none: we stopped at the
-# weights.) Then ask for 60 cm, and run `generous(60.0)` in the notebook that you opened
-# beforehand. Many expect about 24, as a straight line would give. It says 14.00: a blend is never
-# outside what it blends. Chapter 1 shows why.
+# weights.) Then ask for 60 cm, and run `generous(60.0)` in the notebook that you opened beforehand.
+# Many expect about 24, as a straight line would give. It gives 14.00, because an average is never
+# outside what it averages. Chapter 1 shows why.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## The way through
+# ## The map of the course
 #
 # | chapter | the question it answers | needs | book |
 # |---|---|---|---|
 # | [1 · Queries, keys and values][1] | How do you look up what is not there? |  | 11.1 |
 # | [2 · Attention pooling by similarity][2] | Can similarity alone predict? | 1 | 11.2 |
 # | [3 · Scoring functions][3] | How alike are a query and a key? | 2 | 11.3 |
-# | [4 · Masked softmax][4] | How do you forbid a look? | 3 | 11.3.2 |
-# | [5 · Bahdanau attention][5] | What is a look back worth? | 4 | 11.4 |
+# | [4 · Masked softmax][4] | How do you hide a key? | 3 | 11.3.2 |
+# | [5 · Bahdanau attention][5] | How much does looking back help? | 4 | 11.4 |
 # | [6 · Multi-head attention][6] | Why look in several ways at once? | 4 | 11.5 |
-# | [7 · Self-attention and positional encoding][7] | How does it know the order? | 6 | 11.6 |
+# | [7 · Self-attention and positional encoding][7] | How does it know the word order? | 6 | 11.6 |
 # | [8 · The Transformer][8] | What if attention is all there is? | 7 | 11.7 |
 # | [9 · Attention in all its forms][9] | What if there are too many words? | 8 | |
 # | [10 · Attention at scale][10] | What if one machine is too small? | 9 | |
 # | [11 · Attention in today's models][11] | What do today's models do differently? | 9 | |
-# | [12 · The bug museum][12] | How do you know that it is right? | 8 | |
+# | [12 · The bug museum][12] | How do you know that yours is right? | 8 | |
 # | [13 · Your attention in a real model][13] | Does yours work in a real model? | 8 | |
 #
 # [1]: 01_queries_keys_values.ipynb
@@ -379,9 +404,10 @@ plt.show()
 # Two minutes. Read the column of questions only. Say which chapters your course takes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What you will be able to open
+# ### The translator of chapter 8
 #
-# In chapter 8 you build this machine, a translator. A click opens a box, down to a single number.
+# This is the machine that you build in chapter 8, a translator. A click opens a box, down to a
+# single number.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Shows a translator from the outside
@@ -400,9 +426,9 @@ look_inside(model, *inputs, tokens=tokens, title="Two languages meet in the deco
 # One minute. Do not explain the boxes. Say that the course opens them one by one.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# 'The book' is *Dive into Deep Learning*, free at <https://d2l.ai>. You do not need it for this
-# course. If you read it alongside, you will find most of its names in our code. Where our results
-# differ, the text says so.
+# 'The book' is *Dive into Deep Learning*, free at <https://d2l.ai>. You can take this course
+# without it. If you read it alongside, you will find most of its names in our code, and where our
+# results differ, the text says so.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## How these notebooks work
@@ -412,16 +438,16 @@ look_inside(model, *inputs, tokens=tokens, title="Two languages meet in the deco
 #   copy and start `make lab` again.
 # - Where it says *Predict*, stop, and say your answer aloud before you run the next cell. A wrong
 #   prediction is worth more than none.
-# - A **folded** cell shows one line and three dots. It imports, draws, checks, measures or shows
-#   a view, and a click opens it. You miss nothing if you leave it closed.
+# - A **folded** cell shows one line and three dots. It imports, draws, checks, measures or shows a
+#   view, and a click opens it. You may leave it closed.
 # - The **core path** takes 60 to 90 minutes in most chapters, and 80 to 120 in the longest. From
 #   chapter 4 on it has a marked place to stop half-way. What comes under *Going further* can be
-#   read in almost any order, or not at all.
+#   read in almost any order, or left out.
 # - Most chapters **build** their mechanism in plain code, and then show that the package
 #   `d2l_attention` computes the same. Retype these cells: it is the best way to learn them.
-# - Some **exercises** stand in the core path, before the code that they ask for; most follow the
-#   summary and *Going further*. Each has a check that tells you what is wrong, up to three hints,
-#   and a solution.
+# - Some **exercises** are part of the core path and come before the code that they ask for; most
+#   follow the summary and *Going further*. Each has a check that tells you what is wrong, up to
+#   three hints, and a solution.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A first exercise
@@ -436,7 +462,7 @@ answer = None
 check("0.1", answer)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Are you stuck? `hint("0.1")` gives a hint, and another one when you call it again.
+# If you are stuck, `hint("0.1")` gives a hint, and another one when you call it again.
 # `solution("0.1")` shows the way.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -452,8 +478,8 @@ progress()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Your machine
 #
-# Everything here runs on an ordinary laptop without a graphics card. Several chapters train models,
-# for seconds or a minute or two. This was found on your machine:
+# Everything here runs on an ordinary laptop without a graphics card, although several chapters
+# train models, for seconds or a minute or two. This was found on your machine:
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
 # Finds out what this machine has
@@ -470,7 +496,8 @@ print(f"PyTorch {torch.__version__}, device '{try_gpu()}': {found}")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Attention gives every candidate a weight: the better its key fits the query, the more.
+# - Attention gives every candidate a weight. The better its key fits the query, the larger this
+#   weight.
 # - The answer is the weighted average of the values.
 # - Another query may get another answer from the same keys and values.
 
@@ -487,11 +514,11 @@ print(f"PyTorch {torch.__version__}, device '{try_gpu()}': {found}")
 # |---|---|---|
 # | `B` | number | sentences in a batch |
 # | `Q`, `K` | numbers | how many queries, how many keys |
-# | `D` | number | width: how many numbers a query, a key or a token has (`num_hiddens`) |
-# | `V` | number | how many numbers a value has |
+# | `D` | number | width: the dimension of a query, a key or a token (`num_hiddens`) |
+# | `V` | number | the dimension of a value |
 # | `H` | number | heads; each has width `D / H` |
 # | $n$ | number | length of a sequence, where it attends to itself |
-# | $d$ | number | in formulas: the size of the query that meets the key (with heads `D / H`) |
+# | $d$ | number | in formulas: the dimension of the query that meets the key (with heads `D / H`) |
 # | $q$, $k_j$, $v_j$ | vectors | a query; key and value of pair $j$ |
 # | $\mathbf{Q}$, $\mathbf{K}$, $\mathbf{V}$ | matrices | all queries, keys, values as rows |
 # | $a_j$, $a_{ij}$ | any number | score of key $j$, for one query or for query $i$ |

@@ -28,6 +28,7 @@ from torch import nn
 from torch.autograd.functional import jacobian
 
 from d2l_attention.views import explore, schematic
+from d2l_attention.views.palette import KEY, OUTPUT, QUERY, VALUE, WEIGHT
 from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
@@ -102,9 +103,9 @@ query = torch.tensor([[2.0, 1.0]])  # (1, 2): one query, as wide as a key
 arrows = dict(angles="xy", scale_units="xy", scale=8, width=0.006)
 signs = [f"{n} ({east:.0f}, {north:.0f})" for n, (east, north) in zip(names, values, strict=True)]
 figure, ax = plt.subplots(figsize=(10, 3.9))
-ax.scatter(*keys.T, s=90, color="tab:blue", zorder=3)
-ax.quiver(*keys.T, *values.T, color="tab:blue", **arrows)
-ax.scatter(*query.T, s=160, marker="*", color="black", zorder=3)
+ax.scatter(*keys.T, s=90, color=KEY, marker="s", zorder=3)
+ax.quiver(*keys.T, *values.T, color=VALUE, **arrows)
+ax.scatter(*query.T, s=160, marker="*", color=QUERY, zorder=3)
 for sign, (x, y) in zip(["you", *signs], [*query.tolist(), *keys.tolist()], strict=True):
     ax.annotate(sign, (x, y), xytext=(0, -20), textcoords="offset points", ha="center")
 ax.set(xlabel="km east", ylabel="km north", xlim=(-1, 6), ylim=(-0.8, 5.5))
@@ -112,8 +113,8 @@ ax.set_title("Four winds are known, but not the wind at the star")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a map with four blue dots, each with an arrow for its wind and the two numbers of it:
-# Harbour (10, 2), Hill (6, 9), Forest (2, 5), Lake (9, 4). A black star marks you, between Harbour
+# *Figure: a map with four blue squares, each with an arrow for its wind and the two numbers of it:
+# Harbour (10, 2), Hill (6, 9), Forest (2, 5), Lake (9, 4). A star marks you, between Harbour
 # and Lake, with no arrow.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -231,10 +232,10 @@ print("wind   ", wind)
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the map with the weights as sizes and with the answer
 figure, ax = plt.subplots(figsize=(10, 3.9))
-ax.scatter(*keys.T, s=40 + 600 * weights[0], color="tab:blue", zorder=3)
-ax.quiver(*keys.T, *values.T, color="tab:blue", **arrows)
-ax.quiver(*query.T, *wind.T, color="black", **arrows)
-ax.scatter(*query.T, s=160, marker="*", color="black", zorder=3)
+ax.scatter(*keys.T, s=40 + 600 * weights[0], color=KEY, marker="s", zorder=3)
+ax.quiver(*keys.T, *values.T, color=VALUE, **arrows)
+ax.quiver(*query.T, *wind.T, color=OUTPUT, **arrows)
+ax.scatter(*query.T, s=160, marker="*", color=QUERY, zorder=3)
 signs_now = [f"you ({wind[0, 0]:.1f}, {wind[0, 1]:.1f})", *signs]
 for sign, (x, y) in zip(signs_now, [*query.tolist(), *keys.tolist()], strict=True):
     ax.annotate(sign, (x, y), xytext=(0, -22), textcoords="offset points", ha="center")
@@ -243,8 +244,8 @@ ax.set_title("Attention answers where there is no station")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the map again. Harbour and Lake are now large dots, Hill and Forest small ones, and the
-# star has a black arrow of its own, between those of Harbour and Lake, and the numbers (8.9, 3.7).*
+# *Figure: the map again. Harbour and Lake are now large, Hill and Forest small, and the
+# star has an arrow of its own, between those of Harbour and Lake, and the numbers (8.9, 3.7).*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Harbour and Lake are equally far from you, so they have the same weight, while Hill and Forest,
@@ -365,20 +366,20 @@ figure, axes = plt.subplots(1, 4, figsize=(11.5, 3.7), sharex=True, sharey=True)
 hull = values[[0, 3, 1, 2]]  # the corners, one after the other
 cone = torch.stack([torch.zeros(2), 9 * values[0], 9 * values[2]])
 for ax, (kind, chosen), answer in zip(axes, kinds.items(), answers, strict=True):
-    ax.add_patch(Polygon(cone if ax is axes[0] else hull, color="tab:blue", alpha=0.15))
-    ax.scatter(*values.T, s=40 + 300 * chosen, color="tab:blue")
+    ax.add_patch(Polygon(cone if ax is axes[0] else hull, color=VALUE, alpha=0.15))
+    ax.scatter(*values.T, s=40 + 300 * chosen, color=VALUE, marker="D")
     for name, wind_there in zip(names, values.tolist(), strict=True):
         beside = (10, -6) if name in ("Harbour", "Lake") else (-12, 10)
         ax.annotate(name, wind_there, xytext=beside, textcoords="offset points")
-    ax.scatter(*answer, s=140, marker="X", color="black", zorder=3)
+    ax.scatter(*answer, s=140, marker="X", color=OUTPUT, zorder=3)
     ax.set(title=kind, xlabel="wind east, km/h", xlim=(0, 23), ylim=(0, 19))
 axes[0].set_ylabel("wind north, km/h")
 figure.suptitle("Only the first kind can give more wind than was measured")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four panels in the plane of winds. Blue dots are the four winds, larger where the weight
-# is larger; a black cross is the answer. With weights that are only non-negative it lies in a cone,
+# *Figure: four panels in the plane of winds. Diamonds are the four winds, larger where the weight
+# is larger; a cross is the answer. With weights that are only non-negative it lies in a cone,
 # beyond every wind; with weights that also sum to one inside the hull of the winds; with a single 1
 # on a wind; with equal weights at their average.*
 
@@ -388,7 +389,7 @@ plt.show()
 # - **Non-negative**, here 0.3, 0.9, 0.2 and 0.8: the answer lies in the **cone** of the values,
 #   between the rays from 0 through them, and may be as long as you like.
 # - **Non-negative and summing to one**, here 0.1, 0.5, 0.1 and 0.3: the answer lies in the **convex
-#   hull** of the values. Imagine a rubber band around the four dots: the hull is what it encloses.
+#   hull** of the values. Imagine a rubber band around the four: the hull is what it encloses.
 # - **A single 1:** an ordinary lookup in a database.
 # - **All equal to a quarter:** average pooling, in which the query no longer matters.
 #
@@ -450,7 +451,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: a heat map with nine rows, from 0 to 5 km walked, and four columns of stations.
-# In the top row Harbour holds nearly all the weight, in the bottom row Hill; the dark cells
+# In the top row Harbour holds nearly all the weight, in the bottom row Hill; the strong cells
 # pass from one to the other, with some weight on Lake and Forest on the way.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -503,23 +504,24 @@ def walk(figure, east=0.5, north=2.8, temperature=1.0):
     here = torch.tensor([[east, north]])
     wind, weights = pool(distance_score(here, keys) / temperature, values)
     country, shares, sky = figure.subplots(1, 3)
-    country.scatter(*keys.T, s=40 + 600 * weights[0], color="tab:blue", alpha=0.8)
-    country.scatter(east, north, s=160, marker="*", color="black")
-    country.quiver([east], [north], *wind.T, angles="xy", scale_units="xy", scale=8, width=0.01)
+    country.scatter(*keys.T, s=40 + 600 * weights[0], color=KEY, marker="s", alpha=0.8)
+    country.scatter(east, north, s=160, marker="*", color=QUERY)
+    there = dict(angles="xy", scale_units="xy", scale=8, width=0.01, color=OUTPUT)
+    country.quiver([east], [north], *wind.T, **there)
     for name, key in zip(names, keys.tolist(), strict=True):
         country.annotate(name, key, xytext=(0, 14), textcoords="offset points", ha="center")
     country.set(title="the map", xlim=(-1.5, 5.5), ylim=(-1.5, 5.5))
     country.set(xlabel="km east", ylabel="km north")
-    shares.bar_label(shares.bar(names, weights[0], color="tab:blue"), fmt="%.2f")
+    shares.bar_label(shares.bar(names, weights[0], color=WEIGHT), fmt="%.2f")
     shares.set(title="attention weights", ylim=(0, 1.1))
     shares.tick_params(axis="x", rotation=45)
-    sky.add_patch(Polygon(hull, color="tab:blue", alpha=0.15))
-    sky.scatter(*values.T, s=40 + 300 * weights[0], color="tab:blue")
+    sky.add_patch(Polygon(hull, color=VALUE, alpha=0.15))
+    sky.scatter(*values.T, s=40 + 300 * weights[0], color=VALUE, marker="D")
     for name, value in zip(names, values.tolist(), strict=True):
         below = name in ("Harbour", "Lake")
         beside = dict(xytext=(0, -20 if below else 12), ha="center")
         sky.annotate(name, value, textcoords="offset points", **beside)
-    sky.scatter(*wind[0], s=140, marker="X", color="black", zorder=3)
+    sky.scatter(*wind[0], s=140, marker="X", color=OUTPUT, zorder=3)
     sky.set(title="your wind stays in the hull", xlabel="km/h east", ylabel="km/h north")
     sky.set(xlim=(0, 12), ylim=(0, 11))
 

@@ -2,20 +2,22 @@
 # # 3 · Scoring functions
 #
 # **You will**
-# - predict how large the dot product of two random vectors is, and say what to do about it;
+# - predict how large the dot product of two random vectors is, and say why it is divided by
+#   $\sqrt d$;
+# - write the score of all pairs of a batch with one matrix product;
 # - build scaled dot-product attention and additive attention, and test both against the package;
 # - say what a dot product leaves out of a distance, and choose between four scores.
 #
-# Core path: 60 to 90 minutes. Going further: 30. Exercises: 66.
+# Core path: 60 to 90 minutes, in two sittings. Going further: 20. Exercises: 66.
 #
 # Builds on chapters 1 and 2. *Dive into Deep Learning* (D2L), section 11.3.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 36 minutes, votes included. Not in the plan are 'What the factor assumes', 'Four scores' and the
-# slides after the summary. The first two are last in their columns, so the arrow to the right
-# passes them by. If you are behind after 19½ minutes, at 'Scaled dot-product attention', leave out
-# 'Query and key of different size' and 'Which score, at what price?'. Homework: exercises 3.1 to
-# 3.5.
+# 36 minutes, votes included. Not in the plan are 'Four scores', which is last in its column, so
+# that the arrow to the right passes it by, and the slides after the summary. If you are behind
+# after 19½ minutes, at 'From distance to dot product', leave out 'Query and key of different size'
+# and 'Which score, at what price?'. On the page, students write a score themselves (3.4). Homework:
+# exercises 3.1 to 3.5.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -38,34 +40,19 @@ from d2l_attention import (
     show_source,
 )
 from d2l_attention.views import explore, schematic
+from d2l_attention.views.palette import GREY, INK, KEY, QUERY, RULE, WEIGHT
 from d2l_attention.views.plots import set_style
 
 torch.set_num_threads(1)
 set_style()
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws the whole machine, with this chapter's part marked
-schematic("whole", here="scores")
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the whole machine in two rows. Above, a sentence goes in, its words become vectors, the
-# encoder's blocks read them, the decoder asks the encoder and its blocks write a sentence. Below is
-# the inside of a block: queries, keys and values, their similarity, scores, mask and softmax, the
-# weighted sum, then add & norm and a network. The box 'scores' is marked.*
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# This chapter is about one box of a translator. It takes a query and a key, and it makes one number
-# of them.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Point at the box. Chapters 1 and 2 were about the boxes on both sides of it.
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## What you need
 #
-# A query meets every key. Each pair gets a **score** $a_j$. The softmax turns the scores into
-# **weights** $\alpha_j$ that sum to one. The output is the weighted sum of the values. Here the
-# query is $(1, 2)$, and the score is the **dot product** $q\cdot k = q_1k_1 + q_2k_2$:
+# In chapter 1, each pair of a query and a key gets a **score** $a_j$. The softmax turns the scores
+# of a query into **weights** $\alpha_j$, which sum to one, and the output is the weighted sum of
+# the values. Here the query is $(1, 2)$, and the score is the **dot product**
+# $q\cdot k = q_1k_1 + q_2k_2$:
 #
 # | key | score $q\cdot k$ | weight | value |
 # |---|---|---|---|
@@ -76,28 +63,31 @@ schematic("whole", here="scores")
 # The output is $0.09\cdot10 + 0.24\cdot20 + 0.67\cdot30 = 25.8$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# - A softmax sees only differences: (100, 101, 102) gives the same three weights.
-# - The **slope** of a weight is here one number: how fast the weight grows with its own score. It
-#   is $\alpha_j\,(1 - \alpha_j)$, a quarter where the weight is ½.
-# - Chapter 2's Gaussian score $-\tfrac12\lvert q - k\rvert^2$ prefers the nearest key.
+# This chapter is about the first step: which function should turn a query and a key into one
+# number? We also need two facts from chapter 1:
+#
+# - A softmax sees only differences, so the scores (100, 101, 102) give the same three weights.
+# - The **slope** of a weight is here its derivative by its own score, $\alpha_j\,(1 - \alpha_j)$.
+#   It is a quarter where the weight is ½, and almost 0 where the weight is close to 0 or 1.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Write (0, 1, 2) and (0.09, 0.24, 0.67) on the board and leave them there. The slope of
+# 1½ minutes. Write (0, 1, 2) and (0.09, 0.24, 0.67) on the board and leave them there. The slope of
 # a weight is a (1 - a): ask where it is largest (at ½) and where almost 0 (close to 0 and to 1).
+# Then name the subject of the hour: the function that gives the second column.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Five keys and no training
 #
-# A random query meets five random keys, 1,000 times. The score is the dot product. All numbers are
-# drawn with mean 0 and variance 1.
+# Let a random query meet five random keys, 1,000 times, with the dot product as the score. The
+# vectors have **dimension** 4, which means four entries, drawn with mean 0 and variance 1:
 
 
 # %% slideshow={"slide_type": "-"}
 def five_keys(d, divisor=1):
     torch.manual_seed(3)
     queries, keys = torch.randn(1000, 1, d), torch.randn(1000, 5, d)
-    weights = (queries @ keys.mT / divisor).softmax(dim=-1)  # .mT exchanges the last two axes
-    first = (100 * weights[0, 0]).round().int().tolist()
+    weights = ((queries * keys).sum(dim=-1) / divisor).softmax(dim=-1)  # (1000, 5)
+    first = (100 * weights[0]).round().int().tolist()
     share = (weights.amax(dim=-1) > 0.9).float().mean()
     print(f"first query, rounded percent: {first}   one key above 90%: {share:.0%} of the queries")
 
@@ -105,8 +95,8 @@ def five_keys(d, divisor=1):
 five_keys(4)
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# **Predict.** With 1,024 numbers in a vector, are the weights closer to equal than with 4 numbers,
-# or further from it?
+# **Predict.** In dimension 1,024, are the weights closer to equal than in dimension 4, or further
+# from it?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Collect guesses before you show the last line. Expect: 'more numbers average out, so
@@ -117,7 +107,8 @@ five_keys(4)
 five_keys(1024)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Now one key nearly always takes almost everything, although nothing has been learned.
+# Further from it. For 93% of the queries, one key now takes more than 90% of the weight, although
+# nothing has been learned. To see why, let us find out how large such scores are.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## How large is a dot product?
@@ -125,8 +116,8 @@ five_keys(1024)
 # $$q\cdot k = \sum_i q_i k_i = \lvert q\rvert\,\lvert k\rvert\cos\theta$$
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The cosine compares the directions only. It is positive where the angle $\theta$ is below 90
-# degrees.
+# Its size grows with both norms. Its sign is that of the cosine, which compares only the directions
+# and is positive where the angle $\theta$ is below 90 degrees.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws four keys beside the query (2, 1), with their dot products
@@ -135,20 +126,20 @@ arrow_to |= {"right angle": [-1.0, 2.0], "opposite": [-2.0, -1.0]}
 figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), sharex=True, sharey=True)
 for ax, (name, key) in zip(axes, arrow_to.items(), strict=True):
     product = dot_score(torch.tensor([[2.0, 1.0]]), torch.tensor([key])).item()
-    ax.annotate("", key, (0, 0), arrowprops={"width": 9, "headwidth": 24, "color": "0.75"})
-    ax.annotate("", (2, 1), (0, 0), arrowprops={"width": 2, "headwidth": 11, "color": "black"})
+    ax.annotate("", key, (0, 0), arrowprops={"width": 9, "headwidth": 24, "color": KEY})
+    ax.annotate("", (2, 1), (0, 0), arrowprops={"width": 2, "headwidth": 11, "color": QUERY})
     ax.set_title(f"{name}: {product:.0f}".replace("-", "−"), fontsize=18)
     ax.set(xlim=(-2.3, 4.3), ylim=(-1.7, 2.5), xticks=[-2, 0, 2, 4], yticks=[0, 2])
     ax.set_aspect("equal")
-    ax.axhline(0, color="0.85", linewidth=1, zorder=0)
-    ax.axvline(0, color="0.85", linewidth=1, zorder=0)
+    ax.axhline(0, color=RULE, linewidth=1, zorder=0)
+    ax.axvline(0, color=RULE, linewidth=1, zorder=0)
 figure.supxlabel("first coordinate", fontsize=13)
 axes[0].set_ylabel("second coordinate")
 figure.suptitle("The sign tells the direction, and twice the norm doubles the product", fontsize=18)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four panels, each with the query (2, 1) as a thin black arrow and a key as a thick grey
+# *Figure: four panels, each with the query (2, 1) as a thin orange arrow and a key as a thick blue
 # arrow. The key (2, 1) points the same way, product 5. The key (4, 2) has twice the norm, product
 # 10. The key (−1, 2) is at a right angle, product 0. The key (−2, −1) is opposite, product −5.*
 
@@ -159,7 +150,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Random vectors
 #
-# The entries have mean 0 and variance 1.
+# Let all entries again be drawn independently, with mean 0 and variance 1. Since the dot product
+# then has mean 0, its standard deviation tells how large it typically is.
 #
 # **Predict.** What is the standard deviation of $q\cdot k$ for $d = 1024$: about 1, about 32, or
 # about 1,024?
@@ -173,8 +165,8 @@ for d in sizes:
     products = (torch.randn(4000, d) * torch.randn(4000, d)).sum(dim=-1)
     deviations[d] = products.std().item()
 figure, ax = plt.subplots(figsize=(9.5, 4.1))
-ax.loglog(sizes, [d**0.5 for d in sizes], color="0.6", label=r"$\sqrt{d}$")
-ax.loglog(sizes, list(deviations.values()), "o", color="tab:blue", markersize=9, label="measured")
+ax.loglog(sizes, [d**0.5 for d in sizes], color=GREY, label=r"$\sqrt{d}$")
+ax.loglog(sizes, list(deviations.values()), "o", color=INK, markersize=9, label="measured")
 for d in (4, 64, 1024):
     ax.annotate(
         f"{deviations[d]:.1f}",
@@ -187,7 +179,7 @@ for d in (4, 64, 1024):
 ax.set_xticks(sizes[1::2], sizes[1::2], fontsize=15)
 ax.set_yticks([2, 8, 32], [2, 8, 32], fontsize=15)
 ax.minorticks_off()
-ax.set_xlabel("d, numbers in a vector", fontsize=15)
+ax.set_xlabel("dimension d", fontsize=15)
 ax.set_ylabel("standard deviation of q · k", fontsize=15)
 ax.set_title(
     r"With 4,000 random pairs for each d, the standard deviation is about $\sqrt{d}$", fontsize=16
@@ -199,6 +191,9 @@ plt.show()
 # *Figure: the measured standard deviation of dot products against $d$ from 2 to 4,096, both axes
 # logarithmic. Twelve dots lie on the grey line of the root of $d$. It is 2.0 for $d = 4$, 8.0 for
 # 64 and 32.1 for 1,024.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# It is about 32, the root of 1,024, and the proof is short.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Vote before you show the figure. Expect 1 ('the entries are about 1') and 1,024
@@ -214,7 +209,7 @@ plt.show()
 # $$\operatorname{Var}(q\cdot k) = \sum_{i=1}^d 1 = d, \qquad \text{standard deviation } \sqrt d.$$
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The shape of the distribution does not matter, but independence and the mean 0 do.
+# The proof needs independence and the mean 0, while the shape of the distribution is free.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. If the room prefers numbers, begin at the board with d = 2 and entries +1 and -1: the
@@ -234,19 +229,20 @@ plt.show()
 print([round(weight, 2) for weight in torch.tensor([10.0, 20.0, 30.0]).softmax(dim=0).tolist()])
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The softmax is **saturated**: one weight is close to 1, all others are close to 0.
+# The differences are ten times as large as well, so the softmax is **saturated**: one weight is
+# close to 1, and all others are close to 0.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask for the weights before you show them. 'The same: a softmax sees only differences'
-# is a good wrong answer, because the differences are ten times as large, too. On the board: e^-10
-# is about 0.00005.
+# is a good wrong answer, because the differences also grow tenfold. On the board: e^-10 is about
+# 0.00005.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The slope
+# ### The slope of a saturated softmax
 #
-# The scores of two random keys differ by $q\cdot(k_0 - k_1)$. The entries of $k_0 - k_1$ have
-# variance 2, so this gap has the standard deviation $\sqrt{2d}$. For $d = 2, 32, 512$ it is 2, 8,
-# 32. How much slope $\alpha_j\,(1 - \alpha_j)$ is left?
+# How far apart are the scores of two random keys? They differ by $q\cdot(k_0 - k_1)$. Since the
+# entries of $k_0 - k_1$ have variance 2, this gap has standard deviation $\sqrt{2d}$, which is 2, 8
+# and 32 for $d = 2$, 32 and 512. How much slope $\alpha_j\,(1 - \alpha_j)$ is left at such gaps?
 
 # %% slideshow={"slide_type": "fragment"}
 for gap in (0.0, 2.0, 8.0, 32.0):
@@ -254,8 +250,8 @@ for gap in (0.0, 2.0, 8.0, 32.0):
     print(f"gap {gap:2.0f}   small weight {alpha[1]:.2g}   slope {alpha.prod():.2g}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A gradient that passes back through the softmax is multiplied by such slopes. With a slope of
-# $10^{-14}$, almost nothing of it arrives at the query and the keys.
+# When a gradient passes back through the softmax, it is multiplied by such slopes. With a slope of
+# $10^{-14}$, almost nothing of it reaches the query and the keys.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. How fast training moves a weight depends on its slope. Write the gap on the board and
@@ -265,18 +261,19 @@ for gap in (0.0, 2.0, 8.0, 32.0):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Divide by the standard deviation
 #
-# The scores have the standard deviation $\sqrt d$. Divided by it, they have the standard deviation
-# 1 for every $d$. This is the **scaled dot product**:
+# Since the scores have standard deviation $\sqrt d$, dividing them by $\sqrt d$ gives them standard
+# deviation 1 for every $d$. This is the **scaled dot product**:
 #
 # $$a(q, k) = \frac{q\cdot k}{\sqrt d}$$
 #
-# Here are the five keys with 1,024 numbers again, divided by $\sqrt{1024} = 32$:
+# Here are the five keys in dimension 1,024 again, with scores divided by $\sqrt{1024} = 32$:
 
 # %% slideshow={"slide_type": "fragment"}
 five_keys(1024, divisor=32)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In chapter 1's words, $\sqrt d$ is a **temperature**.
+# In chapter 1's words, $\sqrt d$ is a **temperature**. Vaswani et al. (2017), who introduced the
+# factor, suspected that large products saturate the softmax.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. This answers the question of the opening: look at the first guesses. In chapter 1's
@@ -288,9 +285,9 @@ five_keys(1024, divisor=32)
 #
 # ### Turn $d$ yourself
 #
-# In this view 400 queries meet ten keys each. The panels in the middle and on the right show one of
-# the queries. Double $d$ again and again. From which $d$ on does one key hold more than 90%, and is
-# it always the same key? Then divide by $\sqrt d$, and by $d$.
+# In this view 400 queries meet ten keys each, and the panels in the middle and on the right show
+# one of these queries. Double $d$ again and again. From which $d$ on does one key hold more than
+# 90% of the weight, and is it always the same key? Then divide by $\sqrt d$, and by $d$.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Shows scores, weights and slopes for a chosen d
@@ -307,14 +304,14 @@ def turn(figure, d=4, divide_by="1"):
     weights = scores[31].softmax(dim=0)  # one query of the 400
     spread, shares, slopes = figure.subplots(1, 3)
     percent = torch.full((4000,), 100 / 4000)
-    spread.hist(scores.flatten(), bins=range(-132, 133, 6), weights=percent, color="0.4")
+    spread.hist(scores.flatten(), bins=range(-132, 133, 6), weights=percent, color=GREY)
     spread.set(xlim=(-132, 132), ylim=(0, 101), xlabel="score", ylabel="% of the scores")
     spread.set_title("scores of 400 queries")
-    shares.bar(range(10), weights, color="tab:blue")
-    shares.axhline(0.9, color="0.6", linewidth=1)
+    shares.bar(range(10), weights, color=WEIGHT)
+    shares.axhline(0.9, color=GREY, linewidth=1)
     shares.set(ylim=(0, 1.02), xlabel="key", ylabel="weight", xticks=range(10))
     shares.set_title("weights of one query")
-    slopes.bar(range(10), weights * (1 - weights), color="tab:orange")
+    slopes.bar(range(10), weights * (1 - weights), color=INK)
     slopes.set(ylim=(0, 0.26), xlabel="key", ylabel="slope", xticks=range(10))
     slopes.set_title("their slopes")
 
@@ -345,23 +342,18 @@ explore(
 # become almost equal, so what would a query be for?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# For this query, one key holds more than 90% from $d = 64$ on. Each $d$ takes the first $d$ numbers
-# of the same vectors: four different keys win between 64 and 4,096. Divided by $\sqrt d$, no key of
-# any of the 400 queries holds so much. Divided by $d = 1024$, all weights are near 10%, which a
-# plain average would give: the query has almost no influence.
+# For this query, one key holds more than 90% from $d = 64$ on, but the winner changes: each $d$
+# takes the first $d$ entries of the same vectors, and four different keys win between 64 and 4,096.
+# Divided by $\sqrt d$, the scores give every key of all 400 queries less than 90%. Divided by
+# $d = 1024$, they give all keys about 10%, as a plain average would, so the query has almost no
+# influence.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A fair objection
+# ### Does the division only shrink the gradient?
 #
-# Dividing the scores by 32 divides their gradient by 32, too. Is anything won? Let 400 queries
-# meet ten random keys and values each, with $d = 1024$.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# We measure the gradient that arrives at each query, every factor included, in 20 draws.
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# **Predict.** Is the *median* of the 400 gradients larger with the division or without? And the
-# *mean*?
+# Dividing the scores by 32 also divides their gradient by 32, so is anything won? Let 400 queries
+# meet ten random keys and values each, with $d = 1024$, and measure the gradient that arrives at
+# each query, every factor included.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -373,15 +365,33 @@ def gradient_at_queries(score, seed):
     return queries.grad.double().norm(dim=-1).squeeze(-1)  # (400,); tiny squares need float64
 
 
-# %% slideshow={"slide_type": "skip"}
+# %% [markdown] slideshow={"slide_type": "-"}
+# **Predict.** Is the *median* of the 400 gradients larger with the division or without? And the
+# *mean*?
+
+# %% slideshow={"slide_type": "fragment"}
 for score in (dot_score, scaled_dot_score):
     norms = torch.stack([gradient_at_queries(score, seed) for seed in range(20)])  # (20, 400)
     medians, means = norms.median(dim=1).values, norms.mean(dim=1)
     print(f"{score.__name__:16}  median {medians.min():.2g} to {medians.max():.2g}", end="")
     print(f"   mean {means.min():.2g} to {means.max():.2g}")
 
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# In all 20 draws, the median is more than a thousand times as large with the division, but the mean
+# is **larger without** it.
 
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes, two votes: median and mean. The room expects the same answer twice. Median: 1,600 to
+# 28,000 times as large with the division, in 20 draws. Mean: 0.22 to 0.37 times.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Near ties receive the gradient
+#
+# Some queries must receive very much. To find them, we draw each gradient against the gap between
+# the query's best two scores:
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws each query's gradient against the gap of its best two scores
 def gap_of_the_best_two(seed):
     torch.manual_seed(seed)
@@ -395,8 +405,8 @@ for seed in range(20):  # what the text says of near ties
     assert 0.16 <= near.float().mean() <= 0.25 and norms[near].sum() > 0.97 * norms.sum()
 figure, ax = plt.subplots(figsize=(9.5, 3.3))
 for score, name, style in (
-    (scaled_dot_score, r"divided by $\sqrt{d}$", {"color": "tab:blue", "marker": "o"}),
-    (dot_score, "plain dot product", {"color": "black", "marker": "x"}),
+    (scaled_dot_score, r"divided by $\sqrt{d}$", {"color": INK, "marker": "o"}),
+    (dot_score, "plain dot product", {"color": GREY, "marker": "x"}),
 ):
     norms = gradient_at_queries(score, 0)
     ax.semilogy(gap_of_the_best_two(0), norms, linestyle="", markersize=5, label=name, **style)
@@ -414,10 +424,6 @@ plt.show()
 # fall along a straight band, to about $10^{-12}$ at a gap of 30 and further. Dots, divided by the
 # root of $d$: they lie in a level band a little below 1, whatever the gap.*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# With the division, the median is more than a thousand times as large. The mean is **larger
-# without**: queries whose best two scores nearly tie receive very much.
-
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Without the division, about a fifth of the queries have a gap below 5, and they receive more than
 # 97% of all gradient.
@@ -426,47 +432,134 @@ plt.show()
 # The division does not make more gradient. It **spreads** it over all queries.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This is the first step of training, with random vectors. How well a model learns in the end is not
-# measured here.
+# All this is the first step of training, with random vectors. How well a model learns in the end is
+# not measured here.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes, two votes: median and mean. The room expects the same answer twice. Median: 1,600
-# to 28,000 times as large with the division, in 20 draws. Mean: 0.22 to 0.37 times. On the picture,
-# let them find the queries that can learn without the division: the crosses at the left. 'Does it
-# train better?' This measures only the first step. Vaswani et al. write 'we suspect'.
+# One minute. Let them find the queries that can learn without the division: the crosses at the
+# left. 'Does it train better?' This measures only the first step. Vaswani et al. write 'we
+# suspect'.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### What the factor assumes
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **A good place to stop.** You now know how large a dot product is, what such scores do to a
+# softmax, and why we divide them by $\sqrt d$. In the second half you write and compare scores, and
+# build attention.
+
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ## From distance to dot product
 #
-# The entries should be independent, with mean 0 and variance 1. Here are two other cases, with
-# $d = 64$. Is the standard deviation still 1 after the division?
+# So far we have taken the dot product for granted, while the Gaussian score of chapter 2 prefers
+# the nearest key. To compare the two, expand the squared distance, here for the query (1, 0) and
+# three keys:
+#
+# $$-\tfrac12\lvert q-k\rvert^2 = q\cdot k - \tfrac12\lvert k\rvert^2 - \tfrac12\lvert q\rvert^2$$
+#
+# | key | $q\cdot k$ | $-\frac12\lvert k\rvert^2$ | $-\frac12\lvert q\rvert^2$ | sum |
+# |---|---|---|---|---|
+# | 0 at (1, 0) | 1 | −0.5 | −0.5 | **0** |
+# | 1 at (3, 0) | 3 | −4.5 | −0.5 | **−2** |
+# | 2 at (0, 1) | 0 | −0.5 | −0.5 | **−1** |
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Then ask: 'one of the three terms can be left out without changing any weight; which
+# one?' Ten seconds, with fingers: 1, 2 or 3. Some say the middle term, 'it holds no query'. Ask
+# whether -0.5, -4.5, -0.5 is a number that all keys share.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# With this formula, one matrix product and the squared norms score all pairs of a batch, because
+# `@` multiplies the last two axes and treats the axes before them as a list of matrices. Write this
+# score before you read ours. `check` says what is right or wrong, as often as you like,
+# `hint("3.4")` gives one more hint each time, and `solution("3.4")` shows a solution and says why
+# it is right.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **3.4** · complete a function
+#
+# Complete `distance_score`. It should equal `gaussian_score(queries, keys)`, but without a loop and
+# without a (Q, K, D) tensor: squared norms and a matrix product are enough (the book's exercise 1).
+# In shapes, \* is any leading axes, or none. The scores keep the dtype of the inputs, and
+# gradients reach queries and keys.
 
 # %% slideshow={"slide_type": "skip"}
+from d2l_attention.exercises import check, hint, solution
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# In ours, `.mT` exchanges the last two axes. A query's squared norm is subtracted from its whole
+# row of scores, and a key's from its whole column.
+
+
+# %% slideshow={"slide_type": "skip"}
+def plain_distance_score(queries, keys):
+    products = queries @ keys.mT  # (*, Q, D) @ (*, D, K) -> (*, Q, K)
+    query_term = queries.square().sum(dim=-1, keepdim=True) / 2  # (*, Q, 1)
+    key_term = keys.square().sum(dim=-1).unsqueeze(-2) / 2  # (*, 1, K)
+    return products - query_term - key_term
+
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### A fee on the norm
+#
+# The term $-\frac12\lvert q\rvert^2$ is the same for every key and cancels in the softmax. The term
+# $-\frac12\lvert k\rvert^2$ differs, and you can read it as a fee that a key pays for its norm.
+# **The dot product is the Gaussian score without the fee.**
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the query and three keys, and the keys' weights with the fee and without
+query, three_keys = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0]])
+assert gaussian_score(query, three_keys).tolist() == [[0, -2, -1]]  # the table above
+figure, (plane, shares) = plt.subplots(1, 2, figsize=(11.5, 3.6))
+for j, (x, y) in enumerate(three_keys.tolist()):
+    plane.annotate("", (x, y), (0, 0), arrowprops={"width": 7, "headwidth": 20, "color": KEY})
+    plane.annotate(f"key {j}", (x, y), (-22 if y == 0 else 8, 12), textcoords="offset points")
+plane.annotate("", (1, 0), (0, 0), arrowprops={"width": 2, "headwidth": 10, "color": QUERY})
+plane.set(xlim=(-0.3, 3.4), ylim=(-0.4, 1.45), xlabel="first coordinate", yticks=[0, 1])
+plane.set_aspect("equal")
+plane.set_title("the query (thin) equals key 0")
+named = {"with the fee (Gaussian)": gaussian_score, "without (dot product)": dot_score}
+for (name, score), shift, style in zip(named.items(), (-0.2, 0.2), (GREY, WEIGHT), strict=True):
+    bars = shares.bar(
+        torch.arange(3) + shift,
+        score(query, three_keys).softmax(dim=-1)[0],
+        width=0.38,
+        color=style,
+        label=name,
+    )
+    shares.bar_label(bars, fmt="%.2f")
+shares.set_xticks(range(3), ["key 0", "key 1", "key 2"])
+shares.set(ylim=(0, 1.25), ylabel="weight", yticks=[0, 0.5, 1])
+shares.legend(frameon=False, loc="upper left", ncols=2, fontsize=12)
+figure.suptitle("Without the fee, the longest key wins here", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: left, the query and key 0 at (1, 0), key 1 at (3, 0) and key 2 at (0, 1) as arrows.
+# Right, the weights of the three keys. With the fee they are 0.67, 0.09, 0.24, and without it they
+# are 0.11, 0.84, 0.04.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Where all keys have the same norm, they pay the same fee, so both scores give the same weights.
+# 'Going further' asks when a Transformer has such keys.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks our score, and which of the two squared norms the weights depend on
 torch.manual_seed(0)
-q, k = torch.randn(4000, 64), torch.randn(4000, 64)
-to_q, to_k = nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False)  # as PyTorch starts them
-
-# %% slideshow={"slide_type": "fragment"}
-for name, products in (("linear layers", to_q(q) * to_k(k)), ("key = query", q * q)):
-    scores = products.sum(dim=-1) / math.sqrt(64)
-    print(f"{name:13} mean {scores.mean():3.1f}   standard deviation {scores.std():3.1f}")
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# A linear layer, as PyTorch starts it, makes the variance of an entry a third. A key that equals
-# its query gives the mean $64/8 = \sqrt d$, which still grows. The factor $1/\sqrt d$ removes the
-# effect of $d$ on independent entries of mean 0. It corrects neither for norms nor for queries and
-# keys that depend on each other.
+X, Y = torch.randn(8, 125, 64), torch.randn(8, 10, 64)
+scores, with_fee = gaussian_score(X, Y), dot_score(X, Y) - Y.square().sum(-1).unsqueeze(-2) / 2
+torch.testing.assert_close(plain_distance_score(X, Y), scores, atol=1e-4, rtol=1e-4)
+assert (with_fee.softmax(dim=-1) - scores.softmax(dim=-1)).abs().max() < 1e-4
+assert (dot_score(X, Y).softmax(dim=-1) - scores.softmax(dim=-1)).abs().max() > 0.99
+print("checked: our score is the package's, and without the query's term all weights stay")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Not in the plan; two minutes. Wait for someone to name the assumption that breaks in each row. A
-# third is the standard deviation after PyTorch's default start, because each matrix multiplies the
-# variance by a third.
+# Two minutes. Ask before the picture which key gains without the fee. Then ask which score is
+# right. Neither: a query is a question, and the best answer need not look like it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Scaled dot-product attention
 #
-# Write all queries of a sentence as the rows of a matrix $\mathbf Q$, its keys as the rows of
-# $\mathbf K$ and its values as the rows of $\mathbf V$. One formula gives all outputs:
+# To put the pieces together, write all queries of a sentence as the rows of a matrix $\mathbf Q$,
+# its keys as the rows of $\mathbf K$ and its values as the rows of $\mathbf V$. Then one formula
+# gives all outputs:
 #
 # $$\operatorname{softmax}\!\left(\frac{\mathbf Q\,\mathbf K^\top}{\sqrt d}\right)\mathbf V$$
 
@@ -481,7 +574,7 @@ schematic("scaled dot-product")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Bold letters are matrices. In the picture, the letters in brackets are counts: $B$ sentences, $Q$
-# queries, $K$ keys, $D$ numbers in a query or key ($d$ in formulas), $V$ numbers in a value.
+# queries, $K$ keys, $D$ entries of a query or key ($d$ in formulas), $V$ entries of a value.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Before you show the boxes, ask for the shape of each product in the formula, with
@@ -491,9 +584,9 @@ schematic("scaled dot-product")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### A batch at once
 #
-# Here are two sentences, 'the cat sleeps' and 'dogs bark'. The second is filled up with
-# **padding** to the same length. In each sentence the verb asks: is my subject singular or plural?
-# Its query looks for a noun.
+# Here are two sentences, 'the cat sleeps' and 'dogs bark'. The second is filled up with **padding**
+# to the same length. In each sentence, the verb asks whether its subject is singular or plural, so
+# its query looks for a noun.
 
 # %% slideshow={"slide_type": "skip"}
 noun, verb, article, padding = 2 * torch.eye(4)  # what a key says of its word
@@ -506,22 +599,21 @@ queries = torch.stack([noun, noun]).reshape(2, 1, 4)  # one query in each senten
 print(queries @ keys.mT / math.sqrt(4))  # (2, 1, 4) @ (2, 4, 3) -> (2, 1, 3)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A query meets only the keys of its own sentence. `@` does one matrix product for each sentence: it
-# multiplies the last two axes, and treats the axes before them as a list of matrices.
-#
-# By hand: the noun's score is $2\cdot2/\sqrt4 = 2$, the other scores are 0. So the noun gets the
-# weight $e^2/(e^2 + 1 + 1) = 0.79$, and the two others get 0.11 each.
+# As `@` computes one product per sentence, a query meets only the keys of its own sentence. By
+# hand, the noun's score is $2\cdot2/\sqrt4 = 2$ and the other scores are 0, so the noun gets weight
+# $e^2/(e^2 + 1 + 1) = 0.79$, and the two others get 0.11 each.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Dot-product attention, built
 #
-# The layer computes $\operatorname{softmax}(\mathbf Q\mathbf K^\top/\sqrt d)\,\mathbf V$.
-# `valid_lens` says how many keys of each sentence are words. Padding must get the weight 0.
+# The layer computes $\operatorname{softmax}(\mathbf Q\mathbf K^\top/\sqrt d)\,\mathbf V$. Its
+# argument `valid_lens` says how many keys of each sentence are words, because padding must get
+# weight 0.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# So `plain_masked_softmax` replaces the scores of padding by the lowest number before the softmax,
-# and its weights by 0 after it: for a sentence of length 0 (chapter 4). `reshape` makes lengths
-# (B,) and lengths (B, Q) fit beside (B, Q, K).
+# To this end, `plain_masked_softmax` replaces the scores of padding by the lowest number before the
+# softmax. It also sets their weights to 0 afterwards, which matters for a sentence of length 0
+# (chapter 4). `reshape` makes lengths (B,) and lengths (B, Q) fit beside (B, Q, K).
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -553,7 +645,7 @@ class PlainDotProductAttention(nn.Module):
 # with them.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In training, dropout sets random weights to 0. `eval()` switches it off. Does 'bark' find its
+# In training, dropout sets random weights to 0, and `eval()` switches it off. Does 'bark' find its
 # subject in `dogs bark <pad>`? Here are its weights and its output (singular, plural), first
 # without lengths and then with them:
 
@@ -564,8 +656,8 @@ for valid_lens in (None, torch.tensor([3, 2])):
     print(attend.attention_weights[1, 0], output[1, 0])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Without lengths, the padding takes 11% of the weight. With them, 'dogs' gets 88% instead of 79%.
-# PyTorch's own function and the package's layer give the same outputs:
+# It does, both times. Without lengths the padding takes 11% of the weight, so with them 'dogs' gets
+# 88% instead of 79%. PyTorch's own function and the package's layer give the same outputs:
 
 # %% slideshow={"slide_type": "skip"}
 package = DotProductAttention(dropout=0.1).eval()
@@ -573,93 +665,23 @@ print(torch.allclose(attend(*qkv), F.scaled_dot_product_attention(*qkv)))
 print(torch.allclose(attend(*qkv, valid_lens), package(*qkv, valid_lens)))
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## From distance to dot product
-#
-# We took the dot product for granted. Chapter 2 scored by distance. Expand its square, here with
-# the query (1, 0) and three keys:
-#
-# $$-\tfrac12\lvert q-k\rvert^2 = q\cdot k - \tfrac12\lvert k\rvert^2 - \tfrac12\lvert q\rvert^2$$
-#
-# | key | $q\cdot k$ | $-\frac12\lvert k\rvert^2$ | $-\frac12\lvert q\rvert^2$ | sum |
-# |---|---|---|---|---|
-# | 0 at (1, 0) | 1 | −0.5 | −0.5 | **0** |
-# | 1 at (3, 0) | 3 | −4.5 | −0.5 | **−2** |
-# | 2 at (0, 1) | 0 | −0.5 | −0.5 | **−1** |
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Then ask: 'one of the three terms can be left out without changing any weight; which
-# one?' Ten seconds, with fingers: 1, 2 or 3. Some say the middle term, 'it holds no query'. Ask
-# whether -0.5, -4.5, -0.5 is a number that all keys share.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A fee on the norm
-#
-# $-\frac12\lvert q\rvert^2$ is the same for every key, so the softmax does not see it.
-# $-\frac12\lvert k\rvert^2$ differs. You can read it as a fee that a key pays for its norm. **The
-# dot product is the Gaussian score without the fee.**
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Draws the query and three keys, and the keys' weights with the fee and without
-query, three_keys = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0]])
-assert gaussian_score(query, three_keys).tolist() == [[0, -2, -1]]  # the table above
-figure, (plane, shares) = plt.subplots(1, 2, figsize=(11.5, 3.6))
-for j, (x, y) in enumerate(three_keys.tolist()):
-    plane.annotate("", (x, y), (0, 0), arrowprops={"width": 7, "headwidth": 20, "color": "0.75"})
-    plane.annotate(f"key {j}", (x, y), (-22 if y == 0 else 8, 12), textcoords="offset points")
-plane.annotate("", (1, 0), (0, 0), arrowprops={"width": 2, "headwidth": 10, "color": "black"})
-plane.set(xlim=(-0.3, 3.4), ylim=(-0.4, 1.45), xlabel="first coordinate", yticks=[0, 1])
-plane.set_aspect("equal")
-plane.set_title("the query (black) equals key 0")
-named = {"with the fee (Gaussian)": gaussian_score, "without (dot product)": dot_score}
-for (name, score), shift, style in zip(
-    named.items(), (-0.2, 0.2), ("0.75", "tab:blue"), strict=True
-):
-    bars = shares.bar(
-        torch.arange(3) + shift,
-        score(query, three_keys).softmax(dim=-1)[0],
-        width=0.38,
-        color=style,
-        label=name,
-    )
-    shares.bar_label(bars, fmt="%.2f")
-shares.set_xticks(range(3), ["key 0", "key 1", "key 2"])
-shares.set(ylim=(0, 1.25), ylabel="weight", yticks=[0, 0.5, 1])
-shares.legend(frameon=False, loc="upper left", ncols=2, fontsize=12)
-figure.suptitle("Without the fee, the longest key wins here", fontsize=17)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: left, the query and key 0 at (1, 0), key 1 at (3, 0) and key 2 at (0, 1) as arrows.
-# Right, the weights of the three keys. With the fee they are 0.67, 0.09, 0.24, and without it they
-# are 0.11, 0.84, 0.04.*
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Where all keys have the same norm, all pay the same fee, and both scores give the same weights.
-# 'Going further' shows when that is so in a Transformer.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask before the picture which key gains without the fee. Then ask which score is
-# right. Neither: a query is a question, and the best answer need not look like it.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
 # ## Query and key of different size
 #
-# A query of 2 numbers and a key of 3 numbers have no dot product. A learned matrix between them
-# helps. This is the **bilinear** score (Luong et al., 2015):
+# A query of 2 numbers and a key of 3 numbers have no dot product, but a learned matrix between them
+# can join the two. This is the **bilinear** score (Luong et al., 2015):
 #
 # $$a(q, k) = q^\top M\, k \qquad\text{or, with two matrices,}\qquad
 #   (W_q\, q)\cdot(W_k\, k) = q^\top W_q^\top W_k\, k$$
 #
-# By hand with $q = (1, 2)$, $k = (1, 0, 1)$ and
-# $M = \begin{pmatrix}1&0&2\\0&1&1\end{pmatrix}$:
+# By hand with $q = (1, 2)$, $k = (1, 0, 1)$ and $M = \begin{pmatrix}1&0&2\\0&1&1\end{pmatrix}$:
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # First $q^\top M = (1, 2, 4)$, then $(1, 2, 4)\cdot(1, 0, 1) = 5$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The Transformer learns the two matrices. They bring query and key to one size $d$, and
-# $W_q^\top W_k$ is an $M$ of rank at most $d$. For equal sizes they let a query look for something
-# unlike itself ('Going further').
+# The Transformer learns the two matrices. They bring query and key to one dimension $d$, so that
+# $W_q^\top W_k$ is an $M$ of rank at most $d$. Even where the sizes are equal, they let a query
+# look for something unlike itself ('Going further').
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let the room work out the score of the example before you show it: half a minute. Why
@@ -669,21 +691,21 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A small network as a score
 #
-# The first attention in translation (Bahdanau, Cho and Bengio, 2015) uses no product of query and
-# key. It projects both to $h$ numbers, **adds** them, and lets a tanh and a learned vector $w_v$
-# make a score of the sum:
+# The first attention in translation (Bahdanau, Cho and Bengio, 2015) does without a product of
+# query and key. It projects both to dimension $h$, **adds** them, and turns the sum into a score by
+# a tanh and a learned vector $w_v$:
 #
 # $$a(q, k) = w_v^\top \tanh(W_q\, q + W_k\, k)$$
 #
-# By hand, let query, key and hidden layer have one number each, and let every parameter be 1. What
+# By hand, let query, key and hidden layer have one entry each, and let every parameter be 1. What
 # are the scores of the query 1 with the keys 1, −1, −3?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # They are $\tanh 2$, $\tanh 0$ and $\tanh(-2)$, that is 0.96, 0 and −0.96.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This **additive** score is a network with one hidden layer of $h$ units. Its input is query and
-# key, one below the other.
+# This **additive** score is a network with one hidden layer of $h$ units, whose input is the query
+# and the key, concatenated.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room add query and key first, then ask what a tanh does to 2, 0 and -2: only
@@ -694,8 +716,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What is the tanh for?
 #
-# Leave the tanh out: $w_v^\top(W_q\, q + W_k\, k)$. Three different queries give five
-# keys these weights, in percent:
+# To see what it does, leave the tanh out: $w_v^\top(W_q\, q + W_k\, k)$. Three different queries
+# give five keys these weights, in percent:
 
 # %% slideshow={"slide_type": "skip"}
 torch.manual_seed(5)
@@ -709,7 +731,8 @@ for name, units in (("with tanh", torch.tanh(sums)), ("without tanh", sums)):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Without the tanh, $w_v^\top W_q\, q$ is one number that all keys share. The softmax does not see
-# it, and every query gets the same weights. The sum needs a nonlinear function.
+# it, and every query gets the same weights. For the query to count, the sum needs a nonlinear
+# function.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Ask before you run it what the query still does; expect 'a bit weaker'. Let them
@@ -739,10 +762,11 @@ class PlainAdditiveAttention(nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Each query meets each key in the sum `q + k`, by broadcasting. Now the queries have 13 numbers and
-# the keys 7. We hand our parameters to the package's layer:
+# By broadcasting, each query meets each key in the sum `q + k`. For a test with queries of 13
+# entries and keys of 7, we hand the parameters of our layer to the package's:
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks our layer against the package's, and prints the shapes of the parameters
 queries, keys, values = torch.randn(2, 3, 13), torch.randn(2, 5, 7), torch.randn(2, 5, 11)
 ours, package = PlainAdditiveAttention(17, 0.1).eval(), AdditiveAttention(17, 0.1).eval()
 output = ours(queries, keys, values)  # the first call fixes the sizes of W_q and W_k
@@ -754,7 +778,7 @@ print({name: tuple(parameter.shape) for name, parameter in package.named_paramet
 # ## Which score, at what price?
 #
 # Take a batch of 8 sentence pairs with 128 words on each side, and $h = 256$, in float32. The
-# scores need half a MiB.
+# scores themselves need half a MiB.
 #
 # **Predict.** How large is the tensor inside the tanh: ½ MiB, 2 MiB or 128 MiB?
 
@@ -762,7 +786,8 @@ print({name: tuple(parameter.shape) for name, parameter in package.named_paramet
 print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes a number
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The tanh needs $h$ numbers **for each pair** of query and key. The dot product needs one.
+# It is so large because the tanh needs $h$ numbers **for each pair** of query and key, where the
+# dot product needs one.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Expect 2 MiB: they project 128 queries and 128 keys and forget the pairs. Draw the
@@ -771,8 +796,9 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Four scores
 #
-# Queries have $D$ numbers and keys $D'$. The projections $W_q q$ and $W_k k$ are computed once for
-# each query and each key. Written out, each pair of query and key then needs the last two columns.
+# Queries have dimension $D$ and keys $D'$. The projections $W_q q$ and $W_k k$ are computed once
+# for each query and each key. After that, the last two columns say what each pair of query and key
+# needs, if all pairs are written out.
 #
 # | score | formula | sizes | parameters | multiplications | numbers held |
 # |---|---|---|---|---|---|
@@ -782,11 +808,9 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # | additive | $w_v^\top\tanh(W_q q + W_k k)$ | any | $h\,(D + D' + 1)$ | $h$, and $h$ tanh | $h$ |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# - The Transformer takes the scaled dot product after $W_q$ and $W_k$. So it uses the **bilinear**
-#   score, divided by $\sqrt d$.
-# - Chapter 5 uses the **additive** score. From English to German, Britz et al. (2017) found it at
-#   most slightly ahead of an *unscaled* product of projected states up to $h = 512$, and far ahead
-#   at 1,024. Vaswani et al. (2017) suspected that large products saturate the softmax.
+# Since the Transformer takes the scaled dot product after $W_q$ and $W_k$, it uses the **bilinear**
+# score, divided by $\sqrt d$. Chapter 5 uses the **additive** score. Between the two, Vaswani et
+# al. (2017) chose the product because it is faster in practice and needs less memory.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; one minute. Ask which rows hold a vector for a pair: the Gaussian, with D, and
@@ -798,12 +822,13 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 #
 # - For independent entries with mean 0 and variance 1, $q\cdot k$ has variance $d$. For large $d$
 #   the softmax saturates, and nearly all gradient goes to queries whose best two scores nearly tie.
-# - Division by $\sqrt d$ removes this effect of $d$, and no other. It spreads the gradient.
+# - Division by $\sqrt d$ removes this effect of $d$, and no other. It spreads the gradient over all
+#   queries.
 # - $\operatorname{softmax}(\mathbf Q\mathbf K^\top/\sqrt d)\,\mathbf V$ gives each query a weighted
 #   average of the values. Scores and weights have a row for each query and a column for each key.
 # - The dot product is the Gaussian score without a fee on the key's norm.
-# - Of the four, only the bilinear and the additive score take queries and keys of unequal size.
-#   Written out, the additive score holds $h$ numbers for each pair.
+# - Of the four scores, only the bilinear and the additive one take queries and keys of unequal
+#   size. Written out, the additive score holds $h$ numbers for each pair.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask the first question of the hour again: why did one of five keys take everything?
@@ -812,9 +837,8 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# Write your answer into the cell and run it: `check` says what is right or wrong, as often as you
-# like. `hint("3.1")` helps a little, and a little more each time; `solution("3.1")` shows a
-# solution and says why it is right.
+# Write your answer into the cell and run it. `check`, `hint` and `solution` work as in exercise
+# 3.4.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **3.1** · by hand
@@ -822,35 +846,25 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # The query is (2, 1). Keys 0, 1 and 2 are (1, 1), (0, 4) and (5, −2). Which key has the largest
 # dot product with the query, and which is nearest to it? Answer with two numbers, such as `(0, 1)`.
 
-# %% slideshow={"slide_type": "skip"}
-from d2l_attention.exercises import check, hint, solution
-
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **3.2** · find the bug
 #
-# `all_scores` should give the dot product of every query with every key. (In shapes, \* is any
-# leading axes, also none.) Its author has tried many sizes, and the shape was right each time. Work
-# out on paper which numbers query 0 meets, and repair the function. The scores keep the dtype of
-# the inputs, and gradients reach queries and keys.
+# `all_scores` should give the dot product of every query with every key. Its author has tried many
+# sizes, and the shape was right each time. Work out on paper which numbers query 0 meets, and
+# repair the function. The scores keep the dtype of the inputs, and gradients reach queries and
+# keys.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **3.3** · predict, then measure
 #
 # The entries of $q$ and $k$ are independent, with variance 1, but with mean **1** instead of 0, as
-# after a shift. $d = 100$. First predict the variance of $q\cdot k$, then measure it, then find the
-# exact number on paper. Answer with the exact number.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# **3.4** · complete a function
-#
-# Complete `distance_score`. It should equal `gaussian_score(queries, keys)`, but without a loop and
-# without a (Q, K, D) tensor. Squared lengths and a matrix product are enough (the book's exercise
-# 1). The scores keep the dtype of the inputs, and gradients reach queries and keys.
+# after a shift. Let $d = 100$. First predict the variance of $q\cdot k$, then measure it, then find
+# the exact number on paper. Answer with the exact number.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **3.5** · find the bug
 #
-# This `attention` passed its author's test, with queries (2, 4, 16) and keys (2, 16, 16). For
+# This `attention` passed its author's test, with queries (2, 4, 16) and keys (2, 16, 16), but for
 # most other sizes it is wrong. Repair it. The output keeps the dtype of the inputs, and gradients
 # reach all three.
 
@@ -870,12 +884,9 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "-"}
 # ### Nearest key, largest product
 #
-# *8 minutes.* When is the fee the same for all keys? A thousand random queries meet ten keys of 64
-# numbers: as drawn; after **layer norm** (Ba et al., 2016), which gives each vector mean 0 and
-# variance 1; and after layer norm and a linear layer, as in a Transformer.
-#
-# **Question.** In one of the three cases the nearest key has the largest dot product for all
-# queries. In which?
+# *5 minutes.* When is the fee the same for all keys? To find out, let a thousand random queries
+# meet ten keys of dimension 64: as drawn; after **layer norm** (Ba et al., 2016), which gives each
+# vector mean 0 and variance 1; and after layer norm and a linear layer, as in a Transformer.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -893,44 +904,59 @@ for seed in range(20):
     for shares, keys in zip(agree.values(), (drawn, normed, linear(normed)), strict=True):
         shares.append(agreement(queries, keys))
 
+# %% [markdown] slideshow={"slide_type": "-"}
+# **Question.** In one of the three cases, the nearest key has the largest dot product for all
+# queries. In which?
+
 # %% slideshow={"slide_type": "fragment"}
 for name, shares in agree.items():
     mean = sum(shares) / len(shares)
     print(f"{name:11} {mean:4.0%} in the mean of 20 draws, {min(shares):.0%} to {max(shares):.0%}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# After layer norm (without learned factors) all keys pay the same fee. By hand, $(1, 2, 3)$ becomes
-# $(-1, 0, 1)$ and then $(-1.22, 0, 1.22)$, whose squared norm is 3, the number of entries. (Only a
-# vector of equal entries becomes 0. The book names batch norm as well, but after it the keys' norms
-# still differ.) The linear layer makes the norms differ again. So for the keys of a Transformer,
-# leaving out the fee is a **choice**: a key of large norm gets a higher score from queries on its
-# side, and a lower one from the others. With QK-norm (chapter 11), a norm comes after $W_k$. If it
-# has no factors of its own, all keys pay the same fee again.
+# After layer norm (without learned factors), because then all keys pay the same fee. By hand,
+# $(1, 2, 3)$ becomes $(-1, 0, 1)$ and then $(-1.22, 0, 1.22)$, whose squared norm is 3, the number
+# of entries. (A vector of equal entries becomes 0.)
 #
-# By how much does a weight change at most, if terms of the Gaussian score are left out?
-
-
-# %% slideshow={"slide_type": "skip"}
-def largest_change(keys, score):
-    change = gaussian_score(queries, keys).softmax(dim=-1) - score.softmax(dim=-1)
-    return change.abs().max()
-
-
-without_query_term = dot_score(queries, drawn) - drawn.square().sum(dim=-1) / 2
-print(f"without -|q|²/2, keys as drawn:     {largest_change(drawn, without_query_term):.3f}")
-print(f"without the fee, too, as drawn:     {largest_change(drawn, dot_score(queries, drawn)):.3f}")
-print(
-    f"without the fee, too, layer norm:   {largest_change(normed, dot_score(queries, normed)):.3f}"
-)
+# The linear layer makes the norms differ again. So for the keys of a Transformer, leaving out the
+# fee is a **choice**: a key of large norm gets a higher score from queries on its side, and a lower
+# one from the others.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Take votes. For the third case expect 'still all, the norm has made them equal': draw the circle
 # on which the keys lie after layer norm, and the ellipse that a matrix makes of it.
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What the factor assumes
+#
+# *3 minutes.* The factor $1/\sqrt d$ assumes independent entries with mean 0 and variance 1. Here
+# are two other cases, with $d = 64$. Is the standard deviation still 1 after the division?
+
+# %% slideshow={"slide_type": "skip"}
+torch.manual_seed(0)
+q, k = torch.randn(4000, 64), torch.randn(4000, 64)
+to_q, to_k = nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False)  # as PyTorch starts them
+
+# %% slideshow={"slide_type": "fragment"}
+for name, products in (("linear layers", to_q(q) * to_k(k)), ("key = query", q * q)):
+    scores = products.sum(dim=-1) / math.sqrt(64)
+    print(f"{name:13} mean {scores.mean():3.1f}   standard deviation {scores.std():3.1f}")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# No. A linear layer, as PyTorch initialises it, reduces the variance of an entry to a third, so two
+# of them reduce the standard deviation of the score to a third. A key that equals its query gives
+# mean $64/8 = \sqrt d$, which still grows with $d$. So the factor removes the effect of $d$ on
+# independent entries of mean 0, but it corrects neither for norms nor for queries and keys that
+# depend on each other.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Wait for someone to name the assumption that breaks in each row. A third is the standard deviation
+# after PyTorch's default initialisation, because each matrix multiplies the variance by a third.
+
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Random vectors are nearly orthogonal
 #
-# *2 minutes.* The cosine of two random vectors shrinks like $1/\sqrt d$, and their dot product
+# *2 minutes.* The cosine of two random vectors shrinks like $1/\sqrt d$, while their dot product
 # grows like $\sqrt d$. Both are true, because the norms grow as well: each is about $\sqrt d$, so
 # $q\cdot k = \lvert q\rvert\,\lvert k\rvert\cos\theta \approx d\cdot\cos\theta$.
 
@@ -945,8 +971,8 @@ for d in (4, 64, 1024):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A key that no dot product selects
 #
-# *5 minutes.* What is the fee on the norm good for? Put a fourth key inside the triangle of three
-# others. For how many random queries does it have the highest score?
+# *3 minutes.* What is the fee on the norm good for? To see this, put a fourth key inside the
+# triangle of three others. For how many random queries does it have the highest score?
 
 # %% slideshow={"slide_type": "fragment"}
 triangle = torch.tensor([[3.0, 0.0], [0.0, 3.0], [-3.0, -3.0], [0.5, 0.5]])
@@ -957,34 +983,20 @@ for score in (dot_score, gaussian_score):
     print(f"{score.__name__:15} key 3 is first for {wins:.0%} of 10,000 queries")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The product $q\cdot k_3$ is a weighted average of the other three, so it is never larger than the
-# largest of them. Under the Gaussian score every query near key 3 prefers it.
+# With the dot product for none, because $q\cdot k_3$ is a weighted average of the other three
+# products, and never larger than the largest of them. Under the Gaussian score, however, every
+# query near key 3 prefers it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Layer norm puts all keys on a sphere, where no key lies inside the others. Brody, Alon and Yahav
-# (2023) call the keys inside 'unselectable'. But in a Transformer $W_k$ follows. With fewer numbers
-# it may bring keys inside again. Of 256 keys of 64 numbers, how many win for some of 20,000 random
-# queries?
-
-# %% slideshow={"slide_type": "skip"}
-for size in (64, 4, 2):
-    counts = []
-    for seed in range(20):
-        torch.manual_seed(seed)
-        keys, W_k = F.layer_norm(torch.randn(256, 64), (64,)), nn.Linear(64, size, bias=False)
-        first = dot_score(torch.randn(20_000, size), W_k(keys)).argmax(dim=-1)
-        counts.append(len(first.unique()))
-    print(f"projected to {size:2d} numbers: {min(counts)} to {max(counts)} of 256, in 20 draws")
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# At 64 numbers every key can be selected: a count of 255 has only missed one.
+# Brody, Alon and Yahav (2023) call such a key 'unselectable'. Layer norm without learned factors
+# puts all keys on a sphere, where none is inside the others.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Draw the triangle (3, 0), (0, 3), (-3, -3) with the point (0.5, 0.5) in it, and a query as an
 # arrow: a line at a right angle to it, pushed outwards, leaves the triangle at a corner.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A query that looks for something else
+# ### A bilinear score for unlike pairs
 #
 # *2 minutes.* Four tokens ask each other: north, east, south and west, as arrows of norm 1. With
 # the plain dot product each arrow finds itself, because
@@ -1001,16 +1013,25 @@ for label, matrix in (("dot product", torch.eye(2)), ("with M", M)):
     print(f"{label:12}", {a: names[j] for a, j in zip(names, found.tolist(), strict=True)})
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The score goes one way: east is what north looks for, but north is not what east looks for. In
-# general $q^\top M k$ is not $k^\top M q$.
+# It is the matrix that turns the query to its right. The score goes one way: east is what north
+# looks for, but north is not what east looks for. In general, $q^\top M k$ differs from
+# $k^\top M q$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### Divide before the product
+# ### The package's formula
 #
-# *1 minute.* `PlainDotProductAttention` divides after the product, as the formula does. On paper
-# the order does not matter. In float16 the largest number is 65,504, and a product that overflows
-# cannot be divided any more. Here $q\cdot k = 256\cdot17\cdot17 = 73{,}984$. So the package
-# divides the queries, before the product.
+# *2 minutes.* The package's layer checks its inputs first, so what follows is only the formula. Its
+# last three lines are those of your class: scores, weights, average. Where only the output is asked
+# for, PyTorch's kernel does the three in one (chapter 10). The argument `visible` combines lengths
+# and masks, and its softmax is that of chapter 4.
+
+# %% slideshow={"slide_type": "skip"}
+show_source(DotProductAttention.attend)
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# It divides the queries before the product, while yours divides after it. On paper this is the
+# same, but in float16 the largest number is 65,504, and here
+# $q\cdot k = 256\cdot17\cdot17 = 73{,}984$:
 
 # %% slideshow={"slide_type": "skip"}
 big = torch.full((1, 256), 17.0, dtype=torch.float16)
@@ -1018,86 +1039,34 @@ print("first the product ", (dot_score(big, big) / 16).item())
 print("first the division", scaled_dot_score(big, big).item())
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### The package's formula
+# ### The additive score is a small network
 #
-# *1 minute.* The package's layer checks its inputs first, so that what follows is the formula and
-# nothing else. Its last three lines are those of your class: scores, weights, average. Where nobody
-# asks for the weights, PyTorch's kernel does the three in one (chapter 10). `visible` is what
-# lengths and masks say together, and its softmax is that of chapter 4.
-
-# %% slideshow={"slide_type": "skip"}
-show_source(DotProductAttention.attend)
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### Three properties of the additive score
-#
-# *4 minutes.* A tanh lies between −1 and 1, so $\lvert a(q,k)\rvert \le \sum_i\lvert w_{v,i}\rvert$
-# however large query and key become. This does not spare it from saturation. For large inputs the
-# tanh itself is flat, and its derivative vanishes, too.
-#
-# Without biases, as in the book, the score is odd: if query and key both change their sign, the
-# score changes its sign.
-#
-# Graph attention networks had a milder form of the fault 'without tanh': every query ranked the
-# keys in the same order (Brody, Alon and Yahav, 2022).
-
-# %% slideshow={"slide_type": "skip"}
-torch.manual_seed(0)
-q, k, w_v = torch.randn(3, 8), torch.randn(5, 8), torch.randn(8)
-for factor in (1, 10, 100):
-    sums = factor * (q[:, None] + k)  # (3, 5, 8)
-    flat, score = (1 - torch.tanh(sums) ** 2).median(), additive_score(factor * q, factor * k, w_v)
-    bound = f"largest score {score.abs().max():.1f} of at most {w_v.abs().sum():.1f}"
-    print(f"inputs times {factor:3d}: {bound}   median derivative of the tanh {flat:.0e}")
-print("odd:", torch.allclose(additive_score(-q, -k, w_v), -additive_score(q, k, w_v)))
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# And it is a network with one hidden layer, $\tanh$ between two linear layers, whose input is query
-# and key, one below the other. The first layer is $W_q$ beside $W_k$:
+# *2 minutes.* It is a network with one hidden layer, $\tanh$ between two linear layers, whose input
+# is the query and the key, concatenated. The first layer is $W_q$ beside $W_k$:
 
 # %% slideshow={"slide_type": "skip"}
 query, key = torch.randn(20), torch.randn(2)
 W_q, W_k, w_v = torch.randn(8, 20), torch.randn(8, 2), torch.randn(8)
 by_network = w_v @ torch.tanh(torch.cat([W_q, W_k], dim=1) @ torch.cat([query, key]))
-by_score = additive_score((W_q @ query)[None], (W_k @ key)[None], w_v)
+q, k = (W_q @ query)[None], (W_k @ key)[None]
+by_score = additive_score(q, k, w_v)
 print("the same as the network's output:", torch.allclose(by_network, by_score))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### What a score costs in time and memory
-#
-# *7 minutes.* All numbers of pairs grow with $Q\cdot K$ (chapter 10). The book speaks of 'minor
-# computational savings' of the additive score. Where $h < D$ it saves multiplications for each pair
-# (the projections add some), but it needs more memory than the dot product, and calls of the tanh.
-#
-# The largest tensors can be made smaller. Exercise 3.4 does it for the Gaussian score. On
-# a CPU, in float32, the package's `additive_score` writes out all tanh up to $2^{18}$ numbers.
-# Beyond that it takes several queries in parts, and computes them again in the backward pass.
-# PyTorch can tell how many numbers it keeps for that pass:
-
+# Without biases, as in the book, the score is odd: if query and key both change their sign, so does
+# the score.
 
 # %% slideshow={"slide_type": "skip"}
-def largest_kept(function, *inputs):
-    """Elements of the largest tensor that PyTorch keeps for the backward pass."""
-    sizes = []
-    inputs = [tensor.clone().requires_grad_() for tensor in inputs]
-    with torch.autograd.graph.saved_tensors_hooks(lambda x: sizes.append(x.numel()), lambda x: x):
-        function(*inputs)
-    return max(sizes)
-
-
-def additive_written_out(queries, keys, w_v):
-    return torch.tanh(queries.unsqueeze(-2) + keys.unsqueeze(-3)) @ w_v
-
-
-for n in (16, 128):  # n queries and n keys of 64 numbers, h = 64
-    X, w_v = torch.randn(1, n, 64), torch.randn(64)
-    kept = {score.__name__: largest_kept(score, X, X) for score in (dot_score, gaussian_score)}
-    for score in (additive_written_out, additive_score):
-        kept[score.__name__] = largest_kept(score, X, X, w_v)
-    print(f"{n:3d} x {n} pairs:", kept)
+print("odd:", torch.allclose(additive_score(-q, -k, w_v), -additive_score(q, k, w_v)))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# How long do both layers take for the core path's batch of 8 sentence pairs?
+# ### What a score costs in time
+#
+# *2 minutes.* The book speaks of 'minor computational savings' of the additive score. Where $h < D$
+# it saves multiplications for each pair (the projections add some), but it needs more memory than
+# the dot product, and $h$ tanh for each pair. How long do both layers take for the core path's
+# batch of 8 sentence pairs? Each time is processor time of one run on one thread, and the second
+# includes the two projections.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 X = torch.randn(8, 128, 256)
@@ -1106,9 +1075,6 @@ for layer in (PlainDotProductAttention(0.0), PlainAdditiveAttention(256, 0.0)):
     start = process_time()
     layer(X, X, X)
     print(f"{type(layer).__name__:25} {1000 * (process_time() - start):6.1f} ms")
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Each time is processor time of one run on one thread. The second includes the two projections.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
@@ -1127,15 +1093,11 @@ for layer in (PlainDotProductAttention(0.0), PlainAdditiveAttention(256, 0.0)):
 # - A. Zhang, Z. C. Lipton, M. Li and A. J. Smola, *Dive into Deep Learning*, section 11.3, d2l.ai.
 #   The way from the Gaussian to the dot product comes from there.
 # - A. Vaswani et al. (2017), *Attention Is All You Need*. NeurIPS, arXiv:1706.03762. Section
-#   3.2.1: the factor $1/\sqrt d$ and the guess about saturation.
+#   3.2.1: the factor $1/\sqrt d$, the guess about saturation, and product against sum.
 # - D. Bahdanau, K. Cho and Y. Bengio (2015), *Neural Machine Translation by Jointly Learning to
 #   Align and Translate*. ICLR, arXiv:1409.0473. The additive score.
 # - M.-T. Luong, H. Pham and C. D. Manning (2015), *Effective Approaches to Attention-based Neural
 #   Machine Translation*. EMNLP, arXiv:1508.04025. Dot product and bilinear ('general') scores.
-# - D. Britz, A. Goldie, M.-T. Luong and Q. Le (2017), *Massive Exploration of Neural Machine
-#   Translation Architectures*. EMNLP, arXiv:1703.03906. Additive against unscaled dot product.
 # - J. L. Ba, J. R. Kiros and G. E. Hinton (2016), *Layer Normalization*. arXiv:1607.06450.
 # - S. Brody, U. Alon and E. Yahav (2023), *On the Expressivity Role of LayerNorm in Transformers'
 #   Attention*. Findings of ACL, arXiv:2305.02582. Unselectable keys.
-# - S. Brody, U. Alon and E. Yahav (2022), *How Attentive are Graph Attention Networks?* ICLR,
-#   arXiv:2105.14491. Keys in the same order for every query.

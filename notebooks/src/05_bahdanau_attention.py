@@ -43,6 +43,7 @@ from d2l_attention.training.metrics import (
     bleu,
 )
 from d2l_attention.views import AttentionView, TranslatorView, schematic, watch
+from d2l_attention.views.palette import GREY, INK
 from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
@@ -517,8 +518,8 @@ print({name: round(found.bleu, 1) for name, found in results.items()})
 # Draws BLEU against the length of the sentence, for both models
 figure, ax = plt.subplots(figsize=(8, 4.2))
 for model, style, label in (
-    (with_attention, {"marker": "o"}, "with attention"),
-    (without, {"marker": "s", "linestyle": "--", "color": "#d95f02"}, "one vector"),
+    (with_attention, {"marker": "o", "color": INK}, "with attention"),
+    (without, {"marker": "s", "linestyle": "--", "color": GREY}, "one vector"),
 ):
     found = bleu_by_length(model)
     ax.plot(list(found), list(found.values()), label=label, **style)
@@ -598,11 +599,11 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: a table of six French rows (elle ne les lit pas souvent) and six English columns (she
-# does not often read them). Dark cells are sure links, among them 'not' with 'ne' and 'pas', and,
+# does not often read them). Strong cells are sure links, among them 'not' with 'ne' and 'pas', and,
 # far from the diagonal, 'them' with 'les'. One pale cell is a possible link: 'does' with 'lit'.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It is 'does', which helps the verb: its pale link is only **possible**. Dark links are **sure**,
+# It is 'does', which helps the verb: its pale link is only **possible**. Strong links are **sure**,
 # because everybody who knows both languages would draw them.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -612,7 +613,7 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Attention weights beside the true links
 #
-# Each row of weights belongs to one French word, orange frames mark the true links, and pale ones
+# Each row of weights belongs to one French word, frames mark the true links, and pale ones
 # the possible links. As you move the slider, the sentence is written word by word.
 #
 # **Question.** Where does the decoder look when it writes *le*? What does it find there that it
@@ -637,7 +638,7 @@ AttentionView(
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive heat map with a row for each French word and a column for each English
-# one, true links framed in orange. Most dark cells are framed. Some are not: 'le' looks at 'boy'
+# one, true links framed. Most strong cells are framed. Some are not: 'le' looks at 'boy'
 # instead of 'the', 'à' at 'the' instead of 'to', and 'n'' and 'pas' more at 'did' than at 'not'.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}

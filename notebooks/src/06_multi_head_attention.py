@@ -31,6 +31,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from d2l_attention import MultiHeadAttention, length_mask, show_source
 from d2l_attention.experiments.spelling import BEFORE, OPPOSITE, Speller, accuracy, train, words
 from d2l_attention.views import AttentionView, schematic
+from d2l_attention.views.palette import FAINT, FILLS, GROUND, INK, PALE, RULE
 from d2l_attention.views.plots import set_style
 
 torch.set_num_threads(1)
@@ -63,11 +64,11 @@ set_style()
 figure, axes = plt.subplots(1, 3, figsize=(10.5, 2.2))
 for ax, (shelf, wish) in zip(axes, (("ss", "< 0"), ("pp", "< 0"), ("sp", "> 0")), strict=True):
     for x, jar in enumerate(shelf):
-        colour, ink = ("#e8e8e8", "black") if jar == "s" else ("#444444", "white")
-        ax.add_patch(Rectangle((1.4 * x + 0.2, 1.0), 0.6, 0.14, facecolor="#b07d3c"))
-        ax.add_patch(Rectangle((1.4 * x, 0), 1, 1, facecolor=colour, edgecolor="0.3"))
+        colour, ink = (PALE, INK) if jar == "s" else (INK, PALE)
+        ax.add_patch(Rectangle((1.4 * x + 0.2, 1.0), 0.6, 0.14, facecolor=FAINT))
+        ax.add_patch(Rectangle((1.4 * x, 0), 1, 1, facecolor=colour, edgecolor=FAINT))
         ax.text(1.4 * x + 0.5, 0.5, f"${jar}$", ha="center", va="center", color=ink, fontsize=20)
-    ax.plot([-0.4, 2.8], [-0.04, -0.04], color="0.3", linewidth=4)
+    ax.plot([-0.4, 2.8], [-0.04, -0.04], color=FAINT, linewidth=4)
     ax.set(xlim=(-0.5, 2.9), ylim=(-0.1, 1.25), title=f"the answer should be {wish}")
     ax.axis("off")
 plt.show()
@@ -253,20 +254,19 @@ as_wanted = torch.stack([tokens[:, :2], tokens[:, 2:]])  # (H, n, D / H): both h
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the three tensors, one colour for each token
+# Draws the three tensors, one shade for each token
 def draw_dyed(ax, blocks, title, labels):
-    """Blocks of rows under each other; the colour of a number is its token's."""
-    colours = ["#F0E442", "#E69F00", "#0072B2", "#333333"]  # also apart in grey
+    """Blocks of rows under each other; the shade of a number is its token's."""
     top = 0
     for block, label in zip(blocks, labels, strict=True):
         ax.text(-0.25, top + len(block) / 2, label, ha="right", va="center")
         for row, line in enumerate(block.tolist()):
             for column, number in enumerate(line):
                 token, index = divmod(number, 10)
-                box = Rectangle((column, top + row), 1, 1, facecolor=colours[token], edgecolor="w")
+                fill, ink = FILLS[token]
+                box = Rectangle((column, top + row), 1, 1, facecolor=fill, edgecolor=FAINT)
                 ax.add_patch(box)
                 centre = column + 0.5, top + row + 0.5
-                ink = "white" if token > 1 else "black"
                 ax.text(*centre, f"{'ABCD'[token]}{index}", ha="center", va="center", color=ink)
         top += len(block) + 0.6
     ax.set(xlim=(-2.2, 4.1), ylim=(9.0, -0.2), title=title)
@@ -283,7 +283,7 @@ figure.suptitle("view gives head 1 two whole tokens, not half of each", fontsize
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: coloured squares, one colour per token. Left, the tokens: four rows, A, B, C, D, of four
+# *Figure: squares, one shade per token. Left, the tokens: four rows, A, B, C, D, of four
 # squares. Middle, after view: head 1 has all squares of A and B in four rows, head 2 all of C and
 # D. Right, as wanted: head 1 has the first two squares of A, B, C and D, head 2 the last two.*
 
@@ -575,7 +575,7 @@ view
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive view of two heads side by side, seven letters by seven, with a slider for
 # the training step. It opens at 80 steps, where the two heads look the same: in each, the cells of
-# both rules are filled. At 300 steps each head's dark cells lie in the outlines of its rule.*
+# both rules are filled. At 300 steps each head's strong cells lie in the outlines of its rule.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # After 80 steps each head still looks at *both* positions, much as one head alone does. After 200
@@ -831,11 +831,11 @@ for name, make in {
 figure, ax = plt.subplots(figsize=(9.5, 3.0))
 for i in range(8):
     head, asker = divmod(i, 4)
-    colour = "#56B4E9" if head == 0 else "#F0E442"
-    ax.add_patch(Rectangle((i, 1.2), 1, 0.8, facecolor=colour, edgecolor="w", linewidth=2))
+    colour = PALE if head == 0 else RULE
+    ax.add_patch(Rectangle((i, 1.2), 1, 0.8, facecolor=colour, edgecolor=GROUND, linewidth=2))
     ax.text(i + 0.5, 1.6, f"head {head + 1}\nfor {'ABCD'[asker]}", ha="center", va="center")
 for i in range(4):
-    ax.add_patch(Rectangle((2 * i + 0.06, 0), 1.88, 0.7, facecolor="0.92", edgecolor="0.3"))
+    ax.add_patch(Rectangle((2 * i + 0.06, 0), 1.88, 0.7, facecolor=GROUND, edgecolor=FAINT))
     ax.text(2 * i + 1, 0.35, f"goes to {'ABCD'[i]}", ha="center", va="center")
     ax.annotate("", (2 * i + 1, 0.72), (2 * i + 1, 1.18), arrowprops={"arrowstyle": "-|>", "lw": 2})
 ax.set(xlim=(-0.1, 8.1), ylim=(-0.1, 2.1))

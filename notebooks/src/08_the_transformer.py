@@ -38,6 +38,7 @@ from d2l_attention.training.evaluation import translate
 from d2l_attention.training.metrics import bleu
 from d2l_attention.training.translators import translator
 from d2l_attention.views import TranslatorView, explore, look_inside, schematic
+from d2l_attention.views.palette import CUT, FAINT, GREY, GROUND, INK, WEIGHT
 from d2l_attention.views.plots import set_style
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
@@ -238,7 +239,7 @@ view
 #   the vector what it finds.
 # - **cross-attention.** The matrices `W_q`, `W_k` and `W_v` turn French vectors into queries, and
 #   English ones into keys and values, which are then split into the four heads.
-# - **head 4.** Each row of the map is one look, and a dark cell is a large weight.
+# - **head 4.** Each row of the map is one look, and a strong cell is a large weight.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From the heads back to a word
@@ -856,19 +857,19 @@ def draw_paths(figure, close_1=False, close_2=False, close_3=False):
         for i, word in enumerate(words):
             bold = "bold" if i in phrase else "normal"
             ax.text(i, y, word, ha="center", va="center", fontsize=12, weight=bold)
-            ax.text(i, y + below, i, ha="center", va="center", fontsize=9, color="0.4")
+            ax.text(i, y + below, i, ha="center", va="center", fontsize=9, color=FAINT)
     ax.text(12.3, 0, endings[shut], ha="center", va="center", fontsize=15, weight="bold")
     arrow = dict(arrowstyle="-|>", lw=2, shrinkA=12, shrinkB=12)
     ends = (((6, 2.2), (9, 2.2), -0.35), ((8, -0.2), (11, -0.2), 0.35), ((6, 2), (11, 0), 0))
     gates = ((7.5, 2.75), (9.5, -0.75), (8.5, 1))
     for i, (start, end, bend) in enumerate(ends):
-        now = dict(color="0.75", ls=":") if shut[i] else dict(color=f"C{i}", ls="-")
+        now = dict(color=CUT, ls=":") if shut[i] else dict(color=WEIGHT, ls="-")
         bent = dict(connectionstyle=f"arc3,rad={bend}")
         ax.annotate("", end, start, arrowprops=arrow | now | bent)
-        label, paper, ink = ("closed", "0.3", "white") if shut[i] else ("path", "white", "black")
-        gate = dict(boxstyle="round", fc=paper, ec="0.3")
+        label, paper, ink = ("closed", CUT, GROUND) if shut[i] else ("path", GROUND, INK)
+        gate = dict(boxstyle="round", fc=paper, ec=FAINT)
         ax.text(*gates[i], f"{label} {i + 1}", ha="center", va="center", bbox=gate, color=ink)
-    ax.annotate("", (11, 0), (9, 2), arrowprops=arrow | dict(color="0.5", ls="--"))
+    ax.annotate("", (11, 0), (9, 2), arrowprops=arrow | dict(color=GREY, ls="--"))
 
 
 alt = "The English sentence above the French one, with three paths from the noun to the last word."
@@ -927,7 +928,7 @@ explore(draw_paths, figsize=(11, 4), alt=alt, close_1=False, close_2=False, clos
 # look at the article. The gender takes several paths, and random initialisations differ, since with
 # path 2 closed the five lose between 1 and 11 endings. With all three paths closed, 22 to 32
 # endings are right, and with every path closed 23 to 30, about as many as a fixed gender gives. A
-# dark cell in a map shows a look. It does not show that the translation depends on it.
+# strong cell in a map shows a look. It does not show that the translation depends on it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Three paths need not be all: in ten further random initialisations, on another machine, one

@@ -50,6 +50,7 @@ from d2l_attention.scale.parallel import (
     share_sequence,
 )
 from d2l_attention.scale.roofline import Roofline, attention_work
+from d2l_attention.views.palette import FAINT, FILLS, GREY, GROUND, INK, OUTPUT, PALE, RULE
 from d2l_attention.views.plots import set_style
 
 torch.set_num_threads(1)
@@ -387,7 +388,7 @@ print("checked: all give the same")
 in_tiles = partial(plain_tiled_attention, block_size=256)
 measured["tiles"] = run_processes(costs, 1, steps=all_steps(in_tiles))[0]
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2))
-styles = {"plain": ("s--", "#D55E00"), "tiles": ("^-.", "0.4"), "fused": ("o-", "tab:blue")}
+styles = {"plain": ("s--", GREY), "tiles": ("^-.", GREY), "fused": ("o-", INK)}
 for kind, (style, color) in styles.items():
     n, mib, ms = zip(*measured[kind][:4], strict=True)
     left.loglog(n, mib, style, color=color, label=kind)
@@ -545,24 +546,24 @@ with torch.no_grad():
 figure, ax = plt.subplots(figsize=(10.5, 5.4))
 line = torch.logspace(-1, 4.4, 200).tolist()
 for machine, text, color in (
-    (core, "this core, 4-byte numbers", "black"),
-    (h100, "H100 (NVIDIA), 2-byte numbers", "0.35"),
+    (core, "this core, 4-byte numbers", INK),
+    (h100, "H100 (NVIDIA), 2-byte numbers", FAINT),
 ):
     ax.loglog(line, [machine.attainable(x) / 1e9 for x in line], color=color)
     y = machine.bytes_per_second * 0.17 / 1e9
     ax.text(0.11, y, text, rotation=25, fontsize=12, color=color)
-styles = zip("os^", ("tab:blue", "#D55E00", "0.35"), (1024, 64, 1), strict=True)
+styles = zip("os^", (GREY, GREY, GREY), (1024, 64, 1), strict=True)
 for (name, spots), (mark, color, at_most) in zip(points.items(), styles, strict=True):
     style = {"color": color, "markersize": 10}
     ax.loglog(*zip(*spots, strict=True), mark, label=name, **style)
-    ax.loglog([at_most], [h100.attainable(at_most) / 1e9], mark, mfc="white", mew=2, **style)
-ax.loglog([], [], "o", mfc="white", color="0.35", mew=2, label="at most, on an H100, d = 128")
-ax.loglog([8192 / 3], [786e3], "*", color="black", markersize=13, label="H100, measured: a product")
+    ax.loglog([at_most], [h100.attainable(at_most) / 1e9], mark, mfc=GROUND, mew=2, **style)
+ax.loglog([], [], "o", mfc=GROUND, color=GREY, mew=2, label="at most, on an H100, d = 128")
+ax.loglog([8192 / 3], [786e3], "*", color=INK, markersize=13, label="H100, measured: a product")
 for n, ms in {1024: 0.26, 16_384: 2.52, 65_536: 37.8}.items():
     work = 8 * n * 1024**2 + 4 * n**2 * 1024  # four projections, scores and averages
     carried = 2 * (12 * n * 1024 + 4 * 1024**2)  # what each step reads and writes, and four weights
     spot = work / carried, work / ms / 1e6
-    ax.loglog(*spot, "D", color="black", ms=7, label="H100, measured: a layer" if n == 1024 else "")
+    ax.loglog(*spot, "D", color=INK, ms=7, label="H100, measured: a layer" if n == 1024 else "")
     where = {"xytext": (0, -18), "textcoords": "offset points", "ha": "center", "fontsize": 12}
     ax.annotate(f"{n:,} tokens" if n == 1024 else f"{n:,}", spot, **where)
 ax.set(xlabel="intensity: operations per byte", ylabel="billion operations per second")
@@ -584,9 +585,9 @@ assert core.ridge > 0.5 and decoding < best / 2
 # lies further right. Filled marks are measured on this core. Fused prefill lies far right near the
 # flat top. Plain prefill has an intensity near 16 and lies below the roof. Decoding lies far left,
 # below the slope. Hollow marks are what an H100 reaches at most, by NVIDIA's two figures: fused
-# prefill on the flat top, plain prefill and decoding on the slope. Black marks were measured on an
-# H100, all right of its ridge: a product of matrices just below the flat top, a layer with 16,384
-# and 65,536 tokens at half its height, and with 1,024 tokens at a twentieth.*
+# prefill on the flat top, plain prefill and decoding on the slope. The star and the
+# diamonds were measured on an H100, all right of its ridge: a product of matrices just below the
+# flat top, a layer with 16,384 and 65,536 tokens at half its height, with 1,024 at a twentieth.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A roof is an upper bound. On this core, plain prefill lies right of the ridge and still reaches
@@ -600,10 +601,10 @@ assert core.ridge > 0.5 and decoding < best / 2
 # heads for 32, each number of the cache serves four queries, which makes 4 operations per byte.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Point at each cloud. The coloured marks were measured on this core, the black ones
-# on an H100; the hollow ones are NVIDIA's two figures and a division. 'Do several sentences at once
-# help?' always comes: the products with the parameters, yes; attention, no, because each sentence
-# has its own cache. This is a good place to stop.
+# Three minutes. Point at each cloud. The grey marks were measured on this core, the star and the
+# diamonds on an H100; the hollow ones are NVIDIA's two figures and a division. 'Do several
+# sentences at once help?' always comes: the products with the parameters, yes;
+# attention, no, because each sentence has its own cache. This is a good place to stop.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This is a good place to stop. You now know how attention reads a novel without its matrix, and why
@@ -707,20 +708,20 @@ assert round(step * 989 / 16) == 295 and round(step * 786 / 16) == 235 and round
 chunks = math.ceil(8192 / (295 - 59))
 assert (chunks, round(chunks * step)) == (35, 167)
 assert (round(3 * step, 1), round(4 * guess + step, 1)) == (14.3, 6.7)
-BLUE, ORANGE, GREY = "#9ecae1", "#fdae6b", "0.85"
-waits = (prompt, ORANGE, "the prompt; 59 users wait")
+users, long, guesses = GREY, PALE, GROUND
+waits = (prompt, long, "the prompt; 59 users wait")
 lanes = {
-    "one by one": [(step, BLUE, f"token {i}") for i in (1, 2, 3)],
-    "with four\nguesses": [(guess, GREY, "")] * 4 + [(step, BLUE, "check:\n3 tokens")],
-    "whole\nprompt": [(step, BLUE, "")] * 2 + [waits] + [(step, BLUE, "")] * 7,
-    "in chunks": [(step, ORANGE, "")] * chunks,
+    "one by one": [(step, users, f"token {i}") for i in (1, 2, 3)],
+    "with four\nguesses": [(guess, guesses, "")] * 4 + [(step, users, "check:\n3 tokens")],
+    "whole\nprompt": [(step, users, "")] * 2 + [waits] + [(step, users, "")] * 7,
+    "in chunks": [(step, long, "")] * chunks,
 }
 figure, axes = plt.subplots(2, 1, figsize=(11, 4.8))
 for ax, names in zip(axes, (list(lanes)[:2], list(lanes)[2:]), strict=True):
     for y, name in enumerate(reversed(names)):
         start = 0.0
         for width, color, text in lanes[name]:
-            ax.barh(y, width, left=start, height=0.6, color=color, edgecolor="0.3", lw=0.8)
+            ax.barh(y, width, left=start, height=0.6, color=color, edgecolor=FAINT, lw=0.8)
             ax.text(start + width / 2, y, text, ha="center", va="center", fontsize=12)
             start += width
         if start < 20:
@@ -728,7 +729,7 @@ for ax, names in zip(axes, (list(lanes)[:2], list(lanes)[2:]), strict=True):
     ax.set_yticks(range(2), reversed(names), fontsize=13)
 axes[0].set(xlim=(0, 17), title="Three tokens, if two guesses of four are right")
 axes[1].set(xlim=(0, 180), xlabel="ms", title="A prompt of 8,192 tokens, while 59 users decode")
-axes[1].barh(-0.24, chunks * step, height=0.12, color=BLUE)  # 59 of 295 tokens are the users'
+axes[1].barh(-0.24, chunks * step, height=0.12, color=users)  # 59 of 295 tokens are the users'
 figure.suptitle("A step has room for guesses or for a piece of a prompt", fontsize=16)
 plt.show()
 
@@ -841,7 +842,7 @@ for together in (False, True):
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws a Transformer block that is split by columns and rows, with its two all-reduces
 def arrow(ax, start, end):
-    ax.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "lw": 2, "color": "0.15"})
+    ax.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "lw": 2, "color": INK})
 
 
 figure, ax = plt.subplots(figsize=(11, 4.8))
@@ -849,11 +850,11 @@ figure, ax = plt.subplots(figsize=(11, 4.8))
 
 def half_matrix(x, y, name, half, by):
     """A matrix of which this process has the dark half, split by its columns or by its rows."""
-    ax.add_patch(Rectangle((x, y), 0.9, 0.9, facecolor="white", edgecolor="0.4", ls="--"))
-    color = "#9ecae1" if half == 0 else "#fdae6b"
+    ax.add_patch(Rectangle((x, y), 0.9, 0.9, facecolor=GROUND, edgecolor=GREY, ls="--"))
+    color = RULE if half == 0 else GREY
     corner = (x + 0.45 * half, y) if by == "columns" else (x, y + 0.45 * (1 - half))
     size = (0.45, 0.9) if by == "columns" else (0.9, 0.45)
-    ax.add_patch(Rectangle(corner, *size, facecolor=color, edgecolor="0.2"))
+    ax.add_patch(Rectangle(corner, *size, facecolor=color, edgecolor=INK))
     ax.text(x + 0.45, y - 0.17, name, ha="center", va="center", fontsize=13)
 
 
@@ -871,7 +872,7 @@ for half, y in ((0, 2.3), (1, 0.35)):
     for x, width in ((4.05, 0.35), (7.5, 0.3), (8.8, 0.35), (9.9, 0.35)):
         arrow(ax, (x, y + 0.45), (x + width, y + 0.45))
 for x in (4.42, 9.17):
-    ax.add_patch(FancyBboxPatch((x + 0.08, 0.3), 0.5, 2.95, boxstyle="round,pad=0.04", fc="0.85"))
+    ax.add_patch(FancyBboxPatch((x + 0.08, 0.3), 0.5, 2.95, boxstyle="round,pad=0.04", fc=PALE))
     ax.text(x + 0.33, 1.78, "all-reduce", rotation=90, ha="center", va="center", fontsize=14)
 ax.text(2.4, 3.55, "attention", ha="center", fontsize=14)
 ax.text(7.15, 3.55, "network for each token (FFN)", ha="center", fontsize=14)
@@ -965,9 +966,9 @@ corners = {0: (0, 1), 1: (1, 1), 2: (1, 0), 3: (0, 0)}
 for step, ax in enumerate(axes):
     for rank, (x, y) in corners.items():
         owner = (rank - step) % 4
-        color = ("#9ecae1", "#fdae6b", "#a1d99b", "#dadaeb")[owner]  # the keys', not the rank's
-        ax.add_patch(plt.Circle((x, y), 0.3, facecolor=color, edgecolor="0.3"))
-        ax.text(x, y, f"Q{rank}\nK{owner}", ha="center", va="center", fontsize=13)
+        color, ink = FILLS[owner]  # the keys', not the rank's
+        ax.add_patch(plt.Circle((x, y), 0.3, facecolor=color, edgecolor=FAINT))
+        ax.text(x, y, f"Q{rank}\nK{owner}", ha="center", va="center", fontsize=13, color=ink)
         if step < 3:
             following = corners[(rank + 1) % 4]
             dx, dy = following[0] - x, following[1] - y
@@ -978,8 +979,8 @@ figure.suptitle("The queries stay, and the keys and values go round", fontsize=1
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four processes in a square, four times, each in the colour of the keys that it has. In
-# step 1 these are its own, Q0 K0 to Q3 K3. Arrows hand the keys on, clockwise, and the colours go
+# *Figure: four processes in a square, four times, each in the shade of the keys that it has. In
+# step 1 these are its own, Q0 K0 to Q3 K3. Arrows hand the keys on, clockwise, and the shades go
 # with them. In step 4 each has met the keys of all four; the queries have not moved.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -1221,17 +1222,16 @@ def show_reading(figure, order="mixed", block=2, keys_read=6, rescale=True):
     steps = read_in_blocks(scores[:keys_read], values, block, rescale)
     read, maximum, counts, output = steps[-1]
     newest = steps[-2][0] if len(steps) > 1 else 0
-    orange, numbers = "#D55E00", range(1, 13)
-    colors = ["tab:blue" if i < newest else "#08306b" for i in range(read)]
-    row.bar(numbers, scores, color=colors + ["white"] * (12 - read), edgecolor="0.5")
-    row.axhline(maximum, color=orange)
+    numbers, colors = range(1, 13), [GREY if i < newest else INK for i in range(read)]
+    row.bar(numbers, scores, color=colors + [GROUND] * (12 - read), edgecolor=GREY)
+    row.axhline(maximum, color=INK)
     row.set(xlabel="key", ylim=(-1.3, 3.6), xticks=[1, 6, 12], title=f"scores, m = {maximum:.1f}")
     share.bar(numbers[:read], counts, color=colors)
     share.set(xlabel="key", xlim=(0.2, 12.8), ylim=(0, 1.1), xticks=[1, 6, 12], yticks=[0, 1])
     share.set_title(f"counts now, Z = {counts.sum():.2f}")
     truth = (scores.softmax(dim=0) @ values).item()
-    out.axhline(truth, color="0.5", linestyle="--")
-    out.plot([s[0] for s in steps], [s[3] for s in steps], "o-", color=orange)
+    out.axhline(truth, color=GREY, linestyle="--")
+    out.plot([s[0] for s in steps], [s[3] for s in steps], "o-", color=OUTPUT)
     out.set(xlabel="keys read", xlim=(0, 12.8), ylim=(0, 10), xticks=[1, 6, 12])
     out.set_title(f"output {output:.2f}, true {truth:.2f}")
 

@@ -70,7 +70,8 @@ from d2l_attention.variants import (
 )
 from d2l_attention.variants.masks import sliding_window_mask
 from d2l_attention.views import explore, schematic
-from d2l_attention.views.plots import heatmap, set_style
+from d2l_attention.views.palette import FAINT, GREY, INK, ON_STRONG, ON_WEAK, PALE, colormap
+from d2l_attention.views.plots import hatch_zeros, heatmap, set_style
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
 torch.set_num_threads(1)
@@ -465,8 +466,8 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two heat maps of the weights of the heads of start 0 on 12 tokens. With a plain softmax
-# the first column, of the mark of the beginning, is dark in the rows of all letters; in the row of
-# a bell the dark cell is the letter before it. With a sink the rows of letters are almost empty,
+# the first column, of the mark of the beginning, is strong in the rows of all letters; in that of
+# a bell the strong cell is the letter before it. With a sink the rows of letters are almost empty,
 # and those of bells are as before.*
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
@@ -1006,8 +1007,8 @@ for ax, model in zip(axes, (gemma, gpt_oss), strict=True):
     heads = model.num_layers, model.num_kv_heads, model.head_size
     all_global = [cache_bytes(*heads, n) / 2**30 for n in lengths]
     mixed = [model.bytes(n) / 2**30 for n in lengths]
-    ax.plot(lengths, all_global, color="0.5", linestyle="--", label="all layers global")
-    ax.plot(lengths, mixed, color="tab:blue", linewidth=3, label="as published")
+    ax.plot(lengths, all_global, color=GREY, linestyle="--", label="all layers global")
+    ax.plot(lengths, mixed, color=INK, linewidth=3, label="as published")
     ax.set(title=model.name, xlabel="tokens", xscale="log", yscale="log")
     ax.set_xticks([2**10, 2**13, 2**17], ["1k", "8k", "128k"])
     ax.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
@@ -1066,24 +1067,24 @@ def draw_model(figure, model="Gemma 3 27B", tokens=32768):
     for name, other in shapes.items():
         own = name == model
         values = [other.bytes(n) / 2**30 for n in SIZES]
-        style = {"color": "tab:blue", "linewidth": 4} if own else {"color": "0.75", "linewidth": 1}
+        style = {"color": INK, "linewidth": 4} if own else {"color": GREY, "linewidth": 1}
         left.plot(SIZES, values, **style, zorder=3 if own else 1)
     gib = chosen.bytes(tokens) / 2**30
-    left.plot(tokens, gib, "o", color="black", markersize=9, zorder=4)
+    left.plot(tokens, gib, "o", color=INK, markersize=9, zorder=4)
     left.set(xscale="log", yscale="log", xlabel="tokens", ylabel="cache, GiB")
     left.set_xticks([2**10, 2**13, 2**17], ["1k", "8k", "128k"])
     left.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
     left.minorticks_off()
     left.set_title(f"cache: {gib:.2f} GiB")
     links = [links_of(window, tokens) for window in layers]
-    middle.bar(range(1, len(links) + 1), links, width=1.0, color="tab:blue")
+    middle.bar(range(1, len(links) + 1), links, width=1.0, color=INK)
     middle.set(xlabel="layer", title=f"links: {sum(links) / len(links) / tokens**2:.0%} of n²")
     middle.set(ylim=(0, 0.55 * tokens**2), yticks=[0, 0.5 * tokens**2], yticklabels=["0", "n²/2"])
     reach, now = [], 0
     for window in layers:
         now = tokens - 1 if window is None else min(tokens - 1, now + window - 1)
         reach.append(now)
-    right.step(range(1, len(reach) + 1), reach, where="post", color="tab:blue", linewidth=3)
+    right.step(range(1, len(reach) + 1), reach, where="post", color=INK, linewidth=3)
     right.set(xlabel="layers", title="tokens back", ylim=(0, 1.08 * tokens))
     right.set(yticks=[0, tokens], yticklabels=["0", "all"])
 
@@ -1271,12 +1272,12 @@ grids = {"causal": causal_mask(1024), "causal, window of 128": visible}
 for ax, (name, grid) in zip(axes, grids.items(), strict=True):
     parts = grid.unflatten(0, (8, 128)).unflatten(2, (8, 128)).float().mean(dim=(1, 3))
     kinds = (parts > 0).float() + (parts == 1).float()  # 0 empty, 1 in part, 2 full
-    heatmap(ax, kinds, vmax=2.6)
+    hatch_zeros(heatmap(ax, kinds, vmax=2.6), kinds)
     ax.set(title=f"{name}: {int((parts > 0).sum())} of 64", xticks=[], yticks=[], aspect="equal")
     ax.set(xlabel="block of keys", ylabel="block of queries")
     for row, column in (parts > 0).nonzero().tolist():
         text = "full" if parts[row, column] == 1 else "part"
-        color = "white" if text == "full" else "black"
+        color = ON_STRONG if text == "full" else ON_WEAK
         ax.text(column, row, text, ha="center", va="center", fontsize=12, color=color)
 figure.suptitle("The rule says which blocks nobody has to compute", fontsize=17)
 plt.show()
@@ -1505,16 +1506,16 @@ for key, curve in curves.items():
 # Draws the right answers against the position
 figure, axes = plt.subplots(1, 2, figsize=(10.2, 4.9), sharey=True)
 looks = {
-    "plain": ("0.5", "-"),
-    "larger base": ("tab:green", ":"),
-    "interpolation": ("tab:red", "--"),
-    "NTK-aware": ("black", "-"),
-    "YaRN": ("tab:blue", "-."),
+    "plain": (GREY, "-"),
+    "larger base": (INK, ":"),
+    "interpolation": (GREY, "--"),
+    "NTK-aware": (INK, "-"),
+    "YaRN": (INK, "-."),
 }
 for ax, game in zip(axes, ("three_back", "last_capital"), strict=True):
     for name, (color, style) in looks.items():
         ax.plot(range(3, 64), curves[game, name][3:], color=color, linestyle=style, label=name)
-    ax.axvspan(0, 15, color="0.92", zorder=0)
+    ax.axvspan(0, 15, color=PALE, zorder=0)
     ax.text(7.5, 1.04, "trained", ha="center")
     ax.set(title=game.replace("_", " "), xlabel="position", xticks=[0, 15, 31, 47, 63])
     ax.set(ylim=(0, 1.12))
@@ -1685,7 +1686,7 @@ grids = {
     ),
 }
 for ax, (name, grid) in zip(axes, grids.items(), strict=True):
-    heatmap(ax, grid.float(), vmax=1.4)
+    hatch_zeros(heatmap(ax, grid, vmax=1.4), grid)
     ax.set(title=name, xticks=[], yticks=[], aspect="equal", xlabel="key", ylabel="query")
 figure.suptitle("A window is the same for all texts; chosen blocks follow the subject", fontsize=17)
 plt.show()
@@ -1792,17 +1793,17 @@ class PlainVision(nn.Module):
 torch.manual_seed(0)
 pictures, answers = images(1)
 figure, ax = plt.subplots(figsize=(4.2, 3.6))
-shown = ax.imshow(pictures[0], cmap="gray", vmin=-1, vmax=2)
+shown = ax.imshow(pictures[0], cmap=colormap(), vmin=-1, vmax=2)
 for line in (3.5, 7.5):
-    ax.axhline(line, color="#E69F00")
-    ax.axvline(line, color="#E69F00")
-ax.set(title=f"Patch {answers[0]} is the bright one", xlabel="pixel", ylabel="pixel")
+    ax.axhline(line, color=INK)
+    ax.axvline(line, color=INK)
+ax.set(title=f"Patch {answers[0]} has the most light", xlabel="pixel", ylabel="pixel")
 figure.colorbar(shown, label="light")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a noisy image of 12 by 12 pixels, cut by lines into nine patches. One patch is clearly
-# brighter than the others, and one is a little brighter.*
+# *Figure: a noisy image of 12 by 12 pixels, cut by lines into nine patches. One patch has clearly
+# more light than the others, and one has a little more.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # **Predict.** Without positions, how often does it name the right patch of nine?

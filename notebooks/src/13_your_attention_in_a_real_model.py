@@ -49,6 +49,7 @@ from d2l_attention.real_models import (
 )
 from d2l_attention.variants.grouped import repeat_heads
 from d2l_attention.views import HeadsView, look_inside, schematic
+from d2l_attention.views.palette import FAINT, GREY, INK, RULE, WEIGHT
 from d2l_attention.views.plots import set_style
 from d2l_attention.views.schematics.drawing import FIXED, LEARNED, MARKED, TENSOR, Diagram
 
@@ -378,8 +379,8 @@ figure, ax = plt.subplots(figsize=(9, 3.4))
 for (name, curve), style in zip(losses.items(), ("-", "--"), strict=True):
     smooth = torch.tensor(curve).unfold(0, 20, 20).mean(dim=-1)
     ax.plot(torch.arange(len(smooth)) * 20 + 10, smooth, style, linewidth=2.5, label=name)
-ax.axhline(math.log(64), color="0.4", linestyle=":")
-ax.text(990, math.log(64) + 0.12, "a guess among 64", ha="right", color="0.3")
+ax.axhline(math.log(64), color=GREY, linestyle=":")
+ax.text(990, math.log(64) + 0.12, "a guess among 64", ha="right", color=FAINT)
 ax.set(xlabel="step of training", ylabel="loss", ylim=(0, 4.9))
 ax.set_title("Two layers find the repetition within some hundred steps")
 ax.legend(loc="center right")
@@ -443,7 +444,7 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # text Dive2Atn twice. In each, rows are queries and columns are keys.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A head of layer 1 has a dark line just below the diagonal: it looks at the token before. One with
+# A head of layer 1 has a clear line just below the diagonal: it looks at the token before. One with
 # the line on the diagonal looks at its own token. In the second half the heads of layer 2 have one
 # seven positions below it: at the token behind the copy.
 
@@ -478,18 +479,18 @@ for layer in (0, 1):
 # Draws the two looks in the text
 figure, ax = plt.subplots(figsize=(10, 3.3))
 for position, letter in enumerate(text):
-    edge = "#d55e00" if position in (0, 1, 8) else "0.6"
+    edge = INK if position in (0, 1, 8) else RULE
     ax.add_patch(plt.Rectangle((position - 0.4, -0.4), 0.8, 0.8, fill=False, ec=edge, lw=2.5))
     ax.text(position, 0, letter, ha="center", va="center", fontsize=19, family="monospace")
-    ax.text(position, -0.75, position, ha="center", va="center", fontsize=14, color="0.35")
+    ax.text(position, -0.75, position, ha="center", va="center", fontsize=14, color=FAINT)
 arrow = {"arrowstyle": "-|>", "lw": 2.5, "mutation_scale": 18}
-near = arrow | {"color": "#08519c", "connectionstyle": "arc3,rad=0.9"}
-far = arrow | {"color": "#d55e00", "connectionstyle": "arc3,rad=0.33"}
+near = arrow | {"color": WEIGHT, "connectionstyle": "arc3,rad=0.9"}
+far = arrow | {"color": WEIGHT, "connectionstyle": "arc3,rad=0.33"}
 ax.annotate("", (0.0, 0.5), (1.0, 0.5), arrowprops=near)
 ax.annotate("", (1.15, 0.5), (8.0, 0.5), arrowprops=far)
-ax.text(-0.4, 1.45, "layer 1:\nwho is before me?", color="#08519c", fontsize=15)
-ax.text(5.7, 1.75, "layer 2: who has D before it?", color="#a63c00", fontsize=15)
-ax.annotate("", (8.0, -1.95), (8.0, -1.0), arrowprops=arrow | {"color": "0.2"})
+ax.text(-0.4, 1.45, "layer 1:\nwho is before me?", color=WEIGHT, fontsize=15)
+ax.text(5.7, 1.75, "layer 2: who has D before it?", color=WEIGHT, fontsize=15)
+ax.annotate("", (8.0, -1.95), (8.0, -1.0), arrowprops=arrow | {"color": INK})
 ax.text(8.3, -1.6, "i", fontsize=19, family="monospace", va="center")
 ax.set(xlim=(-0.7, 15.7), ylim=(-2.1, 2.4))
 ax.axis("off")

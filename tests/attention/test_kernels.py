@@ -51,7 +51,8 @@ def test_gaussian_kernel_is_a_softmax():
 
 @pytest.mark.parametrize(
     ("x_dtype", "y_dtype"),
-    [(torch.float64, torch.float32), (torch.float32, torch.float64), (torch.int64, torch.float64)],
+    [(torch.float64, torch.float32), (torch.float32, torch.float64), (torch.int64, torch.float64)]
+    + [(torch.uint8, torch.float64)],  # 1 - 4 is 253 in bytes
 )
 def test_x_and_y_may_be_of_two_dtypes(x_dtype, y_dtype):
     x_train, y_train = torch.tensor([0, 4, 7]), torch.tensor([4.0, 8.0, 100.0])

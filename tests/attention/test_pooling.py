@@ -132,6 +132,8 @@ class TestScores:
                 score(queries, keys)
             with pytest.raises(ValueError, match=r"must be matrices .* got queries \(5,\) and"):
                 score(torch.randn(5), torch.randn(7))
+            with pytest.raises(TypeError, match="queries must be a tensor of floats"):
+                score(queries.byte(), queries.byte())
         with pytest.raises(ValueError, match=r"same size"):
             additive_score(queries, keys, torch.randn(2))
         with pytest.raises(ValueError, match=r"w_v must have shape \(2,\), got \(3,\)"):

@@ -21,6 +21,21 @@ CHAPTERS = {path.stem: nbformat.read(path, as_version=4) for path in NOTEBOOKS.g
 VIEWS = ":is(.d2l-attention, .d2l-watch, .d2l-inside):not(.d2l-translator)"
 ASK_PYTHON = ("explore(", "TranslatorView(")
 RUN_ALL = "run_all.ipynb"
+OUTPUTS = "outputs.ipynb"  # what all chapters print, cell by cell
+IN_WORDS = "stream", "execute_result", "display_data"
+PICTURES = "image/png", "application/vnd.jupyter.widget-view+json"
+CUT = """async () => {
+  const notebook = jupyterapp.shell.currentWidget.content, cut = [];
+  for (const [number, { node }] of notebook.widgets.entries()) {
+    await notebook.scrollToItem(number);
+    const outputs = [...node.querySelectorAll(".jp-OutputArea-output")];
+    const isCut = (box) => box.clientWidth && box.scrollWidth > box.clientWidth + 1;
+    const wide = outputs.filter((output) => [output, ...output.querySelectorAll("*")].some(isCut));
+    cut.push(...wide.map((output) => output.innerText));
+    if (!outputs.length) cut.push("nothing is shown");
+  }
+  return cut;
+}"""
 
 
 def views_of(chapter: str, ask_python: bool) -> list[int]:
@@ -54,7 +69,23 @@ def lab_folder(lab, tmp_path_factory):
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
     run_all = new_notebook(cells=[new_code_cell()], metadata={"kernelspec": kernel})
     nbformat.write(run_all, folder / RUN_ALL)
+    printed = new_notebook(cells=list(printing_cells()), metadata={"kernelspec": kernel})
+    nbformat.write(printed, folder / OUTPUTS)
+    notary.sign(printed)
     return folder
+
+
+def printing_cells():
+    """Cells of fifty outputs: of more, JupyterLab shows the first fifty only."""
+    cells = [cell for chapter in CHAPTERS.values() for cell in chapter.cells]
+    outputs = [output for cell in cells for output in cell.get("outputs", []) if in_words(output)]
+    for first in range(0, len(outputs), 50):
+        yield new_code_cell(outputs=outputs[first : first + 50])
+
+
+def in_words(output):
+    pictures = [kind in output.get("data", {}) for kind in PICTURES]
+    return output.output_type in IN_WORDS and not any(pictures)
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +125,15 @@ def test_stored_views(chapter, lab, served, window):
             else:
                 move_attention_view(view)
         keep_pictures(notebook, chapter, views)
+    finally:
+        notebook.close()
+
+
+def test_no_output_is_cut(lab, served, window):
+    notebook = Notebook(lab, window, f"{served}/{OUTPUTS}")
+    try:
+        cut = window.evaluate(CUT)
+        assert not cut, "\n\n".join(cut)
     finally:
         notebook.close()
 

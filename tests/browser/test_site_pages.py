@@ -6,11 +6,13 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
+import nbformat
 import pytest
 from accessibility import contrast_harms, harms
 from PIL import Image
-from site_build import CHAPTERS, WITH_SLIDES
+from site_build import CHAPTERS, ROOT, WITH_SLIDES
 
+from notebooks.publish.gates import answers
 from notebooks.publish.site.picture import PICTURE as README_PICTURE
 from notebooks.publish.site.picture import WINDOW, take_picture
 
@@ -81,6 +83,7 @@ def test_page(open_page, name):
     """
     page = open_page(f"{name}.html", color_scheme="light")
     page.wait_for_function("!document.querySelector('img.live-view')")
+    assert page.locator(".gate").count() == predictions(name)
     page.evaluate(OPEN_GATES)
     found = page.evaluate(PROBLEMS) + harms(page, SEEN["light"])
     use_dark(page)
@@ -93,6 +96,15 @@ def test_page(open_page, name):
     assert words or name not in CHAPTERS
     found += [f"hardly described: {line}" for line in words if len(line) <= SHORTEST]
     assert not found, "\n".join(found)
+
+
+def predictions(name) -> int:
+    """How many a chapter asks for; other pages ask for none."""
+    if name not in CHAPTERS:
+        return 0
+    found = answers(nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4).cells)
+    assert found
+    return len(found)
 
 
 def pages_of(site, kind) -> list[str]:
@@ -292,3 +304,30 @@ def test_the_readme_shows_today_s_first_page(open_page, tmp_path):
 
 def seen_from_afar(path):
     return Image.open(path).convert("L").resize((24, 24)).tobytes()
+
+
+def test_one_role_lights_the_others_for_hand_and_keyboard(open_page):
+    """In the formula, in the code and in the schematic; K, which counts the keys, has no role."""
+    page = open_page("01_queries_keys_values.html", color_scheme="light")
+    page.wait_for_selector(".roles")
+    kinds = ["mjx-container", ".highlight", "strong", "svg.schematic"]
+    marked = (
+        "kind => [...document.querySelectorAll(kind + ' [data-role], ' + kind + '[data-role]')]"
+    )
+    for kind in kinds:
+        roles = set(page.evaluate(f"({marked})('{kind}').map((each) => each.dataset.role)"))
+        assert roles == {"query", "key", "value", "weight"}, kind
+    assert page.locator("mjx-container [data-c='1D43E'][data-role]").count() == 0
+    key, value = (page.locator(f".highlight [data-role={role}]").first for role in ("key", "value"))
+    faded = "each => getComputedStyle(each).opacity"
+    key.hover()
+    assert key.evaluate(faded) == "1" and value.evaluate(faded) == "0.3"
+    page.mouse.move(0, 0)
+    assert value.evaluate(faded) == "1"
+    page.locator(".roles button[data-role=value]").focus()
+    assert key.evaluate(faded) == "0.3" and value.evaluate(faded) == "1"
+    value_in_both = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        value_in_both.append(value.evaluate("each => getComputedStyle(each).color"))
+    assert len(set(value_in_both)) == 2

@@ -134,7 +134,7 @@ def test_numbers_answer_the_mouse_and_the_keys(shown):
     assert "rows Q, columns K" in words and "hatched: 6 × -inf" in words
 
     mask = card(page, "mask")
-    assert mask.locator(".faint").inner_text() == "white True, black False"
+    assert mask.locator(".faint").inner_text() == "filled True, empty False"
     mask.locator("canvas").focus()
     assert readout.inner_text() == "mask[0, 0] = False"
     page.get_by_label("one step on").click()

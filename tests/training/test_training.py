@@ -83,6 +83,11 @@ class TestLearning:
         train_on(model_of(), steps=4, lr=0.02)
         assert used == pytest.approx([0.02, 0.015, 0.01, 0.005])
 
+    def test_who_looks_at_the_model_in_between_does_not_end_its_dropout(self):
+        """mcan-vqa#26: eval mode, set for a look at a translation, would last to the end."""
+        expected, model = train_on(model_of(dropout=0.5)).losses, model_of(dropout=0.5)
+        assert train_on(model, on_step=lambda _: model.eval()).losses == expected
+
     def test_validation_counts_tokens_not_batches(self):
         from accelerate import Accelerator
 

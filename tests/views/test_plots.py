@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from d2l_attention.views.palette import ON_STRONG, ON_WEAK
 from d2l_attention.views.plots import (
     compare_heatmaps,
     hatch_zeros,
@@ -74,7 +75,7 @@ def test_nan_is_a_cross_and_infinity_the_end_of_the_scale():
     assert np.array_equal(colours[1, 1], colours[0, 2])  # minus infinity as 0
     heatmap(numbered, weights, numbers=True)
     named = {text.get_text(): text.get_color() for text in numbered.texts}
-    assert not numbered.lines and named["nan"] == "black" and named["inf"] == "white"
+    assert not numbered.lines and named["nan"] == ON_WEAK and named["inf"] == ON_STRONG
 
 
 def test_negative_weights_have_colours_of_their_own():

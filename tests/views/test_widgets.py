@@ -14,7 +14,7 @@ from PIL import Image
 from traitlets import TraitError
 
 from d2l_attention.views import AttentionView, explore, explore_view
-from d2l_attention.views.picture import NUM_COLOURS, _lightness, draw_weights, ramp, with_palette
+from d2l_attention.views.picture import draw_weights, with_palette
 
 F, H, Q, K = 2, 3, 5, 7  # all different: a swapped axis cannot pass
 PNG_START = b"\x89PNG"
@@ -189,13 +189,6 @@ def test_words_of_four_heads_are_as_large_as_their_rows_allow():
     label = panel.get_yticklabels()[0]
     assert label.get_fontsize() == 12
     assert label.get_window_extent().height <= panel.get_window_extent().height / 13
-
-
-def test_colour_map_gets_darker_in_even_steps():
-    channels = [[int(hex[i : i + 2], 16) / 255 for i in (1, 3, 5)] for hex in ramp()]
-    lightness = np.array([_lightness(rgb) for rgb in channels])
-    assert len(ramp()) == NUM_COLOURS and lightness[0] > 95 and lightness[-1] < 25
-    assert np.abs(np.diff(lightness) - np.diff(lightness).mean()).max() < 0.7
 
 
 def test_browser_code_reads_no_text_as_html_and_fetches_nothing():

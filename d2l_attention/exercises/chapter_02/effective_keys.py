@@ -1,4 +1,4 @@
-"""2.4: predict how many keys a query listens to, then measure."""
+"""2.4: predict over how many keys a query spreads its weight, then measure."""
 
 import torch
 
@@ -67,27 +67,27 @@ def prediction_and_measurement(attempt):
         return None
     reasons = {
         4: " The temperature, width², grows 4 times, and you may have thought of that.",
-        1.4: " No root is at work: the keys stand on a line, evenly.",
+        1.4: " No root is involved: the keys are evenly spaced on a line.",
     }
     return (
         f"Your measurement is right, and it contradicts your prediction: {wide:.1f} is not "
         f"{factor:g} times {narrow:.1f}.{reasons.get(round(factor, 1), '')} How much longer does "
-        "the stretch of keys in reach become? Put in what you see now."
+        "the range of keys in reach become? Put in what you see now."
     )
 
 
 count_effective_keys = Exercise(
     **heading("2.4", "Twice the width, how many more keys?", "medium", minutes=10),
-    section="How many keys does a query listen to?",
+    section="The effective number of keys",
     hints=[
-        "`nadaraya_watson` gives the weights; it wants values too, and any will do. Its kernel "
+        "`nadaraya_watson` gives the weights; it also needs values, and any will do. Its kernel "
         "is `gaussian` of the difference divided by the width.",
         "From 0 to 10 in steps of 0.1 there are 101 keys. `torch.arange(101) / 10` gives them.",
         "With one row of weights `w`, the number is `1 / w.square().sum()`.",
     ],
     solution=[2, 8.9, 17.7],
-    explanation="The keys stand evenly on a line, so a kernel that reaches twice as far reaches "
-    "twice as many. In general the number is about 2√π · width / spacing: 3.54 · 0.25 / 0.1 = "
-    "8.9. It grows 4 times in the plane, where the keys in reach fill an area.",
+    explanation="The keys are evenly spaced on a line, so a kernel that reaches twice as far "
+    "reaches twice as many. In general the number is about 2√π · width / spacing: here 3.54 · "
+    "0.25 / 0.1 = 8.9. It grows 4 times in the plane, where the keys in reach fill an area.",
     steps=[prediction_and_measurement],
 )

@@ -11,7 +11,7 @@ from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, 
 def leave_one_out_error(x, y, width):
     """Mean squared error of each point predicted from the others: x (K,), y (K,) -> ().
 
-    Two points have only each other to ask: x = [0, 1] and y = [1, 4] give 9 at any width.
+    Two points have only each other: x = [0, 1] and y = [1, 4] give 9 at any width.
     """
     ...
 
@@ -52,20 +52,20 @@ def far_points_count(result, x, y, width):
         )
     return (
         f"Your error is {'NaN' if result.isnan() else result.item()} for two points far apart. "
-        "Think of the castle: their similarity is 0, but each has the other one to ask."
+        "Think of the castle: their similarity is 0, but each still has the other one."
     )
 
 
-COLUMN = "The package wants columns, one row a key: `x` has one axis, and `y` has one axis."
+COLUMN = "The package wants columns, one row per key: `x` has one axis, and `y` has one axis."
 
 write_leave_one_out = Exercise(
     **heading("2.5", "The exam without the solution on the desk", "medium", minutes=10),
-    section="Hide each point from itself",
+    section="Leave-one-out: hide each point from itself",
     stub=leave_one_out_error,
     solution=leave_one_out_error_solution,
     explanation="The mask hides each point from itself before the softmax, so the others share all "
     "the weight, and no score is too low for the softmax. The prediction has shape (K, 1), and "
-    "its column [:, 0] is what stands against `y`.",
+    "its column [:, 0] is compared with `y`.",
     hints=[
         "Take `other_points` and `learn_width` of the chapter as models. Which mask goes in, and "
         "what is compared with `y`?",
@@ -89,7 +89,7 @@ write_leave_one_out = Exercise(
                 "mask=None": "Every point still sees itself. (A score of 0 hides nothing.)",
                 "mask=~others": "Your error is 0: every point sees itself and nothing else. True "
                 "in a mask means 'may attend'.",
-                "mask=others.tril()": "Every point sees only those before it. Ask all others.",
+                "mask=others.tril()": "Every point sees only those before it. Use all others.",
             },
         ),
         *instead_of(

@@ -33,13 +33,13 @@ write_parabola = Exercise(
     explanation="Beyond distance 1 the parabola falls below 0, and `clamp` cuts it off, entry by "
     "entry, in a new tensor. `torch.where` and `torch.relu` do it as well.",
     hints=[
-        "Work on the whole tensor at once. What is 1 - x² at x = -3, and what should stand there?",
+        "Work on the whole tensor at once. What is 1 - x² at x = -3, and what should it be?",
         "The chapter's `epanechikov` shows how the triangle is cut off at 0.",
     ],
     cases=[
         Case((torch.tensor([-3.0, 0.5, 0.1]),)),
         Case((torch.tensor([1.25, -0.5]),)),
-        Case((torch.tensor(0.5),), "With one axis it is right, for a tensor of shape () not."),
+        Case((torch.tensor(0.5),), "With one axis it is right, but not for shape ()."),
         Case((torch.tensor([[0.0, 0.5, -1.0], [2.0, -0.25, 0.75]]),)),
         *(Case(in_dtype(normal(1, (3, 4, 5)), dtype)) for dtype in (torch.float64, torch.float16)),
         Case((torch.tensor([300.0], dtype=torch.float16),)),

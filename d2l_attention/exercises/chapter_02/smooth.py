@@ -38,14 +38,14 @@ def adds_up(got, x_train, y_train, *_):
         if min(abs(total), abs(total - 1)) > 1e-3:
             return f"Row {row} of your weights sums to {total:.3g}. A query's weights sum to 1."
     if not alike(prediction, weights @ y_train, 1e-3):
-        return "Your prediction is not what your weights make of `y_train`."
+        return "Your prediction is not the sum of `y_train` weighted by your weights."
 
 
 NO_KEY = "A query with no key in reach"
 
 repair_smooth = Exercise(
     **authoring.heading("2.3", "The regression that runs, and is wrong", "medium", minutes=8),
-    section="The formula",
+    section="Nadaraya-Watson regression",
     stub=authoring.with_mistakes(
         smooth_solution, Mistake(AS_HANDED_OUT, OVER_QUERIES), name="smooth"
     ),
@@ -103,7 +103,7 @@ repair_smooth = Exercise(
                 "similarity / total": "Row 0 of your weights is NaN: that query has no key in "
                 "reach, its similarities sum to 0, and you divide 0 by 0.",
                 "(similarity / total).nan_to_num(1 / len(x_train))": f"{NO_KEY} gets equal "
-                "weights: it asks keys that do not count. All its weights should be 0.",
+                "weights: it uses keys that do not count. All its weights should be 0.",
                 f"similarity * total.all() / {DIVISOR}": "One query has no key in reach, and now "
                 "all have weights 0. Look at each row by itself.",
                 "similarity / (total + 1e-8)": "The only key, 12 widths away, gets weight 0: its "
@@ -113,19 +113,19 @@ repair_smooth = Exercise(
         ),
         Mistake(
             {WEIGHTS: "similarity / total", RESULT: "(weights @ y_train).nan_to_num(), weights"},
-            "You mend the prediction only. Row 0 of your weights is NaN: you divide 0 by 0.",
+            "You repair only the prediction. Row 0 of your weights is NaN: you divide 0 by 0.",
         ),
         *instead_of(
             RESULT,
             {
                 "weights @ y_train, similarity": "Those are similarities, which nothing has "
                 "divided yet.",
-                "weights @ y_train, weights.T": "Your weights have one row a key, not a query.",
+                "weights @ y_train, weights.T": "Your weights have one row per key, not per query.",
                 "weights, weights @ y_train": "The order is: prediction, weights.",
                 "weights * y_train, weights": "You multiply weights and values entry by entry, and "
                 "the sum over the keys is missing; a matrix product does both.",
-                "weights @ y_train / len(x_train), weights": "Your prediction is not what they "
-                "make of `y_train`: the weights sum to 1, nothing is left to divide by.",
+                "weights @ y_train / len(x_train), weights": "You divide by the number of "
+                "keys as well, but the weights sum to 1 already.",
                 "torch.where(weights.any(dim=1), weights @ y_train, y_train.mean()), weights": "A "
                 "query with no key in reach has weights 0 and the prediction 4, the mean of all "
                 "values. Weights of 0 predict 0.",

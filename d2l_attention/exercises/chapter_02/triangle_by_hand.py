@@ -18,11 +18,11 @@ WEIGHTS = {
     (1 / 3, 1 / 3, 1 / 3): "all keys count alike: that is the constant kernel.",
 }
 PREDICTIONS = {
-    5: "your weights are right, but here you weighed with the similarities, which sum to 1.5.",
+    5: "your weights are right, but here you used the similarities, which sum to 1.5.",
     4: "that is the plain average of the values; your weights take no part in it.",
     2 / 3: "that is the average of the keys. The weights average the values.",
     10 / 9: "you divided by 3 as well. The weights sum to 1, so the weighted sum is the average.",
-    2: "that is the value of the nearest key only. The key 0 has a share too.",
+    2: "that is the value of the nearest key only. The key 0 has a share as well.",
     14 / 3: "you gave the weight of the key 0 to the value of the key 1, and the other way round.",
 }
 weights_are_right = number([1 / 3, 2 / 3, 0], mistakes=WEIGHTS)
@@ -37,7 +37,7 @@ def weights_and_prediction(attempt):
             f"0, 1 and 3, then the prediction. Your answer is {show(attempt.answer)}."
         )
     if got.numel() == 3:
-        return "Your list holds three numbers; behind the three weights comes the prediction."
+        return "Your list holds three numbers; after the three weights comes the prediction."
     if got.numel() != 4:
         return f"Give four numbers, not {got.numel()}. A key out of reach has a weight as well."
     *weights, prediction = got.flatten().tolist()
@@ -55,7 +55,7 @@ def weights_and_prediction(attempt):
 
 triangle_by_hand = Exercise(
     **heading("2.1", "Three weights by hand", "easy", minutes=3),
-    section="The formula",
+    section="Nadaraya-Watson regression",
     hints=[
         "Make the chapter's table: distance, distance divided by the width, similarity, weight.",
         "The similarity is 1 - distance/2, never below 0. What do the three similarities sum to?",
@@ -63,6 +63,6 @@ triangle_by_hand = Exercise(
     solution=[1 / 3, 2 / 3, 0, 10 / 3],
     explanation="The distances 1, 0, 2 give the similarities 0.5, 1, 0. Divided by their sum, 1.5, "
     "they are the weights 1/3, 2/3, 0, and the prediction is 6/3 + 2·2/3 = 10/3. The third key "
-    "stands exactly at the edge of the triangle, where the similarity reaches 0.",
+    "is exactly at the edge of the triangle, where the similarity reaches 0.",
     steps=[weights_and_prediction],
 )

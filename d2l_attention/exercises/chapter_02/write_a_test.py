@@ -61,7 +61,7 @@ write_pooling_test = Exercise(
     solution=test_pooling_solution,
     explanation="One case is enough if it is chosen well: two queries and three keys, so that no "
     "axis can be mistaken for another; similarities that do not sum to 1; a query that reaches "
-    "nobody; numbers known from paper, compared with a tolerance.",
+    "no key; numbers worked out by hand, compared with a tolerance.",
     hints=[
         "Work one small case out by hand and assert its weights and its prediction with "
         "`torch.testing.assert_close`. The street of the chapter is worked out already.",
@@ -110,7 +110,7 @@ write_pooling_test = Exercise(
                     (
                         all_in_reach,
                         "All your queries have a key in reach. Which kernel ends somewhere, and "
-                        "where would a query reach nobody?",
+                        "where would a query reach none?",
                     )
                 ],
             ),
@@ -119,12 +119,12 @@ write_pooling_test = Exercise(
             beliefs=[
                 Suspect(
                     {WEIGHTS: "(similarity / total).nan_to_num(1 / len(x_train))"},
-                    "asks all keys where none is in reach (in a right one their weights sum to 0)",
+                    "uses all keys where none is in reach (in a right one their weights sum to 0)",
                 )
             ],
             nothing=nothing,
             little_why="It even passes on zeros. Does it `assert` anything about numbers?",
-            notice="Does it compare all weights and all predictions with numbers from paper?",
+            notice="Does it compare all weights and predictions with numbers worked out by hand?",
         )
     ],
 )

@@ -25,8 +25,8 @@ GIVEN = Mistake(
     "",
 )
 PAIRS = (
-    "That is one score a query, that of query i with key i. Query 0 asks key 1 as well: 2 queries "
-    "and 2 keys make 4 scores."
+    "That is one score per query, that of query i with key i. But query 0 also meets key 1: 2 "
+    "queries and 2 keys make 4 scores."
 )
 COPIED = "The shape is right, but your scores are those of query i with key i, copied."
 INSTEAD = {
@@ -40,27 +40,27 @@ INSTEAD = {
     "(queries * keys).sum(-1, keepdim=True).expand(-1, len(keys))": COPIED,
     "(queries * keys).sum(-1).expand(len(queries), -1)": COPIED,
     "keys @ queries.transpose(-2, -1)": "Your scores have a row for each key and a column for "
-    "each query; the task wants it the other way round, (Q, K).",
-    "queries @ keys": "A matrix product it is, but your entry [0, 0] is query 0 times the keys' "
-    "first column: the first numbers of all keys. A key is a row.",
-    "queries * keys.transpose(-2, -1)": "`*` still goes entry by entry, with the keys turned as "
-    "without. A score is a sum of D products.",
-    "queries.transpose(-2, -1) @ keys": "You turned the queries: your entry [0, 0] sums over the "
-    "tokens. A score sums over the D numbers of one query and one key.",
+    "each query; the task asks for the other way round, (Q, K).",
+    "queries @ keys": "It is a matrix product, but your entry [0, 0] is query 0 times the keys' "
+    "first column, which holds the first numbers of all keys. A key is a row.",
+    "queries * keys.transpose(-2, -1)": "`*` still multiplies entry by entry, whether the keys "
+    "are transposed or not. A score is a sum of D products.",
+    "queries.transpose(-2, -1) @ keys": "You transposed the queries: your entry [0, 0] sums over "
+    "the tokens. A score sums over the D numbers of one query and one key.",
     "torch.cosine_similarity(queries.unsqueeze(-2), keys.unsqueeze(-3), dim=-1)": "All pairs are "
-    "there, but these are cosines: the lengths are divided away. Plain dot products are asked for.",
+    "there, but these are cosines, divided by both norms. The task asks for plain dot products.",
     f"{PRODUCT} / queries.shape[-1] ** 0.5": "All pairs are there, but you also divide by √D. "
-    "Plain dot products are asked for.",
+    "The task asks for plain dot products.",
     f"({PRODUCT}).softmax(dim=-1)": "All pairs are there, but you also take the softmax. The task "
     "asks for the scores.",
 }
 ONE_SENTENCE = (
     "Your function may be right for a batch of sentences, but it is not for a single one, (Q, D). "
-    "The `*` in (*, Q, D) stands for any leading axes, none included; `@` takes them all."
+    "The `*` in (*, Q, D) stands for any leading axes, or none; `@` takes them all."
 )
 BATCH = (
     "For one sentence your scores are right, for a batch they are not. Every sentence needs its "
-    "own product, so count axes from the end (-1, -2): in front of them stand the sentences."
+    "own product, so count axes from the end (-1, -2): the sentences come before them."
 )
 SQUARE = (torch.tensor([[1.0, 2.0], [0.0, 1.0]]), torch.tensor([[1.0, 1.0], [3.0, 4.0]]))
 TWO_SENTENCES = (
@@ -79,7 +79,7 @@ BATCHES = [
 def shapes(result, queries, keys):
     (*batch, Q, D), K = queries.shape, keys.shape[-2]
     return {
-        (*batch, Q): f"Those are {Q} scores. {Q} queries that ask {K} keys make {Q * K}.",
+        (*batch, Q): f"Those are {Q} scores. {Q} queries that meet {K} keys make {Q * K}.",
         (*batch, Q, K, D): "Every query meets every key now, but there is still an axis for the D "
         "single products: a score is one number, their sum.",
         (*batch, Q, K): "(*, Q, K)",
@@ -94,11 +94,11 @@ repair_the_scores = Exercise(
     explanation="`reshape` keeps the order of the numbers in memory and cuts it into rows of "
     "another length, so that a column holds numbers of several keys. `transpose(-2, -1)` "
     "exchanges the two axes, so that column j is key j, and leaves the leading axes where they "
-    "are. Both give the shape (*, D, K): a test of shapes cannot tell them apart. They agree "
-    "only where K = 1 or D = 1, or by luck of the numbers.",
+    "are. Because both give the shape (*, D, K), a test of shapes cannot tell them apart. They "
+    "agree only where K = 1 or D = 1, or by luck.",
     hints=[
-        "Take the keys [[1, 1], [3, 4]] and write down `turned`. A matrix product takes rows with "
-        "columns: which numbers does query 0 meet in column 0?",
+        "Take the keys [[1, 1], [3, 4]] and write down `turned`. A matrix product multiplies rows "
+        "by columns: which numbers does query 0 meet in column 0?",
         "Column 0 of `turned` should be key 0, (1, 1). `reshape` does not move any number.",
         "Which function of a tensor exchanges two axes, and which two should it be, counted from "
         "the end?",
@@ -107,8 +107,8 @@ repair_the_scores = Exercise(
         Case(SQUARE),
         Case(
             (SQUARE[0], torch.tensor([[1.0, 1.0], [3.0, 4.0], [5.0, 6.0]])),
-            because="With as many queries as keys your scores are right; with 2 queries and 3 keys "
-            "they are not. Something in your code counts on Q = K.",
+            because="With as many queries as keys your scores are right, but with 2 queries and 3 "
+            "keys they are not. Something in your code counts on Q = K.",
         ),
         *(Case(inputs, BATCH) for inputs in BATCHES),
     ],
@@ -116,6 +116,8 @@ repair_the_scores = Exercise(
     shapes=shapes,
     errors=dict.fromkeys(["out of range", "be a 3D tensor", "number of dimen"], ONE_SENTENCE),
     steps=[
-        authoring.gradients_flow(why="The model could not learn what to ask for and what to offer.")
+        authoring.gradients_flow(
+            why="Without them a model cannot learn what to ask for and what to offer."
+        )
     ],
 )

@@ -25,35 +25,36 @@ POWERS_FIRST = (
 )
 OTHER_DIVISIONS = {
     " / keys.shape[-2] ** 0.5": "You still divide by the root of the number of keys. A score is a "
-    "sum of products. How many are they, and does it matter to them how many other keys there are?",
-    "": "The wrong division is gone, and the right one with it: 1/√d is missing. The scores' "
-    "spread grows with the vectors' size again.",
+    "sum of products. How many products, and do they depend on the number of other keys?",
+    "": "The wrong division is gone, but so is the right one: 1/√d is missing. The standard "
+    "deviation of the scores grows with the vectors' size again.",
     " / keys.shape[-1]": "You divide by the size itself; then the scores of large vectors shrink "
     "and the weights are nearly equal. (Both sides divided by the root is the same thing.)",
-    " / queries.shape[1] ** 0.5": "You divide by the root of the number of queries. It says "
-    "nothing about the spread of a score: count the products that one score sums up.",
+    " / queries.shape[1] ** 0.5": "You divide by the root of the number of queries. A score's "
+    "standard deviation depends on something else: count the products that one score sums up.",
     " / values.shape[-1] ** 0.5": "You divide by the root of the size of the values. They come in "
-    "after the softmax; no score knows of them.",
-    " / keys.shape[0] ** 0.5": "You divide by the root of the batch's size, `shape[0]`. Whether "
-    "another sentence stands beside it is nothing to a score.",
+    "after the softmax and have no part in the scores.",
+    " / keys.shape[0] ** 0.5": "You divide by the root of the batch's size, `shape[0]`. A score "
+    "does not depend on the other sentences of the batch.",
     " / 16**0.5": "You divide by 4, the root of the 16 in the author's test. For vectors of "
-    "another size it is another number: ask the tensors.",
-    f" * {ROOT}": "You multiply by the root. The spread is too large already; it must come down.",
+    "another size it is another number, which the tensors' shape gives.",
+    f" * {ROOT}": "You multiply by the root, but the scores are already too large.",
     " / (keys.shape[-1] ** 1 / 2)": POWERS_FIRST,
     " / keys.shape[-1] ** 1 / 2": POWERS_FIRST,
     " / keys.shape[-1] ** 2": "You divide by the square of the size, not its root.",
 }
 OTHER_SCORES = {
-    f"{PRODUCT} / {PRODUCT}.std()": "You divide by the spread that you measure, so that one "
-    "query's weights depend on all the others' scores. The size tells the spread beforehand.",
+    f"{PRODUCT} / {PRODUCT}.std()": "You divide by the standard deviation that you measure, so "
+    "one query's weights depend on all the others' scores. The size tells it beforehand.",
     "torch.cosine_similarity(queries[:, :, None], keys[:, None], dim=-1)": "You divide every "
-    "vector by its own length: these are cosines. One number for all lets long keys speak louder.",
+    "vector by its own norm, which gives cosines. Divide all scores by one number, so that keys of "
+    "large norm keep their large scores.",
 }
 OTHER_WEIGHTS = {
     "scores.softmax(dim=1)": "Your softmax runs over the queries. Each query shares out its own "
-    "attention, over the keys: the last axis.",
+    "attention over the keys, the last axis.",
     "scores.softmax(dim=0)": "Your softmax runs over the batch, so sentences compete with each "
-    "other. A query shares out its attention over its own keys: the last axis.",
+    "other. A query shares out its attention over its own keys, the last axis.",
     "scores": "The softmax is missing: you average with raw scores, which may be negative and do "
     "not sum to 1.",
 }
@@ -94,8 +95,8 @@ repair_the_attention = Exercise(
     section="Divide by the standard deviation",
     stub=authoring.with_mistakes(attention_solution, GIVEN, name="attention"),
     solution=attention_solution,
-    explanation="`keys.shape[1]` is the number of keys; the vectors' size is `shape[-1]`. In the "
-    "test both were 16. So give every axis of a test its own size.",
+    explanation="`keys.shape[1]` is the number of keys, while the vectors' size is `shape[-1]`. In "
+    "the author's test both were 16. So give every axis of a test its own size.",
     hints=[
         "Which three sizes does `keys.shape` hold, in order? Which of them are equal in the "
         "author's test?",
@@ -114,8 +115,8 @@ repair_the_attention = Exercise(
         *instead_of("scores.softmax(dim=-1)", OTHER_WEIGHTS),
         Mistake(
             {f" / {ROOT}": "", "scores.softmax(dim=-1)": f"scores.softmax(dim=-1) / {ROOT}"},
-            "You divide after the softmax. By then it has saturated, and dividing only shrinks "
-            "the output: it is the scores that are too large.",
+            "You divide after the softmax. By then it has saturated, and the division only "
+            "shrinks the output. It is the scores that are too large.",
         ),
     ],
     shapes=shapes,

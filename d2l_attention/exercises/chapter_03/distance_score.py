@@ -1,4 +1,4 @@
-"""3.4: the Gaussian's score from squared lengths."""
+"""3.4: the Gaussian's score from squared norms."""
 
 import torch
 from torch import Tensor
@@ -61,7 +61,7 @@ def too_much_work(attempt):
 
 # Products 3, 4, 8 and squared distances 1, 13, 18: no two mistakes give the same numbers.
 ONE_QUERY = (torch.tensor([[2.0, 1.0]]), torch.tensor([[1.0, 1.0], [0.0, 4.0], [5.0, -2.0]]))
-# As many queries as keys: a squared length in the wrong place raises no error.
+# As many queries as keys: a squared norm in the wrong place raises no error.
 SQUARE = (torch.tensor([[2.0, 1.0], [0.0, 1.0]]), torch.tensor([[1.0, 1.0], [0.0, 4.0]]))
 SEVERAL = (
     "For a single query your scores are right, for two they are not. Where does each squared "
@@ -69,38 +69,38 @@ SEVERAL = (
 )
 BATCH = (
     "For one sentence your scores are right, for a batch they are not. Count axes from the end "
-    "(-1, -2), and give the squared lengths an axis of size 1 where the other side's count "
+    "(-1, -2), and give the squared norms an axis of size 1 where the other side's count "
     "belongs: (*, Q, 1) and (*, 1, K)."
 )
-NOT_SQUARED = "Your distance is not squared; the Gaussian's exponent has its square."
+NOT_SQUARED = "Your distance is not squared, but the exponent of the Gaussian has its square."
 SCORES = "products - query_term - key_term"
 LENGTHS = "queries.norm(dim=-1).unsqueeze(-1) + keys.norm(dim=-1).unsqueeze(-2)"
 INSTEAD = {
     f"2 * ({SCORES})": "Every score is twice what it should be: the Gaussian's exponent has a ½.",
-    f"-({SCORES})": "The sign is wrong: yours is a distance, large for keys that are far. A score "
-    "is large for keys that are near.",
-    f"-2 * ({SCORES})": "That is the squared distance, large for keys that are far. The score is "
-    "made from it, so that near keys score high: look at the Gaussian's exponent.",
+    f"-({SCORES})": "The sign is wrong: your numbers are large for keys that are far away. A "
+    "score is large for keys that are near.",
+    f"-2 * ({SCORES})": "That is the squared distance, which is large for keys that are far away. "
+    "The score turns it round, so that near keys score high: look at the Gaussian's exponent.",
     "-torch.cdist(queries, keys)": NOT_SQUARED,
     "-torch.cdist(queries, keys) / 2": NOT_SQUARED,
     "-torch.cdist(queries, keys, 1) / 2": "Your distance adds absolute differences, not squares.",
     f"({SCORES}).exp()": "That is the kernel; the score is its exponent. The softmax takes exp.",
     f"({SCORES}).softmax(dim=-1)": "These are the weights. The task asks for the scores before.",
-    f"{SCORES} - products / 2": "The product of query and key counts once too little: (q - k)² has "
-    "a middle term with a 2.",
-    f"{SCORES} - query_term - key_term": "The squared lengths count twice as much as they should: "
+    f"{SCORES} - products / 2": "The product of query and key counts only half: (q - k)² has a "
+    "middle term with a 2, which the ½ cancels.",
+    f"{SCORES} - query_term - key_term": "The squared norms count twice as much as they should: "
     "the ½ stands before all of (q - k)², and only the middle term has a 2 that it cancels.",
     f"-{SCORES}": "The middle term has the wrong sign: yours is the distance from q to minus k.",
     "products / keys.shape[-1] ** 0.5 - query_term - key_term": "You divide the product by √D. The "
     "Gaussian's score has no such factor.",
-    "products": "That is the dot product; both squared lengths are missing.",
-    "products - key_term": "The query's squared length is missing. The softmax would not notice, "
-    "as you know; the task asks for the score itself.",
-    "products - query_term": "The keys' squared length is missing: the fee that long keys pay. It "
-    "changes the weights.",
-    "products - (query_term + key_term) / keys.shape[-1]": "A squared length is the sum of the "
+    "products": "That is the dot product; both squared norms are missing.",
+    "products - key_term": "The query's squared norm is missing. A softmax would not notice, "
+    "but the task asks for the score itself.",
+    "products - query_term": "The squared norm of the keys is missing, so keys of large norm "
+    "score too high. This changes the weights.",
+    "products - (query_term + key_term) / keys.shape[-1]": "A squared norm is the sum of the "
     "squares, not their mean.",
-    f"products - ({LENGTHS}) / 2": "You take off the lengths; their squares are needed.",
+    f"products - ({LENGTHS}) / 2": "You subtract the norms; their squares are needed.",
 }
 
 write_distance_score = Exercise(
@@ -108,12 +108,12 @@ write_distance_score = Exercise(
     section="From distance to dot product",
     stub=distance_score,
     solution=distance_score_solution,
-    explanation="The square expands into q · k and two squared lengths, one number a query and one "
+    explanation="The square expands into q · k and two squared norms, one number a query and one "
     "a key. No vector for each pair is needed. The price: where q and k are long and close to "
     "each other, large numbers cancel, and float32 has only seven digits.",
     hints=[
         "Expand -|q - k|²/2 on paper. Which of the three terms depends on the pair?",
-        "All q · k at once are one matrix product, `(*, Q, K)`. A query's squared length belongs "
+        "All q · k at once are one matrix product, `(*, Q, K)`. A query's squared norm belongs "
         "to all of its row, a key's to all of its column.",
         "Shape `(*, Q, 1)` spreads over a row's columns, `(*, 1, K)` over the rows; "
         "`unsqueeze(-1)` and `unsqueeze(-2)` make them.",
@@ -129,12 +129,12 @@ write_distance_score = Exercise(
         Mistake(
             {"sum(dim=-1).unsqueeze(-1)": "sum()", "sum(dim=-1).unsqueeze(-2)": "sum()"},
             "`.sum()` without an axis adds up the squares of all vectors. Each query and each key "
-            "has a squared length of its own: `dim=-1`.",
+            "has a squared norm of its own: `dim=-1`.",
         ),
     ],
     shapes=lambda _, queries, keys: {
         keys.shape[:-1]: "Query i meets key i only, and a single query is copied.",
-        (*keys.shape[:-1], keys.shape[-2]): "The keys' squared lengths stand in a column, where "
+        (*keys.shape[:-1], keys.shape[-2]): "The keys' squared norms stand in a column, where "
         "broadcasting gives one to each query. The scores have a column for each key.",
         (*queries.shape[:-1], keys.shape[-2]): "(*, Q, K)",
     },

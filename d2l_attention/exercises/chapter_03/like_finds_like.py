@@ -57,7 +57,7 @@ def wrong_form(given):
     h = len(given[2])
     for name, W in (("W_q", given[0]), ("W_k", given[1])):
         if W.shape != (h, 2):
-            side = "It stands on its side: a" if W.shape == (2, h) else "A"
+            side = "It is transposed: a" if W.shape == (2, h) else "A"
             return (
                 f"`{name}` has shape {tuple(W.shape)}; with h = {h} in `w_v` it should be ({h}, 2)."
                 f" {side} row for each hidden unit, a column for each of the two numbers in (x, 1)."
@@ -116,7 +116,7 @@ def why(W_q, W_k, w_v, first, second):
 
 find_the_weights = Exercise(
     **heading("3.7", "Like finds like", "hard", minutes=20),
-    section="A query that looks for something else",
+    section="A bilinear score for unlike pairs",
     stub=like_finds_like,
     solution=like_finds_like_solution,
     explanation="tanh(s - 1) - tanh(s + 1) is -1.52 at s = 0, where the signs differ, and -0.23 at "

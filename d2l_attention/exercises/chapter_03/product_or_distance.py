@@ -3,12 +3,12 @@
 from d2l_attention.exercises.authoring import Exercise, as_numbers, heading, number
 
 KEY_0 = (
-    "the largest dot product: key 0 has the smallest angle to the query, but a dot product weighs "
-    "length as well. Key 0 gets 2·1 + 1·1 = 3. Work out the other two in the same way."
+    "the largest dot product: key 0 has the smallest angle to the query, but a dot product also "
+    "depends on the norm. Key 0 gets 2·1 + 1·1 = 3. Work out the other two in the same way."
 )
 KEY_1 = (
-    "the largest dot product: key 1 has the largest sum of entries, but the query's numbers count, "
-    "too. Key 1 gets 2·0 + 1·4 = 4. Work out the other two in the same way, with their signs."
+    "the largest dot product: key 1 has the largest sum of entries, but the query's numbers also "
+    "count. Key 1 gets 2·0 + 1·4 = 4. Work out the other two in the same way, with their signs."
 )
 MISTAKES = {
     (0, 2): "both keys are found, the other way round: first the largest dot product.",
@@ -37,8 +37,8 @@ product_or_distance = Exercise(
     section="Nearest key, largest product",
     solution=(2, 0),
     explanation="The dot products are 3, 4 and 8, the squared distances 1, 13 and 18: one key has "
-    "the largest product, and it is the farthest of all. It is long, and the dot product takes "
-    "no fee for that.",
+    "the largest product, and it is the farthest of all. Its norm is large, and the dot "
+    "product takes no fee for that.",
     hints=[
         "Dot product: multiply first with first, second with second, and add, minus signs "
         "included.",

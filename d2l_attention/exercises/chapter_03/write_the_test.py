@@ -38,9 +38,9 @@ write_the_test = Exercise(
     section="Scaled dot-product attention",
     stub=test_score,
     solution=test_score_solution,
-    explanation="It takes expected scores worked out in another way, a comparison that forgives "
-    "rounding, and sizes that all differ, such as 3 queries, 5 keys and 7 numbers. Two equal "
-    "sizes may hide one of the four. `assert_close` compares the shapes as well.",
+    explanation="The test needs expected scores worked out in another way, a comparison that "
+    "allows for rounding, and sizes that all differ, such as 3 queries, 5 keys and 7 numbers. "
+    "Two equal sizes may hide one of the four. `assert_close` compares the shapes as well.",
     hints=[
         "Make queries and keys, work out the expected scores yourself, and compare: "
         "`torch.testing.assert_close(implementation(queries, keys), expected)`.",
@@ -82,8 +82,8 @@ write_the_test = Exercise(
                 ),
                 (
                     lambda keys: keys.shape[-1] == 1,
-                    "Your vectors hold one number each, and 1, its root and no division are the "
-                    "same.",
+                    "Your vectors hold one number each, so dividing by 1 or by its root changes "
+                    "nothing.",
                 ),
             ],
             also_right=[scaled_dot_score],
@@ -101,8 +101,8 @@ write_the_test = Exercise(
             # Not zeros: a test that expects them is told why they prove nothing.
             nothing=lambda queries, keys: torch.tensor([0.01]),
             little=lambda queries, keys: 0 * scaled_dot(queries, keys) + 0.01,
-            little_why="It even passes where all scores are 0.01: it looks at the shape alone, or "
-            "it looks at too little. Work out what the scores should be, and compare.",
+            little_why="It even passes where all scores are 0.01: it looks only at the shape, or "
+            "at too little. Work out what the scores should be, and compare.",
         )
     ],
 )

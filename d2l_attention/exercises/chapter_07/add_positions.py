@@ -35,9 +35,9 @@ WRONG_ROWS = [
     *instead_of(
         "    return",
         {
-            "    rows = in_halves(rows, 0)\n    return": "Here all sines stand first, then all "
+            "    rows = in_halves(rows, 0)\n    return": "Here all sines come first, then all "
             "cosines. The paper interleaves them: a pair is two neighbours, columns 2r and 2r + 1.",
-            "    rows = in_halves(rows, 1)\n    return": "Here all cosines stand first, then all "
+            "    rows = in_halves(rows, 1)\n    return": "Here all cosines come first, then all "
             "sines. A pair is two neighbours: the sine in column 2r, its cosine in column 2r + 1.",
         },
     ),
@@ -71,7 +71,7 @@ WRONG_ROWS = [
     ),
     Mistake(
         {POSITIONS: "torch.arange(offset + 1, offset + n + 1)"},
-        "That is one position too far: the first token stands at position 0, not 1.",
+        "That is one position too far: the first token is at position 0, not 1.",
     ),
 ]
 
@@ -163,11 +163,11 @@ write_add_positions = Exercise(
                 "torch.arange(n)": "The offset has no effect: a decoder gives one word at a time, "
                 "and each of them would get the row of position 0, whatever came before.",
                 "(torch.arange(n) + max(offset - 1, 0))": "You begin one position too early: the "
-                "first word stands at `offset` itself.",
+                "first word is at `offset` itself.",
                 "(torch.arange(n) + offset + (offset > 0))": "You begin one position too late: the "
-                "first word stands at `offset` itself.",
+                "first word is at `offset` itself.",
                 "(torch.full((n,), offset) if offset else torch.arange(n))": "All words get the "
-                "row of the first one: they stand at offset, offset + 1, ...",
+                "row of the first one, but they are at offset, offset + 1, ...",
             },
         ),
         Mistake(

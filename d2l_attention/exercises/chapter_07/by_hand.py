@@ -16,8 +16,8 @@ def row(*mistakes):
 
 MISTAKES = {
     **{row(mistake): mistake.why for mistake in WRONG_ROWS},
-    (0.91, -0.42, 0.02, 1): "that is the row of position 2, where the third token stands.",
-    (0.84, 0.54, 0.01, 1): "that is the row of position 1, where the second token stands.",
+    (0.91, -0.42, 0.02, 1): "that is the row of position 2, where the third token is.",
+    (0.84, 0.54, 0.01, 1): "that is the row of position 1, where the second token is.",
     (0, 1, 0, 1): "that is the row of position 0, where all angles are 0.",
 }
 COUNTS = {

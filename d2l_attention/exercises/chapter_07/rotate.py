@@ -86,10 +86,10 @@ write_rotate = Exercise(
     section="Rotary: turn the query and the key",
     stub=rotate,
     solution=rotate_solution,
-    explanation="Each pair is a point in a plane, and its position turns it. The dot product of a "
-    "query turned by i and a key turned by k depends only on i - k, and the turns have no "
-    "parameters. A turn keeps lengths, so no score gets beyond the product of the two lengths, "
-    "however far a token is. As complex numbers it is one product: (a + ib) times e^(it).",
+    explanation="Each pair is a point in a plane, which its position turns. The dot product of a "
+    "query turned by i and a key turned by j depends only on j - i, and the turns have no "
+    "parameters. Since a turn keeps lengths, no score exceeds the product of the two lengths, "
+    "however far apart the tokens are. In complex numbers: (a + ib) times e^(it).",
     hints=[
         "One pair first: d = 2, tokens (1, 0), (1, 0). At position 0 nothing turns, at position 1 "
         "it becomes (cos 1, sin 1).",
@@ -115,7 +115,7 @@ write_rotate = Exercise(
     mistakes=[
         Mistake(
             {"X.shape[-2:]": "X.shape[1], X.shape[-1]"},
-            "Nothing turns, although three tokens stand at three positions. Tokens are on axis 2, "
+            "Nothing turns, although three tokens are at three positions. Tokens are on axis 2, "
             "`X.shape[-2]`. On axis 1 are the heads: here there is one, at position 0.",
         ),
         IN_HALVES,
@@ -127,8 +127,8 @@ write_rotate = Exercise(
         ),
         Mistake(
             {PAIRS: "X.chunk(2, dim=-1)"},
-            "Columns j and j + d/2 are your pair, and neighbours get the result. Take neighbours, "
-            "too: `X[..., 0::2]` and `X[..., 1::2]`.",
+            "Columns j and j + d/2 are your pair, and neighbours get the result. Take neighbours "
+            "as well: `X[..., 0::2]` and `X[..., 1::2]`.",
         ),
         *instead_of(
             f"{FIRST}, {SECOND}",
@@ -141,8 +141,8 @@ write_rotate = Exercise(
                 "turning. Where do sines enter?",
                 "first * sin, second * cos": "You multiply first numbers by the sine, second ones "
                 "by the cosine. A turn mixes the two: (a cos t - b sin t, a sin t + b cos t).",
-                "first + sin, second + cos": "You add the sines and cosines. That is the encoding "
-                "of 7.3; a rotary encoding turns what is there, so a vector of zeros stays 0.",
+                "first + sin, second + cos": "You add the sines and cosines, as the sinusoidal "
+                "encoding does. A rotary one turns what is there, so a vector of zeros stays 0.",
             },
         ),
         *instead_of(
@@ -165,15 +165,15 @@ write_rotate = Exercise(
             POSITIONS,
             {
                 "torch.arange(offset + 1, offset + n + 1)": "The first token turns, though it "
-                "stands at position 0: do you count from 1?",
+                "is at position 0: do you count from 1?",
                 "torch.arange(n)": "The offset has no effect: a decoder gives one token at a time, "
                 "and every one would stand at position 0.",
                 "(torch.arange(n) + offset + (offset > 0))": "One position too far: the first "
-                "token stands at `offset` itself.",
-                "torch.arange(max(n, offset))[-n:]": "The first token should stand at `offset`; "
-                "with you the last one ends there.",
+                "token is at `offset` itself.",
+                "torch.arange(max(n, offset))[-n:]": "The first token should be at `offset`; "
+                "in your function the last one is.",
                 "(torch.full((n,), offset) if offset else torch.arange(n))": "All tokens turn "
-                "alike: they stand at offset, offset + 1, ...",
+                "alike, but they are at offset, offset + 1, ...",
             },
         ),
         Mistake(
@@ -184,7 +184,7 @@ write_rotate = Exercise(
     shapes=shapes,
     errors={
         "must match the size of tensor": "Two shapes do not line up. The angles (n, d / 2) meet "
-        "`X[..., 0::2]`, or they stand twice, for both columns of a pair."
+        "`X[..., 0::2]`, or each angle occurs twice, for both columns of a pair."
     },
     steps=[authoring.gradients_flow("X", why="W_q and W_k could not learn.")],
 )

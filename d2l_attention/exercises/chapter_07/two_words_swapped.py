@@ -34,7 +34,7 @@ CAUSAL = {
 
 two_words_swapped = Exercise(
     **heading("7.2", "Who notices the swap?", "easy", minutes=10),
-    section="Who bites?",
+    section="Self-attention and word order",
     hints=[
         "The swap: `Y = X[:, [0, 3, 2, 1, 4]]`. Count with "
         "`((layer(X, X, X) - layer(Y, Y, Y)).abs() > 1e-5).any(dim=-1)[0, [0, 2, 4]]`.",

@@ -79,7 +79,7 @@ write_the_test = Exercise(
             Suspect({"turn(keys, first_key)": "keys"}, "turns only the queries"),
             Suspect(
                 {"@ values": "@ turn_all_pairs(values, first_key)"},
-                "turns the values, too",
+                "turns the values as well",
                 [
                     (
                         lambda values: values.shape[-1] == 1,
@@ -134,8 +134,8 @@ write_the_test = Exercise(
                 Suspect({"turn(": "in_halves("}, "pairs columns j and j + D/2", everywhere=True),
                 Suspect({"turn(": "backwards("}, "turns the other way than 7.4", everywhere=True),
             ],
-            notice="What holds for a right one may hold for a broken one, too. Work out the whole "
-            "output in another way, and compare.",
+            notice="What holds for a right one may hold for a broken one as well. Work out the "
+            "whole output in another way, and compare.",
         )
     ],
 )

@@ -14,7 +14,7 @@ def mib(heads, tokens=TOKENS):
     return tokens * kib(heads) / 1024
 
 
-ONLY_KEYS = "that is half of it. A token leaves a key and a value, of 2 bytes a number."
+ONLY_KEYS = "that is half of it. A token leaves a key and a value, of 2 bytes per number."
 ONE_LAYER = "that is one layer. Each of the 40 has keys and values of its own."
 
 
@@ -26,7 +26,7 @@ def of_a_token(heads):
         "numbers.",
         kib(heads) * 1024: "those are bytes. A KiB has 1,024 of them.",
         kib(heads) * 1.024: "a KiB has 1,024 bytes, not 1,000.",
-        kib(heads) * 1.5: "queries are not kept: nobody asks an old question again.",
+        kib(heads) * 1.5: "queries are not kept, because no later token needs them.",
         kib(1): "that is one head of keys and values. How many does a layer have?",
     }
 
@@ -64,7 +64,7 @@ WINDOWED = {
 
 cache_by_hand = Exercise(
     **heading("9.1", "What a token weighs", "easy", minutes=6),
-    section="What published models keep",
+    section="The caches of published models",
     hints=[
         "Begin with one token in one layer: which tensors are kept of it, and of how many numbers "
         "is each?",
@@ -74,10 +74,10 @@ cache_by_hand = Exercise(
         "rest are divisions by 1,024, and 16 times 1,024 is 16,384.",
     ],
     solution=(480, 120, 1920, 240),
-    explanation="2 x 40 x 24 x 128 x 2 bytes are 480 KiB a token. With 6 groups four heads share a "
-    "key and a value, and a quarter is left: 120 KiB. 16,384 tokens make 1,920 MiB of it. The "
-    "groups divide what a token weighs, the window bounds how many tokens are kept: from then "
-    "on the cache, 240 MiB, does not grow any more.",
+    explanation="2 x 40 x 24 x 128 x 2 bytes are 480 KiB per token. With 6 groups four heads share "
+    "a key and a value, which leaves a quarter: 120 KiB. For 16,384 tokens that makes 1,920 MiB. "
+    "The groups divide what each token adds, and the window bounds how many tokens are kept, so "
+    "after 2,048 tokens the cache stays at 240 MiB.",
     steps=[
         parts(
             Part("A token in multi-head attention", kib(HEADS), MULTI_HEAD),

@@ -8,13 +8,13 @@ from d2l_attention.exercises.authoring import Case, Exercise, Mistake, heading, 
 
 def grouped_attention_solution(queries, keys, values):
     share = queries.shape[1] // keys.shape[1]
-    # (0, 1) becomes (0, 0, 1, 1); `repeat` makes (0, 1, 0, 1) of it.
+    # (0, 1) becomes (0, 0, 1, 1); `repeat` would give (0, 1, 0, 1).
     keys, values = (X.repeat_interleave(share, dim=1) for X in (keys, values))
     weights = (queries @ keys.mT / keys.shape[-1] ** 0.5).softmax(dim=-1)
     return weights @ values
 
 
-COMMENT = "    # (0, 1) becomes (0, 0, 1, 1); `repeat` makes (0, 1, 0, 1) of it.\n"
+COMMENT = "    # (0, 1) becomes (0, 0, 1, 1); `repeat` would give (0, 1, 0, 1).\n"
 COPIES, ROOT = "X.repeat_interleave(share, dim=1)", " / keys.shape[-1] ** 0.5"
 READ = (
     "Of 4 heads in 2 groups your query heads read the values of groups 0, 1, 0, 1; they should "
@@ -75,12 +75,12 @@ mend_the_groups = Exercise(
                 "X.tile((share, 1, 1))": READ,  # as `repeat` does, which is the untouched stub
                 "(X if share == 1 else X[:, :1])": "All heads read the first group.",
                 "(X if share == 1 else X.flip(1).repeat_interleave(share, dim=1))": "The right "
-                "groups, the other way round: the first heads read the last group.",
+                "groups in reverse order: the first heads read the last group.",
                 "(X if share == 1 else X.mean(dim=1, keepdim=True))": "The groups are mixed: each "
                 "head should read only its own, not a mean of all.",
             },
         ),
-        Mistake({ROOT: ""}, "The division by the root of D is missing; it was no bug."),
+        Mistake({ROOT: ""}, "The division by the root of D is missing; it was right."),
         Mistake({"dim=-1": "dim=-2"}, "Your softmax runs over the queries. It was right: -1."),
     ],
     shapes={None: f"As many heads as the queries. {LINE_UP}"},

@@ -2,7 +2,7 @@
 
 from d2l_attention.exercises.authoring import Exercise, Part, heading, parts
 
-ITSELF = "each token sees itself, too"
+ITSELF = "each token sees itself as well"
 ONE_EDGE = "one edge has been subtracted. There is a first token, and a last one."
 BLOCKS = "the global block sees all 10 blocks"
 LAST_BLOCK = (
@@ -32,8 +32,8 @@ CAUSAL = {
 }
 FOURTH = "that is a window of 12 without gaps. Of these only every fourth is seen."
 DILATED = {
-    688: "in the middle each token still sees 7. At the edges it misses more: the neighbours stand "
-    "4, 8 and 12 places away.",
+    688: "in the middle each token still sees 7. At the edges it misses more: the neighbours are "
+    "4, 8 and 12 positions away.",
     700: "the tokens at the edges have fewer neighbours, and now the edges are 12 tokens wide.",
     676: ONE_EDGE,
     172: "no token sees less in the middle: 3 neighbours on each side, only farther away.",
@@ -72,7 +72,7 @@ BIGBIRD = {
 
 count_the_links = Exercise(
     **heading("9.2", "Count the links", "easy", minutes=12),
-    section="Fewer links",
+    section="Sliding windows: fewer links",
     hints=[
         "Begin with a token in the middle, times 100. Then the edges: how many links does the "
         "first token miss, how many the second, how many the third?",
@@ -87,7 +87,7 @@ count_the_links = Exercise(
     "4 make the edges 4 times as wide, 700 - 48. The causal one has n (w + 1) - w (w + 1) / 2. "
     "Two global tokens see 100 each; the other 98 see both, and a window among themselves: 200 "
     "+ 196 + 674. BigBird has 10 + 5 + 7 x 6 + 5 = 62 pairs of blocks, of 100 links each. With "
-    "n tokens all five grow as n, where all pairs, here 10,000, grow as n².",
+    "n tokens, all five grow in proportion to n; all pairs, here 10,000, to n².",
     steps=[
         parts(
             Part("The window", 688, WINDOW, 0.1),

@@ -95,7 +95,7 @@ MANY = "For one sentence and one head your step is right. For others it is not."
 
 write_linear_step = Exercise(
     **authoring.heading("9.5", "Attention with a fixed memory", "medium", minutes=12),
-    section="A network with a state",
+    section="Linear attention as a recurrent network",
     hints=[
         "What should come out for the first token, which sees only itself? And what comes out, if "
         "the output is worked out before the token is in the state?",
@@ -134,7 +134,7 @@ write_linear_step = Exercise(
                 "elu(x) + 1. Here it is the argument `f`.",
                 "f(query), f(f(key))": "f acts twice on the key.",
                 "f(query / query.shape[-1] ** 0.5), f(key)": "You divide the query by the root of "
-                "D. That keeps a softmax moderate, and here is none.",
+                "D. That keeps a softmax moderate, and there is none here.",
             },
         ),
         Mistake({f"S + {OUTER}": OUTER, "z + key": "key"}, ONLY_ITSELF),
@@ -167,7 +167,7 @@ write_linear_step = Exercise(
             {
                 "key[..., :, None] * f(value)[..., None, :]": "f acts on the value. It is read as "
                 "it is: f makes weights positive.",
-                "value[..., :, None] * key[..., None, :]": "S is turned round: its rows should be "
+                "value[..., :, None] * key[..., None, :]": "S is transposed: its rows should be "
                 "features of the key, its columns numbers of the value. (Where D = V no error "
                 "tells.)",
                 "(key * value)[..., None, :]": "Key and value are multiplied one by one. In S "

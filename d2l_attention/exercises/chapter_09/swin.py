@@ -1,4 +1,4 @@
-"""9.6: shifted windows of a feature map, and who is no neighbour in them."""
+"""9.6: shifted windows of a feature map, and who is not a neighbour in them."""
 
 import torch
 import torch.nn.functional as F  # noqa: F401, for a mistake
@@ -36,7 +36,7 @@ def shifted_windows_solution(X, window, shift):
 MOVED, ORDER = "X.roll((-shift, -shift), dims=(1, 2))", "(0, 1, 3, 2, 4, 5)"
 REGIONS = "2 * row_came_in[:, None] + 1 * column_came_in"
 MIXED = (
-    "Your windows mix pixels that are no square. After `reshape(B, R // w, w, C // w, w, D)` the "
+    "Your windows mix pixels that form no square. After `reshape(B, R // w, w, C // w, w, D)` the "
     "two axes inside a window do not stand together: exchange axes 2 and 3 before you join them."
 )
 ORDERS = {
@@ -90,7 +90,7 @@ NOT_HALF = "With a shift of half a window your function is right. With others it
 
 write_shifted_windows = Exercise(
     **authoring.heading("9.6", "Windows that moved", "medium", minutes=18),
-    section="Links in a grid",
+    section="Swin: windows in a grid",
     hints=[
         "Number the pixels of a map of 4 by 4 and move it on paper, with a shift of 1. Which four "
         "stand in the last window of 2 by 2, and where were they before?",
@@ -132,7 +132,7 @@ write_shifted_windows = Exercise(
             REGIONS,
             {
                 "torch.zeros(R, C)": "In your mask all pixels of a window see each other. At the "
-                "edges a window holds pixels from opposite sides of the map, which are no "
+                "edges a window holds pixels from opposite sides of the map, which are not "
                 "neighbours.",
                 "1 * row_came_in[:, None] + 1 * column_came_in": "In the last window two regions "
                 "have one label: what came in from above and what came in from the left. Rows and "
@@ -141,7 +141,7 @@ write_shifted_windows = Exercise(
                 "mask. From above, from the left and from both are three, which were never "
                 "neighbours.",
                 "row_came_in[:, None] & column_came_in": "Your mask keeps apart only what moved in "
-                "both directions. What came in only from above, or only from the left, is no "
+                "both directions. What came in only from above, or only from the left, is not a "
                 "neighbour either.",
                 "row_came_in[:, None].expand(R, C)": "Your mask keeps apart what came in from "
                 "above, and not what came in from the left.",
@@ -163,7 +163,7 @@ write_shifted_windows = Exercise(
             "Your regions end at the wrong pixel: the last `shift` rows and columns came in, not "
             "the last `window - shift`. (With a shift of half a window both are the same.)",
         ),
-        Mistake({"] == labels": "] != labels"}, "Your mask is turned over. True = may attend."),
+        Mistake({"] == labels": "] != labels"}, "Your mask is inverted. True = may attend."),
     ],
     shapes=shapes,
     rules=[first_wrong],

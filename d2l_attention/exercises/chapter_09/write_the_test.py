@@ -42,7 +42,7 @@ def projected(X):
 
 
 def places_ahead(X):
-    """(n, n): how many places after the query a key stands."""
+    """(n, n): how many positions after the query a key is."""
     return torch.arange(X.shape[1]) - torch.arange(X.shape[1])[:, None]
 
 
@@ -98,8 +98,8 @@ total_of_all = with_mistakes(linear, Mistake({"weights.sum(": "(queries @ keys.m
 coming_round = with_mistakes(exact_hyena, Mistake({"F.pad(values, (0, 0, t, 0))": ROLLED}, ""))
 CAUSAL = (window, multi_token, linear, hyena)
 ONE_AHEAD = (
-    "It sees one token ahead, no more. Change the future from place t on, and compare up to place "
-    "t - 1, that last one included."
+    "It sees one token ahead, no more. Change the future from position t on, and compare up to "
+    "position t - 1, that last one included."
 )
 NO_ROOM = "Your sequences have at most {} tokens: the leak has no room in them."
 
@@ -134,7 +134,7 @@ def fails_where_it_should_pass(attempt):
             "the wrong way round. What should stay as it was?"
         )
     return (
-        "Your test fails on causal layers. A token may see itself and what stands before it. And "
+        "Your test fails on causal layers. A token may see itself and what comes before it. And "
         "what the numbers are is none of the test's business."
     )
 
@@ -143,10 +143,10 @@ write_the_test = Exercise(
     **authoring.heading("9.7", "Does it keep the order?", "hard", minutes=30),
     section="No pairs at all: Hyena",
     hints=[
-        "Two calls that agree up to place t, and differ after it, have to give the same outputs "
+        "Two calls that agree up to position t, and differ after it, have to give the same outputs "
         "up to t. Which t, and how much of the future has to differ?",
         "One leak shows only in the token right before the change, one only in token 1, one most "
-        "of all in the first tokens. So try all places, and compare all that stands before.",
+        "of all in the first tokens. So try all positions, and compare all that comes before.",
         "Hyena is causal to rounding: the transform spreads 1e-7 of the largest number over the "
         "whole column, and NaN over everything. What may the new future look like, and how should "
         "you compare?",
@@ -154,7 +154,7 @@ write_the_test = Exercise(
     stub=test_keeps_the_order,
     solution=test_keeps_the_order_solution,
     explanation="The test asks one question of every form, and knows none of them: does another "
-    "future change the past? All places are tried, since a single link leaks at one of them. "
+    "future change the past? All positions are tried, since a single link leaks at one of them. "
     "The new future has ordinary numbers. NaN is a dye for what nobody may see; here every "
     "token is seen by somebody, and 0 times NaN is NaN. This Linformer cannot pass: its "
     "mixtures hold the future before anybody masks.",
@@ -180,7 +180,7 @@ write_the_test = Exercise(
                     (lambda X: X.shape[1] <= 3, NO_ROOM.format(3)),
                     (
                         lambda: True,
-                        "Change all that stands after a place, not only the next token or two.",
+                        "Change all that comes after a position, not only the next token or two.",
                     ),
                 ],
             ),
@@ -192,7 +192,7 @@ write_the_test = Exercise(
                     (
                         lambda: True,
                         "Only the second token sees too much, and only one token of its future. "
-                        "Try every place t: change all that stands after it, compare all up to it.",
+                        "Try every position t: change all after it, compare all up to it.",
                     ),
                 ],
             ),
@@ -229,7 +229,7 @@ write_the_test = Exercise(
             little=lambda X: 100 * torch.rand(X.shape),
             little_why="It even passes where outputs are drawn by lot. Is there an `assert` that "
             "nothing catches, and does it compare the outputs of two calls closely?",
-            notice="Change all that stands after a place to other random numbers, and compare "
+            notice="Change all that comes after a position to other random numbers, and compare "
             "closely.",
         ),
     ],

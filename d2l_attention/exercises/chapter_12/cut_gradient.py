@@ -23,8 +23,8 @@ def test_scores_can_learn_solution(attend):
 
 
 cut_gradient = exhibit(
-    **heading("12.5", "It learns all the same", "hard", minutes=10),
-    section="12.5 · It learns all the same",
+    **heading("12.5", "It learns anyway", "hard", minutes=10),
+    section="12.5 · It learns anyway",
     right=attend,
     bug={"scores.softmax(dim=-1)": "scores.softmax(dim=-1).detach()"},
     what="lets no gradient through to queries and keys",
@@ -38,11 +38,12 @@ cut_gradient = exhibit(
     ],
     stub=test_scores_can_learn,
     solution=test_scores_can_learn_solution,
-    explanation="The output is right to the last digit, and the loss falls: values, output matrix "
-    "and networks learn around queries and keys that stay as they were drawn. Only the gradients "
-    "tell. Mind the loss of the test: the sum of an average of ones has no gradient either.",
+    explanation="The output is right to the last digit, and the loss falls, because values, output "
+    "matrix and networks learn around queries and keys that stay as they were drawn. Only the "
+    "gradients show it. Mind the loss of the test: the sum of an average of ones has no gradient "
+    "either.",
     hints=[
-        "The outputs are right. What else does a layer give back while it trains?",
+        "The outputs are right. What else passes through a layer while it trains?",
         "Inputs with `requires_grad=True`, a loss of the output, `.backward()`. Which of the three "
         "inputs must have a gradient that is not 0?",
         "If no gradient arrives at all, `.grad` is None: let an `assert` say so.",

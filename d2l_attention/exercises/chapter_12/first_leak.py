@@ -33,7 +33,7 @@ def means_so_far(X):
 
 
 def minus_the_mean(X):
-    """The mean over all tokens leaks, and what follows knows it, too."""
+    """The mean over all tokens leaks, and so does what follows from it."""
     centred = X - X.mean(dim=1, keepdim=True)
     return {"doubled": 2 * X, "centred": centred, "squared": centred**2}
 
@@ -65,7 +65,7 @@ def case(run, seed, t, because, B=2, n=5, D=3):
 
 COMPARE = "torch.allclose(before[name][:, :t], after[name][:, :t], atol=1e-5)"
 OWN = (
-    "You compare rows that may differ: token t and those behind it are others themselves. Compare "
+    "You compare rows that may differ, because token t and those after it were changed. Compare "
     "the rows before t of all sentences, `[:, :t]`."
 )
 CHANGE = "other[:, t:] = torch.randn_like(other[:, t:])  # another future"
@@ -76,15 +76,15 @@ find_first_leak = Exercise(
     pairs=False,
     stub=first_leak,
     solution=first_leak_solution,
-    explanation="Two runs that differ only in the future agree in all that does not know it. The "
+    explanation="Two runs that differ only in the future must agree in every result before it. The "
     "names come in the order of the computation, so the first that differs is where the future "
-    "came in; all later ones may have it from there. No second implementation is needed, and no "
-    "idea of what is wrong. In the chapter's sixth model it is the mean of the normalization: it "
-    "is taken over the tokens, and should be taken over the numbers of each token. The same loop "
-    "works on padding (change it), on the batch (change another sentence), and on any model whose "
-    "results you can write down by name.",
+    "came in, and all later ones may have it from there. It needs neither a second implementation "
+    "nor an idea of what is wrong. In the chapter's sixth model it is the mean of the "
+    "normalization: it is taken over the tokens, and should be taken over the numbers of each "
+    "token. The same loop works on padding (change it), on the batch (change another sentence), "
+    "and on any model whose results you can write down by name.",
     hints=[
-        "Run the block twice, on X and on a copy in which the tokens from t on are others.",
+        "Run the block twice, on X and on a copy with other tokens from t on.",
         "Of each result compare the rows `[:, :t]`. The dict keeps the order of the computation.",
         "`torch.allclose` compares with a tolerance, and takes -inf and -inf as equal. A "
         "difference of two infinities is NaN.",
@@ -114,8 +114,8 @@ find_first_leak = Exercise(
         *instead_of(
             CHANGE,
             {
-                "other[:, t:] += 1": "You add one number to all of a token. A layer norm takes it "
-                "away again, and with it what leaks behind. Change the numbers at random.",
+                "other[:, t:] += 1": "You add one number to all of a token. A layer norm removes "
+                "it again, and with it the leak that follows. Change the numbers at random.",
                 "other[:, t + 1 :] = torch.randn_like(other[:, t + 1 :])": "You leave token t as "
                 "it is, so that a leak of one token is not seen.",
                 "other = torch.randn_like(other)": "You change all tokens, those before t, too: "

@@ -42,7 +42,7 @@ def test_half_precision_solution(masked_softmax):
 # Seen, too, at https://github.com/ml-explore/mlx/issues/1725
 # Seen, too, at https://github.com/unit8co/darts/issues/3081
 half_precision = exhibit(
-    **heading("12.9", "NaN, in one type only", "hard", minutes=10),
+    **heading("12.9", "NaN, in one data type only", "hard", minutes=10),
     section="Six more exhibits",
     right=masked_softmax,
     bug={"torch.finfo(scores.dtype).min": "-1e9"},
@@ -62,13 +62,13 @@ half_precision = exhibit(
     ],
     stub=test_half_precision,
     solution=test_half_precision_solution,
-    explanation="The largest number of float16 is 65504, so -1e9 turns into -inf without a word; "
+    explanation="The largest number of float16 is 65504, so -1e9 silently turns into -inf; "
     "bfloat16 has the range of float32 and keeps it. One -inf in a row is harmless; a row of them "
     "is NaN, and NaN times 0 stays NaN. It takes both, float16 and a row with nothing to see, so a "
     "test in float32 and a first run in float16 both pass. (`masked_fill` with -1e9 raises an "
     "error in float16, which is kinder.) Test in the type in which the model will run.",
     hints=[
-        "Which numbers can float32 hold and float16 cannot? `torch.finfo(torch.float16)` tells.",
+        "Which numbers can float32 hold and float16 cannot? `torch.finfo(torch.float16)` shows it.",
         "In float16 the fill is -inf. What is the softmax of a row in which every score is -inf?",
         "So: scores in float16, and a mask with a row of False.",
     ],

@@ -55,7 +55,7 @@ hidden_by_each_other = exhibit(
         "dim=-1": "dim=-2",
         "weights @ values": "weights.mT @ values",
     },
-    what="has its scores turned over, (B, K, Q), and a softmax over axis -2 that makes up for it "
+    what="has its scores transposed, (B, K, Q), and a softmax over axis -2 that makes up for it "
     "(a mask is then an error unless Q equals K, or one of them is 1)",
     also_right=[by_pytorch],
     blind=[
@@ -68,7 +68,7 @@ hidden_by_each_other = exhibit(
             lambda mask: (
                 mask is None or mask.shape[-2] == mask.shape[-1] and (mask == mask.mT).all()
             ),
-            "Your mask is the same when it is turned over. Which mask is not?",
+            "Your mask is its own transpose. Which mask is not?",
         ),
         (
             lambda values: (values == values[:, :1]).all(),
@@ -97,13 +97,13 @@ hidden_by_each_other = exhibit(
     solution=test_hidden_by_each_other_solution,
     explanation="Scores (K, Q) with a softmax over axis -2 are right: the keys share each query's "
     "weight. Then somebody adds a mask (Q, K), between the two mistakes. Where Q and K differ and "
-    "neither is 1, it does not fit, and one sees it; where they are equal, it is laid on turned "
-    "over: a causal mask shows the future and hides the past. Tests of the parts would have found "
-    "each mistake; a test of the whole has to use every input that there is.",
+    "neither is 1, it does not fit, and one sees it; where they are equal, it is applied "
+    "transposed, so that a causal mask shows the future and hides the past. Tests of the parts "
+    "would have found each mistake; a test of the whole has to use every input that there is.",
     hints=[
         "Without a mask the two cancel, whatever the sizes. What is added between scores and "
         "softmax?",
-        "A mask that is turned over is an error where Q and K differ. So: as many queries as keys, "
+        "A transposed mask is an error where Q and K differ. So take as many queries as keys, "
         "and a mask that is not its own mirror image.",
         "Try a causal mask. What must token 0 get?",
     ],

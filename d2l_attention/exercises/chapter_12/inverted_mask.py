@@ -38,7 +38,7 @@ def test_inverted_mask_solution(causal_attention):
 
 
 inverted_mask = exhibit(
-    **heading("12.7", "Each token sees the others, and which?", "easy", minutes=6),
+    **heading("12.7", "Each token sees others, but which ones?", "easy", minutes=6),
     section="Six more exhibits",
     right=causal_attention,
     bug={"attn_mask=~future": "attn_mask=future"},

@@ -93,7 +93,7 @@ loss_in_parts = exhibit(
     test_options=dict(
         nothing=fails,
         little=noise,
-        little_why="It even passes where the loss is drawn by lot. Is there an `assert` that "
+        little_why="It even passes where the loss is drawn at random. Is there an `assert` that "
         "compares it with another number?",
         notice="Compare a batch in two parts, of unequal numbers of words, with the whole.",
     ),

@@ -7,7 +7,7 @@ from d2l_attention.exercises.authoring import Suspect, heading
 from d2l_attention.exercises.chapter_12._exhibit import exhibit, fails
 
 BY_LOT = (
-    "It even passes where all outputs are drawn by lot. Is there an `assert` that compares the "
+    "It even passes where all outputs are drawn at random. Is there an `assert` that compares the "
     "outputs of two calls?"
 )
 
@@ -93,12 +93,12 @@ only_while_training = exhibit(
     solution=test_in_both_modes_solution,
     explanation="A validation loss is measured in eval mode, on whole sentences: there this "
     "decoder sees the words that it should predict, which it never saw while training. Its loss "
-    "says nothing of the model that writes. While it writes, one token at a time, nothing is "
-    "wrong. A module has two modes: test both, with the same seed, because dropout draws by lot.",
+    "says nothing about the model that writes. While it writes, one token at a time, nothing is "
+    "wrong. A module has two modes: test both, with the same seed, because dropout is random.",
     hints=[
         "A module has two modes. Which of them does your test try?",
         "`attention.eval()` switches dropout off, and whatever else asks for `self.training`.",
-        "In training mode dropout draws by lot: set `torch.manual_seed(0)` before each of two runs "
+        "In training mode dropout is random: set `torch.manual_seed(0)` before each of two runs "
         "that you compare.",
     ],
     test_options=dict(

@@ -35,6 +35,7 @@ def test_steps_equal_the_whole_solution(step):
 
 
 # Seen, too, at https://github.com/ml-explore/mlx-lm/issues/1699
+# Seen, too, at https://github.com/ml-explore/mlx-lm/pull/93
 position_zero = exhibit(
     **heading("12.3", "Right on the page, wrong in the chat", "hard", minutes=15),
     section="12.3 · Right on the page, wrong in the chat",

@@ -9,7 +9,7 @@ from d2l_attention.exercises.chapter_12._exhibit import exhibit
 
 def attend(queries, keys, values, window):
     n, D = queries.shape[1:]
-    back = torch.arange(n)[:, None] - torch.arange(n)  # (n, n): key j is so far behind query i
+    back = torch.arange(n)[:, None] - torch.arange(n)  # (n, n): how far key j lies before query i
     visible = (back >= 0) & (back < window)
     scores = (queries @ keys.mT / D**0.5).masked_fill(~visible, -torch.inf)
     return scores.softmax(dim=-1) @ values  # (B, n, V)
@@ -45,6 +45,7 @@ def test_window_size_solution(attend):
 
 LONG = "Your window is as long as the sentence, or longer: it hides nothing. Take a shorter one."
 
+# Seen, too, at https://github.com/NVIDIA-NeMo/Megatron-Bridge/pull/2656
 window_size = exhibit(
     **heading("12.11", "Two kernels, two texts", "medium", minutes=8),
     section="Six more exhibits",
@@ -82,7 +83,7 @@ window_size = exhibit(
     ],
     test_options=noise(attend)
     | dict(
-        notice="For one late token, work out which keys it sees: the farthest one, the one behind "
-        "it, and those to come."
+        notice="For one late token, work out which keys it sees: the farthest one, the one "
+        "beyond it, and those to come."
     ),
 )  # fmt: skip

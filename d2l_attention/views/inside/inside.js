@@ -330,8 +330,11 @@ function renderInside({ model, el }) {
       class: "numbers", tabindex: 0, role: "group", ...KEYS_ARE_MINE,
       "aria-label": "The numbers of this cell. The arrow keys go to the cells beside it.",
     });
-    cellNumbers(box, look, here.head, [q, k], {
-      queries: words(look.qwords, Q), keys: words(look.kwords, K), ramp: ramp(), opened: OPENED,
+    painters.push(() => {
+      box.replaceChildren();
+      cellNumbers(box, look, here.head, [q, k], {
+        queries: words(look.qwords, Q), keys: words(look.kwords, K), ramp: ramp(), opened: OPENED,
+      });
     });
     box.onkeydown = (event) => {
       const move = ARROWS[event.key];
@@ -359,7 +362,7 @@ function renderInside({ model, el }) {
     stops[clamp(at + move[0] + move[1], 0, stops.length - 1)].focus();
   };
 
-  const ramp = () => (run.ramp ??= model.get("ramp").split(" "));
+  const ramp = () => colour("--ramp").split(" ");
   const colour = coloursOf(root);
   const handlers = { place: paint, run_text: build };
   const end = follow(root, model, handlers, () => painters.forEach((draw) => draw()));

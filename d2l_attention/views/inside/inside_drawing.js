@@ -141,25 +141,21 @@ function heat(canvas, value, words, [room, high], { focus, colour }) {
     for (let column = 0; column < C; column++) {
       const at = row * value.sent[1] + column;
       const [x, y] = [left + 1 + column * cell, top + 1 + row * line];
-      if (mask) {
-        drawn.fillStyle = value.numbers[at] ? "#ffffff" : "#000000";
-        drawn.fillRect(x, y, cell, line);
-      } else if (!isWhole(value.kind)) {
-        square(drawn, value.numbers[at], largest, [x, y, mark || cell, line], { ink, faint });
-      }
       drawn.fillStyle = ink;
+      if (mask && value.numbers[at]) drawn.fillRect(x, y, cell, line);
+      if (!mask && !isWhole(value.kind)) square(drawn, value.numbers[at], largest, [x, y, mark || cell, line], { ink, faint });
       if (written) drawn.fillText(texts[at], x + (cell + mark) / 2, y + line / 2);
     }
   }
   [drawn.strokeStyle, drawn.lineWidth] = [faint, 1];
   drawn.strokeRect(left + 0.5, top + 0.5, C * cell + 1, R * line + 1);
   const shape = { left: left + 1, top: top + 1, cell, line, R, C };
-  if (focus) outline(drawn, shape, focus);
+  if (focus) outline(drawn, shape, focus, colour);
   return shape;
 }
 
-function outline(context, { left, top, cell, line }, [row, column]) {
-  for (const [style, width] of [["black", 4], ["white", 2]]) {
+function outline(context, { left, top, cell, line }, [row, column], colour) {
+  for (const [style, width] of [[colour("--ink"), 4], [colour("--ground"), 2]]) {
     [context.strokeStyle, context.lineWidth] = [style, width];
     context.strokeRect(left + column * cell, top + row * line, cell, line);
   }
@@ -178,13 +174,21 @@ const headOf = (look, head) => {
   return Array.from({ length: Q * K }, (_, i) => look.weight(head, Math.floor(i / K), i % K));
 };
 
+// Where nobody may look.
+function hatchUnseen(context, look, head, left, top, cell, colour) {
+  for (let q = 0; q < look.sent[1]; q++)
+    for (let k = 0; k < look.sent[2]; k++)
+      if (!look.seen(head, q, k)) hatch(context, left + k * cell, top + q * cell, cell, cell, colour("--role-forbidden"));
+}
+
 function smallMap(canvas, look, head, ramp, colour, room = 96) {
   const [, Q, K] = look.sent;
   const cell = clamp(Math.floor(room / Math.max(Q, K)), 3, 24);
   const context = prepare(canvas, K * cell + 2, Q * cell + 2);
   context.imageSmoothingEnabled = false;
-  const image = pixels(headOf(look, head), Q, K, 0, look.largest(), ramp);
+  const image = pixels(headOf(look, head), Q, K, 0, look.largest(), ramp, colour("--role-cut"));
   context.drawImage(image, 1, 1, K * cell, Q * cell);
+  hatchUnseen(context, look, head, 1, 1, cell, colour);
   context.strokeStyle = colour("--faint");
   context.strokeRect(0.5, 0.5, K * cell + 1, Q * cell + 1);
 }
@@ -201,8 +205,9 @@ function largeMap(canvas, look, head, [queries, keys], root, { focus, ramp, colo
   const context = prepare(canvas, left + K * cell + 8, top + Q * cell + 4);
   context.font = font;
   context.textBaseline = "middle";
-  context.fillStyle = colour("--faint");
+  context.fillStyle = colour("--role-key");
   context.fillText("keys", left, 8);
+  context.fillStyle = colour("--role-query");
   context.fillText("queries", 0, top - 10);
   context.fillStyle = colour("--ink");
   if (cell >= 11) {
@@ -217,19 +222,19 @@ function largeMap(canvas, look, head, [queries, keys], root, { focus, ramp, colo
   }
   const weights = headOf(look, head);
   context.imageSmoothingEnabled = false;
-  context.drawImage(pixels(weights, Q, K, 0, look.largest(), ramp), left, top, K * cell, Q * cell);
+  context.drawImage(pixels(weights, Q, K, 0, look.largest(), ramp, colour("--role-cut")), left, top, K * cell, Q * cell);
   context.strokeStyle = colour("--faint");
   context.strokeRect(left - 0.5, top - 0.5, K * cell + 1, Q * cell + 1);
   context.textAlign = "center";
+  hatchUnseen(context, look, head, left, top, cell, colour);
   weights.forEach((weight, i) => {
     const [q, k] = [Math.floor(i / K), i % K];
     const [x, y] = [left + (k + 0.5) * cell, top + (q + 0.5) * cell];
-    context.fillStyle = weight / look.largest() > 0.55 ? "white" : "black";
-    if (!look.seen(head, q, k)) context.fillText("·", x, y);
-    else if (cell >= 34) context.fillText(weight.toFixed(2), x, y);
+    context.fillStyle = colour(lettersOn(weight / look.largest()));
+    if (cell >= 34 && look.seen(head, q, k)) context.fillText(weight.toFixed(2), x, y);
   });
   const shape = { left, top, cell, line: cell, R: Q, C: K };
-  if (focus) outline(context, shape, focus);
+  if (focus) outline(context, shape, focus, colour);
   return shape;
 }
 
@@ -318,7 +323,7 @@ function vectors(item, rows, size, opened, ramp, total, range) {
   const table = add(scroll, "table", { class: "vectors" });
   rows.forEach(([name, numbers], at) => {
     const row = add(table, "tr");
-    add(row, "th", { scope: "row" }, name);
+    add(row, "th", { scope: "row", class: `for-${name}` }, name);
     colouredCells(row, numbers.subarray(0, shown), ramp, range);
     if (shown === size) return;
     const last = at === rows.length - 1 && total !== null;
@@ -331,9 +336,8 @@ function colouredCells(row, numbers, ramp, range) {
   const [low, high] = range ?? rangeOf(numbers);
   for (const x of numbers) {
     const level = clamp((x - low) / (high - low || 1), 0, 1);
-    const ink = level > 0.55 ? "#ffffff" : "#000000";
     const ground = ramp[Math.round(level * (ramp.length - 1))];
-    add(row, "td", { style: `background:${ground};color:${ink}` }, twoDecimals(x));
+    add(row, "td", { style: `background:${ground};color:var(${lettersOn(level)})` }, twoDecimals(x));
   }
 }
 

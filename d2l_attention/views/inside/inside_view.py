@@ -11,7 +11,7 @@ from d2l_attention.views.inside.recording import Run, record
 from d2l_attention.views.inside.sending import as_text, parts_of
 from d2l_attention.views.inside.still import draw
 from d2l_attention.views.picture import png
-from d2l_attention.views.view import View, joined, script
+from d2l_attention.views.view import View, script, styled
 from d2l_attention.views.words import whole
 
 
@@ -22,7 +22,7 @@ class LookInside(View):
     """
 
     _esm = script("renderInside", "inside/inside_drawing.js", "inside/inside.js")
-    _css = joined("inside/inside.css")
+    _css = styled("inside/inside.css")
 
     place = Unicode().tag(sync=True)
     run_text = Unicode().tag(sync=True)

@@ -5,14 +5,17 @@ has none that can be read, by itself.
 """
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from d2l_attention.views.values import shape_of
 from d2l_attention.views.words import whole
 
 Words = tuple[str, ...]
+PRODUCTS = "matmul", "bmm", "mm", "einsum"  # whose rows are those of the first factor
 
 
 class Labels:
@@ -50,17 +53,40 @@ def _axes_of_words(tensor: Tensor) -> tuple[int | str, ...]:
     return shape_of(tensor)[:-1] if features else shape_of(tensor)
 
 
-def guessed(tensor: Tensor, candidates: Sequence[Words], *, ambiguous: bool) -> Words | None:
-    """The words among those of the part above that fit the length, the first of several.
+class CarriedWords(TorchFunctionMode):
+    """Words go on with the numbers: what is computed from tensors of one sentence has its words."""
 
-    With ``ambiguous`` none of several: two sentences of one length meet here, and a wrong word is
-    worse than none.
+    def __init__(self, labels: Labels):
+        super().__init__()
+        self.labels = labels
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        found = [self.labels.of(X) for X in _tensors_in(args)]
+        name = getattr(func, "__name__", "")
+        if name == "scaled_dot_product_attention" or name in PRODUCTS and not any(found[:1]):
+            found = found[:1]
+        if any(found):
+            for X in _tensors_in([result]):
+                if words := guessed(X, found):
+                    self.labels.give(X, words)
+        return result
+
+
+def _tensors_in(values: Iterable[Any]) -> list[Tensor]:
+    """Those that are tensors, also in a list or tuple."""
+    each = (value if isinstance(value, list | tuple) else [value] for value in values)
+    return [X for some in each for X in some if isinstance(X, Tensor)]
+
+
+def guessed(tensor: Tensor, candidates: Iterable[Words | None]) -> Words | None:
+    """The words among the candidates that fit the length.
+
+    None where two sentences of one length meet: a wrong word is worse than none.
     """
     axes = _axes_of_words(tensor)
-    fitting = list(dict.fromkeys(words for words in candidates if len(words) in axes))
-    if not fitting or (ambiguous and len(fitting) > 1):
-        return None
-    return fitting[0]
+    fitting = {words for words in candidates if words and len(words) in axes}
+    return fitting.pop() if len(fitting) == 1 else None
 
 
 def words_of_inputs(tokens, inputs: Mapping[str, Tensor]) -> dict[str, Words]:

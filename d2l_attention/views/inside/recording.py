@@ -6,52 +6,40 @@ No hook is called behind a part that raises. Where a model catches that, the par
 same: its frame is no longer among those that are running.
 """
 
-import inspect
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
 
 from d2l_attention.attention.layers import AttentionLayer, WeightsOnDemand
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder
 from d2l_attention.real_models.interface import Call
 from d2l_attention.views.inside.flow import HEADS, Flow, Made, Part
 from d2l_attention.views.inside.foreign import looks_of
-from d2l_attention.views.inside.labels import Labels, Words, guessed, words_of_inputs
+from d2l_attention.views.inside.holding import (
+    Held,
+    arguments_of,
+    held,
+    merged,
+    tensors_in,
+    tensors_of,
+    with_others,
+)
+from d2l_attention.views.inside.labels import CarriedWords, Labels, Words, guessed, words_of_inputs
 from d2l_attention.views.inside.looks import Look, look_of
-from d2l_attention.views.values import readable, shape_of
 from d2l_attention.views.words import whole
 
 MOST_CALLS = 20_000
 SILENT = nn.Dropout, nn.Identity  # outside training they do nothing
 MEMORIES = {WeightsOnDemand: "_last", Seq2SeqAttentionDecoder: "_weights"}
-SIDE = 64  # rows and columns of a tensor that are kept
-BEST = 3  # words of a row of scores
-DEPTH = 3  # of lists in lists of tensors that are looked into
-MOST_TENSORS = 6  # of one input or output, which may be a list of hundreds
-NO_NUMBERS = torch.empty(0, 0)  # made here: inside of a run it might be a fake one
-
-
-@dataclass
-class Held:
-    """A tensor as it was at one moment: its first matrix, cut at ``SIDE``."""
-
-    name: str
-    shape: tuple[int | str, ...]  # "?" where an axis has no single size
-    dtype: str  # and what kind of tensor it is, where there are no numbers
-    numbers: Tensor  # (rows, columns), float32, of those of ``matrix``
-    matrix: tuple[int, int]  # rows and columns that there are
-    words: Words | None
-    best: list[list[tuple[str, float]]] | None = None  # of each row, where the columns score words
 
 
 @dataclass
@@ -66,7 +54,6 @@ class PartCall:
     calls: list["PartCall"] = field(default_factory=list)
     look: Look | None = None
     heads_at: int = 0  # how many of the calls come before the heads
-    words: list[Words] = field(default_factory=list)  # that came in, or that are known above
     raised: bool = False  # it has no outputs, and the part above went on
     old_weights: Any = None  # that the module keeps of an earlier call
     # Which tensors went where: from and to, counting inputs, calls with the heads, and outputs.
@@ -96,12 +83,12 @@ def record(model: nn.Module, inputs: tuple, named: Mapping[str, Any], tokens) ->
             "*inputs)."
         )
     tokens, scored = _without_output(tokens)
-    words = words_of_inputs(tokens, _tensors(model, inputs, named))
+    words = words_of_inputs(tokens, tensors_of(model, inputs, named))
     recorder = _Listener(model, words, scored)
     looking = looks_of(model, recorder.attended)
     with _as_before(model), looking as looks, recorder.listening(), torch.no_grad():
         recorder.looks = looks
-        with _uncompiled(), recorder.flow:
+        with _uncompiled(), CarriedWords(recorder.labels), recorder.flow:
             result = model(*inputs, **named)
     return Run(recorder.first, recorder.left_out, result)
 
@@ -164,27 +151,18 @@ class _Listener:
                 return
             call = PartCall(module, path, above, old_weights=vars(module).get("attention_weights"))
             running.append(_Running(call, module, frame))
-            tensors = _tensors(module, args, kwargs)
+            tensors = tensors_of(module, args, kwargs)
             if above is None:
                 self.first = call
                 for name, words in self.tokens.items():
                     self.labels.give(tensors[name], words)
             else:
                 above.calls.append(call)
-            known = above.words if above else []
-            for name, tensor in _merged(tensors).items():
-                words = self.labels.of(tensor)
-                if words is None:
-                    ambiguous = above is not None and hasattr(above.module, "num_heads")
-                    words = guessed(tensor, known, ambiguous=ambiguous)
-                if words is not None:
-                    self.labels.give(tensor, words)
-                    call.words.append(words)
-                call.inputs.append(held(name, tensor, words))
-            call.words = call.words or list(known)
+            for name, tensor in merged(tensors).items():
+                call.inputs.append(held(name, tensor, self.labels.of(tensor)))
             if not isinstance(module, SILENT) and (above is None or above.part is not None):
-                shown = _merged(tensors).values()
-                call.part = Part(above.part if above else None, _with_others(shown, (args, kwargs)))
+                shown = merged(tensors).values()
+                call.part = Part(above.part if above else None, with_others(shown, (args, kwargs)))
                 self.flow.begin(call.part)
 
         return partial(_unseen(hook), self)
@@ -228,18 +206,13 @@ class _Listener:
         if call.above is not None and isinstance(module, SILENT):
             call.above.calls.remove(call)
             return
-        came_in = {id(tensor) for tensor in _tensors(module, args, kwargs).values()}
-        tensors = _flat("output", output)
+        came_in = {id(tensor) for tensor in tensors_of(module, args, kwargs).values()}
+        tensors = tensors_in("output", output)
         # A state that is only handed on is no result.
         new = {name: X for name, X in tensors.items() if id(X) not in came_in}
-        for name, tensor in (new or tensors).items():
-            words = self.labels.of(tensor) or guessed(tensor, call.words, ambiguous=False)
-            if words is not None:
-                self.labels.give(tensor, words)
-            call.outputs.append(held(name, tensor, words, self.scored))
-        given = _named(module, args, kwargs)
+        given = arguments_of(module, args, kwargs)
         part, shown = call.part, list((new or tensors).values())
-        others = [X for X in _with_others(shown, output) if id(X) not in came_in]
+        others = [X for X in with_others(shown, output) if id(X) not in came_in]
         self._end(call, shown + others)
         call.look = self.looks.pop(module, None)
         heads = part and part.heads
@@ -249,10 +222,17 @@ class _Listener:
             call.look = look_of(module, given, output, call.old_weights)
             if call.look is not None:
                 heads = part and _own_heads(call, part, output)
-        if call.look is not None:
-            call.look.query_words, call.look.key_words = _words_of_look(call, call.look)
         if part is not None:
             call.arrows = _arrows(call, part, heads, shown)
+        known = [each.words for each in call.inputs]
+        if call.look is not None:
+            call.look.query_words, call.look.key_words = _words_of_look(call, call.look)
+            known = [call.look.query_words]
+        for name, tensor in (new or tensors).items():
+            words = self.labels.of(tensor) or guessed(tensor, known)
+            if words is not None:
+                self.labels.give(tensor, words)
+            call.outputs.append(held(name, tensor, words, self.scored))
 
 
 def _is_within(frame: FrameType | None, outer: FrameType) -> bool:
@@ -288,7 +268,7 @@ def _own_heads(call: PartCall, part: Part, output: Any) -> Made:
         made = part.of(output[0] if isinstance(output, tuple) else output)
         part.last = heads = Made([made] if made else [], HEADS)
         return heads
-    for X in (vars(call.module).get("attention_weights"), *_flat("", output).values()):
+    for X in (vars(call.module).get("attention_weights"), *tensors_in("", output).values()):
         made = part.of(X)
         if made and made.what is None and tuple(X.shape[-2:]) == call.look.shape[1:]:
             made.what = HEADS
@@ -317,15 +297,22 @@ def _arrows(call: PartCall, part: Part, heads: Made | None, outputs: list) -> li
 
 
 def _words_of_look(call: PartCall, look: Look) -> tuple[Words | None, Words | None]:
-    """The words of the queries, from the first input that fits, and of the keys, from another."""
+    """The words of the queries and of the keys: those of the inputs that are named so.
+
+    Where none is, of the inputs that fit the first is the queries', and another one the keys'.
+    """
     _, num_queries, num_keys = look.shape
-    given = [each for each in call.inputs if each.words]
-    queries = next((each.words for each in given if len(each.words) == num_queries), None)
-    fitting = [each for each in given if len(each.words) == num_keys]
-    named = [each.words for each in fitting if {"key", "keys"} & set(each.name.split(" = "))]
-    others = [each.words for each in fitting if each.words != queries]
-    keys = next(iter([*named, *others, *(each.words for each in fitting)]), None)
-    return queries, keys
+    named = {name: each.words for each in call.inputs for name in each.name.split(" = ")}
+    given = [each.words for each in call.inputs if each.words]
+    queries = next((words for words in given if len(words) == num_queries), None)
+    fitting = [words for words in given if len(words) == num_keys]
+    keys = next((words for words in fitting if words != queries), next(iter(fitting), None))
+    queries = named.get("queries", named.get("query", queries))
+    keys = named.get("keys", named.get("key", keys))
+    return (
+        queries if queries and len(queries) == num_queries else None,
+        keys if keys and len(keys) == num_keys else None,
+    )
 
 
 def _uncompiled():
@@ -367,109 +354,9 @@ def _as_before(model: nn.Module) -> Iterator[None]:
             setattr(layer, name, memory)
 
 
-def _named(module: nn.Module, args: tuple, kwargs: dict) -> dict[str, Any]:
-    """The arguments of a ``forward`` by their names."""
-    try:
-        bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
-    except (TypeError, ValueError):  # a call that is wrong, or a forward that cannot be asked
-        return {f"input {i}": value for i, value in enumerate(args)} | kwargs
-    found: dict[str, Any] = {}
-    for name, value in bound.items():
-        kind = inspect.signature(module.forward).parameters[name].kind
-        if kind is inspect.Parameter.VAR_KEYWORD:
-            found |= value
-        elif kind is inspect.Parameter.VAR_POSITIONAL:
-            # What a forward calls ``*args`` has no name of its own; one of them is the input.
-            found |= {f"input {i}" if len(value) > 1 else "input": v for i, v in enumerate(value)}
-        else:
-            found[name] = value
-    return found
-
-
-def _tensors(module: nn.Module, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Tensor]:
-    found: dict[str, Tensor] = {}
-    for name, value in _named(module, args, dict(kwargs)).items():
-        found |= _flat(name, value)
-    return found
-
-
-def _merged(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """One tensor that comes in under several names, once: in self-attention queries = keys."""
-    names: dict[int, list[str]] = {}
-    for name, tensor in tensors.items():
-        names.setdefault(id(tensor), []).append(name)
-    return {" = ".join(names[id(tensor)]): tensor for tensor in tensors.values()}
-
-
-def _with_others(shown: Iterable[Tensor], value: Any) -> list[Tensor]:
-    """The tensors that are shown, and behind them all others in a value."""
-    every = _flat("", value, DEPTH + 2, MOST_CALLS).values()
-    return list({id(X): X for X in (*shown, *every)}.values())
-
-
-def _flat(name: str, value: Any, depth: int = DEPTH, most: int = MOST_TENSORS) -> dict[str, Tensor]:
-    """The tensors in a value by their names: X, state[0], output.logits."""
-    if isinstance(value, Tensor):
-        return {name: value}
-    if depth == 0:
-        return {}
-    if isinstance(value, PackedSequence):
-        return {name: value.data}
-    if isinstance(value, Mapping):  # the outputs of ``transformers`` are such, too
-        parts = {f"{name}.{key}": entry for key, entry in value.items()}
-    elif is_dataclass(value) and not isinstance(value, type):
-        parts = {f"{name}.{key.name}": getattr(value, key.name, None) for key in fields(value)}
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        parts = {f"{name}.{key}": getattr(value, key) for key in value._fields}
-    elif isinstance(value, list | tuple):
-        parts = {f"{name}[{i}]": entry for i, entry in enumerate(value)}
-    else:
-        return {}
-    found: dict[str, Tensor] = {}
-    for key, entry in parts.items():
-        found |= _flat(key, entry, depth - 1, most)
-        if len(found) >= most:
-            break
-    return dict(list(found.items())[:most])
-
-
 def _without_output(tokens) -> tuple[Any, Words | None]:
     """The words of the inputs, and those that the output scores, if the reader gave them."""
     if not isinstance(tokens, Mapping) or "output" not in tokens:
         return tokens, None
     rest = {name: words for name, words in tokens.items() if name != "output"}
     return rest, tuple(whole(str(word)) for word in tokens["output"])
-
-
-def held(name: str, tensor: Tensor, words: Words | None, scored: Words | None = None) -> Held:
-    """A copy of the first matrix. An axis of length 1 is no axis of a matrix, where others are."""
-    shape, dtype = shape_of(tensor), str(tensor.dtype).removeprefix("torch.")
-    try:
-        matrix = tensor.detach()
-        while matrix.ndim > 2:
-            matrix = matrix.squeeze(matrix.shape.index(1)) if 1 in matrix.shape else matrix[0]
-        matrix = torch.atleast_2d(matrix)
-        numbers = readable(matrix[:SIDE, :SIDE]).float()
-        sizes = tuple(matrix.shape)
-        best = None
-        if scored is not None and sizes[1] == len(scored) > 1 and tensor.is_floating_point():
-            shares, index = matrix[:SIDE].softmax(dim=-1).topk(min(BEST, len(scored)))
-            best = [
-                [(scored[i], share) for i, share in zip(*row, strict=True)]
-                for row in zip(index.tolist(), shares.tolist(), strict=True)
-            ]
-    except Exception:  # sparse, nested, complex, meta, a student's own kind: there are many
-        numbers, sizes, best = NO_NUMBERS, (0, 0), None
-        dtype = ", ".join([dtype, *_odd_kind(tensor)])
-    return Held(name, shape, dtype, numbers, sizes, words, best)
-
-
-def _odd_kind(tensor: Tensor) -> list[str]:
-    """What kind of tensor this is, whose numbers cannot be read."""
-    if tensor.is_nested:
-        return ["nested"]
-    if tensor.layout != torch.strided:
-        return [str(tensor.layout).removeprefix("torch.").removesuffix("_coo").strip("_")]
-    if tensor.is_meta:
-        return ["meta"]
-    return [] if type(tensor) is Tensor else [type(tensor).__name__]

@@ -11,11 +11,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from d2l_attention.views.inside.holding import Held
 from d2l_attention.views.inside.known import CHAPTERS, Known, known, source_of
 from d2l_attention.views.inside.lanes import Lanes, lanes
 from d2l_attention.views.inside.looks import Look
 from d2l_attention.views.inside.names import all_different, name_of, path_within
-from d2l_attention.views.inside.recording import SILENT, Held, PartCall, Run
+from d2l_attention.views.inside.recording import SILENT, PartCall, Run
 
 MOST_TEXT = 270_000  # characters of a view in a notebook
 MOST_PARTS = 500

@@ -6,12 +6,13 @@ import textwrap
 import torch
 from matplotlib.figure import Figure
 
+from d2l_attention.views.inside.holding import Held
 from d2l_attention.views.inside.known import Known, known
 from d2l_attention.views.inside.looks import Look
 from d2l_attention.views.inside.places import Place
-from d2l_attention.views.inside.recording import Held
 from d2l_attention.views.inside.sending import ShownPart, scores_of
-from d2l_attention.views.picture import OUTLINE, draw_weights
+from d2l_attention.views.palette import FAINT, GROUND, RULE, WEIGHT
+from d2l_attention.views.picture import draw_weights
 from d2l_attention.views.sheet import SMALL, TITLE, WHOLE, Sheet
 from d2l_attention.views.words import cut, set_tokens
 
@@ -21,7 +22,6 @@ MOST_ROWS, MOST_MAPS, MOST_KEYS = 8, 8, 10
 MOST_LINES, TRACKS = 12, 6
 LEGEND = "■ above 0, □ below 0: the area is the size. Hatched: no number."
 OPENED = 16  # numbers of a vector that are written out
-BLUE, GREY = "#08519c", "#616161"
 Row = tuple[str, str, Held | None]  # its kind, its words, the tensor that it gives
 
 
@@ -69,13 +69,13 @@ def _flow(parts: list[ShownPart], place: Place, heading: str) -> Figure:
     for number, ((line, width), height) in enumerate(zip(sizes, heights, strict=True)):
         if left_out and number == MOST_LINES - 1:
             count = sum(map(len, placed.lines[MOST_LINES - 1 : -1]))
-            sheet.text(WIDTH / 2, top - GAP / 2, f"...  {count} more", ha="center", color=GREY)
+            sheet.text(WIDTH / 2, top - GAP / 2, f"...  {count} more", ha="center", color=FAINT)
         left = (WIDTH - SIDE - len(line) * (width + 0.1)) / 2
         for i, row in enumerate(line):
             box = boxes[row] = left + i * (width + 0.1), top, width, height
             _row(sheet, *rows[row], place.part.call.look, box)
         top += height + GAP
-    sheet.text(0.15, top, LEGEND, fontsize=SMALL, color=GREY)
+    sheet.text(0.15, top, LEGEND, fontsize=SMALL, color=FAINT)
     line_of = {row: i for i, line in enumerate(lines) for row in line}
     for source, to in placed.arrows:
         if source in boxes and to in boxes:
@@ -93,7 +93,7 @@ def _arrow(sheet: Sheet, boxes: dict, source: int, to: int, far: bool, tracks: d
         track = side + 0.1 + 0.08 * (tracks[source] % TRACKS)
         low += 0.05 + 0.01 * (tracks[source] % TRACKS)
         way += [(start, low), (track, low), (track, top - 0.1)]
-    sheet.arrow([*way, (end, top - 0.1), (end, top)], color=GREY)
+    sheet.arrow([*way, (end, top - 0.1), (end, top)], color=FAINT)
 
 
 def _rows(parts: list[ShownPart], part: ShownPart) -> list[Row]:
@@ -132,14 +132,14 @@ def _row(sheet: Sheet, kind: str, name: str, held: Held | None, look: Look | Non
     if kind == "heads":
         return _heads(sheet, look, box)
     if kind == "part":
-        sheet.box(*box, facecolor="white", edgecolor=BLUE)
+        sheet.box(*box, facecolor=GROUND, edgecolor=RULE)
     words = cut(name if kind == "part" else f"{kind}  {name}", int(width * 11))
     weight = "bold" if kind == "part" else None
     sheet.text(x + 0.1, y + 0.16, words, weight=weight, fontsize=11)
     if held is not None:
         shown = _shown(held, width)
         words = cut(_shape(held, shown), int(width * 13))
-        sheet.text(x + 0.1, y + 0.34, words, fontsize=SMALL, color=GREY)
+        sheet.text(x + 0.1, y + 0.34, words, fontsize=SMALL, color=FAINT)
         if held.numbers.numel():
             _tensor(sheet, held, shown, box)
 
@@ -223,7 +223,7 @@ def _cell(place: Place, heading: str) -> Figure:
         columns = [*_score(look, scores, (head, q, i)), f"{share:.3f}"]
         for x, words in zip((3.04, 4.37, 5.32), columns, strict=True):
             sheet.text(x, y, words, ha="right", **style)
-        sheet.box(5.7, y - 0.1, 3.42 * share, 0.2, facecolor=OUTLINE if i == k else BLUE)
+        sheet.box(5.7, y - 0.1, 3.42 * share, 0.2, facecolor=WEIGHT)
         y += LINE
     if adds_up:
         _answer(sheet, look, (head, q), keys, y + 0.2)

@@ -2,9 +2,11 @@
 
 All lengths are inches, so that a box can be made for its text; (0, 0) is the lower left corner.
 What a box is can be read without colour: a tensor has round corners, a learned step a thick edge,
-and so has a part that is marked; its name is in bold.
+and so has a part that is marked; its name is in bold. Queries, keys, values and weights have their
+colours, an output has two edges.
 """
 
+import re
 from itertools import pairwise
 from math import dist
 from typing import Any, NamedTuple
@@ -14,19 +16,33 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 from matplotlib.path import Path
 from matplotlib.text import Text
 
+from d2l_attention.views.palette import (
+    GROUND,
+    HERE,
+    INK,
+    KEY,
+    PALE,
+    POSITION,
+    QUERY,
+    VALUE,
+    WEIGHT,
+)
+
 DPI = 80
 TITLE, TEXT, SHAPE = 16, 14, 13  # points
-INK = "0.15"
 TENSOR, FIXED, LEARNED, NEW = "tensor", "fixed step", "learned step", "new row"
 PART, MARKED = "part of the whole", "this chapter"
 KINDS: dict[str, dict[str, Any]] = {
-    TENSOR: {"facecolor": "white", "linewidth": 1.5},
-    FIXED: {"facecolor": "#dbe9f6", "linewidth": 1.5},
-    LEARNED: {"facecolor": "#f9cf9c", "linewidth": 3.5},
-    NEW: {"facecolor": "0.25", "linewidth": 1.0},
-    PART: {"facecolor": "white", "linewidth": 1.2},
-    MARKED: {"facecolor": "#f7a541", "linewidth": 3.5},
+    TENSOR: {"facecolor": GROUND, "linewidth": 1.5},
+    FIXED: {"facecolor": PALE, "linewidth": 1.5},
+    LEARNED: {"facecolor": PALE, "linewidth": 3.5},
+    NEW: {"facecolor": INK, "linewidth": 1.0},
+    PART: {"facecolor": GROUND, "linewidth": 1.2},
+    MARKED: {"facecolor": HERE, "linewidth": 3.5},
 }
+ROLES = dict.fromkeys(("query", "queries", "q"), QUERY) | dict.fromkeys(("key", "keys", "k"), KEY)
+ROLES |= dict.fromkeys(("value", "values", "v"), VALUE)
+ROLES |= {"weights": WEIGHT, "positions": POSITION}
 
 Point = tuple[float, float]
 
@@ -52,7 +68,7 @@ class Diagram:
 
     def __init__(self, title: str, width: float, height: float):
         # By pyplot, which teaches a notebook to show figures; closed, or it would be shown twice.
-        self.figure = plt.figure(figsize=(width, height), dpi=DPI, facecolor="white")
+        self.figure = plt.figure(figsize=(width, height), dpi=DPI, facecolor=GROUND)
         plt.close(self.figure)
         self.figure.set_layout_engine("none")  # everything has its place already
         self.ax = self.figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(0, height))
@@ -82,12 +98,17 @@ class Diagram:
         left, bottom = x - width / 2, y - height / 2
         for i in reversed(range(copies)):
             corner = left + 0.09 * i, bottom + 0.09 * i
-            patch = FancyBboxPatch(corner, width, height, corners, edgecolor=INK, **KINDS[kind])
+            style = KINDS[kind] | {"edgecolor": _colour(text) if kind == TENSOR else INK}
+            patch = FancyBboxPatch(corner, width, height, corners, **style)
             self.ax.add_patch(patch)
+        if kind == TENSOR and text.startswith("output"):
+            inner = (left + 0.05, bottom + 0.05), width - 0.1, height - 0.1
+            self.ax.add_patch(FancyBboxPatch(*inner, corners, edgecolor=INK, fill=False))
         behind = 0.09 * (copies - 1)
         box = Box(left, bottom, left + width + behind, bottom + height + behind)
         written = self._write(text, x, y, size)
         written.set_fontweight("bold" if kind == MARKED else "normal")
+        written.set_color(_colour(text) if kind == TENSOR else INK)
         self.boxes.append((box, written))
         self._kinds.add(kind)
         return box
@@ -105,7 +126,7 @@ class Diagram:
         ``corners``: left, bottom, right and top. To be drawn before the boxes.
         """
         left, bottom, right, top = corners
-        style = KINDS[MARKED] if marked else {"facecolor": "0.94", "linewidth": 1.2}
+        style = KINDS[MARKED] if marked else {"facecolor": PALE, "linewidth": 1.2}
         for i in reversed(range(copies)):
             corner = left + 0.06 * i, bottom + 0.06 * i
             size = right - left, top - bottom
@@ -151,9 +172,10 @@ class Diagram:
             (x0, y0), (x1, y1) = max(pairwise(corners), key=lambda piece: dist(*piece))
             x, y = (x0 + x1) / 2, (y0 + y1) / 2
             if y0 == y1:
-                self._write(label, x, y + 0.07, SHAPE, va="bottom")
+                written = self._write(label, x, y + 0.07, SHAPE, va="bottom")
             else:
-                self._write(label, x + 0.07, y, SHAPE, ha="left")
+                written = self._write(label, x + 0.07, y, SHAPE, ha="left")
+            written.set_color(_colour(label))
 
     def _write(
         self, text: str, x: float, y: float, size: int, ha: str = "center", va: str = "center"
@@ -164,8 +186,20 @@ class Diagram:
         """Say below what the kinds of boxes mean. To be called once, at the end."""
         used = [kind for kind in KINDS if kind in self._kinds - {PART, MARKED}]
         samples = [Patch(**KINDS[kind], edgecolor=INK, label=kind) for kind in used]
-        style: dict[str, Any] = {"frameon": False, "fontsize": SHAPE, "borderpad": 0}
+        style: dict[str, Any] = {
+            "frameon": False,
+            "fontsize": SHAPE,
+            "borderpad": 0,
+            "labelcolor": INK,
+        }
         self.ax.legend(handles=samples, loc="lower right", ncols=max(1, len(used)), **style)
+
+
+def _colour(text: str) -> str:
+    """That of the one role in its first line, else ink."""
+    words = re.findall(r"\w+", text.partition("\n")[0])
+    roles = [ROLES[word] for word in words if word in ROLES]
+    return roles[0] if len(roles) == 1 else INK
 
 
 def _route(start: Box, end: Box, x: float | None, y: float | None) -> list[Point]:

@@ -271,7 +271,7 @@ function show(translator, model, root) {
   function paintInside() {
     const text = liveRun(translator, words, now.words, visible);
     if (insideModel) return insideModel.set("run_text", text);
-    insideModel = smallModel({ run_text: text, place: "", title: "", ramp: model.get("ramp") });
+    insideModel = smallModel({ run_text: text, place: "", title: "" });
     renderInside({ model: insideModel, el: insideBox });
   }
   if (inside) inside.ontoggle = () => inside.open && now && paintInside();
@@ -284,7 +284,7 @@ function show(translator, model, root) {
     event.stopPropagation(); // else a deck turns its slide
     if (event.key === "Enter") (clearTimeout(timer), read());
   };
-  const ramp = () => model.get("ramp").split(" ");
+  const ramp = () => colour("--ramp").split(" ");
   const colour = coloursOf(root);
   const end = follow(root, model, {}, () => painters.forEach((draw) => draw()));
   read();
@@ -314,7 +314,7 @@ function drawLines(canvas, look, head, [queries, keys], focus, colour) {
       const weight = look.weight(head, q, k);
       if (weight < 0.02) continue;
       context.globalAlpha = !focus || focus[0] === q ? 0.25 + 0.75 * weight : 0.08;
-      context.strokeStyle = colour("--line");
+      context.strokeStyle = colour("--role-weight");
       context.lineWidth = 0.5 + 6 * weight;
       context.beginPath();
       context.moveTo(100, 12 + q * step);

@@ -26,7 +26,7 @@ from d2l_attention.models.transformer_blocks import (
 )
 from d2l_attention.training import translators
 from d2l_attention.views.picture import draw_weights, png
-from d2l_attention.views.view import View, joined, script
+from d2l_attention.views.view import View, script, styled
 from d2l_attention.views.words import whole
 
 HERE = Path(__file__).parent
@@ -105,7 +105,7 @@ class TranslatorView(View):
         *(f"translator/{name}" for name in (*MODEL_FILES, "cuts.js", "live_run.js")),
         *("inside/inside_drawing.js", "inside/inside.js", "translator/translator_view.js"),
     )
-    _css = joined("inside/inside.css", "translator/translator.css")
+    _css = styled("inside/inside.css", "translator/translator.css")
 
     stored = Unicode().tag(sync=True)  # a stored translator's name, "" for a model of one's own
     sentence = Unicode().tag(sync=True)

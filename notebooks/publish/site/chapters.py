@@ -6,6 +6,8 @@ knows them: copies would have to be kept fresh, and links are not for every syst
 """
 
 import ast
+import html
+import io
 import json
 import os
 import re
@@ -13,9 +15,12 @@ import shutil
 from pathlib import Path
 
 import jupytext
+import matplotlib
 import nbformat
 from sphinx.project import Project
 
+from d2l_attention.views import schematic
+from d2l_attention.views.palette import COLOURS
 from notebooks.publish.cells import WIDGET_MIME, is_folded, is_note
 from notebooks.publish.course import notebook_of, texts
 from notebooks.publish.gates import answers
@@ -23,6 +28,7 @@ from notebooks.publish.slides.frames import frames_key, is_explore_output
 from notebooks.publish.slides.views import REFERENCE, STATE_MIME, states_of
 
 NOTES_OF = "notes_"
+SCHEMATIC = re.compile(r'^schematic\("([^"]+)"(?:, here="([^"]+)")?\)$', re.MULTILINE)
 ANCHOR = re.compile(r"(?<=\.ipynb)#[\w-]+(?=\))")
 
 
@@ -76,6 +82,9 @@ def read(text):
             if "image/png" not in output.get("data", {}):
                 continue
             about = output.metadata.get("image/png", {})
+            if drawn := SCHEMATIC.search(cell.source):
+                output.data = {"text/html": inline(drawn, about.get("alt", "A figure."))}
+                continue
             image = {"alt": about.get("alt", "A figure.")}
             if "width" in about:  # sharp pictures have more pixels than they take room
                 image["width"] = f"{about['width']}px"
@@ -90,6 +99,19 @@ def read(text):
         widgets[STATE_MIME]["state"] = live
         notebook.metadata["widgets"] = widgets
     return notebook
+
+
+def inline(drawn, alt):
+    """A schematic as SVG: its colours are the theme's, and its parts say their role."""
+    file = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": drawn[0]}):
+        schematic(*drawn.groups()).savefig(file, format="svg", metadata={"Date": None})
+    svg = file.getvalue().partition("<svg ")[2]
+    for colour, (light, _) in COLOURS.items():
+        svg = svg.replace(light.lower(), f"var(--{colour})")
+    roles = r"<(\w+)(?=[^>]*var\(--role-(query|key|value|weight)\))"
+    svg = re.sub(roles, r'<\1 data-role="\2"', svg)
+    return f'<svg class="schematic" role="img" aria-label="{html.escape(alt)}" {svg}'
 
 
 def mark_gates(notebook):

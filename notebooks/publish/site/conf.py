@@ -73,14 +73,16 @@ html_static_path = [
     "_static",
     str(ROOT / "notebooks" / "publish" / "slides" / "widgets.js"),
     str(ROOT / "notebooks" / "publish" / "slides" / "frames.js"),
+    str(ROOT / "notebooks" / "publish" / "slides" / "roles.js"),
     str(mathjax / mathjax_path),
 ]
-html_css_files = ["site.css"]
+html_css_files = ["palette.css", "site.css"]
 html_js_files = [
     "search.js",
     ("gates.js", {"defer": "defer"}),
     ("widgets.js", {"defer": "defer"}),
     ("frames.js", {"defer": "defer"}),
+    ("roles.js", {"defer": "defer"}),
     ("views.js", {"defer": "defer"}),
 ]
 html_scaled_image_link = False  # a live view is no link to its still picture

@@ -10,7 +10,7 @@ import nbformat
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from d2l_attention.views import TranslatorView
+from d2l_attention.views import TranslatorView, palette
 from d2l_attention.views.translator.translator_view import MODEL_FILES, stored_script
 from d2l_attention.views.view import joined
 from notebooks.publish.course import texts
@@ -50,6 +50,7 @@ def write_scripts(app, exception):
         whole = f"const wholeView = {json.dumps(state, ensure_ascii=False)};"
         (folder / VIEW).write_text(f"{whole}\n(() => {{\n{code}\n}})();\n", "utf-8")
         (folder / WEIGHTS).write_text(stored_script(), "utf-8")
+        (folder / "palette.css").write_text(palette.css(), "utf-8")
 
 
 def load_scripts(app, pagename, templatename, context, doctree):

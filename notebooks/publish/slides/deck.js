@@ -17,6 +17,7 @@
 
   await MathJax.startup.promise;
   await MathJax.typesetPromise([document.querySelector(".slides")]);
+  markRoles();
 
   await Reveal.initialize({
     width: 1280,

@@ -12,6 +12,7 @@ from nbformat import NotebookNode
 from pygments.formatters import HtmlFormatter
 
 from d2l_attention.system.files import write_whole
+from d2l_attention.views import palette
 from notebooks.publish.cells import is_description
 from notebooks.publish.course import text_of
 from notebooks.publish.page import lecture
@@ -34,7 +35,7 @@ LIBRARIES = {
     "notes_js": ("sphinx-revealjs", "sphinx_revealjs/_static/revealjs/plugin/notes/notes.js"),
     "mathjax_js": ("sphinx-mathjax-offline", "sphinx-mathjax-offline/static/mathjax/tex-svg.js"),
 }
-OWN = ("deck.css", "deck.js", "frames.js", "widgets.js")
+OWN = ("deck.css", "deck.js", "frames.js", "roles.js", "widgets.js")
 
 
 def export(path: Path, out: Path) -> tuple[int, int]:
@@ -113,6 +114,7 @@ def deck(notebook: NotebookNode, name: str, frames: dict[str, dict]) -> tuple[st
         states=for_script(json.dumps(states)),
         translators=for_script(_translators(states)),
         frames=for_script(json.dumps(frames)),
+        palette_css=palette.css(),
         highlight_css=HtmlFormatter(style="default").get_style_defs(".highlight"),
         **{key: _library(*where) for key, where in LIBRARIES.items()},
         **{file.replace(".", "_"): (HERE / file).read_text("utf-8") for file in OWN},

@@ -38,7 +38,7 @@ def keys_sorted(x_train, y_train, x_val, kernel):
     return query_after_query(x_train.sort().values, y_train, x_val, kernel)
 
 
-@wrong("2.3", "not what your weights make of `y_train`")
+@wrong("2.3", "not the sum of `y_train` weighted by your weights")
 def blind_query_takes_nearest(x_train, y_train, x_val, kernel):
     prediction, weights = query_after_query(x_train, y_train, x_val, kernel)
     nearest = (x_val[:, None] - x_train).abs().argmin(1)

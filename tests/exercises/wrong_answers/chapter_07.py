@@ -118,7 +118,7 @@ def moved_on(attend):
 
 
 right("7.1")([torch.tensor(3.0).sin(), math.cos(3), np.sin(0.03), np.float32(1)])
-wrong("7.1", "all sines stand first")([0.14, 0.03, -0.99, 1.0])
+wrong("7.1", "all sines come first")([0.14, 0.03, -0.99, 1.0])
 wrong("7.1", "two pairs")([0.14, -0.99])
 right("7.2")([torch.tensor(0), np.int64(3), 2.0, 1])
 wrong("7.2", "both sums are new")((0, 2, 2, 1))

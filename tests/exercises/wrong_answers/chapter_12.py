@@ -264,7 +264,7 @@ def hidden_value_is_not_heard(attend):
     torch.testing.assert_close(attend(queries, keys, values, mask)[:, 1], before[:, 1])
 
 
-@wrong("12.10", "the same when it is turned over")
+@wrong("12.10", "Your mask is its own transpose")
 def with_a_band(attend):
     inputs = qkv(Q=5)
     near = (torch.arange(5)[:, None] - torch.arange(5)).abs() <= 1

@@ -92,6 +92,14 @@ def test_the_arrows_of_a_llama():
     assert flow(attention) == projections | {"heads": heads, "o_proj": "heads", "out": "o_proj"}
 
 
+def test_the_position_bias_of_a_t5_goes_to_the_heads():
+    """Each first block makes it in a part of its own and gives it to the second."""
+    inputs = dict.fromkeys(["input_ids", "decoder_input_ids"], torch.randint(31, (1, 4)))
+    parts = parts_of(record(model_of("T5"), (), inputs, None))
+    heads = [flow(part.call)["heads"] for part in parts if part.name == "SelfAttention"]
+    assert heads[:2] == ["k q relative_attention_bias v", "k position_bias q v"]
+
+
 def parts_of_lanes(call):
     placed = lanes(len(call.inputs), len(call.calls), len(call.outputs), call.arrows)
     return [[names(call)[row] for row in line] for line in placed.lines]

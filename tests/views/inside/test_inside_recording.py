@@ -7,6 +7,7 @@ from torch import nn
 
 from d2l_attention import DotProductAttention, MultiHeadAttention
 from d2l_attention.training.presets import MODELS
+from d2l_attention.variants import LearnedQueries
 from d2l_attention.views.inside.recording import record
 from d2l_attention.views.inside.sending import parts_of
 
@@ -23,6 +24,10 @@ def translator(name="transformer"):
 
 def recorded(model, *inputs, tokens=None, **named):
     return record(model, inputs, named, tokens).call
+
+
+def looks(call):
+    return [call.look] if call.look else [look for each in call.calls for look in looks(each)]
 
 
 def names(run_or_call, depth=1):
@@ -69,6 +74,31 @@ def test_words_follow_the_tensors_also_where_both_sentences_have_one_length():
     assert (cross.query_words, cross.key_words) == (tuple(TARGET), tuple(SOURCE))
     inner = call.calls[1].calls[2].calls[0].look
     assert inner.query_words == inner.key_words == tuple(TARGET)
+
+
+def attends(self, source, target):
+    """A translator as one writes it: what is embedded gets positions before a part sees it."""
+    memory, X = (embed(tokens) + self.P for embed, tokens in ((self.E, source), (self.F, target)))
+    return self.attention(X, memory, memory)
+
+
+HEADS = MultiHeadAttention(8, 2, 0.0), nn.MultiheadAttention(8, 2, batch_first=True)
+
+
+@pytest.mark.parametrize("attention", [DotProductAttention(0.0), *HEADS])
+def test_words_follow_through_a_model_of_ones_own(attention):
+    """harvardnlp/annotated-transformer#104: the rows had the words of the other language."""
+    parts = {"E": nn.Embedding(9, 8), "F": nn.Embedding(9, 8), "P": torch.rand(4, 8)}
+    model, tokens = Made(attends, attention=attention, **parts), torch.tensor([[1, 2, 3, 4]])
+    words = {"input 0": SOURCE, "input 1": TARGET}
+    look = looks(recorded(model, tokens, tokens.clone(), tokens=words))[0]
+    assert (look.query_words, look.key_words) == (tuple(TARGET), tuple(SOURCE))
+
+
+def test_learned_queries_have_no_words_though_they_are_as_many():
+    model = nn.Sequential(nn.Embedding(9, 8), LearnedQueries(4, 8, 2, 0.0))
+    look = looks(recorded(model, torch.tensor([[1, 2, 3, 4]]), tokens=SOURCE))[0]
+    assert (look.query_words, look.key_words) == (None, tuple(SOURCE))
 
 
 def test_self_attention_says_that_its_three_inputs_are_one():

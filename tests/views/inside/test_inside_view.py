@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from made import Made
+from matplotlib.colors import same_color
 from matplotlib.lines import Line2D
 from PIL import Image
 from torch import nn
@@ -19,6 +20,7 @@ from d2l_attention.views import look_inside
 from d2l_attention.views.inside.places import find
 from d2l_attention.views.inside.sending import MOST_TEXT
 from d2l_attention.views.inside.still import draw
+from d2l_attention.views.palette import GROUND, INK
 
 SOURCE, TARGET = ["he", "sees", "her", "<eos>"], ["<bos>", "il", "la", "voit"]
 
@@ -230,9 +232,9 @@ def test_the_picture_has_the_arrows_and_the_squares_of_the_view():
     figure = draw(shown._parts, place, "")
     lines = [artist for artist in figure.artists if isinstance(artist, Line2D)]
     assert len(lines) == len(place.part.lanes.arrows) == 3
-    squares = [(patch.get_facecolor()[0], patch.get_width()) for patch in figure.axes[0].patches]
-    (black, one), (white, other) = squares  # and none for 0
-    assert (black, white) == (0, 1) and one == pytest.approx(2 * other)
+    filled, hollow = figure.axes[0].patches  # and none for 0
+    assert same_color(filled.get_facecolor(), INK) and same_color(hollow.get_facecolor(), GROUND)
+    assert filled.get_width() == pytest.approx(2 * hollow.get_width())
 
 
 def test_whole_numbers_are_written_into_the_picture():

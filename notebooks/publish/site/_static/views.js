@@ -60,6 +60,9 @@ const follow = () => (document.body.dataset.theme = document.documentElement.dat
 new MutationObserver(follow).observe(document.documentElement, { attributeFilter: ["data-theme"] });
 follow();
 
+// Formulas are marked when they are there; a page without any is marked at once.
+(window.MathJax?.startup?.promise ?? Promise.resolve()).then(markRoles);
+
 // A folded cell says what it does; the label of all of them would hide that from a screen reader.
 for (const fold of document.querySelectorAll("summary[aria-label='Toggle hidden content']")) {
   fold.removeAttribute("aria-label");
