@@ -70,7 +70,7 @@ def _flow(parts: list[ShownPart], place: Place, heading: str) -> Figure:
         if left_out and number == MOST_LINES - 1:
             count = sum(map(len, placed.lines[MOST_LINES - 1 : -1]))
             sheet.text(WIDTH / 2, top - GAP / 2, f"...  {count} more", ha="center", color=FAINT)
-        left = (WIDTH - SIDE - len(line) * (width + 0.1)) / 2
+        left = (WIDTH - SIDE - len(line) * (width + 0.1) + 0.1) / 2
         for i, row in enumerate(line):
             box = boxes[row] = left + i * (width + 0.1), top, width, height
             _row(sheet, *rows[row], place.part.call.look, box)
