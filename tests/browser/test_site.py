@@ -195,11 +195,11 @@ def test_notes_for_the_lecturer_have_a_page_of_their_own(pages, page, name):
 
 @chapters
 def test_every_picture_of_a_chapter_says_what_it_shows(page, notebook):
-    pictures = page.select("article .cell_output img")
+    pictures = page.select("article .cell_output :is(img, svg.schematic)")
     outputs = [o for cell in notebook.cells for o in cell.get("outputs", [])]
     assert len(pictures) == sum("image/png" in o.get("data", {}) for o in outputs)
     for picture in pictures:
-        alt = picture.get("alt", "")
+        alt = picture.get("alt") or picture.get("aria-label", "")
         assert len(alt) > 20 and not re.search(r"[*$`\\]|\.png$", alt), alt
 
 

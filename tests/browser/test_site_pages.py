@@ -91,7 +91,7 @@ def test_page(open_page, name):
     for width in (1920, 768, 390):
         page.set_viewport_size({"width": width, "height": 900})
         found += page.evaluate(PROBLEMS)
-    pictures = page.locator(".cell_output img:not(.on-paper)")
+    pictures = page.locator(".cell_output :is(img:not(.on-paper), svg.schematic)")
     words = [picture.aria_snapshot() for picture in pictures.all()]
     assert words or name not in CHAPTERS
     found += [f"hardly described: {line}" for line in words if len(line) <= SHORTEST]

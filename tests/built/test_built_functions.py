@@ -216,10 +216,6 @@ CASES = {
         lambda *given: delta_rule(*given)[0],
         lambda: [delta_inputs(n)[:-1] for n in (1, 5, 31)],
     ),
-    "11_plain_grouped": (
-        lambda *given: GroupedDotProductAttention(0.0)(*given, is_causal=True),
-        lambda: [(of_tokens(B, H)[0], *of_tokens(B, 3)[1:])],
-    ),
     "11_plain_sink_attention": (sinks, lambda: [(*of_tokens(B, H), X(H))]),
     "11_best_keys": (
         lambda scores, k: best_keys(scores, causal_mask(N), k),

@@ -9,7 +9,7 @@ from d2l_attention.exercises.authoring import Case, Exercise, Mistake, in_dtype,
 def absorb(W_q, W_uk):
     """One matrix for each head: W_q (H, d, D), W_uk (H, d, L) -> M (H, D, L).
 
-    The score of a token x (D,) and a latent c (L,) is (W_q x) . (W_uk c) = x M c. With
+    The score of a token x (D,) and a latent c (L,) is (x W_q^T) . (c W_uk^T) = x M c^T. With
     W_q = [[[2, 0]]] and W_uk = [[[3, 5]]] (one head, d = 1) M is [[[6, 10], [0, 0]]].
     """
     ...
@@ -26,15 +26,15 @@ PRODUCT = "W_q.mT @ W_uk"
 
 write_absorb = Exercise(
     **authoring.heading("11.3", "Absorb the projection", "medium", minutes=10),
-    section="Never make the keys",
+    section="The absorbed form",
     hints=[
-        "Write the score with transposes: a product a . b of vectors is a^T b.",
-        "(W_q x)^T (W_uk c) = x^T W_q^T W_uk c. Which part of it depends on neither x nor c?",
+        "Write the score with a transpose: for rows a and b, the product a . b is a b^T.",
+        "(x W_q^T) (c W_uk^T)^T = x W_q^T W_uk c^T. Which part of it depends on neither x nor c?",
         "`.mT` exchanges the last two axes, and `@` multiplies head by head.",
     ],
     stub=absorb,
     solution=absorb_solution,
-    explanation="x^T W_q^T W_uk c: the two matrices in the middle are known before any token "
+    explanation="x W_q^T W_uk c^T: the two matrices in the middle are known before any token "
     "comes. M is (D, L), but it is a product of a (D, d) and a (d, L) matrix, so its rank is at "
     "most d. With D = 7,168, L = 512 and d = 128 M has 3.7 million numbers and the two factors "
     "have less than a million. So models keep the factors and apply them one after the other.",
@@ -52,7 +52,7 @@ write_absorb = Exercise(
                 "of both matrices.",
                 "W_q @ W_uk.mT": "Your sum runs over the columns. The sum of the score runs over "
                 "d, the rows of both matrices.",
-                "W_uk.mT @ W_q": "Your matrix is turned over: rows belong to x, columns to c.",
+                "W_uk.mT @ W_q": "Your matrix is transposed: rows belong to x, columns to c.",
                 "W_q.mT @ W_uk / W_q.shape[-2] ** 0.5": "You divide by the root of d. The score "
                 "here is the plain product, the softmax's scale comes later.",
                 "W_q * W_uk": "`*` multiplies entry by entry. The score sums over d.",

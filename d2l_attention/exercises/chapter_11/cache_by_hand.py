@@ -20,10 +20,10 @@ def mixed(num_global=GLOBAL, window=WINDOW):
 HEAD_KEYS = 2 * HEADS * SIZE
 latent_cache_by_hand = Exercise(
     **heading("11.1", "What a latent weighs", "easy", minutes=8),
-    section="Two caches",
+    section="What a latent saves",
     hints=[
         "Count what is kept of one token in one layer. With a latent: no keys and no values.",
-        "The latent and the turned key are kept once, not once a head. In the last question a "
+        "The latent and the rotary key are kept once, not once per head. In the last question a "
         "layer keeps either the window or everything.",
         "48 layers times (448 + 64) numbers times 2 bytes, in KiB. Then 8 layers times 16,384 "
         "tokens and 40 layers times 1,024 tokens, each with 2 times 8 times 128 numbers.",
@@ -50,11 +50,11 @@ latent_cache_by_hand = Exercise(
                 {
                     kib(2 * (LATENT + TURNED)): "twice too much: the latent is kept once, for keys "
                     "and values together.",
-                    kib(LATENT): "the turned key is missing. It is kept beside the latent.",
-                    kib(LATENT + HEADS * TURNED): "the turned key is the same for all heads, and "
+                    kib(LATENT): "the rotary key is missing. It is kept beside the latent.",
+                    kib(LATENT + HEADS * TURNED): "the rotary key is the same for all heads, and "
                     "kept once.",
                     kib(HEADS * (LATENT + TURNED)): "the latent belongs to the token. It is kept "
-                    "once, not once a head.",
+                    "once, not once per head.",
                     kib(LATENT + TURNED, 1): "that is one layer. All 48 layers keep something.",
                 },
             ),

@@ -17,7 +17,7 @@ def delta_step(query, key, value, beta, decay, state):
 
 def delta_step_solution(query, key, value, beta, decay, state):
     faded = decay[:, None, None] * state  # (H, D, V)
-    known = (key[:, :, None] * faded).sum(dim=1)  # (H, V): what the state says of this key
+    known = (key[:, :, None] * faded).sum(dim=1)  # (H, V): what the state answers to this key
     new = faded + key[:, :, None] * (beta[:, None] * (value - known))[:, None, :]
     return (query[:, :, None] * new).sum(dim=1), new
 
@@ -42,8 +42,8 @@ write_delta_step = Exercise(
     **authoring.heading("11.5", "Erase, then write", "medium", minutes=12),
     section="The delta rule, token by token",
     hints=[
-        "Four lines: fade the state, ask it for this key, write the difference, answer the query.",
-        "What the state says of a key is a sum over D: the rows of the state, weighted by the key.",
+        "Four lines: fade the state, query it with the key, write the difference, answer.",
+        "What the state answers to a key is a sum over D: its rows, weighted by the key.",
         "`key[:, :, None] * x[:, None, :]` is (H, D, V), for x (H, V). The query asks the *new* "
         "state.",
     ],

@@ -35,7 +35,7 @@ BOTH = "(first - share * second) @ values"
 
 write_differential = Exercise(
     **authoring.heading("11.6", "Differential attention", "medium", minutes=12),
-    section="A softmax must spend its one",
+    section="Attention sinks: weights must sum to one",
     hints=[
         "`chunk(2, dim=-1)` cuts the columns into two halves. Then it is attention twice, up to "
         "the weights.",
@@ -95,6 +95,6 @@ write_differential = Exercise(
         ),
     ],
     shapes={None: "One output for each query, (B, n, V)."},
-    errors={"must match": "The products do not fit: queries (B, n, d), keys turned (B, d, n)."},
+    errors={"must match": "The products do not fit: queries (B, n, d), keys transposed (B, d, n)."},
     steps=[authoring.gradients_flow("queries", "keys", "values", "share")],
 )

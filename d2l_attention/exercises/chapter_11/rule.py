@@ -46,7 +46,7 @@ write_rule = Exercise(
     solution=near_or_first_solution,
     explanation="The rule sees one query and one key, so it works for any shapes that broadcast. A "
     "cache of `window + num_first` tokens is enough for it. With one first token it is the "
-    "cache of *A softmax must spend its one*.",
+    "cache of *Attention sinks: weights must sum to one*.",
     run=as_mask,
     cases=[Case(inputs) for inputs in CASES],
     mistakes=[
