@@ -26,11 +26,6 @@ function readRun(text) {
     step.state = Object.fromEntries(names.map((name) => [name, known[name]]));
     calls.set(step.n, step.state);
   }
-  for (const step of run.steps) {
-    // All names of its call, in the order in which they come: each has its place from the start.
-    const mine = run.steps.filter((each) => each.n === step.n);
-    step.all = [...new Set(mine.flatMap((each) => Object.keys(each.state)))];
-  }
   return run;
 }
 
@@ -134,7 +129,10 @@ function renderWatch({ model, el }) {
     if (call !== step.n) {
       call = step.n;
       parts.names.replaceChildren();
-      cards = new Map(step.all.map((name) => [name, makeCard(name)]));
+      // All names of the call, in the order in which they come: each has its place from the start.
+      const mine = run.steps.filter((each) => each.n === call);
+      const names = new Set(mine.flatMap((each) => Object.keys(each.state)));
+      cards = new Map([...names].map((name) => [name, makeCard(name, mine)]));
     }
     for (const [name, card] of cards) {
       card.box.classList.toggle("absent", !(name in step.state));
@@ -146,20 +144,19 @@ function renderWatch({ model, el }) {
     parts.said.textContent = `${where}. ${changed.length ? "Changed: " + changed.join(", ") : ""}`;
   }
 
-  function makeCard(name) {
+  function makeCard(name, steps) {
     const box = add(parts.names, "div", { class: "held" });
     const head = add(box, "div", { class: "head" });
     add(head, "b", {}, name);
     const card = { name, box, shape: add(head, "span", { class: "shape" }) };
     card.mark = add(head, "span", { class: "change" });
     card.body = add(box, "div", { class: "body" });
-    keepRoom(card);
+    keepRoom(card, steps.filter((step) => name in step.state));
     return card;
   }
 
   // As much as the largest of its values needs, so that no other box moves when it changes.
-  function keepRoom(card) {
-    const mine = run.steps.filter((step) => step.n === call && card.name in step.state);
+  function keepRoom(card, mine) {
     const inPlace = mine.some((step) => step.i?.includes(card.name));
     card.mark.textContent = inPlace ? "changed in place" : "new";
     let [width, height] = [0, 0];

@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -101,16 +100,6 @@ class _Running(NamedTuple):
     frame: FrameType
 
 
-def _unseen(hook):
-    """What a hook does with tensors is none of the model's operations."""
-
-    def unseen(listener, *args):
-        with listener.flow.unseen():
-            hook(listener, *args)
-
-    return unseen
-
-
 class _Listener:
     def __init__(self, model: nn.Module, tokens: dict[str, Words], scored: Words | None):
         self.model, self.tokens, self.scored = model, tokens, scored
@@ -125,12 +114,13 @@ class _Listener:
     @contextmanager
     def listening(self) -> Iterator[None]:
         handles = []
+        unseen_after = self.flow.unseen()(self._after)
         try:
             for path, module in self.model.named_modules():
                 # Of a hook each: only such a hook is told the keywords.
                 before = module.register_forward_pre_hook(self._before(path), with_kwargs=True)
                 handles.append(before)
-                after = module.register_forward_hook(self._after, with_kwargs=True)
+                after = module.register_forward_hook(unseen_after, with_kwargs=True)
                 handles.append(after)
             yield
         finally:
@@ -139,7 +129,8 @@ class _Listener:
             self.running.clear()  # frames hold all that was named in them
 
     def _before(self, path: str):
-        def hook(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
+        @self.flow.unseen()
+        def hook(module: nn.Module, args: tuple, kwargs: dict) -> None:
             frame = sys._getframe(2)
             running = self._still_running(frame)
             above = running[-1].call if running else self.first
@@ -165,7 +156,7 @@ class _Listener:
                 call.part = Part(above.part if above else None, with_others(shown, (args, kwargs)))
                 self.flow.begin(call.part)
 
-        return partial(_unseen(hook), self)
+        return hook
 
     def _still_running(self, frame: FrameType) -> list[_Running]:
         """The parts that are running in this thread, without those that have raised meanwhile."""
@@ -195,7 +186,6 @@ class _Listener:
                 part.put(outputs, part.heads)
             yield
 
-    @_unseen
     def _after(self, module: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
         running = self._still_running(sys._getframe(2))
         if not running or running[-1].module is not module:
