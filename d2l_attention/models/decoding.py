@@ -68,7 +68,7 @@ def greedy_decode(
     chosen, looks = [], []
     for _ in range(max_len):
         logits, state = model.decoder(token, state)
-        log_probs, token = logits.log_softmax(dim=-1).max(dim=-1)  # (B, 1)
+        log_probs, token = log_probabilities(logits).max(dim=-1)  # (B, 1)
         token = token.masked_fill(ended[:, None], eos)
         scores = scores + log_probs[:, 0].masked_fill(ended, 0.0)
         chosen.append(token)
@@ -129,7 +129,7 @@ def beam_search(
     weights = kept = None
     for _ in range(max_len):
         logits, state = model.decoder(tokens[:, -1:], state)
-        log_probs = logits[:, -1].log_softmax(dim=-1)
+        log_probs = log_probabilities(logits[:, -1])
         # A sentence that has ended goes on with <eos>, for nothing.
         log_probs = log_probs.masked_fill(ended[:, None], -torch.inf)
         log_probs[:, eos] = log_probs[:, eos].masked_fill(ended, 0.0)
@@ -153,6 +153,11 @@ def beam_search(
         if ended.all():
             break
     return better(kept, best_beams(tokens, normalised, weights, eos), eos)
+
+
+def log_probabilities(logits: Tensor) -> Tensor:
+    """In single precision or better: in half, two logits that differ would often become one."""
+    return logits.log_softmax(dim=-1, dtype=torch.promote_types(logits.dtype, torch.float32))
 
 
 def best_beams(tokens: Tensor, scores: Tensor, weights: Tensor | None, eos: int) -> Decoded:

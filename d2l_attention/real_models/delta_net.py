@@ -48,8 +48,10 @@ class ConvolvedDeltaNet(nn.Module):
         queries, keys, values = self.look_back(X)  # (B, G, n, d) twice, (B, H, n, v)
         queries, keys = (lengthen_to_one(Y) for Y in (queries, keys))
         queries, keys = (repeat_heads(Y, self.num_heads) for Y in (queries, keys))
-        beta = self.W_beta(X).sigmoid().mT  # (B, H, n)
-        decay = (-self.log_rates.exp() * F.softplus(self.W_decay(X))).exp().mT
+        wide = torch.promote_types(X.dtype, torch.float32)  # as in ``GatedDeltaNet``
+        beta = self.W_beta(X).to(wide).sigmoid().mT  # (B, H, n)
+        rates = self.log_rates.to(wide).exp()
+        decay = (-rates * F.softplus(self.W_decay(X).to(wide))).exp().mT
         queries = queries / queries.shape[-1] ** 0.5
         output, _ = delta_rule(queries, keys, values, beta, decay, valid_lens)  # (B, H, n, v)
         gate = self.W_gate(X).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)

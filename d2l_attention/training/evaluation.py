@@ -115,7 +115,9 @@ def translate(
 
 def has_weights(model: nn.Module) -> bool:
     """Whether the decoder can say where it looked."""
-    return "need_weights" in inspect.signature(model.decoder.forward).parameters
+    # What ``torch.compile`` wraps round a decoder takes any argument.
+    decoder = getattr(model.decoder, "_orig_mod", model.decoder)
+    return "need_weights" in inspect.signature(decoder.forward).parameters
 
 
 @torch.no_grad()

@@ -80,7 +80,7 @@ def delta_rule(
     Shape: queries (*, n, D), keys (*, n, D), values (*, n, V), beta (*, n), decay (*, n) or
     ``None``, valid_lens (B,), state (*, D, V) or ``None`` -> output (*, n, V) and the last state.
     It is causal. Tokens beyond ``valid_lens`` change nothing, and get 0. In half precision the
-    state is of single precision.
+    state is of single precision; give ``decay`` in it, too: in bfloat16 0.999 is 1.
 
     Errors: ``ValueError`` for shapes that do not fit, ``TypeError`` for what holds no floats.
 
@@ -184,8 +184,10 @@ class GatedDeltaNet(nn.Module):
         )  # (B, H, n, D / H)
         # A token of zeros is divided by eps: the default, 1e-12, would be 0 in half precision.
         queries, keys = (F.normalize(F.silu(Y), dim=-1, eps=1e-4) for Y in (queries, keys))
-        beta = self.W_beta(X).sigmoid().mT  # (B, H, n)
-        decay = (-F.softplus(self.W_decay(X))).exp().mT
+        # In bfloat16 a decay of 0.999 would be 1, and the state would never fade.
+        wide = torch.promote_types(X.dtype, torch.float32)
+        beta = self.W_beta(X).to(wide).sigmoid().mT  # (B, H, n)
+        decay = (-F.softplus(self.W_decay(X).to(wide))).exp().mT
         output, state = delta_rule(queries, keys, values, beta, decay, valid_lens, state=state)
         # The norm in the precision of its weights, mixed precision or not.
         output = self.norm(output.to(self.norm.weight.dtype)) * F.silu(gate)

@@ -5,6 +5,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 
 import matplotlib
+import numpy as np
 import torch
 import torch.nn.functional as F
 from matplotlib.figure import Figure
@@ -33,8 +34,9 @@ class HeadsView(View):
     ``layer`` and ``head``, counted from 0, are what is open, -1 all of them. Weights are shown to
     1/255 of the largest.
 
-    Errors: ``ValueError`` for weights without layers, of unequal numbers of queries or keys, or
-    that are negative or not finite; ``TypeError`` for what is no numbers or no list of str.
+    Errors: ``ValueError`` for weights without layers or heads, of unequal numbers of queries or
+    keys, or that are negative or not finite; ``TypeError`` for what is no numbers or no list of
+    str.
     """
 
     _esm = script("renderHeads", "inside/inside_drawing.js", "heads_view.js")
@@ -156,6 +158,10 @@ def _by_layer(weights) -> dict[str, Tensor]:
         weights = dict(enumerate(weights, start=1))
     if not weights:
         raise ValueError("weights must have a layer, got none")
+    for name, layer in weights.items():
+        if np.ndim(layer) == 2:  # most likely (H, Q, K) was given, and this is a head
+            shape = tuple(np.shape(layer))
+            raise ValueError(f"weights of layer {name} must have heads, got shape {shape}")
     layers = {
         whole(str(name)): as_weights(f"weights of layer {name}", layer)[0].float()
         for name, layer in weights.items()

@@ -19,9 +19,11 @@
 # Imports and settings
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.markers import MarkerStyle
+from matplotlib.transforms import Affine2D
 
 from d2l_attention.training.translators import translator
-from d2l_attention.views import AttentionView, look_inside
+from d2l_attention.views import AttentionView, explore, look_inside
 from d2l_attention.views.palette import (
     FAINT,
     GROUND,
@@ -330,24 +332,51 @@ print(f"25 cm: {generous(25.0):.2f}   30 cm: {generous(30.0):.2f}")
 # The diameters are the keys, the diameter that you ask for is the query, and the prices are the
 # **values**. The query is compared with the keys, and the answer is an average of the values.
 
+
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the three entries and the two answers
-figure, ax = plt.subplots(figsize=(9, 3.6))
-ax.plot(sizes, costs, "o", markersize=11, color=VALUE, label="entries")
-for asked in (25.0, 30.0):
-    answer = generous(asked)
-    label = "answers" if asked == 25.0 else None
-    ax.plot(asked, answer, "D", markersize=11, mfc="none", mec=OUTPUT, mew=2.5, label=label)
-    ax.text(asked + 0.6, answer - 1.1, f"{answer:.2f}", color=OUTPUT)
-ax.set(xlim=(18, 42), ylim=(4, 16), xlabel="diameter in cm (keys, query)", ylabel="price (values)")
-ax.set_xticks([20, 25, 30, 35, 40])
-ax.set_title("An answer is a blend of all prices")
-ax.legend(loc="upper left")
-plt.show()
+# Shows the prices as weights on a beam, and the answer at which it balances
+def balance(figure, query=30):
+    curve, beam = figure.subplots(2, 1, height_ratios=[1.3, 1], sharex=True)
+    asked = range(15, query + 1)
+    answer = generous(query)
+    curve.plot([generous(each) for each in asked], asked, color=OUTPUT)
+    curve.plot(costs, sizes, "D", color=VALUE, markersize=8)
+    curve.plot(answer, query, "o", color=OUTPUT, markerfacecolor=GROUND, markersize=12)
+    curve.axhline(query, color=QUERY, linewidth=1.5, linestyle=":")
+    curve.set(ylim=(14, 42), yticks=[20, 25, 30, 35, 40])
+    curve.set_ylabel("query: cm", color=QUERY, fontsize=15)
+    for ax in (curve, beam):
+        ax.tick_params(labelsize=15)
+        ax.axvline(answer, color=OUTPUT, linewidth=1, linestyle="--", zorder=0)
+
+    beam.plot([4, 16], [0, 0], color=INK, linewidth=4)
+    shares = (-(((query - sizes) / 4.0) ** 2) / 2).softmax(dim=0)
+    on_beam = MarkerStyle("o").transformed(Affine2D().translate(0, 0.5))
+    beam.scatter(costs, [0.08] * 3, 1500 * shares, marker=on_beam, color=WEIGHT, zorder=3)
+    box = {"facecolor": GROUND, "linewidth": 0, "pad": 1}
+    for cost, share in zip(costs, shares, strict=True):
+        beam.text(cost, 1.5, f"{share:.2f}", color=WEIGHT, ha="center", bbox=box, fontsize=15)
+    beam.plot(answer, -0.4, "^", color=OUTPUT, markersize=20, markerfacecolor=GROUND)
+    side, beside = ("left", 0.4) if query < 35 else ("right", -0.4)
+    beam.text(answer + beside, -0.75, f"answer {answer:.2f}", color=OUTPUT, ha=side, fontsize=15)
+    beam.set(xlim=(4, 16), ylim=(-1, 2), xticks=[4, 6, 9, 14, 16], yticks=[])
+    beam.spines[:].set_visible(False)
+    beam.set_xlabel("value: price", color=VALUE, fontsize=15)
+    curve.set_title("The answer is where the weights balance", fontsize=18)
+
+
+explore(
+    balance,
+    figsize=(6.2, 5),
+    alt="A beam of prices with the weights on it, and the curve of the answers above.",
+    query=(15, 40),
+)
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: price against diameter. Three dots are the entries: 6 at 20 cm, 9 at 30 cm, 14 at 40 cm.
-# Two diamonds are the answers: 7.51 at 25 cm, and 9.08 at 30 cm, a little above the dot.*
+# *Figure: an interactive view, in which a slider moves the query. Below, a beam from price 4 to 16
+# with three discs at 6, 9 and 14, whose areas are the weights, and a fulcrum at the answer. Above,
+# the curve of the answers for all queries up to this one. At 30 cm the fulcrum is at 9.08, a little
+# to the right of the large disc.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The example of the cat had no values: it stopped at the weights.

@@ -158,7 +158,7 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A fourth flat joins the keys
 #
-# Tomorrow a fourth flat is let, 36 m² for 700 €, which adds one row to the table.
+# Tomorrow a fourth flat, of 36 m², is let for 700 €, which adds one row to the table.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Asks again, with four flats
@@ -308,7 +308,7 @@ plt.show()
 # falls and rises again.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# **Predict.** Sketch the curve that a Gaussian of width 0.05 predicts, and that of width 3.
+# **Predict.** Sketch the curve that a Gaussian predicts with width 0.05, and the one with width 3.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Everybody draws, and one student draws on the board. Many let the narrow one wave
@@ -416,8 +416,8 @@ explore(
 # map, and the error on fresh points against the width, with a dot at the width that is set.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Every kernel but the constant reaches nearly the same error, at a width of its own. For these
-# three, a bad width costs much more than the shape.
+# Every kernel but the constant can reach nearly the same error, at a width of its own. For these
+# three, a bad width costs much more than the choice of the shape.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; three minutes. Gaussian first: the room says where to stop. Then the boxcar and
@@ -465,8 +465,8 @@ def gaussian_pooling(queries, keys, values, width):  # values (K,)
 
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The kernel of `smooth` is now in two places: its square in the score, its exponential in the
-# softmax.
+# The Gaussian kernel, which `smooth` was handed, is now in two places: its square in the score, its
+# exponential in the softmax.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that score and softmax, kernel and division, and the package give the same
@@ -523,7 +523,7 @@ print("score and softmax  ", gaussian_pooling(castle[:, None], sizes[:, None], r
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Learn the width
 #
-# To choose one width, we could try 26. A network has millions of numbers to choose, so it uses
+# To choose one width, we tried 26. A network has millions of numbers to choose, so it uses
 # gradient descent: predict, measure the error, and step against its gradient. To keep the width
 # positive, we step on its **logarithm**. The 40 points are the keys, and they serve as the queries
 # as well.
@@ -703,7 +703,7 @@ for matters in (False, True):  # does the second feature matter?
 # - The weights of the Gaussian kernel are the **softmax** of the scores $-(q-k)^2/2$, and width² is
 #   its temperature.
 # - The width can be **learned**, if each point is hidden from itself. In 40 of 50 draws, its error
-#   was then at most 10% above the best ('Going further').
+#   was then at most 10% above that of the best of 26 widths ('Going further').
 # - With a width for each feature, the house number got the larger width in 20 of 20 draws. These
 #   widths act like a small $W_q$ and $W_k$.
 # - For keys of equal length, the Gaussian score and the **dot product** give the same weights.
@@ -823,8 +823,8 @@ print(f"median {ratios.median():.2f}   worst {ratios.max():.2f}")
 print(f"at most 10% above the best: {(ratios < 1.1).sum()} of 50")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Mostly it is almost as good. In a few draws it is clearly worse: 40 noisy points are few, and they
-# can mislead leave-one-out as well.
+# Mostly it is almost as good. In the other ten draws its error is higher, in the worst of them
+# twice as high: 40 noisy points are few, and they can mislead leave-one-out as well.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The effective number of keys
@@ -895,8 +895,8 @@ plt.show()
 # 3.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Is that luck? On twenty new draws the fourth key's distance, fixed in advance, competes with the
-# best of eleven single widths, chosen *after* seeing the exam.
+# Is its error lower as well, and not by luck? On twenty new draws the fourth key's distance, fixed
+# in advance, competes with the best of eleven single widths, chosen *after* seeing the exam.
 
 # %% slideshow={"slide_type": "skip"}
 single = (0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.4, 0.8)

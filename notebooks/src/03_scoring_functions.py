@@ -40,7 +40,7 @@ from d2l_attention import (
     show_source,
 )
 from d2l_attention.views import explore, schematic
-from d2l_attention.views.palette import GREY, INK, KEY, QUERY, RULE, WEIGHT
+from d2l_attention.views.palette import GREY, GROUND, INK, KEY, QUERY, RULE, WEIGHT
 from d2l_attention.views.plots import set_style
 
 torch.set_num_threads(1)
@@ -67,8 +67,9 @@ set_style()
 # number? We also need two facts from chapter 1:
 #
 # - A softmax sees only differences, so the scores (100, 101, 102) give the same three weights.
-# - The **slope** of a weight is here its derivative by its own score, $\alpha_j\,(1 - \alpha_j)$.
-#   It is a quarter where the weight is ½, and almost 0 where the weight is close to 0 or 1.
+# - The **slope** of a weight is here its derivative with respect to its own score,
+#   $\alpha_j\,(1 - \alpha_j)$. It is a quarter where the weight is ½, and almost 0 where the weight
+#   is close to 0 or 1.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Write (0, 1, 2) and (0.09, 0.24, 0.67) on the board and leave them there. The slope of
@@ -117,35 +118,60 @@ five_keys(1024)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Its size grows with both norms. Its sign is that of the cosine, which compares only the directions
-# and is positive where the angle $\theta$ is below 90 degrees.
+# and is positive where the angle $\theta$ between them is below 90 degrees.
+
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws four keys beside the query (2, 1), with their dot products
-arrow_to = {"same way": [2.0, 1.0], "twice the norm": [4.0, 2.0]}
-arrow_to |= {"right angle": [-1.0, 2.0], "opposite": [-2.0, -1.0]}
-figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), sharex=True, sharey=True)
-for ax, (name, key) in zip(axes, arrow_to.items(), strict=True):
-    product = dot_score(torch.tensor([[2.0, 1.0]]), torch.tensor([key])).item()
-    ax.annotate("", key, (0, 0), arrowprops={"width": 9, "headwidth": 24, "color": KEY})
-    ax.annotate("", (2, 1), (0, 0), arrowprops={"width": 2, "headwidth": 11, "color": QUERY})
-    ax.set_title(f"{name}: {product:.0f}".replace("-", "−"), fontsize=18)
-    ax.set(xlim=(-2.3, 4.3), ylim=(-1.7, 2.5), xticks=[-2, 0, 2, 4], yticks=[0, 2])
-    ax.set_aspect("equal")
-    ax.axhline(0, color=RULE, linewidth=1, zorder=0)
-    ax.axvline(0, color=RULE, linewidth=1, zorder=0)
-figure.supxlabel("first coordinate", fontsize=13)
-axes[0].set_ylabel("second coordinate")
-figure.suptitle("The sign tells the direction, and twice the norm doubles the product", fontsize=18)
-plt.show()
+# Shows a key, its foot on the line of the query (2, 1), and their dot product
+def project(figure, key_x=1.0, key_y=3.0):
+    ax = figure.subplots()
+    key, query = torch.tensor([key_x, key_y]), torch.tensor([2.0, 1.0])
+    along = query / query.norm()
+    foot = round((key @ along).item(), 3) + 0.0  # never −0
+    x, y = foot * along
+    ax.axline((0, 0), along, color=QUERY, linewidth=1, linestyle=":")
+    side = 0.13 * torch.tensor([-along[1], along[0]])
+    bar = torch.stack([side, foot * along + side, foot * along - side, -side])
+    ax.fill(*bar.T, facecolor=INK if foot > 0 else GROUND, edgecolor=INK, linewidth=2)
+    ax.plot([key_x, x], [key_y, y], color=INK, linewidth=1.5, linestyle="--")
+    away = key - foot * along
+    if away.norm() > 0.1:
+        up = away / away.norm()
+        corner = foot * along + 0.25 * torch.stack([along, along + up, up])
+        ax.plot(*corner.T, color=INK, linewidth=1.5)
+    for end, role, form, size in ((key, KEY, "s", 13), (query, QUERY, "o", 9)):
+        ax.plot([0, end[0]], [0, end[1]], color=role)
+        ax.plot(*end, form, color=role, markersize=size)
+    ax.annotate("q", query, (5, -26), textcoords="offset points", color=QUERY, fontsize=22)
+    ax.annotate(
+        "k", key, (8 if key_x > 0 else -22, 8), textcoords="offset points", color=KEY, fontsize=22
+    )
+    ax.set(xlim=(-2.5, 3.5), ylim=(-2.5, 3.5), aspect="equal", xticks=[-2, 0, 2], yticks=[-2, 0, 2])
+    ax.spines[:].set(visible=True, color=RULE)
+    ax.tick_params(labelsize=16)
+    product = f"{foot:.2f} × {query.norm():.2f} = {key @ query:g}".replace("-", "−")
+    ax.set_xlabel(f"foot times length = {product}", fontsize=16)
+    ax.set_title("Only the part along q counts", fontsize=19)
+
+
+explore(
+    project,
+    figsize=(5, 5.4),
+    alt="A query, a key, and the foot of the key on the query's line.",
+    key_x=(-2.0, 3.0, 0.5),
+    key_y=(-2.0, 3.0, 0.5),
+)
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four panels, each with the query (2, 1) as a thin orange arrow and a key as a thick blue
-# arrow. The key (2, 1) points the same way, product 5. The key (4, 2) has twice the norm, product
-# 10. The key (−1, 2) is at a right angle, product 0. The key (−2, −1) is opposite, product −5.*
+# *Figure: an interactive view of the query (2, 1), with a circle at its end, and a key, with a
+# square at its end, which two sliders move. A perpendicular runs from the key to its foot on the
+# query's line, a thick bar from the origin to the foot; the bar is hollow where the foot is behind
+# the origin. The key (1, 3) begins: its foot is the end of the query, and the product is 5.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes, with arms: one along the query, one along each key. The sign is what the room must
-# take away. Ask what the cosine is in the second panel: 1, as in the first.
+# take away. Move the key to (1, 0.5) and to (2, 1): twice the norm, twice the product. Then to
+# (−1, 2), a right angle, and to (−2, −1), which is opposite.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Random vectors
@@ -209,7 +235,7 @@ plt.show()
 # $$\operatorname{Var}(q\cdot k) = \sum_{i=1}^d 1 = d, \qquad \text{standard deviation } \sqrt d.$$
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The proof needs independence and the mean 0, while the shape of the distribution is free.
+# The proof needs independence and the mean 0, but no particular shape of the distribution.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. If the room prefers numbers, begin at the board with d = 2 and entries +1 and -1: the
@@ -283,77 +309,80 @@ five_keys(1024, divisor=32)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What the division does
 #
-# ### Turn $d$ yourself
+# ### From $d = 4$ to 1,024
 #
-# In this view 400 queries meet ten keys each, and the panels in the middle and on the right show
-# one of these queries. Double $d$ again and again. From which $d$ on does one key hold more than
-# 90% of the weight, and is it always the same key? Then divide by $\sqrt d$, and by $d$.
+# In this view one query meets ten keys, for five $d$. From which $d$ on does one key hold more than
+# 90% of the weight, and is it always the same key? Try other queries, then divide by $d$.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Shows scores, weights and slopes for a chosen d
-from ipywidgets import SelectionSlider
-
+# Shows the scores and weights of a query for five d
 torch.manual_seed(0)
 view_queries, view_keys = torch.randn(400, 1, 4096), torch.randn(400, 10, 4096)
-scores_for = {d: (view_queries[..., :d] @ view_keys[..., :d].mT).squeeze(1) for d in sizes}
+five = [4, 16, 64, 256, 1024]
+scores_for = {d: (view_queries[..., :d] @ view_keys[..., :d].mT).squeeze(1) for d in five}
 
 
-def turn(figure, d=4, divide_by="1"):
-    divisor = {"1": 1, "√d": d**0.5, "d": d}[divide_by]
-    scores = scores_for[d] / divisor
-    weights = scores[31].softmax(dim=0)  # one query of the 400
-    spread, shares, slopes = figure.subplots(1, 3)
-    percent = torch.full((4000,), 100 / 4000)
-    spread.hist(scores.flatten(), bins=range(-132, 133, 6), weights=percent, color=GREY)
-    spread.set(xlim=(-132, 132), ylim=(0, 101), xlabel="score", ylabel="% of the scores")
-    spread.set_title("scores of 400 queries")
-    shares.bar(range(10), weights, color=WEIGHT)
-    shares.axhline(0.9, color=GREY, linewidth=1)
-    shares.set(ylim=(0, 1.02), xlabel="key", ylabel="weight", xticks=range(10))
-    shares.set_title("weights of one query")
-    slopes.bar(range(10), weights * (1 - weights), color=INK)
-    slopes.set(ylim=(0, 0.26), xlabel="key", ylabel="slope", xticks=range(10))
-    slopes.set_title("their slopes")
+def five_sizes(figure, query=31, divide_by="√d"):
+    axes = figure.subplots(3, 5, sharex=True, sharey="row")
+    for (top, middle, bottom), d in zip(axes.T, five, strict=True):
+        scores = scores_for[d][query]
+        divided = scores / {"√d": d**0.5, "d": d}[divide_by]
+        top.bar(range(10), scores, color=GREY)
+        top.axhline(0, color=INK, linewidth=1)
+        top.set_title(f"d = {d}", fontsize=16)
+        for ax, ten in ((middle, scores), (bottom, divided)):
+            ax.bar(range(10), ten.softmax(dim=0), color=WEIGHT)
+            ax.axhline(0.9, color=INK, linewidth=1.5, linestyle="--")
+            ax.set(ylim=(0, 1.04), xticks=[], yticks=[0, 0.9])
+    axes[0, 0].set(ylim=(-90, 90), yticks=[-50, 0, 50])
+    rows = "scores", "weights", f"divided\nby {divide_by}"
+    for ax, row in zip(axes[:, 0], rows, strict=True):
+        ax.set_ylabel(row, fontsize=15)
+        ax.tick_params(labelsize=14)
+    figure.supxlabel("ten keys", color=KEY, fontsize=15)
+    figure.suptitle("Large scores have one winner, divided scores have none", fontsize=18)
 
-
-# What the text below says of the view.
-of_one_query = {d: scores_for[d][31].softmax(dim=0) for d in sizes}
-assert [d for d in sizes if of_one_query[d].max() > 0.9] == [d for d in sizes if d >= 64]
-assert len({of_one_query[d].argmax().item() for d in sizes if d >= 64}) == 4
-assert all((scores_for[d] / d**0.5).softmax(dim=-1).max() < 0.9 for d in sizes)
-assert (scores_for[1024] / 1024).softmax(dim=-1).max() < 0.11
 
 explore(
-    turn,
-    figsize=(11.5, 3.4),
-    alt="The histogram of scores, the ten weights of one query and their slopes.",
-    d=SelectionSlider(options=sizes, value=4),
-    divide_by=["1", "√d", "d"],
+    five_sizes,
+    figsize=(8.5, 5),
+    alt="The ten scores of a query, their weights, and the weights after dividing, for five d.",
+    query=(24, 39),
+    divide_by=["√d", "d"],
 )
 
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks what the text says of the view
+of_one_query = {d: scores_for[d][31].softmax(dim=0) for d in five}
+assert [d for d in five if of_one_query[d].max() > 0.9] == [64, 256, 1024]
+assert len({of_one_query[d].argmax().item() for d in (64, 256, 1024)}) == 3
+assert all((scores_for[d] / d**0.5).softmax(dim=-1).max() < 0.9 for d in five)
+assert (scores_for[1024] / 1024).softmax(dim=-1).max() < 0.11
+
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view of three panels, for a chosen $d$ and divisor: the histogram of the
-# scores of 400 queries, the ten weights of one query as bars, and their ten slopes as bars.*
+# *Figure: an interactive view with a column of three panels for each of $d$ = 4, 16, 64, 256 and
+# 1,024: the ten scores of a query as bars, its ten weights, and its weights after dividing, with a
+# line at 0.9. From 64 on, one bar of the weights is above the line, each time another; after
+# dividing by $\sqrt d$, none is.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes. The controls work on the slide. Double d slowly and let the room say 'stop' at 90%: at
-# d = 64. Go on: the winner changes. Ask for the chain from left to right: wide scores, one winner,
-# no slope. Divide by √d: no key passes 90%. Only if there is time ask why not by d: the weights
+# 2½ minutes. The controls work on the slide. Point from the left and let the room say 'stop' at
+# 90%: at d = 64. Go on: the winner changes. Ask for the chain downwards: wide scores, one winner.
+# Below, divided by √d, no key passes 90%. Only if there is time ask why not by d: the weights
 # become almost equal, so what would a query be for?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# For this query, one key holds more than 90% from $d = 64$ on, but the winner changes: each $d$
-# takes the first $d$ entries of the same vectors, and four different keys win between 64 and 4,096.
-# Divided by $\sqrt d$, the scores give every key of all 400 queries less than 90%. Divided by
-# $d = 1024$, they give all keys about 10%, as a plain average would, so the query has almost no
-# influence.
+# For query 31, one key holds more than 90% from $d = 64$ on, but the winner changes: each $d$ takes
+# the first $d$ entries of the same vectors, and three different keys win. Divided by $\sqrt d$, the
+# scores give every key of all 400 queries less than 90%. Divided by $d = 1024$, they give all keys
+# about 10%, as a plain average would, so the query has almost no influence.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Does the division only shrink the gradient?
 #
 # Dividing the scores by 32 also divides their gradient by 32, so is anything won? Let 400 queries
 # meet ten random keys and values each, with $d = 1024$, and measure the gradient that arrives at
-# each query, every factor included.
+# each query, with the factor $1/32$ included.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -484,8 +513,8 @@ plt.show()
 from d2l_attention.exercises import check, hint, solution
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In ours, `.mT` exchanges the last two axes. A query's squared norm is subtracted from its whole
-# row of scores, and a key's from its whole column.
+# In ours, `.mT` exchanges the last two axes. Half of a query's squared norm is subtracted from its
+# whole row of scores, and half of a key's from its whole column.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -538,7 +567,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Where all keys have the same norm, they pay the same fee, so both scores give the same weights.
-# 'Going further' asks when a Transformer has such keys.
+# 'Going further' asks whether a Transformer has such keys.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks our score, and which of the two squared norms the weights depend on
@@ -717,7 +746,7 @@ print(torch.allclose(attend(*qkv, valid_lens), package(*qkv, valid_lens)))
 # ### What is the tanh for?
 #
 # To see what it does, leave the tanh out: $w_v^\top(W_q\, q + W_k\, k)$. Three different queries
-# give five keys these weights, in percent:
+# give five keys these weights, in percent, first with the tanh and then without it:
 
 # %% slideshow={"slide_type": "skip"}
 torch.manual_seed(5)
@@ -797,8 +826,8 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # ### Four scores
 #
 # Queries have dimension $D$ and keys $D'$. The projections $W_q q$ and $W_k k$ are computed once
-# for each query and each key. After that, the last two columns say what each pair of query and key
-# needs, if all pairs are written out.
+# for each query and each key. The last two columns say what each pair of query and key needs after
+# that, if all pairs are written out.
 #
 # | score | formula | sizes | parameters | multiplications | numbers held |
 # |---|---|---|---|---|---|
@@ -983,13 +1012,14 @@ for score in (dot_score, gaussian_score):
     print(f"{score.__name__:15} key 3 is first for {wins:.0%} of 10,000 queries")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# With the dot product for none, because $q\cdot k_3$ is a weighted average of the other three
-# products, and never larger than the largest of them. Under the Gaussian score, however, every
-# query near key 3 prefers it.
+# Under the dot product it is first for none, because $q\cdot k_3$ is a weighted average of the
+# other three products, and so never larger than the largest of them. Under the Gaussian score,
+# however, every query near key 3 prefers it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Brody, Alon and Yahav (2023) call such a key 'unselectable'. Layer norm without learned factors
-# puts all keys on a sphere, where none is inside the others.
+# puts all keys on a sphere, where none is inside the others. But in a Transformer $W_k$ follows,
+# and where it leads to fewer dimensions, it may bring keys inside again.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Draw the triangle (3, 0), (0, 3), (-3, -3) with the point (0.5, 0.5) in it, and a query as an
@@ -1081,7 +1111,7 @@ for layer in (PlainDotProductAttention(0.0), PlainAdditiveAttention(256, 0.0)):
 #
 # **3.7** · complete a function
 #
-# Two tokens, $x = 1$ and $x = -1$, are each other's queries and keys, written $(x, 1)$. Write
+# Two tokens, $x = 1$ and $x = -1$, are both queries and keys, written $(x, 1)$. Write
 # `like_finds_like()` that returns three tensors of decimals, `W_q` (h, 2), `W_k` (h, 2) and `w_v`
 # (h,), with an $h$ of your choice, so that under the additive score each query scores higher, by at
 # least 0.01, on the key of its own sign. Then say why no parameters can do it without the constant

@@ -27,11 +27,23 @@ import math
 import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
+from ipywidgets import SelectionSlider
 from torch import nn
 
 from d2l_attention import ALiBi, MultiHeadAttention, PositionalEncoding, RotaryEncoding
 from d2l_attention.views import explore, schematic
-from d2l_attention.views.palette import FAINT, GREY, GROUND, INK, PALE, POSITION, signed
+from d2l_attention.views.palette import (
+    FAINT,
+    GREY,
+    GROUND,
+    INK,
+    KEY,
+    PALE,
+    POSITION,
+    QUERY,
+    RULE,
+    signed,
+)
 from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
@@ -265,7 +277,8 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # One large matrix with such a block for each hand shifts a whole row, so a layer could learn it,
-# for example for 'three positions back'. Whether training finds it, the experiment below will show.
+# for example for 'three positions back'. Whether training finds such a matrix, the experiment below
+# will show.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that rows shifted by such matrices are the rows three positions before, as keys as well
@@ -411,6 +424,55 @@ for i, j in ((5, 3), (105, 103), (3, 5)):
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. The cosine keeps its sign, the sine does not. Before the next slide ask: should the
 # values be turned as well?
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The same on a dial, with the key $(1, 0)$. The first slider turns both hands:
+
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Shows the query's hand, the key's, and the wedge between them
+def dial(figure, shift_both=1, distance=-2):
+    ax = figure.subplots()
+    ax.add_patch(plt.Circle((0, 0), 1, fill=False, color=RULE, linewidth=1))
+    i = 5 + shift_both
+    query, key = (plain_rotate(east, offset=at)[0] for at in (i, i + distance))
+    for start, radius, color in ((5, 0.3, RULE), (i, 0.5, POSITION)):
+        turn = torch.linspace(start, start + distance, 60)
+        arc = radius * torch.stack([turn.cos(), turn.sin()])
+        ax.fill([0, *arc[0]], [0, *arc[1]], color=color, alpha=0.25, linewidth=0)
+        ax.plot(*arc, color=color)
+        for at in (start, start + distance):
+            ax.plot([0, math.cos(at)], [0, math.sin(at)], color=RULE, linestyle="--", zorder=0)
+    middle = 0.7 * plain_rotate(east, offset=i + distance / 2)[0]
+    box = {"facecolor": GROUND, "linewidth": 0, "pad": 1}
+    words = {"ha": "center", "va": "center", "fontsize": 17}
+    if distance != 0:
+        wedge = f"{distance}ω".replace("-", "−")
+        ax.text(*middle, wedge, color=POSITION, bbox=box, **words)
+    for end, role, form, size, at in ((key, KEY, "s", 13, i + distance), (query, QUERY, "o", 9, i)):
+        ax.plot([0, end[0]], [0, end[1]], color=role, linewidth=4)
+        ax.plot(*end, form, color=role, markersize=size)
+        ax.text(*(1.2 * end), f"{at}ω", color=role, **words)
+    ax.set(xlim=(-1.4, 1.4), ylim=(-1.5, 1.3), aspect="equal")
+    ax.axis("off")
+    ax.set_title("Shift both: the hands turn,\nthe wedge and the score stay", fontsize=19)
+    score = f"{(query @ key).item():.2f}".replace("-", "−")
+    ax.text(0, -1.5, f"query at {i}, key at {i + distance}: score {score}", **words)
+
+
+explore(
+    dial,
+    figsize=(5, 5.4),
+    alt="A dial with the hands of a query and a key, and the wedge between them.",
+    shift_both=SelectionSlider(options=[*range(7), 100], value=1),
+    distance=(-3, 3),
+)
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive dial, $\omega = 1$. The query's hand, with a circle, is at the angle
+# $i\omega$, the key's, with a square, at $j\omega$, and the wedge between them is $(j - i)\omega$.
+# From 5 and 3, where dashed hands stay behind, both have moved on by one position: the wedge is
+# still $-2$, the score −0.42.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The values are not turned
@@ -642,13 +704,14 @@ for (name, kind), curve in curves.items():
 # ALiBi reaches 85% only at *last capital*, but there in both ranges. The other three encodings
 # reach it in both games at 3 to 15, and in neither at 32 to 63.
 #
-# Each number belongs to one of three random initialisations, or **starts**. To judge it, compare it
-# with the row `none`, the baseline. This layer knows which letters came, but not their order. So it
-# does about as well as the guesser of the row `commonest`, who names the commonest letter so far;
-# at *last capital*, the commonest capital, unless the guesser's own letter is one. Beside this
-# baseline, ALiBi has learned nothing of *three back* at positions 3 to 15. At 32 to 63, **learned
-# positions do worse than no encoding** in both games, and so do sinusoidal ones at *last capital*.
-# On average rotary does better than the baseline, but from position 48 on it does worse.
+# Three numbers side by side belong to three random initialisations, or **starts**. To judge them,
+# compare them with the row `none`, the baseline. This layer knows which letters came, but not their
+# order. So it does about as well as the guesser of the row `commonest`, who names the commonest
+# letter so far, and at *last capital* the commonest capital, or the letter just seen if that is a
+# capital. At *three back*, ALiBi is hardly better than this baseline at positions 3 to 15. At 32 to
+# 63, **learned positions do worse than no encoding** in both games, and so do sinusoidal ones at
+# *last capital*. On average rotary does better there than the baseline, but from position 48 on it
+# does worse.
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
 # Draws the share of right answers against the position, for both games and three starts
@@ -693,9 +756,9 @@ plt.show()
 #
 # - **Learned.** Training reached rows 0 to 15 only. The others still hold random numbers, and
 #   adding these is worse than adding nothing.
-# - **ALiBi** does not learn *three back*, because in every head the nearest of several equal
-#   letters gets the most weight. *Last capital* suits it: there the nearest capital is the right
-#   one.
+# - **ALiBi** does not learn *three back*. In every head the nearest of several equal letters gets
+#   the most weight, so no head by itself looks three back. *Last capital* suits it: there the
+#   nearest capital is the right one.
 # - **Rotary and sinusoidal.** At position 40 most distances are longer than any in training, but
 #   there are also more keys. Which of the two is to blame?
 
@@ -787,17 +850,17 @@ for (kind, keys), (back, capital) in controls.items():
     print(f"{kind:10} {keys:30}", *columns)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# - **Rotary.** In both games the latest 16 keys give right answers, and so do all keys at near
-#   distances, while the latest 4 and the first 12 stay near the baseline `none`. So in these models
-#   the new distances are to blame, and not the number of keys.
+# - **Rotary.** In both games the latest 16 keys give right answers, and so do all keys if none is
+#   farther than 15, while the latest 4 and the first 12 stay near the baseline `none`. So in these
+#   models the new distances are to blame, and not the number of keys.
 # - **Sinusoidal.** Fewer keys help, but too little. Even where number and distances are as in
 #   training, three to five answers in ten are wrong.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# So at *three back*, training has not found the matrix that shifts every position by three; 'Going
-# further' shows what it found instead. At *last capital* only those answers are counted whose
-# capital is visible. Both results hold in 20 of 20 starts, and so does the comparison with the
-# baseline.
+# Both points hold in 20 of 20 starts, and so do the comparisons with the row `none`. (At *last
+# capital* only those answers are counted whose capital is visible.) The second means that at *three
+# back* training has not found a matrix that shifts every position by three; 'Going further' shows
+# what it found instead.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask which explanation is left, for rotary and then for sinusoidal. Ask what the first
@@ -900,8 +963,8 @@ print("checked: untouched rows, ALiBi's nearest letter, controls and peaks, in a
 # This was one layer in two small games, so it does not say which encoding gives the better language
 # model. *Last capital* also shares ALiBi's own assumption, that what matters is near. In larger
 # models, on tasks of reasoning, Kazemnejad et al. (2023) find ALiBi and rotary 'not well suited' to
-# longer inputs, and a decoder without any encoding better, which can learn something of the order
-# from its causal mask (Haviv et al., 2022).
+# longer inputs, and a decoder without any encoding better. (Such a decoder can learn something of
+# the order from its causal mask: Haviv et al., 2022.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask what follows in practice. Answers to expect: train on longer texts, keep a window
@@ -1324,8 +1387,9 @@ print("checked: column 4 is the first; dot products depend on the distance")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Do many columns keep far positions apart?
 #
-# *3 minutes.* Random vectors with many entries are almost orthogonal (chapter 3). Are two rows of
-# the encoding, 100 positions apart or more? To see this, let the width $D$ grow from 2 to 512:
+# *3 minutes.* Random vectors with many entries are almost orthogonal (chapter 3). Is this also true
+# of two rows of the encoding that are 100 positions apart or more? Let the width $D$ grow from 2 to
+# 512:
 
 # %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)

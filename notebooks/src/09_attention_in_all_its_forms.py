@@ -6,7 +6,7 @@
 #   two;
 # - write the central lines of several forms yourself (in the exercises);
 # - say what each form gives up, and for some forms when they equal plain attention;
-# - choose a form from measured times and from what trained models look up.
+# - choose a form from measured times and from what trained models can look up.
 #
 # Core path: 75 to 110 minutes, in two sittings. Going further: 25. Exercises: 92. A good place to
 # stop is after *Swin: windows in a grid*. Builds on chapters 3 to 8. *Dive into Deep Learning*
@@ -14,7 +14,7 @@
 # pretraining (section 11.9); this chapter goes on from there.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 52 minutes, for two lectures of 45: 25 for the first, up to *Swin: windows in a grid*, and 27 for
+# 52 minutes, for two lectures of 45: 24 for the first, up to *Swin: windows in a grid*, and 28 for
 # the second, from *Linformer: fewer keys* on. Behind? Leave out *Learned queries: DETR*. The slides
 # of *Going further* come after the summary. The figures of other people were looked up in the
 # abstracts (GQA, Zoology).
@@ -308,7 +308,7 @@ def plain_grouped_attention(q, k, v):  # (B, H, Q, d), (B, G, K, d), (B, G, K, V
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # With $G = H$ this is multi-head attention, and with $G = 1$ it is multi-query attention. In a
-# layer, the matrices $\mathbf W_k$ and $\mathbf W_v$ are then $G/H$ as large.
+# layer, the matrices $\mathbf W_k$ and $\mathbf W_v$ are $G/H$ as large as in multi-head attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Which line makes the heads share? The axis of 1 that the keys get.
@@ -342,8 +342,8 @@ for model in PUBLISHED:
     print(f"{model.bytes(4096) / 2**30:.2f} GiB after 4,096 words")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The small one does: it keeps $32 \cdot 32 = 1024$ heads of keys and the large one $80 \cdot 8 =
-# 640$, so its cache is 1.6 times as large. The other models shown have 8 groups as well.
+# The small one: it keeps $32 \cdot 32 = 1024$ heads of keys and the large one $80 \cdot 8 =
+# 640$, so the small one's cache is 1.6 times as large. The others shown have 8 groups as well.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Vote first: expect 70B. Then let them multiply.
@@ -352,8 +352,8 @@ for model in PUBLISHED:
 # ### It saves cache, not links
 #
 # Let one attention layer of 16 heads of 64 numbers have 8,192 words in its cache and read one more.
-# Each head of queries looks at each word, whatever $G$ is, so the links are as many. Does one word
-# also take as long?
+# Each head of queries looks at each word, whatever $G$ is, so the number of links stays the same.
+# Does the time for one word stay the same as well?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 # Measures how long one more word takes, for each number of groups
@@ -551,7 +551,7 @@ assert patterns["dilated"][5].nonzero().flatten().tolist() == [2, 5, 8, 11, 14, 
 # ## Swin: windows in a grid
 #
 # A pixel of a picture has neighbours on all four sides. If we put the rows one after the other,
-# those above and below end up far apart. So **Swin** (Liu et al., 2021) cuts the picture into
+# those above and below end up far away. So **Swin** (Liu et al., 2021) cuts the picture into
 # square windows, $M$ pixels a side, and each pixel sees those of its own window. (Its first
 # 'pixels' are patches of 4 by 4.)
 #
@@ -646,16 +646,15 @@ plt.show()
 # **A good place to stop.** You can now count links and cache, and you know that shared keys cut the
 # cache, that windows cut the links, and that a dense mask saves no time. The second half asks
 # whether the matrix of weights is needed at all, and builds on the four lines of *What you need*.
-# One of its tables comes back to windows and global tokens.
+# Two of its tables come back to windows and global tokens.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Linformer: fewer keys
 #
 # Windows and grids left holes in the matrix of weights, and the next two forms ask whether the
-# whole matrix is needed. **Linformer** (Wang et al., 2020) keeps one, but makes it narrow. To do
-# so, it learns a matrix $\mathbf E_k$ of $r$ rows and $n$ columns, which mixes the $n$ keys into
-# $r$, and a second matrix $\mathbf E_v$, which does the same for the values. Each query then
-# attends to $r$ mixtures:
+# whole matrix is needed. **Linformer** (Wang et al., 2020) makes it narrow. To do so, it learns a
+# matrix $\mathbf E_k$ of $r$ rows and $n$ columns, which mixes the $n$ keys into $r$, and a second
+# matrix $\mathbf E_v$, which does the same for the values. Each query then attends to $r$ mixtures:
 #
 # $$\mathrm{softmax}\!\left(\frac{\mathbf Q\,(\mathbf E_k \mathbf K)^\top}{\sqrt d}\right)
 #   \mathbf E_v \mathbf V$$
@@ -856,9 +855,9 @@ assert linear[0][1] < 0.25 and linear[1][1] > 0.6 and linear[1][2] < 0.2
 assert min(raw[0][1], raw[1][1]) > 0.8 and max(raw[0][2], raw[1][2]) < 0.3
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Fewer than half. Scores between $-\tfrac14$ and $\tfrac14$ make weights that are nearly equal, so
-# every answer is close to the average of the values. A query that is 400 times as **loud** finds
-# all of them.
+# Fewer than half (row *softmax*). Scores between $-\tfrac14$ and $\tfrac14$ make weights that are
+# nearly equal, so every answer is close to the average of the values. A query that is 400 times as
+# **loud** finds all of them.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Yet the quiet answers hold more than it seems. If we subtract the average of the values and
@@ -931,7 +930,7 @@ assert min(raw[0][1], raw[1][1]) > 0.8 and max(raw[0][2], raw[1][2]) < 0.3
 # The global tokens answer the 7% of questions with a direct link and guess the rest, though all
 # have a path of two layers. **A path is not yet an answer.** In this training, the vectors of two
 # tokens did not pass on 32 statements. Random links show the same on half of their far questions.
-# The windows cannot show it, because two layers are too few for 87% and 100% of theirs.
+# The windows can hardly show it, because two layers are too few for 100% and 87% of theirs.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (Stored figures of `python -m d2l_attention.experiments.lookups --starts 5`, which takes about ten
@@ -961,7 +960,7 @@ assert 0.55 < share < 0.67
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask how many numbers a global token has, and how many statements must pass through
-# it. Then let the room find the column that the windows cannot fill.
+# it. Then let the room find the column that the windows hardly fill.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Learned queries: DETR
@@ -1058,9 +1057,9 @@ for (matching, seed), finder in zip(starts, finders, strict=True):
     assert off < 0.7 if matching else off > 1.5 and apart < 1
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Both answer with the middle between the lights: if either light may come first, the squared error
-# is smallest at the mean of the two. Matched, they come within a fraction of a pixel, in 3 of 3
-# starts.
+# Both answer with nearly the middle between the lights: if either light may come first, the squared
+# error is smallest at the mean of the two. With matching they are off by a fraction of a pixel on
+# average, in 3 of 3 starts.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The matched loss made it pay to differ, and left open how. (DETR's queries pass six layers, in
@@ -1153,17 +1152,18 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two panels of milliseconds against tokens, 512 to 8,192, both axes logarithmic, with two
 # thin grey guides labelled n and n². In each, plain attention, with dots, rises more steeply than
-# the other forms. At 512 tokens it lies below windows, Longformer and BigBird, and at 8,192 far
-# above them. Causal plain attention, on the right, is steep as well. Swin, on the left, and the
+# most other lines. At 512 tokens it lies below windows, Longformer and BigBird, and at 8,192 far
+# above them. Causal plain attention, on the right, is nearly as steep. Swin, on the left, and the
 # learned queries, on the right, lie below it everywhere. The lines with squares, plain attention
-# under a mask and with all weights written down, end at 2,048 tokens and lie above it.*
+# under a mask and with all weights written down, are steep as well, end at 2,048 tokens and lie
+# above it.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # At 512 tokens the plain kernel is faster than windows, Longformer and BigBird, because blocks and
 # copies cost something as well; the window wins from 1,024 or 2,048 tokens on, depending on the
 # run. **Short texts need little of this.** From 2,048 to 8,192 tokens the links of plain attention
-# grow sixteen times and those of most others four times. Linear attention is causal here, so
-# compare it with *plain, causal*, which has half as many links as plain attention.
+# grow sixteenfold and those of most others fourfold. Linear attention is causal here, so compare it
+# with *plain, causal*, which has half as many links as plain attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before the figure: with a window of 128 a text of 512 tokens has 44% of its
@@ -1199,7 +1199,7 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 #   fused kernel saves none.
 # - The links decide how far information can travel: $w$ positions per layer with a window,
 #   everywhere in two layers by way of a global token, if the model may see what is later.
-# - A path is not yet an answer. Trained to look up for 800 steps, with about 9 links per token,
+# - A path is not yet an answer. With about 9 links per token, and trained for 800 steps to look up,
 #   global tokens and random links answered what was linked directly and guessed what was two layers
 #   away. For windows two layers were mostly too few. Linear attention answered nearly all of 32
 #   statements, and fewer of 64 (85 to 92%).
@@ -1208,8 +1208,9 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 #   the slowest of all forms that were measured there.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **Next.** One more word still costs the whole cache, and a book one machine. Chapter 10 asks what
-# the same attention costs on real machines, and how several of them share it.
+# **Next.** With plain attention each new word still has to read the whole cache, and so far one
+# machine does all the work. Chapter 10 asks what the same attention costs on real machines, and how
+# several of them share it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Homework: exercises 9.1 to 9.4.
@@ -1217,8 +1218,8 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# Write your answer into the cell and run it: `check` says what is right or what went wrong.
-# `hint("9.1")` gives one more hint each time, `solution("9.1")` the whole way.
+# Write your answer into the cell and run it: `check` says what is right or what went wrong,
+# `hint("9.1")` gives one more hint each time, and `solution("9.1")` shows all.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **9.1** · by hand
@@ -1343,9 +1344,9 @@ print("  ".join(pairs[:4]), "  ".join(pairs[4:11]), "  ".join(pairs[11:]), sep="
 #   (c * v)_i = \sum_{s \le i} c_s\, v_{i-s}$$
 #
 # The filters $c_1$ and $c_2$ come from a small network that turns a distance $s$ into $c_s$, so its
-# size does not grow with the text. As written, the sum costs $n^2/2$ multiplications. A fast
-# Fourier transform needs about $n \log n$, because it writes a sequence as a sum of waves, and a
-# convolution only multiplies the two spectra, number by number:
+# size does not grow with the text. As written, the sum costs $n^2/2$ multiplications. With a fast
+# Fourier transform about $n \log n$ are enough: it writes each sequence as a sum of waves, its
+# spectrum, and the spectrum of a convolution is the product of the two, number by number:
 
 
 # %% slideshow={"slide_type": "subslide"} tags=["build"]
@@ -1380,9 +1381,9 @@ print(plain_hyena(torch.eye(4), [gate], [c]).round().int().tolist())
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **Hyena's bill.** To generate text, it needs the past of each convolution, and with two of them
-# that is as many numbers per token as keys and values. Ours has a largest length, and it is causal
-# only up to rounding, because the transform touches all tokens at once. **Good for** very long
-# sequences in which distance says more than content.
+# that is as many numbers per token as keys and values. The package's `HyenaOperator` has a largest
+# length, and like the code above it is causal only up to rounding, because the transform touches
+# all tokens at once. **Good for** very long sequences in which distance says more than content.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Before the numbers let them draw the matrix. 4 numbers fill 10 cells; 32 would fill 528. Ask what
@@ -1402,8 +1403,8 @@ print(plain_hyena(torch.eye(4), [gate], [c]).round().int().tolist())
 # filter of ones and the gate $1/t$ at token $t$, which it can only make if the input tells $t$;
 # causal attention does the same if all its keys are alike.
 #
-# Linear attention would need infinitely many features. For numbers ($d = 1$) they come from the
-# series of the exponential, and 19 of them give six digits:
+# To equal it, linear attention would need infinitely many features. For numbers ($d = 1$) they come
+# from the series of the exponential, and 19 of them give six digits:
 #
 # $$e^{qk} = \sum_p \frac{(qk)^p}{p!} = \varphi(q) \cdot \varphi(k), \qquad
 #   \varphi(x) = \Big(1,\; x,\; \tfrac{x^2}{\sqrt{2!}},\; \tfrac{x^3}{\sqrt{3!}},\; \dots\Big)$$
@@ -1475,8 +1476,8 @@ assert 0.3 < held[1][0] < 0.45
 #
 # *3 minutes.*
 #
-# The memory that a form keeps for the backward pass can be counted exactly, because autograd saves
-# these tensors.
+# The memory that a form keeps for the backward pass can be counted exactly: it is the size of the
+# tensors that autograd saves.
 #
 # **Predict.** Which keeps the least at 8,192 tokens: plain attention, a window of 128 or linear
 # attention?

@@ -88,8 +88,8 @@ def causal_attention(q, k, v, bug):
 # 1½ minutes. Read only the four places where `bug` changes something, and the two baselines.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This attention sits in a small language model, after vectors and positions and before a
-# feed-forward network. The model reads the beginning of an English sentence from the built-in
+# This attention sits in a small language model, after the vectors of words and positions and before
+# a feed-forward network. The model reads the beginning of an English sentence from the built-in
 # grammar (chapter 5) and predicts the next word. Each variant is trained for 300 steps from three
 # random initialisations (seeds), which takes 40 seconds in all.
 
@@ -252,10 +252,10 @@ assert min(validation["A"]) > min(validation["equal weights"])
 # queries. Validation cannot expose this. It uses the same attention as training, so it says the
 # same.
 #
-# E is as good as C after these 300 steps. A looks almost as good, until we draw the baselines. So
-# far, attention as a whole lowers the loss by about 0.17, and equal weights alone achieve most of
-# that; A, whose queries and keys cannot learn, does no better than equal weights. Only a baseline
-# can tell us whether 0.1 is much.
+# E is as good as C after these 300 steps. A, only about 0.1 behind, looks almost as good, until we
+# draw the baselines. So far, attention as a whole lowers the loss by about 0.17, and equal weights
+# alone achieve most of that; A, whose queries and keys cannot learn, does no better than equal
+# weights. Only a baseline can tell us whether 0.1 is much.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. The moral for the board: a loss says how well the model does with the attention it
@@ -325,7 +325,7 @@ assert max(abs(a - b) for a, b in zip(prefixes["C"], validation["C"], strict=Tru
 # 3. **Two ways to one number.** Compute it with and without a cache, all at once and one by one.
 #
 # In the exhibits below, the heading says what can be seen of the bug. The code is ours, modelled on
-# the code of the report, and what is wrong with it is said after your guess. `broken("12.1")` and
+# the report, and what is wrong with it is said after your guess. `broken("12.1")` and
 # `right("12.1")` are an exhibit's two functions.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -500,7 +500,7 @@ for t in range(4):
 # because each can be read by itself.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### 12.4 · A validation loss of another model
+# ### 12.4 · Right in two of three situations
 #
 # **Seen.** The decoder block in D2L's section 11.7
 # ([d2l.ai](https://d2l.ai/chapter_attention-mechanisms-and-transformers/transformer.html), version
@@ -524,9 +524,9 @@ show_source(broken("12.4").forward)
 # - **Training** is right.
 # - **Writing** with a cache is right as well, because there the future is still to come.
 # - **Validation is wrong.** In eval mode the mask is gone, so the whole sentence is in sight, which
-#   the model never learned to read: in chapter 8 a translator with this bug had more than five
-#   times the loss. Better or worse, this loss is that of another model, and it can decide which is
-#   kept.
+#   the model never learned to read: in chapter 8 this bug raised a translator's loss from almost 0
+#   to almost 3. Better or worse, this loss is that of another model, and it can decide which model
+#   is kept.
 #
 # The test is a question of the second kind, asked twice: change the future, in training mode and in
 # eval mode, and compare what comes before.
@@ -671,9 +671,9 @@ for dtype, rounding in {torch.float64: 1e-14, torch.float32: 2e-6, torch.bfloat1
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### 12.6 · Too good, and the mask is right
 #
-# **Seen.** In July 2017 a first implementation of the Transformer, with one layer, predicted 98% of
-# the validation set's words correctly after ten epochs, but wrote nonsense. The reporter suspected
-# the mask, and a reader added that the triangle or the axis of the softmax might be wrong
+# **Seen.** In July 2017 an early implementation of the Transformer, with one layer, predicted 98%
+# of the validation set's words correctly after ten epochs, but wrote nonsense. The reporter
+# suspected the mask, and a reader added that the triangle or the axis of the softmax might be wrong
 # ([#19](https://github.com/jadore801120/attention-is-all-you-need-pytorch/issues/19)). We read the
 # code of that day, and found both triangle and axis right. To search further, our small form of its
 # block returns everything that it computes, by name:
@@ -783,9 +783,9 @@ def hides_too_late(queries, keys, values, mask):
 print(check_attention(hides_too_late))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# To take the ten to your own project, the shell command
-# `python -m d2l_attention.testing test_my_attention.py` writes them as one file for pytest, which
-# needs only torch.
+# For your own project, the shell command
+# `python -m d2l_attention.testing test_my_attention.py` writes the ten into one file for pytest.
+# Besides pytest it needs only torch.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which question finds which bug?
@@ -900,8 +900,9 @@ assert all(map(any, found[:-1])) and not any(found[-1])
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Attention with a mistake in it has the right shape and learns. For three seeds, two broken
-#   models had a clearly lower validation loss than the right one, because they saw the future.
+# - Attention with a mistake in it still returns the right shape, and the model learns. For three
+#   seeds, two broken models had a clearly lower validation loss than the right one, because they
+#   saw the future.
 # - A loss needs baselines: no attention, equal weights, a floor that you count.
 # - Ask the attention itself for an answer that you know, for two runs that must agree, and for two
 #   ways to one number. Then look for the first wrong number.
@@ -910,7 +911,7 @@ assert all(map(any, found[:-1])) and not any(found[-1])
 #   step; for the gradients; in float64 against the kernel.
 #
 # **Next.** In chapter 13 your attention goes into a real model. A forgotten mask and a wrong scale
-# go with it, and you will see which of the two its text shows.
+# go with it, and you will see what its loss and its text show of them.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask each for one test that they will write this week.
@@ -961,7 +962,7 @@ print(broken("12.7")(torch.zeros(1, 4, 4), torch.zeros(1, 4, 4), one_hot)[0])
 #
 # **Seen.** PyTorch's own attention returned NaN
 # ([pytorch #103963](https://github.com/pytorch/pytorch/issues/103963)). While the kernel gives
-# zeros today, `nn.MultiheadAttention`, called as by default, still gives NaN, and so does this
+# zeros today, `nn.MultiheadAttention`, called with its defaults, still gives NaN, and so does this
 # code:
 
 # %% slideshow={"slide_type": "-"}
@@ -980,7 +981,7 @@ for name, function in {"right": right("12.8"), "broken": broken("12.8")}.items()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **A query with nothing to attend to.** One such row is enough, because the gradient of a value is
 # a sum over all queries, and a sum with a NaN in it is NaN. It happens to careful users as well,
-# because a sentence of padding has such rows.
+# because a sentence that is all padding has such rows.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **12.8** · write the test
@@ -1118,7 +1119,7 @@ for name, function in {"right": right("12.12"), "broken": broken("12.12")}.items
 # *2 minutes.* The table was made on 23 November 2026 by
 # `python -m tests.benchmarks.other_implementations FOLDER` (with `--install` first), on a CPU, in
 # float32 and in eval mode. Only what an implementation takes is tried. `nn.MultiheadAttention` is
-# called as it is by default, which makes it compute its weights.
+# called with its defaults, with which it computes its weights.
 #
 # | implementation | passed | where it fails |
 # |---|---|---|
@@ -1144,7 +1145,7 @@ for name, function in {"right": right("12.12"), "broken": broken("12.12")}.items
 # - To be fast, the test for linear memory was made so small that a quadratic mask would have passed
 #   it. We saw this when we read the whole change again.
 # - This chapter compared five losses without a baseline, and called a model 'nearly as good' whose
-#   attention was worth nothing. An expert added the two baselines.
+#   attention gained nothing over equal weights. An expert added the two baselines.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

@@ -220,6 +220,19 @@ def restless(make):
     return model
 
 
+@pytest.mark.parametrize("search", SEARCHES)
+def test_half_precision_takes_the_larger_of_two_close_logits(search):
+    class Half(Table):
+        def forward(self, X, state):
+            logits, state = super().forward(X, state)
+            return logits.bfloat16(), state
+
+    model = EncoderDecoder(Numbers(), Half(lambda *_: [1.0, 1.0, 1.010, 1.012]))
+    found = search(model, torch.zeros(1, 1).long(), None, bos=BOS, eos=EOS, max_len=1)
+    assert found.tokens.tolist() == [[C]]
+    assert_close(found.scores, torch.tensor([math.log(1.012 / 4.022)]), atol=1e-4, rtol=0)
+
+
 @pytest.mark.parametrize("make", [bahdanau, transformer])
 @pytest.mark.parametrize("beam_size", [1, 2, 4])
 def test_scores_and_weights_are_those_of_teacher_forcing(make, beam_size):

@@ -8,8 +8,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from d2l_attention import KeyValueCache, MultiHeadAttention
-from d2l_attention.real_models import layer_from
-from d2l_attention.real_models.delta_net import ConvolvedDeltaNet
+from d2l_attention.real_models import delta_net, layer_from
+from d2l_attention.real_models.delta_net import ConvolvedDeltaNet, delta_rule
 from d2l_attention.real_models.layers import MAKERS
 from d2l_attention.variants import GroupedQueryAttention, MultiHeadLatentAttention
 
@@ -163,6 +163,17 @@ def test_half_precision_and_devices_come_with_the_weights():
         ours = layer_from(layers_of(make(**changes).bfloat16(), name)[0])
         assert {each.dtype for each in ours.parameters()} == {torch.bfloat16}
         assert run(ours, torch.randn(2, 7, 32).bfloat16(), name).dtype == torch.bfloat16
+
+
+def test_the_delta_rule_forgets_slowly_in_half_precision_too(monkeypatch):
+    """In bfloat16 a decay of 0.999 would be 1."""
+    make, name, changes = CASES["Qwen3-Next"]
+    ours, decays = layer_from(layers_of(make(**changes), name)[0]).bfloat16(), []
+    nn.init.constant_(ours.log_rates, -8.0)
+    spy = lambda *given: decays.append(given[4]) or delta_rule(*given)  # noqa: E731
+    monkeypatch.setattr(delta_net, "delta_rule", spy)
+    ours(torch.randn(2, 7, 32).bfloat16())
+    assert (decays[0] < 1).all()
 
 
 def test_what_is_not_known():

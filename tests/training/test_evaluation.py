@@ -8,7 +8,7 @@ from accelerate import Accelerator
 
 from d2l_attention.data import Pair, Vocab, grammar, link_matrix, make_batch
 from d2l_attention.training import MODELS
-from d2l_attention.training.evaluation import align, evaluate, translate
+from d2l_attention.training.evaluation import align, evaluate, has_weights, translate
 from d2l_attention.training.loop import validation_loss
 from d2l_attention.training.metrics import (
     IBMModel1,
@@ -66,6 +66,13 @@ def test_no_error_rate_where_there_is_nothing_to_compare(case):
     result = evaluate(model_named(name), pairs, SRC, TGT)
     assert result.alignment_error_rate is None
     assert "alignment" not in str(result)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("bahdanau", True), ("seq2seq", False)])
+def test_a_compiled_decoder_has_the_weights_of_the_decoder(name, expected):
+    model = model_named(name)
+    model.decoder = torch.compile(model.decoder, backend="eager")
+    assert has_weights(model) is expected
 
 
 def test_pairs_without_an_alignment_do_not_count_in_its_error_rate():

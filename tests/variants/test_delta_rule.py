@@ -187,6 +187,20 @@ class TestGatedDeltaNet:
         layer(X).square().sum().backward()
         assert all(parameter.grad.abs().sum() > 0 for parameter in layer.parameters())
 
+    def test_half_precision_forgets_slowly_too(self):
+        """In bfloat16 a decay of 0.999 would be 1."""
+        layer, X = self.layer()
+        for gate, start in ((layer.W_decay, -7.0), (layer.W_beta, -3.0)):
+            torch.nn.init.zeros_(gate.weight)
+            torch.nn.init.constant_(gate.bias, start)
+        X = X.repeat(1, 20, 1)
+        expected = layer(X, need_state=True)[1].float()
+        with torch.autocast("cpu", torch.bfloat16):
+            mixed = layer.float()(X.float(), need_state=True)[1]
+        half = layer.bfloat16()(X.bfloat16(), need_state=True)[1]
+        for state in (mixed, half):
+            assert (state - expected).norm() < 0.03 * expected.norm()
+
     def test_heads_divide_the_size(self):
         with pytest.raises(ValueError, match="num_heads must divide num_hiddens"):
             GatedDeltaNet(10, 3)

@@ -62,6 +62,7 @@ def test_another_place_another_picture_and_the_same_place_the_same():
     [
         (({},), ValueError, "must have a layer"),
         (({1: ONES, 2: torch.ones(1, 3, 3)},), ValueError, "as many queries and keys"),
+        ((ONES,), ValueError, r"weights of layer 1 must have heads, got shape \(2, 2\)"),
         ((-torch.ones(1, 1, 2, 2),), ValueError, "weights of layer 1 must be from 0 up"),
         ((torch.ones(1, 1, 2, 2), ["a"]), ValueError, "queries must have 2 labels"),
         ((torch.ones(1, 1, 2, 2), "ab"), TypeError, "queries must be a list of str"),

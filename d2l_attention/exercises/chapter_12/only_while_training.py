@@ -67,8 +67,8 @@ class Noise(nn.Module):
 
 
 only_while_training = exhibit(
-    **heading("12.4", "A validation loss of another model", "hard", minutes=12),
-    section="12.4 · A validation loss of another model",
+    **heading("12.4", "Right in two of three situations", "hard", minutes=12),
+    section="12.4 · Right in two of three situations",
     right=CausalAttention,
     name="attention",
     bug={"masked_fill(future, -torch.inf)": "masked_fill(future & self.training, -torch.inf)"},
