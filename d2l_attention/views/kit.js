@@ -93,6 +93,22 @@ function pixels(numbers, R, C, low, high, ramp, odd = ramp[0]) {
   return image;
 }
 
+// A number as a square in its cell: the area is its size, filled above 0, hollow below; NaN and what
+// has no end is hatched. `largest` fills the cell.
+function square(context, x, largest, [left, top, width, height], { ink, faint }) {
+  if (!Number.isFinite(x)) return hatch(context, left, top, width, height, faint, Number.isNaN(x));
+  const least = x > 0 ? 1 : 3; // a smaller one would not be hollow
+  const most = Math.min(width, height) - 1;
+  const side = Math.max(least, Math.round(most * Math.sqrt(Math.min(1, Math.abs(x) / largest))));
+  const [across, down] = [left + Math.floor((width - side) / 2), top + Math.floor((height - side) / 2)];
+  [context.fillStyle, context.strokeStyle, context.lineWidth] = [ink, ink, 1];
+  if (x > 0) context.fillRect(across, down, side, side);
+  if (x < 0) context.strokeRect(across + 0.5, down + 0.5, side - 1, side - 1);
+}
+
+const isWhole = (kind) => /^u?int/.test(kind);
+const largestOf = (numbers) => numbers.reduce((most, x) => (Number.isFinite(x) ? Math.max(most, Math.abs(x)) : most), 0);
+
 // The colours of a view, by their names in palette.py; they follow the theme.
 function coloursOf(root) {
   const style = getComputedStyle(root);

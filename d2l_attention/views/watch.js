@@ -48,7 +48,7 @@ function renderWatch({ model, el }) {
   const root = add(el, "div", { class: "d2l-watch" });
   const chosen = new Map(); // name -> which of its matrices is shown
   const colour = coloursOf(root);
-  let run, parts, cards, listing;
+  let run, parts, cards, listing, call;
 
   const at = () => clamp(model.get("step"), 0, run.steps.length - 1);
   const go = (step) => {
@@ -62,7 +62,7 @@ function renderWatch({ model, el }) {
     run = readRun(model.get("run_text"));
     parts = {};
     cards = new Map();
-    listing = null;
+    listing = call = null;
     root.replaceChildren();
     add(root, "div", { class: "title" }, model.get("title"));
     const row = add(root, "div", { class: "row" });
@@ -83,6 +83,7 @@ function renderWatch({ model, el }) {
     parts.error = add(right, "div", { class: "error", role: "alert" });
     parts.readout = add(right, "div", { class: "readout" });
     parts.names = add(right, "div", { class: "names" });
+    add(right, "div", { class: "faint" }, "■ above 0, □ below 0: the area is the size, on one scale for each name.");
     parts.said = add(root, "div", { class: "unseen", "aria-live": "polite" });
     paint();
   }
@@ -125,46 +126,49 @@ function renderWatch({ model, el }) {
     parts.error.textContent = step.e ?? "";
     parts.readout.textContent = "";
     showListing(step);
-    const names = Object.keys(step.state).reverse(); // the newest first
-    for (const [key, card] of cards) {
-      if (names.includes(key)) continue;
-      card.box.remove();
-      cards.delete(key);
+    if (call !== step.n) {
+      call = step.n;
+      parts.names.replaceChildren();
+      // All names of the call, in the order in which they come: each has its place from the start.
+      const mine = run.steps.filter((each) => each.n === call);
+      const names = new Set(mine.flatMap((each) => Object.keys(each.state)));
+      cards = new Map([...names].map((name) => [name, makeCard(name, mine)]));
     }
-    let before = null;
-    for (const key of names) {
-      if (!cards.has(key)) cards.set(key, makeCard(key));
-      const card = cards.get(key);
-      const expected = before ? before.nextSibling : parts.names.firstChild;
-      if (card.box !== expected) parts.names.insertBefore(card.box, expected);
-      before = card.box;
-      card.mark.textContent = step.i?.includes(key) ? "changed in place" : "new";
-      fill(card, step.state[key], key in step.c);
+    for (const [name, card] of cards) {
+      card.box.classList.toggle("absent", !(name in step.state));
+      card.mark.textContent = step.i?.includes(name) ? "changed in place" : "new";
+      card.box.classList.toggle("changed", name in step.c);
+      if (name in step.state) fill(card, step.state[name]);
     }
-    const changed = Object.keys(step.c).filter((key) => key in step.state);
-    const first = changed.length && cards.get(changed[changed.length - 1]).box;
-    if (first) keepInSight(first, parts.names);
+    const changed = Object.keys(step.c).filter((name) => name in step.state);
     parts.said.textContent = `${where}. ${changed.length ? "Changed: " + changed.join(", ") : ""}`;
   }
 
-  function keepInSight(box, pane) {
-    const top = box.offsetTop - pane.offsetTop;
-    const seen = top >= pane.scrollTop && top + box.offsetHeight <= pane.scrollTop + pane.clientHeight;
-    if (!seen) pane.scrollTop = top;
-  }
-
-  function makeCard(name) {
+  function makeCard(name, steps) {
     const box = add(parts.names, "div", { class: "held" });
     const head = add(box, "div", { class: "head" });
     add(head, "b", {}, name);
     const card = { name, box, shape: add(head, "span", { class: "shape" }) };
     card.mark = add(head, "span", { class: "change" });
-    card.body = add(box, "div");
+    card.body = add(box, "div", { class: "body" });
+    keepRoom(card, steps.filter((step) => name in step.state));
     return card;
   }
 
-  function fill(card, index, changed) {
-    card.box.classList.toggle("changed", changed);
+  // As much as the largest of its values needs, so that no other box moves when it changes.
+  function keepRoom(card, mine) {
+    const inPlace = mine.some((step) => step.i?.includes(card.name));
+    card.mark.textContent = inPlace ? "changed in place" : "new";
+    let [width, height] = [0, 0];
+    for (const index of new Set(mine.map((step) => step.state[card.name]))) {
+      fill(card, index);
+      width = Math.max(width, card.box.offsetWidth);
+      height = Math.max(height, card.box.offsetHeight);
+    }
+    Object.assign(card.box.style, { minWidth: `min(100%, ${width}px)`, minHeight: `${height}px` });
+  }
+
+  function fill(card, index) {
     if (card.index === index) return;
     card.index = index;
     card.focus = null;
@@ -228,13 +232,14 @@ function renderWatch({ model, el }) {
     const [, R, C] = value.m;
     const matrix = matrixOf(card);
     const mask = value.d === "bool";
-    const [low, high] = mask ? [0, 1] : (run.scales[name] ?? [0, 1]);
-    const ramp = mask ? [colour("--ground"), colour("--ink")] : colour("--ramp").split(" ");
+    const [low, high] = run.scales[name] ?? [0, 1];
+    const largest = Math.max(-low, high) || 1;
+    const whole = isWhole(value.d);
     const font = `11px ${colour("font-family")}`;
-    const written = !mask && R <= MOST_WITH_NUMBERS && C <= MOST_WITH_NUMBERS;
+    const written = !mask && (whole || (R <= MOST_WITH_NUMBERS && C <= MOST_WITH_NUMBERS));
     const texts = written ? matrix.map(short) : [];
-    const room = Math.ceil(widest(texts, font)) + 8;
-    const width = written ? Math.max(24, room) : mask && C <= 8 ? 18 : 10;
+    const mark = written && !whole ? 14 : 0; // the square beside the number
+    const width = written ? Math.ceil(widest(texts, font)) + mark + 8 : mask && C <= 8 ? 18 : 10;
     const height = written ? 20 : mask && R <= 8 ? 18 : 10;
     Object.assign(card, { width, height });
     const context = prepare(canvas, C * width + 2, R * height + 2);
@@ -242,20 +247,18 @@ function renderWatch({ model, el }) {
     context.font = font;
     context.textAlign = "center";
     context.textBaseline = "middle";
+    const [ink, faint, rule, ground] = ["ink", "faint", "rule", "ground"].map((name) => colour(`--${name}`));
     matrix.forEach((number, i) => {
       const [x, y] = [(i % C) * width, Math.floor(i / C) * height];
-      const level = clamp((number - low) / (high - low || 1), 0, 1);
-      const finite = Number.isFinite(number);
-      context.fillStyle = finite ? ramp[Math.round(level * (ramp.length - 1))] : colour("--ground");
+      context.fillStyle = mask && number ? ink : ground;
       context.fillRect(x, y, width, height);
-      if (!finite) hatch(context, x, y, width, height, colour("--faint"), Number.isNaN(number));
-      context.strokeStyle = colour("--rule");
-      context.lineWidth = 0.5;
+      const odd = written && !Number.isFinite(number);
+      if (!mask && !whole) square(context, number, largest, [x, y, odd ? width : mark || width, height], { ink, faint });
+      [context.strokeStyle, context.lineWidth] = [rule, 0.5];
       if (height > 10) context.strokeRect(x, y, width, height);
-      if (!written) return;
-      context.fillStyle = colour(finite ? lettersOn(level) : "--ink");
-      if (!finite) label(context, texts[i], x + width / 2, y + height / 2);
-      else context.fillText(texts[i], x + width / 2, y + height / 2);
+      if (odd) return label(context, texts[i], x + width / 2, y + height / 2);
+      context.fillStyle = ink;
+      if (written) context.fillText(texts[i], x + (width + mark) / 2, y + height / 2);
     });
     [context.strokeStyle, context.lineWidth] = [colour("--faint"), 1];
     context.strokeRect(0, 0, C * width, R * height);
@@ -273,7 +276,7 @@ function renderWatch({ model, el }) {
     const axes = card.letters.length > 1 ? `rows ${card.letters.at(-2)}, columns ${card.letters.at(-1)}` : "";
     card.words.textContent = [
       axes,
-      mask ? "filled True, empty False" : `colours from ${brief(low)} to ${brief(high)}`,
+      mask ? "filled True, empty False" : whole ? "" : `up to ${brief(largest)}`,
       count("-inf", (x) => x === -Infinity), count("inf", (x) => x === Infinity),
       count("NaN", Number.isNaN), card.part && `shown: ${card.part}`,
     ].filter(Boolean).join("; ");

@@ -191,7 +191,8 @@ class Page:
             matrix = matrices(tensor, 1, SIDE)[0]
             few = matrix.shape[0] <= 8 and matrix.shape[1] <= 6
             scale, place = self.scale.get(name, (0.0, 1.0)), (x, y + 0.15, across, down - 0.6)
-            ax = sheet.heat(place, matrix, scale, numbers=few)
+            kind = str(self.step.names[name].dtype).removeprefix("torch.")
+            ax = sheet.heat(place, matrix, scale, kind=kind, numbers=few)
             changed = name in self.step.changed
             colour, width = (INK, 3) if changed else (RULE, 0.8)
             ax.spines[:].set(color=colour, linewidth=width)

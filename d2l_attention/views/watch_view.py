@@ -100,8 +100,8 @@ class Compared(widgets.HBox):
     def __init__(self, mine: Watch, theirs: Watch, name: str | None):
         self.mine, self.theirs, self.name = mine, theirs, name
         for view in (mine, theirs):
-            view.layout = widgets.Layout(flex="1 1 0", min_width="0")
-        super().__init__([mine, theirs])
+            view.layout = widgets.Layout(flex="1 1 340px", min_width="0")
+        super().__init__([mine, theirs], layout=widgets.Layout(flex_flow="row wrap"))
 
     def __repr__(self) -> str:
         found = f"{self.name} differs" if self.name else "no name of the same shape differs"

@@ -40,7 +40,7 @@ LOOK = """
         continue;
       if (element.closest("svg") && element.closest("svg") !== element) continue;
       // What scrolls in a view's panes leaves nothing.
-      const PANES = ".d2l-watch .names, .d2l-watch .code, .d2l-inside > .body, .d2l-translator";
+      const PANES = ".d2l-watch .code, .d2l-translator";
       if (element.parentElement.closest(PANES)) continue;
       const holder = element.parentElement.closest("pre");
       if (holder) continue; // what these hide is counted below

@@ -1,5 +1,6 @@
 """``look_inside`` in a real browser: mouse, keys, numbers, themes, a phone, a deck."""
 
+from itertools import pairwise
 from math import exp
 
 import pytest
@@ -14,6 +15,7 @@ from d2l_attention.data import BOS, EOS
 from d2l_attention.training.presets import MODELS
 from d2l_attention.training.translators import translator as stored
 from d2l_attention.views import look_inside
+from d2l_attention.views.inside.places import find
 
 MARKUP = "<img src=x onerror=alert(1)>"
 CROSS = "decoder/block 2/cross-attention"
@@ -160,6 +162,87 @@ def test_a_list_of_many_parts_is_shown_in_portions(shown):
 PLACES = ["", "decoder/block 2", CROSS, f"{CROSS}/head 1", f"{CROSS}/head 1/query 1, key 2"]
 
 
+# The boxes of the rows, as the arrows count them, and the points of the arrows, in pixels.
+DRAWN = """async () => {
+    await new Promise(requestAnimationFrame);
+    await new Promise(requestAnimationFrame);
+    const list = document.querySelector(".flow");
+    const zero = list.getBoundingClientRect();
+    const boxes = [...list.querySelectorAll(".item")].map((item) => {
+        const { left, top, width, height } = item.getBoundingClientRect();
+        return [left - zero.left, top - zero.top, width, height];
+    });
+    const paths = [...list.querySelectorAll(".arrows path:not(.head)")];
+    const points = paths.map((path) => path.getAttribute("d").match(/[-0-9.]+/g).map(Number));
+    return [boxes, points];
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_arrows_are_those_of_the_run_and_cross_no_part(shown, width):
+    model, view = translator()
+    page = shown(view)
+    page.set_viewport_size({"width": width, "height": 720})
+    for place in ("", "decoder", "decoder/block 2", CROSS):
+        page.evaluate("place => window.model.set('place', place)", place)
+        boxes, paths = page.evaluate(DRAWN)
+        placed = find(view._parts, place).part.lanes
+        order = [row for line in placed.lines for row in line]
+        box_of = dict(zip(order, boxes, strict=True))
+        assert len(paths) == len(placed.arrows)
+        for (source, to), numbers in zip(placed.arrows, paths, strict=True):
+            points = list(zip(numbers[::2], numbers[1::2], strict=True))
+            left, top, wide, high = box_of[source]
+            assert points[0] == pytest.approx((left + wide / 2, top + high), abs=2)
+            left, top, wide, _ = box_of[to]
+            assert points[-1] == pytest.approx((left + wide / 2, top), abs=3)
+            for (x, y), (u, v) in pairwise(points):
+                for part in range(51):
+                    at = x + (u - x) * part / 50, y + (v - y) * part / 50
+                    for left, top, wide, high in boxes:
+                        inside = left < at[0] < left + wide and top + 1 < at[1] < top + high - 1
+                        assert not inside, (place, source, to)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_three_projections_stand_side_by_side(shown, width):
+    page = shown(translator(at=CROSS)[1])
+    page.set_viewport_size({"width": width, "height": 720})
+    tops = [part(page, name).bounding_box()["y"] for name in ("W_q", "W_k", "W_v", "W_o")]
+    heads = page.locator(".heads").bounding_box()["y"]
+    assert tops[0] == tops[1] == tops[2] < heads < tops[3]
+
+
+# What is drawn on canvases: squares that are filled, those that are not, words.
+PENCIL = """window.drawn = [];
+for (const [name, keep] of [["fillRect", 4], ["strokeRect", 4], ["fillText", 1]]) {
+    const draw = CanvasRenderingContext2D.prototype[name];
+    CanvasRenderingContext2D.prototype[name] = function (...given) {
+        window.drawn.push([name, ...given.slice(0, keep)]);
+        return draw.apply(this, given);
+    };
+}"""
+
+
+def test_signs_are_filled_and_hollow_squares_whose_area_is_the_size(shown):
+    X = torch.tensor([[4.0, -1.0, 0.0] * 3])
+    page = shown(look_inside(nn.Identity(), X), script=PENCIL)
+    drawn = page.evaluate("window.drawn")
+    filled = {width for name, *_, width, height in drawn if name == "fillRect" and width == height}
+    hollow = {
+        width + 1 for name, *_, width, height in drawn if name == "strokeRect" and width == height
+    }
+    assert len(filled) == len(hollow) == 1 and max(hollow) == pytest.approx(max(filled) / 2, abs=1)
+    assert "□ below 0" in page.locator(".legend").inner_text()
+
+
+def test_whole_numbers_are_written(shown):
+    X = torch.arange(100, 120)[None]
+    page = shown(look_inside(nn.Identity(), X), script=PENCIL)
+    words = [given[0] for name, *given in page.evaluate("window.drawn") if name == "fillText"]
+    assert {"100", "104", "109"} <= set(words)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_in_either_theme(shown, scheme):
     page = shown(translator()[1], scheme)
@@ -196,6 +279,16 @@ def test_sixteen_numbers_and_their_names_fit_on_a_page(shown):
     assert [part.evaluate(hidden) for part in parts] == [0, 0, 0]
 
 
+FITS = """() => {
+    const slide = document.querySelector(".present.slide, section.present").getBoundingClientRect();
+    const view = document.querySelector(".d2l-inside");
+    const scrolls = (each) => getComputedStyle(each).overflowY !== "visible";
+    const scroll = [view, ...view.querySelectorAll(".body, .flow")].some(scrolls);
+    const scale = slide.width / 1280;
+    return !scroll && (view.getBoundingClientRect().bottom - slide.top) / scale <= 690;
+}"""
+
+
 def test_without_a_kernel_in_a_deck(new_page, tmp_path):
     page = new_page()
     open_in_a_deck(page, translator()[1], tmp_path)
@@ -206,6 +299,17 @@ def test_without_a_kernel_in_a_deck(new_page, tmp_path):
     assert trail(page) == ["EncoderDecoder", "decoder"]
     page.keyboard.press("Escape")
     assert trail(page) == ["EncoderDecoder"]
+
+    # All that is opened fits on the slide, and nothing scrolls in it.
+    def fits() -> bool:
+        return page.evaluate(FITS)
+
+    wait_until(fits, "the model fits on the slide")
+    for name in ("decoder", "block 2", "cross-attention"):
+        part(page, name).click()
+        wait_until(fits, f"{name} fits on the slide")
+    page.get_by_role("button", name="EncoderDecoder").click()
+    wait_until(fits, "the model fits again")
     assert page.evaluate("Reveal.getSlidePastCount()") == before
     assert not page.evaluate("Reveal.isOverview()")
 

@@ -331,8 +331,11 @@ def test_look_inside_has_the_numbers_of_the_moment(opened):
     inside.locator(".tensor.out .best b").first.wait_for()
     best = inside.locator(".tensor.out .best b").all_inner_texts()
     assert [line.split()[0] for line in best] == ["il", "la", "voit", "<eos>"]
-    for name in ("decoder", "block 2", "cross-attention"):
+    arrows = inside.locator(".arrows path:not(.head)")
+    wait_until(lambda: arrows.count() == 2, "encoder, decoder, scores")
+    for name, count in (("decoder", 5), ("block 2", 11), ("cross-attention", 3)):
         inside.locator(f'.part[data-name="{name}"]').click()
+        wait_until(lambda count=count: arrows.count() == count, f"the arrows of {name}")
     inside.locator('[data-name="head 1"]').click()
     inside.locator("canvas.map").focus()
     seen = inside.locator(".readout").inner_text()

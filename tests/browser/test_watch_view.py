@@ -71,6 +71,41 @@ def test_keys_and_mouse_step_through_the_run(shown):
     assert slider.get_attribute("aria-valuetext").startswith("step 5 of 6")
 
 
+def grows(X):
+    name = None
+    Y = X[:1]
+    name = X
+    Y = torch.cat([X, X])
+    del name
+    long_name = Y * 1000
+    return long_name
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_boxes_do_not_move_and_the_last_one_is_not_cut(shown, width):
+    page = shown(watch(grows, torch.randn(3, 4)))
+    page.set_viewport_size({"width": width, "height": 720})
+    seen = {}
+    for _ in range(8):
+        for box in page.locator(".held").all():
+            if box.is_visible():
+                place = box.bounding_box()
+                at = seen.setdefault(box.locator("b").inner_text(), (place["x"], place["y"]))
+                assert at == (place["x"], place["y"])
+        page.get_by_label("one step on").click() if len(seen) < 5 else None
+    assert seen.keys() == {"X", "name", "Y", "long_name", "return"}
+    hidden = "names => names.scrollHeight - names.clientHeight"
+    assert page.locator(".names").evaluate(hidden) <= 0
+
+
+def test_long_lines_of_code_are_not_cut_where_two_runs_stand_beside_each_other(shown):
+    page = shown(small_watch())
+    page.set_viewport_size({"width": 300, "height": 720})
+    hidden = "code => code.scrollWidth - code.clientWidth"
+    assert page.locator(".code").evaluate(hidden) <= 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= 300
+
+
 def test_numbers_answer_the_mouse_and_the_keys(shown):
     view = small_watch(at=2)
     page = shown(view)

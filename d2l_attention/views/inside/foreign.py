@@ -3,7 +3,7 @@
 The library is not imported for it: a model of it has imported it already.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from torch import Tensor, nn
@@ -15,8 +15,11 @@ from d2l_attention.views.inside.looks import UNREADABLE, Look, cut_look, same, s
 
 
 @contextmanager
-def looks_of(model: nn.Module) -> Iterator[dict[nn.Module, Look]]:
-    """The last look of each such layer, as long as the block runs; the layers attend as before."""
+def looks_of(model: nn.Module, attended: Callable) -> Iterator[dict[nn.Module, Look]]:
+    """The last look of each such layer, as long as the block runs; the layers attend as before.
+
+    ``attended`` is told the tensors that went into an attention, and what came out.
+    """
     looks: dict[nn.Module, Look] = {}
     layers = [module for module in model.modules() if _is_of_the_library(module)]
     before = {layer: present(layer) for layer in layers}
@@ -24,7 +27,7 @@ def looks_of(model: nn.Module) -> Iterator[dict[nn.Module, Look]]:
     def watched(call: Call) -> tuple[Tensor, Tensor | None]:
         outputs, weights = before[call.layer](call)
         looks.pop(call.layer, None)  # of an earlier call
-        with suppress(*UNREADABLE):  # a look must not stop the run
+        with attended(call, outputs), suppress(*UNREADABLE):  # a look must not stop the run
             looks[call.layer] = _look(call, outputs.transpose(1, 2), weights)
         return outputs, weights
 

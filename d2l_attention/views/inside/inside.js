@@ -3,6 +3,10 @@
 
 const AT_ONCE = 60; // parts of a list, before one asks for more
 const OPENED = 16; // numbers of a vector that are written out
+const WORDS = 240; // pixels of the words beside a drawing
+const MOST_LINES = 6; // where there are more, each says less
+const TRACKS = 6; // of arrows that go past parts
+const LEGEND = "■ above 0, □ below 0: the area is the size. Hatched: no number.";
 
 // What a place names: a part, and in it a head, and in that a cell, [query, key].
 function readPlace(run, text) {
@@ -32,6 +36,30 @@ function writePlace({ parts, head, cell }) {
   if (head !== null) names.push(`head ${head + 1}`);
   if (cell) names.push(`query ${cell[0]}, key ${cell[1]}`);
   return names.join("/");
+}
+
+// Arrows from the rows to those that read them. Where one goes past a line it has a track at the
+// right; all else is between the lines, so that no arrow crosses a part.
+function drawArrows(svg, items, { arrows, tracks }, lineOf) {
+  svg.replaceChildren();
+  const list = svg.parentNode;
+  svg.setAttribute("width", list.clientWidth);
+  svg.setAttribute("height", list.scrollHeight);
+  const past = new Map(tracks);
+  const side = Math.max(...[...items.values()].map((item) => item.offsetLeft + item.offsetWidth));
+  for (const [from, to] of arrows) {
+    if (!items.has(from) || !items.has(to)) continue; // of a portion that is not shown yet
+    const [a, b] = [items.get(from), items.get(to)];
+    const [over, end] = [Math.round(b.offsetLeft + b.offsetWidth / 2), b.offsetTop - 1];
+    const [middle, y] = [Math.round(a.offsetLeft + a.offsetWidth / 2), a.offsetTop + a.offsetHeight];
+    const x = Math.abs(middle - over) < 3 ? over : middle;
+    const number = past.get(from) % TRACKS;
+    const [track, low] = [side + 6 + 8 * number, y + 3 + number];
+    const far = lineOf(to) - lineOf(from) > 1;
+    const way = far ? ` L${x},${low} L${track},${low} L${track},${end - 8}` : "";
+    add(svg, "path", { d: `M${x},${y}${way} L${over},${end - 8} L${over},${end}` });
+    add(svg, "path", { d: `M${over - 4},${end - 6} l4,6 l4,-6 z`, class: "head" });
+  }
 }
 
 function renderInside({ model, el }) {
@@ -138,18 +166,28 @@ function renderInside({ model, el }) {
   function flow(part) {
     heading(part);
     const list = add(body, "ol", { class: "flow", ...KEYS_ARE_MINE });
-    for (const held of part.in) tensor(list, "in", held);
-    const below = part.below.map((number) => run.parts[number]);
-    const rows = below.map((each) => () => card(list, each));
-    if (part.look !== undefined) rows.splice(part.heads_at, 0, () => heads(list, part));
+    const svg = add(list, "svg", { class: "arrows", "aria-hidden": "true" });
+    list.style.padding = `0 ${8 * Math.min(TRACKS, 1 + Math.max(-1, ...part.tracks.map(([, track]) => track)))}px`;
+    const makers = part.below.map((number) => (line) => card(line, run.parts[number]));
+    if (part.look !== undefined) makers.splice(part.heads_at, 0, (line) => heads(line, part));
+    const only = part.out.length === 1;
+    makers.unshift(...part.in.map((held) => (line) => tensor(line, "in", held)));
+    makers.push(...part.out.map((held) => (line) => tensor(line, "out", held, only)));
+    const items = new Map();
+    const lineOf = (row) => part.lines.findIndex((line) => line.includes(row));
+    const put = (line) => {
+      const item = add(list, "li", { class: line.length > 1 ? "line" : "line alone" });
+      for (const row of line) items.set(row, makers[row](item));
+    };
+    const inside = part.lines.filter(([row]) => row >= part.in.length && row < makers.length - part.out.length);
     const show = (from) => {
-      rows.slice(from, from + AT_ONCE).forEach((row) => row());
-      if (rows.length <= from + AT_ONCE) return end();
+      inside.slice(from, from + AT_ONCE).forEach(put);
+      const left = inside.slice(from + AT_ONCE);
+      if (!left.length) return end();
       const item = add(list, "li");
-      const text = `Show ${Math.min(AT_ONCE, rows.length - from - AT_ONCE)} of ${rows.length - from - AT_ONCE} more parts`;
+      const text = `Show ${left.slice(0, AT_ONCE).flat().length} of ${left.flat().length} more parts`;
       const more = () => {
         item.remove();
-        painters = [];
         show(from + AT_ONCE);
         painters.forEach((draw) => draw());
       };
@@ -157,28 +195,35 @@ function renderInside({ model, el }) {
     };
     const end = () => {
       if (part.more) add(list, "li", { class: "faint" }, `${part.more} calls more are not kept.`);
-      for (const held of part.out) tensor(list, "out", held, part.out.length === 1);
+      part.lines.filter(([row]) => row >= makers.length - part.out.length).forEach(put);
       const never = part.never?.join(", ");
       if (never) add(list, "li", { class: "faint" }, `Not called as a part in this run: ${never}.`);
     };
+    part.lines.filter(([row]) => row < part.in.length).forEach(put);
     show(0);
+    painters.push(() => requestAnimationFrame(() => drawArrows(svg, items, part, lineOf)));
+    add(body, "div", { class: "faint legend" }, LEGEND);
     if (run.left_out && here.parts.length === 1) {
       add(body, "div", { class: "faint" }, `${run.left_out} inner calls of this run are not kept.`);
     }
     readout = add(body, "div", { class: "readout", "aria-live": "polite" });
   }
 
-  function tensor(list, side, [name, number, labels, best], only) {
+  // How wide and high the drawing of an item may be: alone in its line it stands beside its words.
+  function roomIn(line) {
+    const width = line.clientWidth / line.childElementCount - 24;
+    const beside = line.childElementCount === 1 && line.clientWidth > 480;
+    const high = clamp(Math.floor(420 / here.parts.at(-1).lines.length), 40, MOST_HIGH);
+    return [beside ? Math.min(width, 560) - WORDS : width, high];
+  }
+
+  function tensor(line, side, [name, number, labels, best], only) {
     const value = run.values[number];
-    const item = add(list, "li", { class: `tensor ${side}` });
+    const item = add(line, "div", { class: `item tensor ${side}` });
     const text = add(item, "div", { class: "text" });
     add(text, "span", { class: "side" }, side);
     if (!only) add(text, "b", {}, name);
-    add(text, "span", { class: "faint" }, `${shapeWords(value.shape)}${partWords(value)}`);
-    const [low, high] = rangeOf(value.numbers);
-    if (value.kind !== "bool" && value.numbers.length > 8) {
-      add(text, "span", { class: "faint" }, `colours from ${brief(low)} to ${brief(high)}`);
-    }
+    const shown = add(text, "span", { class: "faint" });
     const canvas = add(item, "canvas", {
       ...KEYS_ARE_MINE, tabindex: 0, role: "img",
       "aria-label": `${side} ${name}, ${shapeWords(value.shape)}. The arrow keys move between numbers.`,
@@ -186,40 +231,47 @@ function renderInside({ model, el }) {
     if (best) bestWords(item, best, run.words[labels]);
     let focus = null;
     let shape = null;
-    const draw = () => (shape = heat(canvas, value, run.words[labels], root, { focus, ramp: ramp(), colour }));
+    const sizes = [...value.sent];
+    const draw = () => {
+      shape = heat(canvas, value, run.words[labels], roomIn(line), { focus, colour });
+      if (shape) [sizes[0], sizes[1]] = [shape.R, shape.C];
+      shown.textContent = tensorWords(value, sizes);
+    };
     painters.push(draw);
     const look = (cell) => {
       focus = cell;
       draw();
       readout.textContent = cell ? numberInWords(name, value, run.words[labels], cell) : "";
     };
-    if (!value.sent[0]) return;
-    lookedAt(canvas, { under: (event) => cellUnder(canvas, shape, event), sizes: value.sent, look });
+    if (value.sent[0]) lookedAt(canvas, { under: (event) => cellUnder(canvas, shape, event), sizes, look });
+    return item;
   }
 
-  function card(list, part) {
-    const item = add(list, "li");
-    const button = addButton(item, "", () => into(part), { class: "part stop", "data-name": part.name });
+  function card(line, part) {
+    const button = addButton(line, "", () => into(part), { class: "item part stop", "data-name": part.name });
     const text = add(button, "span", { class: "text" });
     add(text, "b", {}, part.name);
     const inside = part.below.length + (part.look === undefined ? 0 : 1);
-    add(text, "span", { class: "faint" }, inside ? `${part.kind} ▸` : part.kind);
+    const kind = part.kind === part.name ? "" : part.kind;
+    add(text, "span", { class: "faint" }, inside ? `${kind} ▸` : kind);
     const does = run.about[part.about].does;
-    if (does) add(text, "span", { class: "does" }, does);
+    if (does && here.parts.at(-1).lines.length < MOST_LINES) add(text, "span", { class: "does" }, does);
     const [held] = part.out;
-    if (held) {
-      const value = run.values[held[1]];
-      add(text, "span", { class: "faint" }, `gives ${shapeWords(value.shape)}${partWords(value)}`);
-      const canvas = add(button, "canvas", { "aria-hidden": "true" });
-      painters.push(() => heat(canvas, value, run.words[held[2]], root, { ramp: ramp(), colour }));
-      if (held[3]) bestWords(button, held[3], run.words[held[2]]);
-    }
+    if (!held) return button;
+    const value = run.values[held[1]];
+    const shown = add(text, "span", { class: "faint" });
+    const canvas = add(button, "canvas", { "aria-hidden": "true" });
+    painters.push(() => {
+      const { R, C } = heat(canvas, value, run.words[held[2]], roomIn(line), { colour }) ?? { R: 0, C: 0 };
+      shown.textContent = `gives ${tensorWords(value, [R, C])}`;
+    });
+    return button;
   }
 
-  function heads(list, part) {
+  function heads(line, part) {
     const look = run.looks[part.look];
     const [H, Q, K] = look.sent;
-    const item = add(list, "li", { class: "heads" });
+    const item = add(line, "div", { class: "item heads" });
     const all = look.all[0];
     const text = add(item, "div", { class: "text" });
     add(text, "b", {}, all === 1 ? "who looks at whom" : `${all} heads: who looks at whom`);
@@ -235,8 +287,9 @@ function renderInside({ model, el }) {
       });
       const canvas = add(button, "canvas", { "aria-hidden": "true" });
       add(button, "span", {}, all === 1 ? "the map" : name);
-      painters.push(() => smallMap(canvas, look, head, ramp(), colour));
+      painters.push(() => smallMap(canvas, look, head, ramp(), colour, Math.min(MOST_HIGH, line.clientWidth / Math.min(H, 4) - 20)));
     }
+    return item;
   }
 
   // ---- A head: its map; a cell of the map: its numbers ----

@@ -59,13 +59,19 @@ function sumsToOne(look, head) {
   return true;
 }
 
-function partWords({ all: [R, C], sent: [r, c], shape }) {
+// Which part of a value is drawn, of r rows and c columns.
+function partWords({ all: [R, C], shape }, [r, c]) {
   const parts = [];
   if (shape.slice(0, -2).some((n) => n > 1) && shape.filter((n) => n > 1).length > 2) parts.push("the first");
-  if (r < R) parts.push(`rows 0 to ${r - 1}`);
-  if (c < C) parts.push(`columns 0 to ${c - 1}`);
-  return parts.length ? `, shown: ${parts.join(", ")}` : "";
+  if (r < R || c < C) parts.push(`here ${r} × ${c}`);
+  return parts.map((each) => `, ${each}`).join("");
 }
+
+const tensorWords = (value, drawn) => {
+  const most = largestOf(value.numbers);
+  const squares = value.kind !== "bool" && !isWhole(value.kind) && most;
+  return `${shapeWords(value.shape)}${partWords(value, drawn)}${squares ? `, up to ${brief(most, 2)}` : ""}`;
+};
 
 // Words stand at the rows, or where they do not fit there at the columns.
 function placed(words, [R, C]) {
@@ -101,42 +107,48 @@ function rangeOf(numbers) {
   return [low, high];
 }
 
-// A tensor's matrix with its words; the geometry, for the hand.
-function heat(canvas, value, words, root, { focus, ramp, colour }) {
-  const [R, C] = value.sent;
-  if (!R || !C) return prepare(canvas, 1, 1), null;
+const MOST_HIGH = 66; // pixels of a matrix or a map among the parts
+
+// A tensor's matrix with its words, as much of it as there is room for; the geometry, for the hand.
+function heat(canvas, value, words, [room, high], { focus, colour }) {
+  if (!value.sent[0] || !value.sent[1]) return prepare(canvas, 1, 1), null;
   const font = "12px system-ui, sans-serif";
   const { rows, columns } = placed(words, value.all);
-  const labels = rows?.slice(0, R).map((word) => cut(word, 12));
-  const above = columns?.slice(0, C).map((word) => cut(word, 12));
+  const few = !rows && !columns && value.sent[0] * value.sent[1] <= 8; // so few that they are written out
+  const mask = value.kind === "bool";
+  const written = !mask && (isWhole(value.kind) || few || (columns && value.sent[0] === 1));
+  const texts = written ? Array.from(value.numbers, (x) => brief(x)) : [];
+  const mark = written && !isWhole(value.kind) ? 14 : 0; // the square beside the number
+  const above = columns?.map((word) => cut(word, 12)) ?? [];
+  const labels = rows?.map((word) => cut(word, 12));
   const left = labels ? Math.ceil(widest(labels, font)) + 8 : 0;
-  const room = clamp(root.clientWidth - 60, 120, 560) - left;
-  const few = !labels && !above && R * C <= 8; // so few that they are written out
-  const narrow = above ? Math.ceil(widest(above, font)) + 10 : few ? 44 : 2;
-  const wide = above || few ? narrow : clamp(Math.floor(room / C), 2, 22);
-  const [cell, line] = [wide, above || R <= 4 ? 18 : clamp(Math.floor(180 / R), 6, 16)];
-  const top = above ? 18 : 0;
+  const least = Math.max(written ? Math.ceil(widest(texts, font)) + mark + 8 : 6, Math.ceil(widest(above, font)) + 6);
+  const C = clamp(Math.floor((room - left - 2) / least), 1, value.sent[1]);
+  const cell = written || columns ? least : clamp(Math.floor((room - left - 2) / C), 6, 14);
+  const R = Math.min(value.sent[0], Math.floor(high / (written ? 16 : 6)));
+  const line = written ? 16 : clamp(Math.floor(high / R), 6, 16);
+  const top = columns ? 18 : 0;
   const drawn = prepare(canvas, left + C * cell + 2, top + R * line + 2);
   drawn.font = font;
   drawn.textBaseline = "middle";
-  drawn.fillStyle = colour("--ink");
-  labels?.forEach((label, row) => line >= 12 && drawn.fillText(label, 0, top + (row + 0.5) * line));
-  const [low, high] = value.kind === "bool" ? [0, 1] : rangeOf(value.numbers);
-  const shades = value.kind === "bool" ? [colour("--ground"), colour("--ink")] : ramp;
-  drawn.imageSmoothingEnabled = false;
-  drawn.drawImage(pixels(value.numbers, R, C, low, high, shades, colour("--role-cut")), left + 1, top + 1, C * cell, R * line);
-  drawn.strokeStyle = colour("--faint");
-  drawn.strokeRect(left + 0.5, top + 0.5, C * cell + 1, R * line + 1);
+  const [ink, faint] = [colour("--ink"), colour("--faint")];
+  drawn.fillStyle = ink;
+  labels?.slice(0, R).forEach((label, row) => line >= 12 && drawn.fillText(label, 0, top + (row + 0.5) * line));
   drawn.textAlign = "center";
-  drawn.fillStyle = colour("--ink");
-  above?.forEach((label, column) => drawn.fillText(label, left + 1 + (column + 0.5) * cell, 8));
-  if ((few || (above && R === 1)) && value.kind !== "bool") {
-    value.numbers.forEach((x, i) => {
-      drawn.fillStyle = colour(lettersOn((x - low) / (high - low || 1)));
-      const [row, column] = [Math.floor(i / C), i % C];
-      drawn.fillText(brief(x), left + 1 + (column + 0.5) * cell, top + 1 + (row + 0.5) * line);
-    });
+  above.slice(0, C).forEach((label, column) => drawn.fillText(label, left + 1 + (column + 0.5) * cell, 8));
+  const largest = largestOf(value.numbers) || 1;
+  for (let row = 0; row < R; row++) {
+    for (let column = 0; column < C; column++) {
+      const at = row * value.sent[1] + column;
+      const [x, y] = [left + 1 + column * cell, top + 1 + row * line];
+      drawn.fillStyle = ink;
+      if (mask && value.numbers[at]) drawn.fillRect(x, y, cell, line);
+      if (!mask && !isWhole(value.kind)) square(drawn, value.numbers[at], largest, [x, y, mark || cell, line], { ink, faint });
+      if (written) drawn.fillText(texts[at], x + (cell + mark) / 2, y + line / 2);
+    }
   }
+  [drawn.strokeStyle, drawn.lineWidth] = [faint, 1];
+  drawn.strokeRect(left + 0.5, top + 0.5, C * cell + 1, R * line + 1);
   const shape = { left: left + 1, top: top + 1, cell, line, R, C };
   if (focus) outline(drawn, shape, focus, colour);
   return shape;
@@ -169,9 +181,9 @@ function hatchUnseen(context, look, head, left, top, cell, colour) {
       if (!look.seen(head, q, k)) hatch(context, left + k * cell, top + q * cell, cell, cell, colour("--role-forbidden"));
 }
 
-function smallMap(canvas, look, head, ramp, colour) {
+function smallMap(canvas, look, head, ramp, colour, room = 96) {
   const [, Q, K] = look.sent;
-  const cell = clamp(Math.floor(96 / Math.max(Q, K)), 3, 24);
+  const cell = clamp(Math.floor(room / Math.max(Q, K)), 3, 24);
   const context = prepare(canvas, K * cell + 2, Q * cell + 2);
   context.imageSmoothingEnabled = false;
   const image = pixels(headOf(look, head), Q, K, 0, look.largest(), ramp, colour("--role-cut"));

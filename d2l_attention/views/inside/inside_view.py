@@ -75,8 +75,10 @@ def look_inside(
     that the model scores, so that the view can say which it prefers.
     ``at`` is the place that is open at first, for example "decoder/block 2/cross-attention/head 1".
     ``named`` goes to the model. Large tensors are shown in part, and the view says which part.
-    Of tensors without numbers (nested, sparse, on meta, inside ``vmap``) the shape is shown. A part
-    whose exception the model caught is called so: "encoder (raised)".
+    Parts that read the same stand side by side. An arrow is a tensor that one gave and the other
+    read, straight or through operations between them; of what NumPy or another thread does there
+    is none. Of tensors without numbers (nested, sparse, on meta, inside ``vmap``) the shape is
+    shown. A part whose exception the model caught is called so: "encoder (raised)".
 
     Errors: ``TypeError`` for what is no ``nn.Module``; ``ValueError`` for a place that is not there
     or for tokens that fit no input; what the model raises.

@@ -6,49 +6,39 @@ No hook is called behind a part that raises. Where a model catches that, the par
 same: its frame is no longer among those that are running.
 """
 
-import inspect
 import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
 
 from d2l_attention.attention.layers import AttentionLayer, WeightsOnDemand
 from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder
+from d2l_attention.real_models.interface import Call
+from d2l_attention.views.inside.flow import HEADS, Flow, Made, Part
 from d2l_attention.views.inside.foreign import looks_of
+from d2l_attention.views.inside.holding import (
+    Held,
+    arguments_of,
+    held,
+    merged,
+    tensors_in,
+    tensors_of,
+    with_others,
+)
 from d2l_attention.views.inside.labels import CarriedWords, Labels, Words, guessed, words_of_inputs
 from d2l_attention.views.inside.looks import Look, look_of
-from d2l_attention.views.values import readable, shape_of
 from d2l_attention.views.words import whole
 
 MOST_CALLS = 20_000
 SILENT = nn.Dropout, nn.Identity  # outside training they do nothing
 MEMORIES = {WeightsOnDemand: "_last", Seq2SeqAttentionDecoder: "_weights"}
-SIDE = 64  # rows and columns of a tensor that are kept
-BEST = 3  # words of a row of scores
-DEPTH = 3  # of lists in lists of tensors that are looked into
-MOST_TENSORS = 6  # of one input or output, which may be a list of hundreds
-NO_NUMBERS = torch.empty(0, 0)  # made here: inside of a run it might be a fake one
-
-
-@dataclass
-class Held:
-    """A tensor as it was at one moment: its first matrix, cut at ``SIDE``."""
-
-    name: str
-    shape: tuple[int | str, ...]  # "?" where an axis has no single size
-    dtype: str  # and what kind of tensor it is, where there are no numbers
-    numbers: Tensor  # (rows, columns), float32, of those of ``matrix``
-    matrix: tuple[int, int]  # rows and columns that there are
-    words: Words | None
-    best: list[list[tuple[str, float]]] | None = None  # of each row, where the columns score words
 
 
 @dataclass
@@ -65,6 +55,10 @@ class PartCall:
     heads_at: int = 0  # how many of the calls come before the heads
     raised: bool = False  # it has no outputs, and the part above went on
     old_weights: Any = None  # that the module keeps of an earlier call
+    # Which tensors went where: from and to, counting inputs, calls with the heads, and outputs.
+    arrows: list[tuple[int, int]] = field(default_factory=list)
+    part: Part | None = None  # as long as it runs
+    made: Made = field(default_factory=Made, repr=False)
 
 
 @dataclass
@@ -88,11 +82,12 @@ def record(model: nn.Module, inputs: tuple, named: Mapping[str, Any], tokens) ->
             "*inputs)."
         )
     tokens, scored = _without_output(tokens)
-    words = words_of_inputs(tokens, _tensors(model, inputs, named))
+    words = words_of_inputs(tokens, tensors_of(model, inputs, named))
     recorder = _Listener(model, words, scored)
-    with _as_before(model), looks_of(model) as looks, recorder.listening(), torch.no_grad():
+    looking = looks_of(model, recorder.attended)
+    with _as_before(model), looking as looks, recorder.listening(), torch.no_grad():
         recorder.looks = looks
-        with _uncompiled(), CarriedWords(recorder.labels):
+        with _uncompiled(), CarriedWords(recorder.labels), recorder.flow:
             result = model(*inputs, **named)
     return Run(recorder.first, recorder.left_out, result)
 
@@ -112,18 +107,20 @@ class _Listener:
         self.looks: dict[nn.Module, Look] = {}  # of layers that attend through another library
         # By threads: a part may run its own parts in several.
         self.running: defaultdict[int, list[_Running]] = defaultdict(list)
+        self.flow = Flow()
         self.num_calls = self.left_out = 0
         self.first: Any = None
 
     @contextmanager
     def listening(self) -> Iterator[None]:
         handles = []
+        unseen_after = self.flow.unseen()(self._after)
         try:
             for path, module in self.model.named_modules():
                 # Of a hook each: only such a hook is told the keywords.
                 before = module.register_forward_pre_hook(self._before(path), with_kwargs=True)
                 handles.append(before)
-                after = module.register_forward_hook(self._after, with_kwargs=True)
+                after = module.register_forward_hook(unseen_after, with_kwargs=True)
                 handles.append(after)
             yield
         finally:
@@ -132,8 +129,9 @@ class _Listener:
             self.running.clear()  # frames hold all that was named in them
 
     def _before(self, path: str):
+        @self.flow.unseen()
         def hook(module: nn.Module, args: tuple, kwargs: dict) -> None:
-            frame = sys._getframe(1)
+            frame = sys._getframe(2)
             running = self._still_running(frame)
             above = running[-1].call if running else self.first
             nowhere = above is None and (bool(running) or module is not self.model)
@@ -144,15 +142,19 @@ class _Listener:
                 return
             call = PartCall(module, path, above, old_weights=vars(module).get("attention_weights"))
             running.append(_Running(call, module, frame))
-            tensors = _tensors(module, args, kwargs)
+            tensors = tensors_of(module, args, kwargs)
             if above is None:
                 self.first = call
                 for name, words in self.tokens.items():
                     self.labels.give(tensors[name], words)
             else:
                 above.calls.append(call)
-            for name, tensor in _merged(tensors).items():
+            for name, tensor in merged(tensors).items():
                 call.inputs.append(held(name, tensor, self.labels.of(tensor)))
+            if not isinstance(module, SILENT) and (above is None or above.part is not None):
+                shown = merged(tensors).values()
+                call.part = Part(above.part if above else None, with_others(shown, (args, kwargs)))
+                self.flow.begin(call.part)
 
         return hook
 
@@ -163,10 +165,29 @@ class _Listener:
             call = running.pop().call
             if call is not None:
                 call.raised = True
+                self._end(call, [])
         return running
 
+    def _end(self, call: PartCall, outputs: list[Tensor]) -> None:
+        if call.part is not None:
+            call.made, call.part = self.flow.end(call.part, outputs), None
+
+    @contextmanager
+    def attended(self, given: Call, outputs: Tensor) -> Iterator[None]:
+        """A layer of another library has attended, in the part that runs; what is asked of it."""
+        with self.flow.unseen():
+            running = self.running[threading.get_ident()]
+            call = running[-1].call if running else None
+            if call is not None and (part := call.part):
+                call.heads_at = len(call.calls)
+                inputs = [given.queries, given.keys, given.values, given.mask, given.added]
+                inputs += [given.more.get("position_bias"), given.sinks]
+                part.heads = Made([made for made in map(part.of, inputs) if made], HEADS)
+                part.put(outputs, part.heads)
+            yield
+
     def _after(self, module: nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
-        running = self._still_running(sys._getframe(1))
+        running = self._still_running(sys._getframe(2))
         if not running or running[-1].module is not module:
             return  # its beginning was not seen
         call = running.pop().call
@@ -175,14 +196,24 @@ class _Listener:
         if call.above is not None and isinstance(module, SILENT):
             call.above.calls.remove(call)
             return
-        came_in = {id(tensor) for tensor in _tensors(module, args, kwargs).values()}
-        tensors = _flat("output", output)
+        came_in = {id(tensor) for tensor in tensors_of(module, args, kwargs).values()}
+        tensors = tensors_in("output", output)
         # A state that is only handed on is no result.
         new = {name: X for name, X in tensors.items() if id(X) not in came_in}
-        given = _named(module, args, kwargs)
-        call.look = self.looks.pop(module, None) or _look_inside_it(call)
+        given = arguments_of(module, args, kwargs)
+        part, shown = call.part, list((new or tensors).values())
+        others = [X for X in with_others(shown, output) if id(X) not in came_in]
+        self._end(call, shown + others)
+        call.look = self.looks.pop(module, None)
+        heads = part and part.heads
+        if call.look is None and (inner := _look_inside_it(call)):
+            call.look, heads = inner.look, inner.made
         if call.look is None and not _has_look(call):  # or it hands on what a part of it did
             call.look = look_of(module, given, output, call.old_weights)
+            if call.look is not None:
+                heads = part and _own_heads(call, part, output)
+        if part is not None:
+            call.arrows = _arrows(call, part, heads, shown)
         known = [each.words for each in call.inputs]
         if call.look is not None:
             call.look.query_words, call.look.key_words = _words_of_look(call, call.look)
@@ -205,7 +236,7 @@ def _has_look(call: PartCall) -> bool:
     return any(each.look is not None or _has_look(each) for each in call.calls)
 
 
-def _look_inside_it(call: PartCall) -> Look | None:
+def _look_inside_it(call: PartCall) -> PartCall | None:
     """The attention in the heads of a multi-head attention: it is shown as the whole's own.
 
     The heads then stand where the part stood that computes them.
@@ -214,8 +245,45 @@ def _look_inside_it(call: PartCall) -> Look | None:
     if not hasattr(call.module, "num_heads") or len(inner) != 1:
         return None
     call.heads_at = call.calls.index(inner[0])
-    del call.calls[call.heads_at]
-    return inner[0].look
+    return call.calls.pop(call.heads_at)
+
+
+def _own_heads(call: PartCall, part: Part, output: Any) -> Made:
+    """The heads of a part that attends itself: its weights, where it made them as a tensor.
+
+    Where a kernel of the course's or PyTorch's has made none, they stand before the output.
+    """
+    call.heads_at = len(call.calls)
+    if isinstance(call.module, AttentionLayer | nn.MultiheadAttention):
+        made = part.of(output[0] if isinstance(output, tuple) else output)
+        part.last = heads = Made([made] if made else [], HEADS)
+        return heads
+    for X in (vars(call.module).get("attention_weights"), *tensors_in("", output).values()):
+        made = part.of(X)
+        if made and made.what is None and tuple(X.shape[-2:]) == call.look.shape[1:]:
+            made.what = HEADS
+            behind = [i for i, each in enumerate(call.calls) if made in _sources(each.made)]
+            call.heads_at = min(behind, default=len(call.calls))
+            return made
+    return Made()
+
+
+def _sources(made: Made | None) -> list[Made]:
+    return [] if made is None else [each for one in made.of for each in one.named()]
+
+
+def _arrows(call: PartCall, part: Part, heads: Made | None, outputs: list) -> list[tuple[int, int]]:
+    """Between the rows of the view: inputs, calls with the heads among them, outputs."""
+    between = [each.made for each in call.calls]
+    if call.look is not None:
+        between.insert(call.heads_at, heads or Made())
+    rows = part.inputs[: len(call.inputs)] + between
+    number = {made: i for i, made in enumerate(rows)}
+    sources = [(len(call.inputs) + i, _sources(made)) for i, made in enumerate(between)]
+    for i, X in enumerate(outputs, start=len(rows)):
+        last = part.last if i == len(rows) and part.last else part.of(X)
+        sources.append((i, last.named() if last else []))
+    return sorted({(number[each], to) for to, found in sources for each in found if each in number})
 
 
 def _words_of_look(call: PartCall, look: Look) -> tuple[Words | None, Words | None]:
@@ -276,103 +344,9 @@ def _as_before(model: nn.Module) -> Iterator[None]:
             setattr(layer, name, memory)
 
 
-def _named(module: nn.Module, args: tuple, kwargs: dict) -> dict[str, Any]:
-    """The arguments of a ``forward`` by their names."""
-    try:
-        bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
-    except (TypeError, ValueError):  # a call that is wrong, or a forward that cannot be asked
-        return {f"input {i}": value for i, value in enumerate(args)} | kwargs
-    found: dict[str, Any] = {}
-    for name, value in bound.items():
-        kind = inspect.signature(module.forward).parameters[name].kind
-        if kind is inspect.Parameter.VAR_KEYWORD:
-            found |= value
-        elif kind is inspect.Parameter.VAR_POSITIONAL:
-            # What a forward calls ``*args`` has no name of its own; one of them is the input.
-            found |= {f"input {i}" if len(value) > 1 else "input": v for i, v in enumerate(value)}
-        else:
-            found[name] = value
-    return found
-
-
-def _tensors(module: nn.Module, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Tensor]:
-    found: dict[str, Tensor] = {}
-    for name, value in _named(module, args, dict(kwargs)).items():
-        found |= _flat(name, value)
-    return found
-
-
-def _merged(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """One tensor that comes in under several names, once: in self-attention queries = keys."""
-    names: dict[int, list[str]] = {}
-    for name, tensor in tensors.items():
-        names.setdefault(id(tensor), []).append(name)
-    return {" = ".join(names[id(tensor)]): tensor for tensor in tensors.values()}
-
-
-def _flat(name: str, value: Any, depth: int = DEPTH) -> dict[str, Tensor]:
-    """The tensors in a value by their names: X, state[0], output.logits."""
-    if isinstance(value, Tensor):
-        return {name: value}
-    if depth == 0:
-        return {}
-    if isinstance(value, PackedSequence):
-        return {name: value.data}
-    if isinstance(value, Mapping):  # the outputs of ``transformers`` are such, too
-        parts = {f"{name}.{key}": entry for key, entry in value.items()}
-    elif is_dataclass(value) and not isinstance(value, type):
-        parts = {f"{name}.{key.name}": getattr(value, key.name, None) for key in fields(value)}
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        parts = {f"{name}.{key}": getattr(value, key) for key in value._fields}
-    elif isinstance(value, list | tuple):
-        parts = {f"{name}[{i}]": entry for i, entry in enumerate(value)}
-    else:
-        return {}
-    found: dict[str, Tensor] = {}
-    for key, entry in parts.items():
-        found |= _flat(key, entry, depth - 1)
-        if len(found) >= MOST_TENSORS:
-            break
-    return dict(list(found.items())[:MOST_TENSORS])
-
-
 def _without_output(tokens) -> tuple[Any, Words | None]:
     """The words of the inputs, and those that the output scores, if the reader gave them."""
     if not isinstance(tokens, Mapping) or "output" not in tokens:
         return tokens, None
     rest = {name: words for name, words in tokens.items() if name != "output"}
     return rest, tuple(whole(str(word)) for word in tokens["output"])
-
-
-def held(name: str, tensor: Tensor, words: Words | None, scored: Words | None = None) -> Held:
-    """A copy of the first matrix. An axis of length 1 is no axis of a matrix, where others are."""
-    shape, dtype = shape_of(tensor), str(tensor.dtype).removeprefix("torch.")
-    try:
-        matrix = tensor.detach()
-        while matrix.ndim > 2:
-            matrix = matrix.squeeze(matrix.shape.index(1)) if 1 in matrix.shape else matrix[0]
-        matrix = torch.atleast_2d(matrix)
-        numbers = readable(matrix[:SIDE, :SIDE]).float()
-        sizes = tuple(matrix.shape)
-        best = None
-        if scored is not None and sizes[1] == len(scored) > 1 and tensor.is_floating_point():
-            shares, index = matrix[:SIDE].softmax(dim=-1).topk(min(BEST, len(scored)))
-            best = [
-                [(scored[i], share) for i, share in zip(*row, strict=True)]
-                for row in zip(index.tolist(), shares.tolist(), strict=True)
-            ]
-    except Exception:  # sparse, nested, complex, meta, a student's own kind: there are many
-        numbers, sizes, best = NO_NUMBERS, (0, 0), None
-        dtype = ", ".join([dtype, *_odd_kind(tensor)])
-    return Held(name, shape, dtype, numbers, sizes, words, best)
-
-
-def _odd_kind(tensor: Tensor) -> list[str]:
-    """What kind of tensor this is, whose numbers cannot be read."""
-    if tensor.is_nested:
-        return ["nested"]
-    if tensor.layout != torch.strided:
-        return [str(tensor.layout).removeprefix("torch.").removesuffix("_coo").strip("_")]
-    if tensor.is_meta:
-        return ["meta"]
-    return [] if type(tensor) is Tensor else [type(tensor).__name__]

@@ -11,10 +11,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from d2l_attention.views.inside.holding import Held
 from d2l_attention.views.inside.known import CHAPTERS, Known, known, source_of
+from d2l_attention.views.inside.lanes import Lanes, lanes
 from d2l_attention.views.inside.looks import Look
 from d2l_attention.views.inside.names import all_different, name_of, path_within
-from d2l_attention.views.inside.recording import SILENT, Held, PartCall, Run
+from d2l_attention.views.inside.recording import SILENT, PartCall, Run
 
 MOST_TEXT = 270_000  # characters of a view in a notebook
 MOST_PARTS = 500
@@ -50,6 +52,19 @@ class ShownPart(NamedTuple):
     name: str
     below: list[int]  # numbers of parts
     left_out: int  # of the calls below
+
+    @property
+    def lanes(self) -> Lanes:
+        """Where its inputs, parts, heads and outputs stand, of the calls that are kept."""
+        call, ins, heads = self.call, len(self.call.inputs), self.call.look is not None
+        kept = [*range(len(self.below))]
+        if heads:  # they have a number among the calls
+            kept = [*kept[: call.heads_at], call.heads_at, *(i + 1 for i in kept[call.heads_at :])]
+        first = ins + len(call.calls) + heads
+        rows = [*range(ins), *(ins + i for i in kept), *range(first, first + len(call.outputs))]
+        new = {row: i for i, row in enumerate(rows)}
+        arrows = [(new[one], new[to]) for one, to in call.arrows if one in new and to in new]
+        return lanes(ins, len(kept), len(call.outputs), arrows)
 
 
 def parts_of(run: Run) -> list[ShownPart]:
@@ -121,6 +136,8 @@ class _Text:
             "params": sum(p.numel() for p in module.parameters() if not _is_lazy(p)),
             "below": part.below,
         }
+        placed = part.lanes
+        sent |= {"lines": placed.lines, "arrows": placed.arrows, "tracks": [*placed.tracks.items()]}
         sent |= {"own": own[:MOST_NAMES]} if own else {}
         sent |= {"more": part.left_out} if part.left_out else {}
         silent = _never_called(module, call)

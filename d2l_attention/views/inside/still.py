@@ -6,20 +6,21 @@ import textwrap
 import torch
 from matplotlib.figure import Figure
 
+from d2l_attention.views.inside.holding import Held
 from d2l_attention.views.inside.known import Known, known
 from d2l_attention.views.inside.looks import Look
 from d2l_attention.views.inside.places import Place
-from d2l_attention.views.inside.recording import Held
 from d2l_attention.views.inside.sending import ShownPart, scores_of
-from d2l_attention.views.palette import FAINT, GROUND, INK, PALE, RULE, WEIGHT
+from d2l_attention.views.palette import FAINT, GROUND, RULE, WEIGHT
 from d2l_attention.views.picture import draw_weights
-from d2l_attention.views.sheet import SMALL, TITLE, Sheet
-from d2l_attention.views.words import LITERAL, cut, set_tokens
+from d2l_attention.views.sheet import SMALL, TITLE, WHOLE, Sheet
+from d2l_attention.views.words import cut, set_tokens
 
-WIDTH, TEXT = 9.5, 3.6  # inches: the picture, its words
-LINE = 0.35  # inches
-MOST_ROWS, MOST_MAPS, MOST_KEYS = 12, 8, 10
-MOST_LINES = 8  # of a tensor
+WIDTH, SIDE = 9.5, 0.6  # inches: the picture, and in it the arrows that go past parts
+LINE, GAP = 0.35, 0.28  # inches
+MOST_ROWS, MOST_MAPS, MOST_KEYS = 8, 8, 10
+MOST_LINES, TRACKS = 12, 6
+LEGEND = "■ above 0, □ below 0: the area is the size. Hatched: no number."
 OPENED = 16  # numbers of a vector that are written out
 Row = tuple[str, str, Held | None]  # its kind, its words, the tensor that it gives
 
@@ -56,30 +57,43 @@ def _words(look: Look) -> tuple[list[str], list[str]]:
 
 
 def _flow(parts: list[ShownPart], place: Place, heading: str) -> Figure:
-    """One row below the other: what goes in, the parts in the order of their calls, what comes out.
-
-    Each row has its words on the left and the tensor that it gives on the right.
-    """
-    rows = _rows(parts, place.part)
-    heights = [_height(kind, held) for kind, _, held in rows]
-    sheet, top = Sheet(WIDTH, sum(heights) + 0.75), 0.65
+    """Lines of what goes in, the parts and what comes out, as in the browser, with their arrows."""
+    rows, placed = _rows(parts, place.part), place.part.lanes
+    left_out = max(0, len(placed.lines) - MOST_LINES)
+    lines = placed.lines if not left_out else [*placed.lines[: MOST_LINES - 1], placed.lines[-1]]
+    sizes = [(line, _width(line)) for line in lines]
+    heights = [max(_height(*rows[row], width) for row in line) for line, width in sizes]
+    sheet, top = Sheet(WIDTH, sum(heights) + GAP * len(lines) + 0.95), 0.6
     sheet.text(0.15, 0.3, heading, fontsize=TITLE)
-    for (kind, name, held), height in zip(rows, heights, strict=True):
-        middle = top + height / 2
-        if kind == "heads":
-            _heads(sheet, place.part.call.look, top, height)
-        elif kind == "part":
-            colours = {"facecolor": PALE, "edgecolor": RULE}
-            sheet.box(0.35, top + 0.08, TEXT - 0.75, height - 0.16, **colours)
-            sheet.text(0.5, middle, cut(name, 24), weight="bold")
-        else:
-            sheet.text(0.35, middle, f"{kind}  {cut(name, 24)}", color=INK)
-        if held is not None:
-            sheet.text(TEXT, top + 0.14, _shape(held), fontsize=SMALL, color=FAINT)
-            if held.numbers.numel():
-                _tensor(sheet, held, top + height - 0.1)
-        top += height
+    boxes: dict[int, tuple[float, float, float, float]] = {}
+    for number, ((line, width), height) in enumerate(zip(sizes, heights, strict=True)):
+        if left_out and number == MOST_LINES - 1:
+            count = sum(map(len, placed.lines[MOST_LINES - 1 : -1]))
+            sheet.text(WIDTH / 2, top - GAP / 2, f"...  {count} more", ha="center", color=FAINT)
+        left = (WIDTH - SIDE - len(line) * (width + 0.1) + 0.1) / 2
+        for i, row in enumerate(line):
+            box = boxes[row] = left + i * (width + 0.1), top, width, height
+            _row(sheet, *rows[row], place.part.call.look, box)
+        top += height + GAP
+    sheet.text(0.15, top, LEGEND, fontsize=SMALL, color=FAINT)
+    line_of = {row: i for i, line in enumerate(lines) for row in line}
+    for source, to in placed.arrows:
+        if source in boxes and to in boxes:
+            _arrow(sheet, boxes, source, to, line_of[to] - line_of[source] > 1, placed.tracks)
     return sheet.figure
+
+
+def _arrow(sheet: Sheet, boxes: dict, source: int, to: int, far: bool, tracks: dict) -> None:
+    """From below the one to above the other; past what is between on a track at the right."""
+    (x, y, width, height), (left, top, across, _) = boxes[source], boxes[to]
+    start, end, low = x + width / 2, left + across / 2, y + height
+    way = [(start, low)]
+    if far:
+        side = max(at + wide for at, _, wide, _ in boxes.values())
+        track = side + 0.1 + 0.08 * (tracks[source] % TRACKS)
+        low += 0.05 + 0.01 * (tracks[source] % TRACKS)
+        way += [(start, low), (track, low), (track, top - 0.1)]
+    sheet.arrow([*way, (end, top - 0.1), (end, top)], color=FAINT)
 
 
 def _rows(parts: list[ShownPart], part: ShownPart) -> list[Row]:
@@ -92,57 +106,85 @@ def _rows(parts: list[ShownPart], part: ShownPart) -> list[Row]:
         rows.insert(call.heads_at, ("heads", "", None))
     came_in = [("in", described.inputs.get(held.name, held.name), held) for held in call.inputs]
     went_out = [("out", held.name if len(call.outputs) > 1 else "", held) for held in call.outputs]
-    rows = [*came_in, *rows, *went_out]
-    if len(rows) > MOST_ROWS:
-        left = len(rows) - MOST_ROWS + 1
-        rows[MOST_ROWS - 2 : -1] = [("...", f"{left} more", None)]
-    return rows
+    return [*came_in, *rows, *went_out]
 
 
-def _height(kind: str, held: Held | None) -> float:
-    if held is None:
-        return 1.75 if kind == "heads" else 0.4
-    return 0.42 + 0.19 * max(min(len(held.numbers), MOST_LINES), 1)
+def _width(line: list[int]) -> float:
+    return min(6.0, (WIDTH - SIDE) / len(line) - 0.1)
 
 
-def _tensor(sheet: Sheet, held: Held, bottom: float) -> None:
-    """The first lines of a matrix, with its words at the rows or at the columns."""
-    numbers = held.numbers[:MOST_LINES]
+def _shown(held: Held, width: float) -> tuple[int, int]:
+    """How many rows and columns of a tensor are drawn."""
     at_rows, at_columns = _fitting(held)
-    left, height = TEXT + (0.85 if at_rows else 0.0), 0.19 * len(numbers)
-    ax = sheet.heat((left, bottom - height, WIDTH - left - 0.2, height), numbers)
+    wide = 0.7 if at_columns else 0.4 if held.dtype.startswith(WHOLE) else 0.1
+    room = width - 0.2 - (0.85 if at_rows else 0.0)
+    return min(len(held.numbers), MOST_ROWS), min(held.numbers.shape[1], int(room / wide))
+
+
+def _height(kind: str, name: str, held: Held | None, width: float) -> float:
+    if held is None:
+        return 1.35 if kind == "heads" else 0.4
+    return 0.5 + 0.15 * max(_shown(held, width)[0], 1) + 0.17 * bool(_fitting(held)[1])
+
+
+def _row(sheet: Sheet, kind: str, name: str, held: Held | None, look: Look | None, box) -> None:
+    x, y, width, height = box
+    if kind == "heads":
+        return _heads(sheet, look, box)
+    if kind == "part":
+        sheet.box(*box, facecolor=GROUND, edgecolor=RULE)
+    words = cut(name if kind == "part" else f"{kind}  {name}", int(width * 11))
+    weight = "bold" if kind == "part" else None
+    sheet.text(x + 0.1, y + 0.16, words, weight=weight, fontsize=11)
+    if held is not None:
+        shown = _shown(held, width)
+        words = cut(_shape(held, shown), int(width * 13))
+        sheet.text(x + 0.1, y + 0.34, words, fontsize=SMALL, color=FAINT)
+        if held.numbers.numel():
+            _tensor(sheet, held, shown, box)
+
+
+def _tensor(sheet: Sheet, held: Held, shown: tuple[int, int], box) -> None:
+    """The first lines of a matrix, with its words at the rows or at the columns."""
+    x, y, width, height = box
+    at_rows, at_columns = _fitting(held)
+    left, (rows, columns) = x + 0.1 + (0.85 if at_rows else 0.0), shown
+    cell = min((x + width - 0.1 - left) / columns, 0.7 if at_columns else 0.4)
+    if not held.dtype.startswith((*WHOLE, "bool")) and not at_columns:
+        cell = min(cell, 0.15)
+    place = left, y + 0.45 + 0.17 * bool(at_columns), cell * columns, 0.15 * rows
+    ax = sheet.heat(place, held.numbers[:rows, :columns], kind=held.dtype)
     if at_rows:
-        set_tokens(ax.yaxis, [cut(word, 10) for word in at_rows[: len(numbers)]])
-    style = {"ha": "center", "va": "center", "fontsize": SMALL}
-    for column, word in enumerate(at_columns[: numbers.shape[1]]):
-        label = ax.text(column, 0, cut(word, 10), **style, **LITERAL)
-        label.set_bbox({"facecolor": GROUND, "edgecolor": "none", "pad": 1.0})
+        set_tokens(ax.yaxis, [cut(word, 10) for word in at_rows[:rows]])
+    if at_columns:
+        ax.xaxis.tick_top()
+        set_tokens(ax.xaxis, [cut(word, 8) for word in at_columns[:columns]])
 
 
-def _heads(sheet: Sheet, look: Look | None, top: float, height: float) -> None:
+def _heads(sheet: Sheet, look: Look | None, box: tuple[float, float, float, float]) -> None:
     assert look is not None
     (H, Q, K), several = look.weights.shape, look.shape[0] > 1
-    text = f"{look.shape[0]} heads" if several else "who looks at whom"
-    sheet.text(0.5, top + height / 2, text, weight="bold")
+    x, y, width, _ = box
+    text = f"{look.shape[0]} heads: who looks at whom" if several else "who looks at whom"
+    sheet.text(x + width / 2, y + 0.14, text, weight="bold", fontsize=11, ha="center")
     scale = 0.0, look.weights.max().item() or 1.0
     shown = min(H, MOST_MAPS)
-    side = min(1.2, (WIDTH - TEXT - 0.2) / shown - 0.12)
+    side = min(0.85, width / shown - 0.12)
     across, down = side * min(1, K / Q), side * min(1, Q / K)
+    left = x + (width - shown * (across + 0.12)) / 2
     for head in range(shown):
-        x = TEXT + head * (side + 0.12)
-        sheet.heat((x, top + 0.42, across, down), look.weights[head], scale)
+        at = left + head * (across + 0.12)
+        sheet.heat((at, y + 0.45, across, down), look.weights[head], scale, coloured=True)
         name = f"head {head + 1}" if several else "weights"
-        sheet.text(x, top + 0.26, name, fontsize=SMALL)
+        sheet.text(at, y + 0.34, name, fontsize=9)
 
 
-def _shape(held: Held) -> str:
+def _shape(held: Held, shown: tuple[int, int]) -> str:
     shape = str(held.shape).replace("'", "")  # '?' is no text here
     if not held.numbers.numel():
         return f"{shape}, {held.dtype}: no numbers to show"
-    rows, columns = min(len(held.numbers), MOST_LINES), held.numbers.shape[1]
-    part = [f"rows 0 to {rows - 1}"] if held.matrix[0] > rows else []
-    part += [f"columns 0 to {columns - 1}"] if held.matrix[1] > columns else []
-    return f"{shape}{', shown: ' + ', '.join(part) if part else ''}"
+    rows, columns = shown
+    return f"{shape}{f', here {rows} × {columns}' if held.matrix != shown else ''}"
 
 
 def _fitting(held: Held) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -216,4 +258,5 @@ def _answer(sheet: Sheet, look: Look, at: tuple[int, int], keys: list[str], y: f
     for i, name in enumerate([*names, "answer"]):
         y += LINE
         sheet.text(0.57, y, name, weight="bold" if i == len(keys) else None)
-        sheet.heat((2.375, y - 0.13, 6.745, 0.26), rows[i : i + 1], scale, numbers=True)
+        place = 2.375, y - 0.13, 6.745, 0.26
+        sheet.heat(place, rows[i : i + 1], scale, numbers=True, coloured=True)

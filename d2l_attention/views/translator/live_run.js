@@ -26,7 +26,9 @@ function liveRun({ model, source, target }, words, french, visible) {
   };
   const SOURCE = 0, TARGET = 1;
 
+  const arrays = []; // of the values: an arrow comes from where the same array was before
   const held = (name, X, side) => {
+    arrays.push(X);
     const shape = [X.length, X[0].length];
     run.values.push({ shape: [1, ...shape], kind: "float32", all: shape, sent: shape, x: base64(X) });
     return [name, run.values.length - 1, side];
@@ -34,14 +36,30 @@ function liveRun({ model, source, target }, words, french, visible) {
   const part = (name, kind, inputs, inner) => {
     const made = { name, kind, about: kinds.indexOf(kind), in: inputs, out: [], params: 0, below: [] };
     const number = run.parts.push(made) - 1;
+    const rows = inputs.map(([, value]) => arrays[value]);
+    const all = rows.map((_, row) => row);
+    const arrows = new Map(); // "from, to", each once
+    const arrow = (from, to) => from < 0 || arrows.set(`${from}, ${to}`, [from, to]);
     const within = (...given) => {
       const child = part(...given);
       made.below.push(child.number);
+      for (const [, value] of given[2]) arrow(rows.lastIndexOf(arrays[value]), rows.length);
+      rows.push(arrays[child.out[1]]);
       return child;
     };
-    const { out, look } = inner(within);
+    const { out, look, of = arrays[out[1]] } = inner(within);
     made.out = [out];
-    if (look) Object.assign(made, { look: run.looks.push(look) - 1, heads_at: 0 });
+    if (look) {
+      Object.assign(made, { look: run.looks.push(look) - 1, heads_at: 0 });
+      rows.push(of);
+      all.forEach((row) => arrow(row, all.length));
+    }
+    if (made.below.length || look) arrow(rows.lastIndexOf(of), rows.length);
+    else all.forEach((row) => arrow(row, rows.length));
+    const chain = [...rows.keys(), rows.length].slice(all.length).map((row) => [row]);
+    made.lines = all.length ? [all, ...chain] : chain; // each part reads the one before it
+    made.arrows = [...arrows.values()];
+    made.tracks = [...rows.keys()].map((row) => [row, row < all.length ? row : 0]);
     return { number, out };
   };
 
@@ -97,7 +115,7 @@ function liveRun({ model, source, target }, words, french, visible) {
     let out;
     within("decoder", "TransformerDecoder", [held("words and positions", X, TARGET), held("the encoder's output", encoded, SOURCE)], (inside) => {
       model.decoder.blks.forEach((block, layer) => {
-        inside(`block ${layer + 1}`, "TransformerDecoderBlock", [held("X", X, TARGET)], (deeper) => {
+        inside(`block ${layer + 1}`, "TransformerDecoderBlock", [held("X", X, TARGET), held("the encoder's output", encoded, SOURCE)], (deeper) => {
           const own = attention(deeper, "self-attention", layer, matrices(block.attention1), X, X, [TARGET, TARGET], "decoder");
           X = norm(deeper, "add and norm 1", block.addnorm1, X, own, TARGET);
           const other = attention(deeper, "cross-attention", layer, matrices(block.attention2), X, encoded, [TARGET, SOURCE], "cross");
@@ -116,7 +134,7 @@ function liveRun({ model, source, target }, words, french, visible) {
       run.values[out[1]].all = [logits.length, logits[0].length];
       run.values[out[1]].shape = [1, logits.length, logits[0].length];
       out.push(best);
-      return { out };
+      return { out, of: X };
     });
     return { out };
   });

@@ -6,6 +6,7 @@
   const LEAST = 260; // the height that a figure is never made smaller than for want of room
   const MOST = 1.7; // a figure is enlarged up to so many times its width
   const ZOOMS = [2, 1.8, 1.6, 1.4, 1.2, 1];
+  const SMALLER = [0.9, 0.8, 0.7, 0.6]; // for a run or a model that would not fit otherwise
   const STAGE = 880; // what is left for the matrix of a view whose controls stand beside it
   const frame = () => new Promise(requestAnimationFrame);
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
@@ -83,8 +84,12 @@
       view.style.setProperty("--room", `${room}px`);
       return layOut(view, 1, SIDE);
     }
+    if (view.querySelector(".d2l-inside:not(.d2l-heads)")) {
+      for (const event of ["click", "keyup"]) view.addEventListener(event, () => fitModel(view, room));
+      return fitModel(view, room);
+    }
     let best = [Infinity];
-    for (const zoom of ZOOMS) {
+    for (const zoom of view.querySelector(".panes") ? [...ZOOMS, ...SMALLER] : ZOOMS) {
       for (let width = widest(view) / zoom; width > 200; width *= 0.88) {
         const height = await layOut(view, zoom, width);
         if (height < best[0]) best = [height, zoom, width];
@@ -93,6 +98,13 @@
     }
     if (best[0] < Infinity) await layOut(view, best[1], best[2]);
     keepFitting(view, room, best[1], best[2]);
+  }
+
+  // A model has the slide's width, and what is opened may be longer: smaller letters make it fit.
+  async function fitModel(view, room) {
+    for (const zoom of [...ZOOMS.slice(3), ...SMALLER]) {
+      if ((await layOut(view, zoom, SIDE / zoom)) <= room) return;
+    }
   }
 
   // Several heads stand side by side, below their controls: deck.css.

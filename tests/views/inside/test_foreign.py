@@ -3,8 +3,10 @@
 import pytest
 import torch
 import transformers
+from made import flow, names
 
 from d2l_attention.real_models import attention_maps, use_attention
+from d2l_attention.views.inside.lanes import lanes
 from d2l_attention.views.inside.looks import softmax_of
 from d2l_attention.views.inside.recording import record
 from d2l_attention.views.inside.sending import parts_of, scores_of
@@ -72,6 +74,35 @@ def test_words_stand_at_the_heads_and_the_layers_have_names():
     look = parts["self-attention"].call.look
     assert look.query_words == look.key_words == tuple(words)
     assert {"model", "layer 1", "layer 2", "lm_head"} <= parts.keys()
+
+
+def test_the_arrows_of_a_llama():
+    """Its rotary part is no link of the chain, and residuals go past the parts."""
+    call = record(model_of("Llama"), (torch.randint(31, (1, 4)),), {}, None).call.calls[0]
+    whole, (layer, attention) = flow(call), (call.calls[2], call.calls[2].calls[1])
+    assert whole["rotary_emb"] == "" and whole["layer 1"] == "embed_tokens rotary_emb"
+    assert whole["norm"] == "layer 2" and parts_of_lanes(call)[1] == ["embed_tokens", "rotary_emb"]
+    inside = flow(layer)
+    assert inside["input_layernorm"] == "hidden_states"
+    assert inside["post_attention_layernorm"] == "hidden_states self-attention"
+    assert inside["out"] == "hidden_states network self-attention"
+    rotary = "position_embeddings[0] position_embeddings[1]"
+    heads = f"attention_mask k_proj {rotary} q_proj v_proj"
+    projections = dict.fromkeys(["q_proj", "k_proj", "v_proj"], "hidden_states")
+    assert flow(attention) == projections | {"heads": heads, "o_proj": "heads", "out": "o_proj"}
+
+
+def test_the_position_bias_of_a_t5_goes_to_the_heads():
+    """Each first block makes it in a part of its own and gives it to the second."""
+    inputs = dict.fromkeys(["input_ids", "decoder_input_ids"], torch.randint(31, (1, 4)))
+    parts = parts_of(record(model_of("T5"), (), inputs, None))
+    heads = [flow(part.call)["heads"] for part in parts if part.name == "SelfAttention"]
+    assert heads[:2] == ["k q relative_attention_bias v", "k position_bias q v"]
+
+
+def parts_of_lanes(call):
+    placed = lanes(len(call.inputs), len(call.calls), len(call.outputs), call.arrows)
+    return [[names(call)[row] for row in line] for line in placed.lines]
 
 
 def test_a_function_that_was_put_in_is_the_one_that_is_shown():

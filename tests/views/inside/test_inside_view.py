@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 from made import Made
+from matplotlib.colors import same_color
+from matplotlib.lines import Line2D
 from PIL import Image
 from torch import nn
 from traitlets import TraitError
@@ -18,6 +20,7 @@ from d2l_attention.views import look_inside
 from d2l_attention.views.inside.places import find
 from d2l_attention.views.inside.sending import MOST_TEXT
 from d2l_attention.views.inside.still import draw
+from d2l_attention.views.palette import GROUND, INK
 
 SOURCE, TARGET = ["he", "sees", "her", "<eos>"], ["<bos>", "il", "la", "voit"]
 
@@ -113,7 +116,7 @@ def test_a_large_model_is_sent_in_part_and_says_so(name):
     if len(model) > 2:
         assert run["left_out"] == run["parts"][0]["more"] == 1000 - len(run["parts"]) + 1
         figure = draw(shown._parts, find(shown._parts, ""), "")
-        assert "...  490 more" in [text.get_text() for text in figure.texts]
+        assert "...  489 more" in [text.get_text() for text in figure.texts]
     else:
         value = run["values"][run["parts"][0]["out"][0][1]]
         assert value["all"] == [3, 4096] and value["sent"] == [3, 64]
@@ -216,5 +219,25 @@ def test_no_axis_and_no_number_are_drawn_too():
     model = nn.Sequential(Made(lambda self, X: (X.sum(), torch.empty(0, 2), odd, X > 0)))
     shown = look_inside(model, torch.eye(3))
     figure = draw(shown._parts, find(shown._parts, ""), "")
-    assert {patch.get_hatch() for ax in figure.axes for patch in ax.patches} == {"xxx", "///"}
+    hatches = {patch.get_hatch() for ax in figure.axes for patch in ax.patches}
+    assert hatches == {"xxx", "///", None}  # a square has none
     assert shown.still().startswith(b"\x89PNG")
+
+
+def test_the_picture_has_the_arrows_and_the_squares_of_the_view():
+    X = torch.tensor([[4.0, -1.0, 0.0]])
+    model = Made(lambda self, X: X + self.a(X) + self.b(X), a=nn.ReLU(), b=nn.Identity())
+    shown = look_inside(model, X)
+    place = find(shown._parts, "")
+    figure = draw(shown._parts, place, "")
+    lines = [artist for artist in figure.artists if isinstance(artist, Line2D)]
+    assert len(lines) == len(place.part.lanes.arrows) == 3
+    filled, hollow = figure.axes[0].patches  # and none for 0
+    assert same_color(filled.get_facecolor(), INK) and same_color(hollow.get_facecolor(), GROUND)
+    assert filled.get_width() == pytest.approx(2 * hollow.get_width())
+
+
+def test_whole_numbers_are_written_into_the_picture():
+    shown = look_inside(nn.Identity(), torch.arange(100, 104)[None])
+    figure = draw(shown._parts, find(shown._parts, ""), "")
+    assert [text.get_text() for text in figure.axes[0].texts] == ["100", "101", "102", "103"]
