@@ -1,7 +1,8 @@
 """Boxes, arrows and shapes: the pen with which the course's schematics are drawn.
 
 All lengths are inches, so that a box can be made for its text; (0, 0) is the lower left corner.
-What a box is can be read without colour: a tensor has round corners, a learned step a thick edge.
+What a box is can be read without colour: a tensor has round corners, a learned step a thick edge,
+and so has the part that is marked; its name is in bold.
 Queries, keys, values and weights have their colours, an output has two edges.
 """
 
@@ -17,6 +18,7 @@ from matplotlib.text import Text
 
 from d2l_attention.views.palette import (
     GROUND,
+    HERE,
     INK,
     KEY,
     PALE,
@@ -29,11 +31,13 @@ from d2l_attention.views.palette import (
 DPI = 80
 TITLE, TEXT, SHAPE = 16, 14, 13  # points
 TENSOR, FIXED, LEARNED, NEW = "tensor", "fixed step", "learned step", "new row"
+MARKED = "what the picture is about"
 KINDS: dict[str, dict[str, Any]] = {
     TENSOR: {"facecolor": GROUND, "linewidth": 1.5},
     FIXED: {"facecolor": PALE, "linewidth": 1.5},
     LEARNED: {"facecolor": PALE, "linewidth": 3.5},
     NEW: {"facecolor": INK, "linewidth": 1.0},
+    MARKED: {"facecolor": HERE, "linewidth": 3.5},
 }
 ROLES = dict.fromkeys(("query", "queries", "q"), QUERY) | dict.fromkeys(("key", "keys", "k"), KEY)
 ROLES |= dict.fromkeys(("value", "values", "v"), VALUE)
@@ -102,6 +106,7 @@ class Diagram:
         behind = 0.09 * (copies - 1)
         box = Box(left, bottom, left + width + behind, bottom + height + behind)
         written = self._write(text, x, y, size)
+        written.set_fontweight("bold" if kind == MARKED else "normal")
         written.set_color(_colour(text) if kind == TENSOR else INK)
         self.boxes.append((box, written))
         self._kinds.add(kind)
@@ -157,7 +162,7 @@ class Diagram:
 
     def add_legend(self) -> None:
         """Say below what the kinds of boxes mean. To be called once, at the end."""
-        used = [kind for kind in KINDS if kind in self._kinds]
+        used = [kind for kind in KINDS if kind in self._kinds - {MARKED}]
         samples = [Patch(**KINDS[kind], edgecolor=INK, label=kind) for kind in used]
         style: dict[str, Any] = {
             "frameon": False,
