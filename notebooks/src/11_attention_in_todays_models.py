@@ -77,7 +77,8 @@ set_style()
 # - **Rotary positions** (chapter 7) rotate each pair of numbers of a query or key by its position
 #   times a speed. If the speed is a quarter turn, the pair $(1, 0)$ becomes $(0, 1)$ at position 1
 #   and $(-1, 0)$ at position 2. Scores then depend on positions only through their distance.
-# - **Grouped queries** (chapter 9): several heads of queries share one key-value head.
+# - **Grouped queries** (chapter 9; Ainslie et al., 2023): several heads of queries share one
+#   key-value head.
 #
 # By hand: a model has 32 layers, each with 32 key-value heads of 128 numbers. For each token it
 # keeps $2 \cdot 32 \cdot 32 \cdot 128 = 262{,}144$ numbers, keys and values. Llama 3.1 8B has 8
@@ -198,8 +199,8 @@ class PlainLatentAttention(nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# (In DeepSeek's models $c$ is also normalised before it is kept, and the queries come from a latent
-# of their own.)
+# (In DeepSeek-V2 and V3, $c$ is also normalised before it is kept, and the queries come from a
+# latent of their own.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Show `keep` and `attend` only. What is computed again for each new word? The keys and
@@ -306,8 +307,8 @@ for name in ("Llama 3.1 8B", "DeepSeek-V3"):
 # (Of its 671 billion parameters, 37 billion take part in a token.) With multi-head attention, its
 # heads would keep 32,768 numbers per layer. **What it costs:** in the absorbed form, a score
 # multiplies $512 + 64$ numbers per head instead of $128 + 64$, and a value has 512 instead of 128.
-# But when a model writes for a single user, it mostly waits for the memory (chapter 10), so the
-# smaller cache is worth more products.
+# But when a model writes for a single user, it mostly waits for the memory (chapter 10), so a
+# smaller cache is worth the additional products.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the figures that the text names
@@ -318,8 +319,7 @@ print("checked: 576 and 32,768 numbers per layer, and between 50% and 55% of the
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for a vote before the table: nearly all say DeepSeek's, which has 69 KiB against
-# 128. For experts: with
-# 128 heads on one latent, arithmetic may become the limit again.
+# 128. For experts: with 128 heads on one latent, arithmetic may become the limit again.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Attention sinks: weights must sum to one
@@ -339,7 +339,8 @@ print("with a sink:   ", with_sink, f"sum {with_sink.sum():.4f}")
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A quarter each. Only differences count, so 'nothing fits' looks like 'all fit equally well'.
 # Trained models often put the weight on a token that carries little information, mostly the first
-# one, which every query can see. Xiao et al. (2023) called it an **attention sink**.
+# one, which every query can see. Xiao et al. (2023) called it an **attention sink**. (In the last
+# line a fifth score, 0, takes nearly all of the weight: *A sink of its own* makes it learned.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Collect votes: 'all 0' and 'a quarter each'. Only differences count.
@@ -348,8 +349,8 @@ print("with a sink:   ", with_sink, f"sum {with_sink.sum():.4f}")
 # ### A game with an idle head
 #
 # A small game, after Guo et al. (2024), produces a sink that we can watch. Letters follow each
-# other by chance, and each depends on the one before. From time to time a bell `*` rings, and
-# after it the letter before the bell comes again. `<bos>` marks the beginning:
+# other by chance, and each depends only on the letter before. From time to time a bell `*` rings,
+# and after it the letter before the bell comes again. `<bos>` marks the beginning:
 #
 # `<bos> f c d * d a d k e * e b ...`
 #
@@ -363,7 +364,7 @@ print("with a sink:   ", with_sink, f"sum {with_sink.sum():.4f}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The same model with a window
 #
-# After training, let the model read with a window of 16 tokens, like a cache that drops the oldest.
+# After training, let the model read with a window of 16 tokens, as if its cache dropped the oldest.
 #
 # **Predict.** Will its predictions at letters suffer from the window?
 
@@ -535,7 +536,7 @@ print("checked: the window hurts the plain softmax only, and <bos> adds about a 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A sink of its own
 #
-# **The idea.** Give each head one more score $s$, which is learned and has a value of 0:
+# **The idea.** Give each head one more score $s$, which is learned and has no value vector:
 #
 # $$\alpha_j = \frac{e^{a_j}}{e^{s} + \sum_m e^{a_m}} .$$
 #
@@ -551,9 +552,9 @@ def plain_sink_attention(q, k, v, s):  # (B, H, n, d) three times, (H,) -> (B, H
 
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# With $s = -\infty$ it is the plain softmax. In the game, the window then costs nothing in three of
-# four starts. But in start 1 the head still looks at `<bos>`, and the window costs 0.07, for a head
-# may leave its sink unused.
+# In the game, with such a sink, the window costs nothing in three of four starts. But in start 1
+# the head still looks at `<bos>`, and the window costs 0.07, for a head may leave its sink unused.
+# With $s = -\infty$ this is the plain softmax.
 #
 # A **gate** is another way to be silent: it multiplies a head's output, entry by entry, by
 # $\sigma(x\, W_g^\top)$ of the asking token $x$ (Qiu et al., 2025). Qwen3-Next uses gates (Qwen
@@ -720,7 +721,7 @@ print("answers:", answers[:, 0].tolist())
 # ### The look-up game again
 #
 # In chapter 9's game, a state stores $n$ pairs of random keys (16 numbers, length 1) and values.
-# Each key is then asked for, and the value that is nearest to the answer counts as found.
+# Each key is then asked for. It has found its value if no other value is nearer to the answer.
 #
 # **Predict.** With $\beta = 1$, does the delta rule find more of 8 pairs than plain sums, fewer, or
 # the same?
@@ -755,11 +756,11 @@ print("delta rule, 8 pairs, oldest to newest:", *(f"{share:.0%}" for share in by
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Fewer: 92% against 97%. Random keys overlap a little, so each erasure with $\beta = 1$ also takes
-# away a part of what older keys stored, while the newest pair is exact. And yet the rule's answers
-# are nearer in squared error, which each of its steps reduces for one key: 0.29 against 0.44. The
-# last two rows show what the rule is for: where a key gets a *new* value, plain sums mix all of its
-# values, and find the latest less and less often: 41% against 90% in the last row. (Softmax
-# attention with chapter 9's loud queries finds all 4, 8 and 16 pairs that are written once.)
+# away a part of what older keys stored, while the newest pair is exact. And yet the rule's
+# squared error is smaller, 0.29 against 0.44: each of its steps reduces this error for one key.
+# The last two rows show what the rule is for: where a key gets a *new* value, plain sums mix all
+# of its values and find the latest one less and less often, in the last row 41% against 90%.
+# (Softmax attention with chapter 9's loud queries finds all 4, 8 and 16 pairs written once.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks both findings with other draws, and softmax attention
@@ -794,13 +795,13 @@ print("checked: both findings hold in three other draws")
 # anywhere.
 #
 # **The idea.** Score all past tokens cheaply, and attend to the best $k$ of them only. The scorer
-# is called an **indexer** (DeepSeek-V3.2, 2025). Unlike attention, it has a single small key per
-# token for its several heads of queries, and chooses without a softmax:
+# is called an **indexer** (DeepSeek-V3.2, 2025). Unlike multi-head attention, it has a single small
+# key per token for its several heads of queries, and it chooses without a softmax:
 #
 # $$I_{ts} = \sum_h w_{t,h}\, \mathrm{ReLU}\!\left(\frac{q_{t,h} \cdot k_s}{\sqrt d}\right)$$
 #
-# The weights $w_{t,h}$ come from the asking token $t$ as well. Only the order of the $I_{ts}$
-# counts.
+# The weights $w_{t,h}$ come from the asking token $t$ as well. For the choice, only the order of
+# the $I_{ts}$ counts.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Compare with attention: one key for all heads, a ReLU in place of the softmax, no
@@ -923,7 +924,7 @@ for name, choose in ways.items():
 # Nearly all. A question has one right statement, and cheap scores find it anywhere in the text. A
 # window reads as many keys, or one more, and finds only what is near, so far away it guesses (right
 # in one of ten). The second row needs all of the attention before it can choose, so it shows what
-# an indexer could reach.
+# an indexer would reach if it followed the attention exactly.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
 # Checks what the text says of this run
@@ -944,9 +945,10 @@ print("checked: the indexer finds nearly all with 4 keys, and loses some with a 
 # | own block of 4 and the best block | 55 to 58% | | |
 #
 # (From `python -m d2l_attention.experiments.indexed --starts 8 --keys 8 2 1`, which takes seven
-# minutes.) With a single key per query, 4 to 19 of a hundred answers are lost, but only 1 to 5 by
-# the attention's own weights. So the indexer loses most of them, and a single key would nearly
-# do. A block of 4 keys has one score, a mean in which one statement is among three other tokens.
+# minutes.) With a single key per query, the indexer loses 4 to 19 of a hundred answers, and the
+# attention's own weights 1 to 5. So a single key would nearly do, and in the worst start most of
+# the loss is due to the indexer. A block of 4 keys has one score, from the mean of its keys, in
+# which one statement is among three other tokens. (Unlike the indexers, this rule was not trained.)
 #
 # **What it costs.** The indexer still scores *all* pairs, only cheaply (*Going further* counts).
 # Because any token may be chosen later, the cache keeps its size, and even grows by the indexer's
@@ -969,8 +971,8 @@ print("checked: the indexer finds nearly all with 4 keys, and loses some with a 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Layers of three kinds in DeepSeek-V4-Flash
 #
-# DeepSeek-V4-Flash (2026) has one head of keys for all heads of queries, of 512 numbers, and they
-# are key *and* value at once. Its 43 layers are of three kinds:
+# In DeepSeek-V4-Flash (2026), all heads of queries share one key of 512 numbers, which is at the
+# same time the value. Its 43 layers are of three kinds:
 #
 # | layers | kept | read |
 # |---|---|---|
@@ -1000,9 +1002,10 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Who uses what, November 2026
 #
-# Twelve models, computed from the configurations in the installed version of the library
-# `transformers`, which the table names. Some are those of a published model, others the defaults of
-# a class, from which a published model may differ (chapter 13 shows more, and which is which).
+# What twelve models are made of is computed from configurations of the library `transformers`, in
+# the version that the table names. Some are those of a published model, others the defaults of a
+# class, from which a published model may differ (chapter 13 shows more, and which is which). For
+# Mistral Large 4, which layers share a latent is taken from a page on it (*Going further*).
 # *Linear* layers keep a state, *chosen* ones have an indexer. *Keys* are the key-value heads of a
 # layer, or the size of its latent. *QK-norm* normalises queries and keys before their product.
 
@@ -1024,10 +1027,10 @@ replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The newest classes combine kinds of layers: GLM-5.3-Flash has states and an indexer, MiniMax-M3
-# chooses whole blocks, and LFM3 has convolutions beside windows. Some models need fewer positions:
-# because Kimi Linear's linear layers read in order, its full layers do without rotation (Kimi Team,
-# 2025). By the defaults of their classes, 18 of Mistral Large 4's 72 layers are without rotation,
-# and Qwen3-Next rotates only a quarter of each head.
+# chooses whole blocks in all layers but three, and LFM3 has convolutions beside full layers and
+# windows. Some models need fewer positions: because Kimi Linear's linear layers read in order, its
+# full layers do without rotation (Kimi Team, 2025). By the defaults of their classes, 18 of Mistral
+# Large 4's 72 layers are without rotation, and Qwen3-Next rotates only a quarter of each head.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the row by hand and what the text says of the newest classes
@@ -1113,14 +1116,18 @@ from d2l_attention.exercises import check, hint, solution
 # *2 minutes.* Our games are too small to say, but the makers of models have compared versions that
 # they trained alike. (MMLU has questions from 57 subjects, of which a guess answers 25%.)
 #
-# - **Groups**: with 7 billion parameters, MMLU is 45.2% with all heads, 41.2% with 8 key-value
-#   heads and 37.9% with one (DeepSeek-V2, 2024, appendix D).
-# - **Latent**: two mixtures of experts, of 16 and 250 billion parameters, reach 50.0 and 59.0%, and
-#   48.7 and 57.5% with multi-head attention (the same appendix).
-# - **Few global layers**: from one layer in two to one in eight, Gemma 3's perplexity hardly
-#   changes (Gemma Team, 2025, section 5.2).
-# - **Linear layers**: Kimi Linear, with 48 billion parameters, is better in all evaluated tasks
-#   than the same model with latent attention throughout (Kimi Team, 2025).
+# - **Groups**: with 7 billion parameters, MMLU is 45.2% if each head has its own keys, 41.2% with
+#   8 key-value heads and 37.9% with one. (The parameters saved went into more layers: DeepSeek-V2,
+#   2024, appendix D.)
+# - **Latent**: two models of 16 and 250 billion parameters, of which a token uses only a part,
+#   reach 50.0 and 59.0%, against 48.7 and 57.5% with multi-head attention. In one of four tests,
+#   C-Eval, the smaller model is a little worse: 50.9 against 51.6% (the same appendix).
+# - **Few global layers**: whether one layer in two is global or only one in eight, the perplexity
+#   ($e$ to the loss) of text-only models of 2 and 9 billion parameters changes by at most 0.1, and
+#   it is a mean over all tokens (Gemma Team, 2025, section 5.2, figure 3).
+# - **Linear layers**: Kimi Linear, with 48 billion parameters, is better in most tasks than the
+#   same model with latent attention throughout, and on long texts it has 54.5 against 52.2 on
+#   average, although it is behind in three of the eight columns (Kimi Team, 2025, table 5).
 #
 # Each of these reports comes from the makers of a model, with their sizes and their data.
 
@@ -1226,8 +1233,8 @@ print("one by one equals at once:", torch.allclose(one_by_one, at_once, atol=1e-
 print(f"{2048 * 128 * (512 + 64 + 512) / (64 * 128):,.0f} tokens")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# On longer texts the indexer is the larger part, so several layers can **share** one choice: in
-# GLM-5.2, as llama.cpp runs it, 57 of 78 layers take that of a layer before them.
+# On longer texts most products are the indexer's. It pays, therefore, if several layers **share**
+# one choice: in GLM-5.2, as llama.cpp runs it, 57 of 78 layers take that of a layer before them.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Which cost does an indexer cut, and which not? The links of the attention, not the
@@ -1239,8 +1246,9 @@ print(f"{2048 * 128 * (512 + 64 + 512) / (64 * 128):,.0f} tokens")
 # *3 minutes.* A coarser choice is one of blocks. The indexer of MiniMax-M3 scores all keys, but 16
 # whole blocks of 128 tokens are read: the query's own and those with the best keys (TensorRT-LLM's
 # page on it). A cheaper choice scores each block by the product of the query with the *mean* of its
-# keys: this is MoBA, the mixture of block attention (Lu et al., 2025). In this example the query is
-# $(1, 0)$. Block 0 has the keys $(1, 0)$ and three times $(-1, 0)$, block 1 four times $(0.1, 0)$:
+# keys, and reads the best blocks beside the query's own: this is MoBA, the mixture of block
+# attention (Lu et al., 2025). In this example, without the own block, the query is $(1, 0)$. Block
+# 0 has the keys $(1, 0)$ and three times $(-1, 0)$, block 1 four times $(0.1, 0)$:
 
 
 # %% slideshow={"slide_type": "-"}
@@ -1312,7 +1320,7 @@ print("checked: PyTorch finds the same 15 blocks")
 # tests.benchmarks.flex`, one head of 64 numbers, forward only, on one thread of the authors' CPU).
 #
 # **What it costs.** The first call compiles, which takes seconds. Training needs a GPU, because
-# there is no backward pass on the CPU. Unless it is compiled, the whole matrix of scores is made.
+# there is no backward pass on the CPU. Without `torch.compile`, the whole matrix of scores is made.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ask for the blocks before the cell runs: most count the diagonal only, 8, and forget that a query
@@ -1540,9 +1548,9 @@ for name, score in ways.items():
 # *1 minute.* So far each of our layers kept keys of its own. Cross-layer attention (Brandon et al.,
 # 2024) computes keys and values in every second layer only, and the next layer reads the same ones,
 # which halves the cache. The authors report nearly the same accuracy for models of one and three
-# billion parameters. In Mistral Large 4, by colibri's page on it, the layers 39, 43, ..., 71 read
-# the latent of layer 35. So its cache takes 44,928 numbers per token, while by the class's
-# defaults, without sharing, it would take 49,536.
+# billion parameters. In Mistral Large 4, according to colibri's page on it, layers 39, 43, ..., 71
+# read the latent of layer 35. So its cache takes 44,928 numbers per token. Without sharing, as in
+# the defaults of its class, it would take 49,536.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
@@ -1575,9 +1583,10 @@ for name, score in ways.items():
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **11.7** · write the test
 #
-# Your test takes a function `choose(queries, keys)` as in *Chosen blocks*: n tokens, a
-# multiple of 4, in blocks of 4. Each query sees the tokens of its own block up to itself, and some
-# earlier blocks. The test returns silently where neither the mask nor the choice knows the future.
+# Your test takes a function `choose(queries, keys)`, which chooses blocks by their means, as in
+# *Chosen blocks*, for all queries, and returns the mask: n tokens, a multiple of 4, in blocks of 4.
+# Each query sees the tokens of its own block up to itself, and some earlier blocks. The test
+# returns silently where neither the mask nor the choice knows the future.
 # It raises an `AssertionError` for each of four broken ones:
 #
 # - all of the own block is visible;
@@ -1591,7 +1600,7 @@ for name, score in ways.items():
 # - J. Dong, B. Feng, D. Guessous, Y. Liang, H. He, *Flex Attention: A Programming Model for
 #   Generating Optimized Attention Kernels*, 2024, arXiv:2412.05496.
 # - DeepSeek-AI, *DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts Language
-#   Model*, 2024, arXiv:2405.04434. Section 2.1 and appendix C. *DeepSeek-V3 Technical Report*,
+#   *Model*, 2024, arXiv:2405.04434. Section 2.1, appendices C, D. *DeepSeek-V3 Technical Report*,
 #   2024, arXiv:2412.19437. *DeepSeek-V3.2: Pushing the Frontier of Open Large Language Models*,
 #   2025, arXiv:2512.02556. *DeepSeek-V4: Towards Highly Efficient Million-Token Context
 #   Intelligence*, 2026, arXiv:2606.19348; the layers of V4-Flash are those of its config.json.
