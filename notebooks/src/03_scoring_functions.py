@@ -41,7 +41,7 @@ from d2l_attention import (
 )
 from d2l_attention.views import explore, schematic
 from d2l_attention.views.palette import GREY, GROUND, INK, KEY, QUERY, RULE, WEIGHT
-from d2l_attention.views.plots import set_style
+from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
 set_style()
@@ -745,17 +745,30 @@ print(torch.allclose(attend(*qkv, valid_lens), package(*qkv, valid_lens)))
 # ### What is the tanh for?
 #
 # To see what it does, leave the tanh out: $w_v^\top(W_q\, q + W_k\, k)$. Three different queries
-# give five keys these weights, in percent:
+# give five keys these weights:
 
 # %% slideshow={"slide_type": "skip"}
 torch.manual_seed(5)
 q, k, w_v = torch.randn(3, 4), torch.randn(5, 4), torch.randn(4)  # already projected, h = 4
 sums = q[:, None] + k  # (3, 5, 4)
+with_tanh = (torch.tanh(sums) @ w_v).softmax(dim=-1)  # (3, 5)
+without = (sums @ w_v).softmax(dim=-1)  # (3, 5)
 
-# %% slideshow={"slide_type": "fragment"}
-for name, units in (("with tanh", torch.tanh(sums)), ("without tanh", sums)):
-    rows = (100 * (units @ w_v).softmax(dim=-1)).round().int().tolist()
-    print(f"{name:12} {rows}")
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the weights with the tanh and without it
+figure, axes = plt.subplots(1, 2, figsize=(8.5, 2.9), sharey=True)
+for ax, weights, name in zip(axes, (with_tanh, without), ("with tanh", "without"), strict=True):
+    heatmap(ax, weights, range(3), range(5), vmax=1, numbers=True)
+    ax.set_title(name)
+    ax.set_xlabel("key", color=KEY)
+axes[0].set_ylabel("query", color=QUERY)
+figure.suptitle("Without the tanh every query has the same weights", fontsize=16)
+plt.show()
+assert torch.allclose(without, without[:1].expand(3, 5))
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two heat maps with three rows, the queries, and five columns, the keys. With the tanh the
+# rows differ. Without it all three rows are equal.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Without the tanh, $w_v^\top W_q\, q$ is one number that all keys share. The softmax does not see
