@@ -41,7 +41,7 @@ from d2l_attention import (
 )
 from d2l_attention.views import explore, schematic
 from d2l_attention.views.palette import GREY, GROUND, INK, KEY, QUERY, RULE, WEIGHT
-from d2l_attention.views.plots import set_style
+from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
 set_style()
@@ -329,27 +329,33 @@ def five_sizes(figure, query=31, divide_by="√d"):
         divided = scores / {"√d": d**0.5, "d": d}[divide_by]
         top.bar(range(10), scores, color=GREY)
         top.axhline(0, color=INK, linewidth=1)
-        top.set_title(f"d = {d}", fontsize=16)
+        top.set_title(f"d = {d}", fontsize=18)
         for ax, ten in ((middle, scores), (bottom, divided)):
             ax.bar(range(10), ten.softmax(dim=0), color=WEIGHT)
             ax.axhline(0.9, color=INK, linewidth=1.5, linestyle="--")
             ax.set(ylim=(0, 1.04), xticks=[], yticks=[0, 0.9])
-    axes[0, 0].set(ylim=(-90, 90), yticks=[-50, 0, 50])
+    axes[0, 0].set(ylim=(-90, 90), yticks=[-50, 50])
     rows = "scores", "weights", f"divided\nby {divide_by}"
     for ax, row in zip(axes[:, 0], rows, strict=True):
-        ax.set_ylabel(row, fontsize=15)
-        ax.tick_params(labelsize=14)
-    figure.supxlabel("ten keys", color=KEY, fontsize=15)
-    figure.suptitle("Large scores have one winner, divided scores have none", fontsize=18)
+        ax.set_ylabel(row, fontsize=17)
+        ax.tick_params(labelsize=16)
+    figure.supxlabel("ten keys", color=KEY, fontsize=17)
+    figure.suptitle("Large scores have one winner, divided scores have none", fontsize=20)
 
 
 explore(
     five_sizes,
-    figsize=(8.5, 5),
+    figsize=(9, 4.6),
     alt="The ten scores of a query, their weights, and the weights after dividing, for five d.",
     query=(24, 39),
     divide_by=["√d", "d"],
 )
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: an interactive view with a column of three panels for each of $d$ = 4, 16, 64, 256 and
+# 1,024: the ten scores of a query as bars, its ten weights, and its weights after dividing, with a
+# line at 0.9. From 64 on, one bar of the weights is above the line, each time another; after
+# dividing by $\sqrt d$, none is.*
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks what the text says of the view
@@ -358,12 +364,6 @@ assert [d for d in five if of_one_query[d].max() > 0.9] == [64, 256, 1024]
 assert len({of_one_query[d].argmax().item() for d in (64, 256, 1024)}) == 3
 assert all((scores_for[d] / d**0.5).softmax(dim=-1).max() < 0.9 for d in five)
 assert (scores_for[1024] / 1024).softmax(dim=-1).max() < 0.11
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view with a column of three panels for each of $d$ = 4, 16, 64, 256 and
-# 1,024: the ten scores of a query as bars, its ten weights, and its weights after dividing, with a
-# line at 0.9. From 64 on, one bar of the weights is above the line, each time another; after
-# dividing by $\sqrt d$, none is.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. The controls work on the slide. Point from the left and let the room say 'stop' at
@@ -746,17 +746,30 @@ print(torch.allclose(attend(*qkv, valid_lens), package(*qkv, valid_lens)))
 # ### What is the tanh for?
 #
 # To see what it does, leave the tanh out: $w_v^\top(W_q\, q + W_k\, k)$. Three different queries
-# give five keys these weights, in percent, first with the tanh and then without it:
+# give five keys these weights:
 
 # %% slideshow={"slide_type": "skip"}
 torch.manual_seed(5)
 q, k, w_v = torch.randn(3, 4), torch.randn(5, 4), torch.randn(4)  # already projected, h = 4
 sums = q[:, None] + k  # (3, 5, 4)
+with_tanh = (torch.tanh(sums) @ w_v).softmax(dim=-1)  # (3, 5)
+without = (sums @ w_v).softmax(dim=-1)  # (3, 5)
 
-# %% slideshow={"slide_type": "fragment"}
-for name, units in (("with tanh", torch.tanh(sums)), ("without tanh", sums)):
-    rows = (100 * (units @ w_v).softmax(dim=-1)).round().int().tolist()
-    print(f"{name:12} {rows}")
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the weights with the tanh and without it
+figure, axes = plt.subplots(1, 2, figsize=(8.5, 2.9), sharey=True)
+for ax, weights, name in zip(axes, (with_tanh, without), ("with tanh", "without"), strict=True):
+    heatmap(ax, weights, range(3), range(5), vmax=1, numbers=True)
+    ax.set_title(name)
+    ax.set_xlabel("key", color=KEY)
+axes[0].set_ylabel("query", color=QUERY)
+figure.suptitle("Without the tanh every query has the same weights", fontsize=16)
+plt.show()
+assert torch.allclose(without, without[:1].expand(3, 5))
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two heat maps with three rows, the queries, and five columns, the keys. With the tanh the
+# rows differ. Without it all three rows are equal.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Without the tanh, $w_v^\top W_q\, q$ is one number that all keys share. The softmax does not see

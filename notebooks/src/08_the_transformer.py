@@ -907,9 +907,12 @@ def draw_paths(figure, close_1=False, close_2=False, close_3=False):
     for words, y, below, phrase in rows:
         for i, word in enumerate(words):
             bold = "bold" if i in phrase else "normal"
-            ax.text(i, y, word, ha="center", va="center", fontsize=12, weight=bold)
-            ax.text(i, y + below, i, ha="center", va="center", fontsize=9, color=FAINT)
-    ax.text(12.3, 0, endings[shut], ha="center", va="center", fontsize=15, weight="bold")
+            ax.text(i, y, word, ha="center", va="center", fontsize=13, weight=bold)
+            ax.text(i, y + below, i, ha="center", va="center", fontsize=12, color=FAINT)
+    ax.text(12.3, 0, endings[shut], ha="center", va="center", fontsize=16, weight="bold")
+    closed = " and ".join(f"path {i + 1}" for i in range(3) if shut[i])
+    state = f"Without {closed}" if closed else "With all paths"
+    ax.set_title(f"{state} the translator writes {endings[shut]}", fontsize=16)
     arrow = dict(arrowstyle="-|>", lw=2, shrinkA=12, shrinkB=12)
     ends = (((6, 2.2), (9, 2.2), -0.35), ((8, -0.2), (11, -0.2), 0.35), ((6, 2), (11, 0), 0))
     gates = ((7.5, 2.75), (9.5, -0.75), (8.5, 1))
@@ -917,14 +920,14 @@ def draw_paths(figure, close_1=False, close_2=False, close_3=False):
         now = dict(color=CUT, ls=":") if shut[i] else dict(color=WEIGHT, ls="-")
         bent = dict(connectionstyle=f"arc3,rad={bend}")
         ax.annotate("", end, start, arrowprops=arrow | now | bent)
-        label, paper, ink = ("closed", CUT, GROUND) if shut[i] else ("path", GROUND, INK)
+        label, paper, ink = ("✗ closed", CUT, GROUND) if shut[i] else ("path", GROUND, INK)
         gate = dict(boxstyle="round", fc=paper, ec=FAINT)
         ax.text(*gates[i], f"{label} {i + 1}", ha="center", va="center", bbox=gate, color=ink)
     ax.annotate("", (11, 0), (9, 2), arrowprops=arrow | dict(color=GREY, ls="--"))
 
 
 alt = "The English sentence above the French one, with three paths from the noun to the last word."
-explore(draw_paths, figsize=(11, 4), alt=alt, close_1=False, close_2=False, close_3=False)
+explore(draw_paths, figsize=(11, 4.2), alt=alt, close_1=False, close_2=False, close_3=False)
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive drawing. Above is the English sentence with numbered words, below the
