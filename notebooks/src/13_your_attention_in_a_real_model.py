@@ -5,7 +5,7 @@
 # - read the configuration of a published model in the words of this course;
 # - let a Llama and other architectures attend with seven lines of your own;
 # - score the heads of a trained model, and test by ablation what they are for;
-# - see such heads in a published model, and find the one that notices the order of words;
+# - see such heads in a published model, and find the one that matters most for word order;
 # - put bugs into the attention of a trained model, and see where each of them shows (Going
 #   further).
 #
@@ -16,7 +16,7 @@
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The core fills two lectures of 45 minutes. Stop the first one at *A place to stop*; the sequences
-# that repeat begin the second. Run the whole notebook beforehand, because four models are trained
+# that repeat begin the second. Run the whole notebook beforehand, because three models are trained
 # in it, the longest in half a minute. If time is short, leave out *Other architectures* in the
 # first lecture. Exercises 13.6 and 13.7 are on the student's page, in the core: in the lecture,
 # pairs write the two scores on paper. The slides of *Going further* come after the summary.
@@ -239,7 +239,7 @@ def differences(model, functions, **inputs):
 # ### Other architectures
 #
 # The same function serves an encoder, BERT (2018), and decoders such as GPT-2 (2019) and Mistral
-# (2023), in which a token sees only a window of the latest five tokens here:
+# (2023). Mistral has a window, here of five: a token sees only the latest five tokens.
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
@@ -311,8 +311,9 @@ for half in (8, 11):
 # 1.
 #
 # **Predict.** In the first layer, the query of position 8 is made from `D`, and each key from its
-# own token and its position. Since the half may have any length, the distance does not help. Which
-# key can this query recognise: that of position 0, that of position 1, both?
+# own token and its position. The half may have any of nine lengths, so the distance to the earlier
+# `D` is not known. Which key can this query recognise: that of position 0, that of position 1,
+# both?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Only that of position 0, which is made from the same letter. The key of position 1 is made from
@@ -323,8 +324,8 @@ for half in (8, 11):
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Draw the two positions with their tokens. Many say 'both, it looks one further'.
 # Ask them by which number in the key of position 1 the query should know it. If someone says 'by
-# the distance': right, if the half always had the same length, and so its length is drawn anew in
-# each step.
+# the distance': right, if the half always had the same length. This is why the length is drawn anew
+# in each step.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train both
@@ -356,14 +357,14 @@ for (name, curve), style in zip(losses.items(), ("-", "--"), strict=True):
 ax.axhline(math.log(64), color=GREY, linestyle=":")
 ax.text(990, math.log(64) + 0.12, "a guess among 64", ha="right", color=FAINT)
 ax.set(xlabel="step of training", ylabel="loss", ylim=(0, 4.9))
-ax.set_title("Two layers find the repetition within some hundred steps")
+ax.set_title("Two layers find the repetition after about 200 steps")
 ax.legend(loc="center right")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the loss against the steps of training. Both curves begin at 4.2, where a guess among 64
-# tokens is. The one of two layers falls to below 1 within some hundred steps, and then further. The
-# one of one layer, 300 steps long, stays high.*
+# *Figure: the loss against the steps of training. Both curves begin near 4.2, the loss of a guess
+# among 64 tokens. That of two layers falls to below 1 between steps 200 and 230, and then further.
+# That of one layer, 300 steps long, stays near 3.*
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the claim for the start that was trained here
@@ -388,10 +389,10 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # | 3 | 96% | 23% | 24% |
 # | 4 | 96% | 21% | 21% |
 #
-# One layer stays near 20%, even when it is twice as wide. Is this much? A random letter of the
-# first half, which it sees, would be right in 8%. But a guesser that knows only its own position,
-# and copies from the distance that is likeliest there, is right in 24%. No figure of one layer is
-# above that.
+# One layer stays near 20%, even when it is twice as wide. (The cell above gave it 300 steps only.)
+# Is this a lot? A random letter of the first half, which it sees, would be right in 8% of the
+# cases. But a guesser that knows only its own position, and always copies from one of the distances
+# that are possible there, is right in 24%. No figure of one layer is above that.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # To count the guesser's 24%: halves of 8 to 16 tokens leave 7 to 15 tokens to predict, 99 for all
@@ -403,7 +404,7 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # enough layer may still do it.
 #
 # To look into another start, for example 3, run `two = small_llama(2, seed=3)` and `train(two,
-# seed=3)`, and then the cells below. What is said further down of five starts was found in this
+# seed=3)`, and then the cells below. What *Going further* says of five starts was found in this
 # way.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -451,17 +452,17 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # Let the room find both kinds in the picture before you show the numbers.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Write both scores before you read ours, here for any text. `check` says what is right or what went
-# wrong, `hint("13.6")` gives one more hint each time, and `solution("13.6")` shows all.
+# Write both scores yourself before you read ours. Yours should work for any text. `check` says what
+# is right or what went wrong, `hint("13.6")` gives one more hint each time, and `solution("13.6")`
+# shows all.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **13.6** · complete a function
 #
 # `weights` holds the maps of all heads of all layers for one text:
-# `torch.stack([maps[0] for maps in attention_maps(model, input_ids=ids).values()])`. Think of a
-# score that tells how much a head looks at the token before. Return the layer and the number of the
-# head whose score is highest, both counted from 0. Token 0 has no token before it. A head that
-# looks back in one row only should not win.
+# `torch.stack([maps[0] for maps in attention_maps(model, input_ids=ids).values()])`. A head's score
+# is its mean weight on the token before, over all tokens that have one (token 0 has none). Return
+# the layer and the number of the head whose score is highest, both counted from 0.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -479,8 +480,8 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Scores of the trained heads
 #
-# In our sequences the halves are alike, so each score is the mean of one diagonal. Over 100 new
-# sequences:
+# In our sequences the halves are alike, so we take the mean of one diagonal for each score, and
+# leave out letters that come twice in a half by chance. Over 100 new sequences:
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
@@ -617,9 +618,10 @@ for head in range(4):
         print(f"head {head + 1} silent: {accuracy(two):.0%} right", end="   ")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Without any output of the previous-token head the accuracy falls further, to that of one layer:
-# the mean still leaked some of the token before. Head 3 is missed less than with equal weights, so
-# a part of its loss there was the disturbance by the mean.
+# Without any output of the previous-token head the accuracy falls further, to that of one layer.
+# The token before is a part of the mean, so with equal weights some of it may still get through.
+# Head 3 is missed less than with equal weights: there, the mean that it brought did a part of the
+# damage.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask which of the two is 'without the head'. Neither: a mean is a wrong message, and
@@ -629,10 +631,10 @@ for head in range(4):
 # #### In five starts
 #
 # Does this hold in other starts? Here are the stored figures of the same five, from the same
-# command. Heads of layer 1 count as *looking back* if they have at least half of the largest weight
-# on the token before, which the first column shows. They are taken away one by one and together,
-# with equal weights unless the column says otherwise. As a control, as many of the *other* heads
-# are taken away, and the worst choice is shown.
+# command. A head of layer 1 counts as *looking back* if its weight on the token before is at least
+# half of the largest. The column *look back* shows these weights. The heads are taken away one by
+# one and together, with equal weights unless the column says otherwise. As a control, as many of
+# the *other* heads are taken away, and the worst choice is shown.
 #
 # | start | look back | one away | all away | all, output 0 | others away | others, output 0 |
 # |---|---|---|---|---|---|---|
@@ -645,9 +647,10 @@ for head in range(4):
 # In starts 0 and 1 one head does the work. In the other three, two heads share it, and while one of
 # them is left, 49 to 92% of the answers are right. Without both, 37 to 48% remain, and with output
 # 0 only 17 to 27%, near one layer. In four starts the control keeps 76% and more. In start 2 it
-# falls as far: one of the other two heads looks at its own token, which this model needs as well
-# (68% without that head). There the ablation shows only that the pair is needed, as the other pair
-# is. (Another machine may differ by a few percent.)
+# falls as far with equal weights, to 35%, and to 38% with output 0: one of the other two heads
+# looks at its own token, which this model needs as well (68% without that head). There the ablation
+# shows only that the pair is needed, as the other pair is. (Another machine may differ by a few
+# percent.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. When heads share the look, no single one carries all of it, and only both together
@@ -691,8 +694,8 @@ for number, name in enumerate(("queries", "keys", "values")):
         print(f", its {name} alone: {accuracy(two):.0%}", end="")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Damaged queries or values alone cost little, while damaged keys cost half of the answers. The
-# stored figures of all five starts, without all the heads that look back:
+# Damaged queries or values alone cost little, while damaged keys cost half of the answers. Here are
+# the stored figures of five starts, in which the damaged run has none of the heads that look back:
 #
 # | start | queries | keys | values | all three |
 # |---|---|---|---|---|
@@ -702,13 +705,14 @@ for number, name in enumerate(("queries", "keys", "values")):
 # | 3 | 91% | 40% | 95% | 37% |
 # | 4 | 93% | 49% | 96% | 48% |
 #
-# So the story holds: what the head found reaches layer 2 in the keys. In starts 2 to 4 they explain
-# nearly all of the damage, since all three together do hardly more harm. In starts 0 and 1 they
-# explain only a part, and the rest is open.
+# So the keys carry what the head found, as the story says. In starts 2 to 4, damaged keys do nearly
+# all of the harm, since all three together do hardly more. In starts 0 and 1 they do only a part
+# (29 points of 82 in start 1), and the rest is open.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Let the room say first which of the three the story predicts. Then ask why in start
-# 0 all three together cost more than the keys: queries and values then carry some of it.
+# Three minutes. Let the room say first which of the three steps makes it the keys. Then ask what
+# start 0 leaves open: all three together cost more than the keys, though queries and values alone
+# cost almost nothing. We did not put in two of the three.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A published model: all-MiniLM-L6-v2
@@ -777,8 +781,8 @@ plt.show()
 # its weight in the first column, which belongs to [CLS].*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Almost everybody votes for all three. Ask what a head should do that finds nothing
-# (chapter 11): its weights must sum to one all the same, and it needs a place to put them.
+# Three minutes. Many will vote for all three. Ask what a head should do that finds nothing (chapter
+# 11): its weights must sum to one all the same, and it needs a place to put them.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The order of words, without one head
@@ -788,7 +792,7 @@ plt.show()
 # call one minus their cosine the *distance*. Then we take away each of the 72 heads in turn.
 #
 # **Predict.** Without which head do a compound and its reverse come nearest: the previous-token
-# head 1.3, the [CLS] head 5.6, or does a single head hardly matter?
+# head 1.3, or the [CLS] head 5.6? Or does no single head matter much?
 
 # %% slideshow={"slide_type": "fragment"}
 print(*lines_of_order(minilm), sep="\n")
@@ -796,9 +800,10 @@ print(*lines_of_order(minilm), sep="\n")
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Without head 1.3: all ten pairs come nearer, and 63% of their distance is left, or 71% with output
 # 0. With equal weights, the first three of all 72 are heads that look at a neighbour. The other
-# heads are the control: their median changes nothing. Since the distance to other compounds stays
-# as well, what suffers is the order. Much of it survives, because other heads and the positions
-# still know it.
+# heads are the control: without the median one, 99% or 100% is left. Since the distance to other
+# compounds stays as well, what suffers is the order. Much of it survives. Other heads look at
+# neighbours as well, and the vectors contain the positions, but we did not test which of them keep
+# it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for a second control before you show the last column: everything might come
@@ -817,7 +822,7 @@ print(*lines_of_order(minilm), sep="\n")
 # - A picture of a head is a guess, which an ablation tests. Take away all heads that share the
 #   work, with equal weights and with output 0, beside a control.
 # - In a published BERT, one head looks at the token before with all of its weight. Of 72 heads, it
-#   is the one without which reversed compounds come nearest to each other.
+#   is the one without which a compound and its reverse come nearest.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Which of the five would they have doubted before?
@@ -917,10 +922,10 @@ for name, function, layers in (
 # - **Both layers**: the loss rises, and the text is wrong. The harm is done in layer 1, where two
 #   heads now give some 80% of their weight to later tokens, and the look back falls from 0.98 to
 #   0.80. So layer 2 gets other vectors than in training.
-# - **Layer 2 only**: it hardly changes. The query of position 8 still finds position 1, by what
-#   layer 1 wrote there: in the second half, the heads of layer 2 keep 0.8 on the token after the
-#   copy. Position 9, an `i` after a `D` as well, gets little, for which our story has no reason. In
-#   generation, the last token has no later one.
+# - **Layer 2 only**: the loss hardly changes, nor does the text. The query of position 8 still
+#   finds position 1, by what layer 1 wrote there: in the second half, the heads of layer 2 keep 0.8
+#   on the token after the copy. Position 9, an `i` after a `D` as well, gets little, for which our
+#   story has no reason. In generation, the last token has no later one.
 # - **Divided by $d$**: the largest weight of a row falls from 0.8 to 0.4 in the mean, so each
 #   output is a mixture. The loss rises, and the text is wrong.
 
@@ -986,8 +991,9 @@ with torch.no_grad():
 # is in sight, and it learned to copy that. In generation there is no next token. (In five of five
 # starts: a loss of at most 0.06, and 1 to 3% of the text right.)
 #
-# So the same mistake showed in the loss, only in the text, and hardly in either.
-# Exercise 13.5 asks for a test that finds it in all three cases.
+# So the same mistake showed in loss and text (both layers), in the text only (from the first step
+# on), and hardly in either (layer 2). Exercise 13.5 asks for a test that finds it in all three
+# cases.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask what you would have said of this loss in a meeting. One guess among 64 is right
@@ -1074,7 +1080,7 @@ for name in ("Gemma2", "T5", "GptOss"):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### Two lines more
 #
-# The first two take one line each, and the sinks are exercise 13.2:
+# Gemma 2 and T5 take one line each. The sinks are exercise 13.2.
 
 
 # %% slideshow={"slide_type": "fragment"}
@@ -1117,7 +1123,7 @@ look_inside(two, as_ids(text), tokens=list(text))
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive view of the model from the outside: the tokens that go in, the box model
-# and the box lm_head, which makes the logits, with their vectors as heat maps. Each box opens
+# and the box lm_head, which makes the logits, with their vectors as squares. Each box opens
 # into its parts.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1151,12 +1157,12 @@ for layer in (0, 1):
     print()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In layer 1, two tokens are nearly enough: its own and the one before. Layer 2 needs sixteen, the
-# longest half, because the token after the copy is up to fifteen tokens back. In five starts layer
-# 2 needed the sixteen each time. Layer 1 could do with three in three starts, and needed eight in
-# the other two, in which several heads share the look. Real models are trained with their windows.
-# A window that is put in later also hides the first token, to which many heads of large models
-# give much of their weight (chapter 11).
+# In layer 1, two tokens are nearly enough: each token itself and the one before it. Layer 2 needs
+# sixteen, the longest half, because the token after the copy is up to fifteen tokens back. In five
+# starts layer 2 needed the sixteen each time. For layer 1, three were enough in three starts. In
+# the other two, in which several heads share the look, three were too few and eight enough. Real
+# models are trained with their windows. A window that is put in later also hides the first token,
+# to which many heads of large models give much of their weight (chapter 11).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Every head
