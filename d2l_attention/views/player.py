@@ -37,7 +37,7 @@ KINDS = {
     "shade 2": ("box", "faint", "faint", "ground"),
     "shade 3": ("box", "ink", "faint", "ground"),
 }
-SLIM = "round", "pointed", "double"  # forms with less room for letters
+MARGINS = {"none": 0, "round": 0.35, "pointed": 0.35, "double": 0.35}  # beside letters; else 0.1
 LETTERS, GAP, UNIT, WIDEST = 0.4, 0.04, 0.36, 12.0  # in units; the last two of the still in inches
 SHARPNESS = 1.5  # pixels of the still for one of the display
 # What a page's style says: of the box, and of the letters in it.
@@ -105,7 +105,7 @@ def grid(
             level = round(entry * (NUM_COLOURS - 1)) if one == "weight" else 0
             place = (each, i, j) if each == name else (each, 0, 0)
             box = round(x + j * width, 3), round(y + i * height, 3), width, height, one
-            fits = (width - (0.35 if KINDS[one][0] in SLIM else 0.1)) / (0.64 * max(1, longest))
+            fits = (width - MARGINS.get(KINDS[one][0], 0.1)) / (0.62 * max(1, longest))
             size = LETTERS if one == "label" else round(min(LETTERS, 0.6 * height, fits), 3)
             cells.append(Cell(texts[i][j], *box, size, place if each else None, origin, level))
     return cells

@@ -231,7 +231,7 @@ print("wind   ", wind)
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Steps through the three lines, number by number
-place, right = {"x": 2.7, "width": 1.2}, {"x": 7.8, "width": 1.2}
+place, right = {"x": 2.7, "width": 1.4}, {"x": 8.5, "width": 1.4}
 stations = grid(names, y=0, kind="head", **place)
 upper = stations + grid(scores, y=1, name="score", label="scores", **place)
 raised = grid(positive, y=2, name="e", origin="score", label="exponentials", **place)
