@@ -552,7 +552,7 @@ assert last > 80 and first - last < 15
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### Width, steps and data
 #
-# Means of BLEU over three random initialisations, with lines from the lowest to the highest:
+# Mean BLEU over three random initialisations (lines: lowest–highest):
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws BLEU of six models on short, long and known sentences: lowest, mean, highest
@@ -569,7 +569,7 @@ measured = {
     "and with 4,000 steps": ((100, 100, 100), (80, 82, 84), (98, 98, 98)),
     "attention, 96, 500 steps": ((94, 95, 97), (84, 86, 88), (91, 92, 94)),
 }
-figure, ax = plt.subplots(figsize=(9.5, 4.6))
+figure, ax = plt.subplots(figsize=(8.8, 3.9))
 for i, (kind, look) in enumerate(kinds.items()):
     low, mean, high = torch.tensor(list(measured.values()))[:, i].T  # (6,) each
     y = torch.arange(6) + 0.25 * (i - 1)
@@ -578,11 +578,11 @@ for i, (kind, look) in enumerate(kinds.items()):
     if kind == "12 to 16, new":
         for row in range(6):
             ax.text(low[row] - 1.5, row, mean[row].item(), ha="right", va="center", fontsize=14)
-ax.set_yticks(range(6), list(measured))
+ax.set_yticks(range(6), list(measured), fontsize=14)
 ax.set(xlim=(0, 103), ylim=(5.6, -0.6), xlabel="BLEU")
 ax.grid(axis="y", color=RULE, linewidth=0.6)
 figure.suptitle("One vector needs far more sentences than attention", fontsize=17)
-figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=13)
+figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=14, handletextpad=0)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
