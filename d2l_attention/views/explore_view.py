@@ -88,7 +88,7 @@ class Explore(widgets.VBox):
         else:
             self.message.value = ""
             if scale == SHARP:
-                self.image.value = written(with_palette(picture))
+                self.image.value = written(with_palette(picture), optimize=True)
             else:
                 self.image.value = written(picture, compress_level=1)
 

@@ -125,7 +125,7 @@ def pixels(figure: Figure, *, math: bool = True, scale: float = SHARP) -> Image.
 
 def png(figure: Figure, *, math: bool = True) -> bytes:
     """The figure as sharp PNG, the same from run to run. Without ``math``, '$' is a dollar."""
-    return written(with_palette(pixels(figure, math=math)))
+    return written(with_palette(pixels(figure, math=math)), optimize=True)
 
 
 def written(picture: Image.Image, **options) -> bytes:

@@ -39,7 +39,7 @@ KINDS = {
 }
 MARGINS = {"none": 0, "round": 0.35, "pointed": 0.35, "double": 0.35}  # beside letters; else 0.1
 LETTERS, GAP, UNIT, WIDEST = 0.4, 0.04, 0.36, 12.0  # in units; the last two of the still in inches
-SHARPNESS = 1.5  # pixels of the still for one of the display
+SHARPNESS = 1.25  # pixels of the still for one of the display
 # What a page's style says: of the box, and of the letters in it.
 MORE = {"frame": "fill: none; stroke-width: 0.09", "dashed": "stroke-dasharray: 0.08"}
 STYLES = {
