@@ -102,13 +102,13 @@ query = torch.tensor([[2.0, 1.0]])  # (1, 2): one query, as wide as a key
 # Draws the map of the four stations
 arrows = dict(angles="xy", scale_units="xy", scale=8, width=0.006)
 signs = [f"{n} ({east:.0f}, {north:.0f})" for n, (east, north) in zip(names, values, strict=True)]
-figure, ax = plt.subplots(figsize=(10, 3.9))
+figure, ax = plt.subplots(figsize=(7.2, 5.2))
 ax.scatter(*keys.T, s=90, color=KEY, marker="s", zorder=3)
 ax.quiver(*keys.T, *values.T, color=VALUE, **arrows)
 ax.scatter(*query.T, s=160, marker="*", color=QUERY, zorder=3)
 for sign, (x, y) in zip(["you", *signs], [*query.tolist(), *keys.tolist()], strict=True):
     ax.annotate(sign, (x, y), xytext=(0, -20), textcoords="offset points", ha="center")
-ax.set(xlabel="km east", ylabel="km north", xlim=(-1, 6), ylim=(-0.8, 5.5))
+ax.set(xlabel="km east", ylabel="km north", xlim=(-1.3, 6.3), ylim=(-0.9, 4.9), aspect="equal")
 ax.set_title("Four winds are known, but not the wind at the star")
 plt.show()
 
@@ -235,17 +235,20 @@ place, right = {"x": 2.7, "width": 1.4}, {"x": 8.5, "width": 1.4}
 stations = grid(names, y=0, kind="head", **place)
 upper = stations + grid(scores, y=1, name="score", label="scores", **place)
 raised = grid(positive, y=2, name="e", origin="score", label="exponentials", **place)
-total = grid(positive.sum(), y=2, name="sum", origin="e", **right)
+total = grid("sum", y=1, kind="head", **right)
+total += grid(positive.sum(), y=2, name="sum", origin="e", **right)
 shares = grid(weights, y=3, kind="weight", name="weight", origin="e", label="weights", **place)
 moved = stations + grid(weights, y=1, kind="weight", name="weight", label="weights", **place)
 moved += grid(values.T, y=2, kind="value", label="winds", digits=0, **place)
 products = weights * values.T  # (2, 4): east above north
 moved += grid(products, y=4, name="product", origin="weight", label="products", **place)
 answer = grid(wind.T, y=4, kind="output", name="wind", origin="product", **right)
+squares = " and ".join(f"{-2 * score:.0f}" for score in scores[0]).replace(" and", ",", 2)
 texts = {
-    "The closer a station, the larger its score": "All four scores are negative.",
+    "The closer a station, the larger its score": "A score is minus half the squared distance: "
+    f"the squares are {squares}.",
     "The exponential makes every score positive": "The order of the stations stays.",
-    "The four exponentials have a sum": "By it each of them will be divided.",
+    "The four exponentials have a sum": "Each of them will be divided by it.",
     "Divided by their sum, they are weights": "Equally far, Harbour and Lake have the same; "
     "Hill and Forest have less, but not nothing.",
     "Each weight multiplies the wind of its station": "East stands above, north below.",
@@ -265,7 +268,7 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the map with the weights as sizes and with the answer
-figure, ax = plt.subplots(figsize=(10, 3.9))
+figure, ax = plt.subplots(figsize=(7.2, 5.2))
 ax.scatter(*keys.T, s=40 + 600 * weights[0], color=KEY, marker="s", zorder=3)
 ax.quiver(*keys.T, *values.T, color=VALUE, **arrows)
 ax.quiver(*query.T, *wind.T, color=OUTPUT, **arrows)
@@ -273,7 +276,7 @@ ax.scatter(*query.T, s=160, marker="*", color=QUERY, zorder=3)
 signs_now = [f"you ({wind[0, 0]:.1f}, {wind[0, 1]:.1f})", *signs]
 for sign, (x, y) in zip(signs_now, [*query.tolist(), *keys.tolist()], strict=True):
     ax.annotate(sign, (x, y), xytext=(0, -22), textcoords="offset points", ha="center")
-ax.set(xlabel="km east", ylabel="km north", xlim=(-1, 6), ylim=(-0.8, 5.5))
+ax.set(xlabel="km east", ylabel="km north", xlim=(-1.3, 6.3), ylim=(-0.9, 4.9), aspect="equal")
 ax.set_title("Attention answers where there is no station")
 plt.show()
 
@@ -543,7 +546,7 @@ def walk(figure, east=0.5, north=2.8, temperature=1.0):
     for name, key in zip(names, keys.tolist(), strict=True):
         country.annotate(name, key, xytext=(0, 14), textcoords="offset points", ha="center")
     country.set(title="the map", xlim=(-1.5, 5.5), ylim=(-1.5, 5.5))
-    country.set(xlabel="km east", ylabel="km north")
+    country.set(xlabel="km east", ylabel="km north", aspect="equal")
     shares.bar_label(shares.bar(names, weights[0], color=WEIGHT), fmt="%.2f")
     shares.set(title="attention weights", ylim=(0, 1.1))
     shares.tick_params(axis="x", rotation=45)

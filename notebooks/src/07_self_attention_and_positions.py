@@ -453,16 +453,18 @@ def dial(figure, shift_both=1, distance=-2):
         ax.plot([0, end[0]], [0, end[1]], color=role, linewidth=4)
         ax.plot(*end, form, color=role, markersize=size)
         ax.text(*(1.2 * end), f"{at}ω", color=role, **words)
-    ax.set(xlim=(-1.4, 1.4), ylim=(-1.5, 1.3), aspect="equal")
+    ax.set(xlim=(-1.4, 1.4), ylim=(-1.8, 1.3), aspect="equal")
     ax.axis("off")
     ax.set_title("Shift both: the hands turn,\nthe wedge and the score stay", fontsize=19)
-    score = f"{(query @ key).item():.2f}".replace("-", "−")
-    ax.text(0, -1.5, f"query at {i}, key at {i + distance}: score {score}", **words)
+    for height, at in ((-1.5, 5), (-1.75, i)):  # before and after the shift
+        first, second = (plain_rotate(east, offset=to)[0] for to in (at, at + distance))
+        score = f"{(first @ second).item():.2f}".replace("-", "−")
+        ax.text(0, height, f"query at {at}, key at {at + distance}: score {score}", **words)
 
 
 explore(
     dial,
-    figsize=(5, 5.4),
+    figsize=(5, 5.7),
     alt="A dial with the hands of a query and a key, and the wedge between them.",
     shift_both=SelectionSlider(options=[*range(7), 100], value=1),
     distance=(-3, 3),

@@ -363,10 +363,10 @@ def with_tile(start, **registers):
     cells = board + grid(tile, 0.9 + 0.8 * start, 1.9, name="score", **small)
     cells += grid("", 0.9 + 0.8 * start, 1.9, "frame", name="tile", width=1.6, height=1.6)
     for x, name in ((5.8, "factor"), (6.75, "m"), (7.7, "Z"), (8.65, "o")):
-        kind, width = ("output", 1.35) if name == "o" else ("plain", 0.95)
+        width = 1.35 if name == "o" else 0.95
         if name in registers:
             cells += grid(name, x, 1.1, "head", width=width, height=0.8)
-            cells += grid(registers[name], x, 1.9, kind, name=name, width=width, height=0.8)
+            cells += grid(registers[name], x, 1.9, name=name, width=width, height=0.8)
     return cells
 
 
@@ -379,17 +379,19 @@ for start in (0, 2, 4):
     shrink = "The tile moves, m grows, and the old Z and o shrink by the factor"
     if start:
         shrunk = with_tile(start, factor=factor, m=m, Z=Z, o=o)
-        steps.append(State(shrink, "The factor is e to the power of old m minus new m.", shrunk))
+        why = "The old terms were measured from the old m: the factor is e^(old m − new m)."
+        steps.append(State(shrink, why, shrunk))
     Z, o = Z + terms.sum(dim=1, keepdim=True), o + terms @ values[start : start + 2]
-    enter = "A tile of four scores lets its terms into Z and o"
-    steps.append(State(enter, "Each row has its own m, Z and o.", with_tile(start, m=m, Z=Z, o=o)))
+    enter = "The terms of a tile of four scores are added to Z and o"
+    words = "m is the largest score so far, Z sums e^(score − m), o the same times the value."
+    steps.append(State(enter, words, with_tile(start, m=m, Z=Z, o=o)))
 outputs = plain_tiled_attention(queries, keys, values, block_size=2)
 torch.testing.assert_close(outputs[:2], o / Z)
 last = {"width": 1.35, "height": 0.8}
 answers = board + grid("o / Z", 8.65, 1.1, "head", **last)
 answers += grid(outputs, 8.65, 1.9, "output", name="answer", origin="o", **last)
 divided = "Divided once, o gives the output; the other queries go the same way"
-Player([*steps, State(divided, "Of 36 scores there were never more than four.", answers)])
+Player([*steps, State(divided, "Of 36 scores there were never more than four at once.", answers)])
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: six steps on an empty grid of 6 × 6 scores, with six queries at its left, keys and values
