@@ -560,8 +560,9 @@ def all_points(keys, values, width):  # the keys are the queries as well
 # %% slideshow={"slide_type": "-"}
 keys = x_train[:, None]  # (40, 1)
 own_widths, own_errors, own_weights = learn_width(keys, y_train, all_points)
-for step in (0, 20, 50, 100, 399):
-    print(f"step {step:3}  width {own_widths[step].item():.3f}  own error {own_errors[step]:.2f}")
+for step, (width, error) in enumerate(zip(own_widths, own_errors, strict=True)):
+    if step in (0, 20, 50, 100, 399):
+        print(f"step {step:3}  width {width.item():.3f}  own error {error:.2f}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Far below: after 400 steps it is at 0.004, and the error that training minimises is almost 0.
