@@ -14,7 +14,7 @@ from notebooks.publish.slides.frames import frames_key, is_explore
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = [path.stem for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb"))]
-WITH_SLIDES = "03_scoring_functions"
+WITH_SLIDES = "02_attention_pooling"
 
 
 def build_site(folder: Path) -> Path:

@@ -65,7 +65,7 @@ def claims():
     yield "11", f"and {deepseek['heads']} heads of 128 numbers in {deepseek['layers']}"
     v4, kimi = describe(MADE["DeepSeek-V4-Flash"]()), describe(MADE["Kimi Linear"]())
     chosen, whole = (v4[f"{kind} attention"].split()[0] for kind in V4_KINDS)
-    yield "11", f"of {v4['head size']} numbers, and they are key *and* value at once"
+    yield "11", f"share one key of {v4['head size']} numbers, which is at the same time the value"
     yield "11", f"Its {v4['layers']} layers are of three kinds"
     yield "11", f"| the latest {v4['window']} tokens |"
     yield (

@@ -18,7 +18,7 @@ from d2l_attention.views.inside.looks import Look
 from d2l_attention.views.inside.names import all_different, name_of, path_within
 from d2l_attention.views.inside.recording import SILENT, PartCall, Run
 
-MOST_TEXT = 125_000  # characters of a view in a notebook
+MOST_TEXT = 150_000  # characters of a view in a notebook
 MOST_PARTS = 500
 MOST_NAMES = 12  # of parameters, or of parts that were never called
 

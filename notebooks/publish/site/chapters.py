@@ -28,7 +28,7 @@ from notebooks.publish.slides.frames import frames_key, is_explore_output
 from notebooks.publish.slides.views import REFERENCE, STATE_MIME, states_of
 
 NOTES_OF = "notes_"
-SCHEMATIC = re.compile(r'^schematic\("([^"]+)"(?:, here="([^"]+)")?\)$', re.MULTILINE)
+SCHEMATIC = re.compile(r'^schematic\("([^"]+)"\)$', re.MULTILINE)
 ANCHOR = re.compile(r"(?<=\.ipynb)#[\w-]+(?=\))")
 
 
@@ -105,7 +105,7 @@ def inline(drawn, alt):
     """A schematic as SVG: its colours are the theme's, and its parts say their role."""
     file = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": drawn[0]}):
-        schematic(*drawn.groups()).savefig(file, format="svg", metadata={"Date": None})
+        schematic(drawn[1]).savefig(file, format="svg", metadata={"Date": None})
     svg = file.getvalue().partition("<svg ")[2]
     for colour, (light, _) in COLOURS.items():
         svg = svg.replace(light.lower(), f"var(--{colour})")
