@@ -1336,8 +1336,8 @@ print("  ".join(pairs[:4]), "  ".join(pairs[4:11]), "  ".join(pairs[11:]), sep="
 # *6 minutes.*
 #
 # **Hyena** (Poli et al., 2023) does without scores. It mixes tokens with a **long convolution**
-# $c * v$, in which a token that is $s$ positions back counts $c_s$, at every position. The result is
-# then multiplied, number by number ($\odot$), by a **gate** $x$ that is computed from the token
+# $c * v$, in which a token that is $s$ positions back counts $c_s$, at every position. The result
+# is then multiplied, number by number ($\odot$), by a **gate** $x$ that is computed from the token
 # itself and the two before it. This is done twice, with other filters and gates:
 #
 # $$u = x_1 \odot (c_1 * v), \qquad o = x_2 \odot (c_2 * u), \qquad
