@@ -158,7 +158,7 @@ def rotate(X, first=0):  # (..., n, R) -> the same, from position `first` on; ch
     return torch.stack(rotated, dim=-1).flatten(-2)
 
 
-# %% slideshow={"slide_type": "-"} tags=["build"]
+# %% slideshow={"slide_type": "skip"} tags=["build"]
 class PlainLatentAttention(nn.Module):
     def __init__(self, num_hiddens, num_heads, head_size, latent_size, rotary_size):
         super().__init__()
@@ -230,7 +230,7 @@ class PlainAbsorbedAttention(PlainLatentAttention):
         return weights @ c @ W_uv.mT
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
 sizes = dict(num_hiddens=48, num_heads=4, head_size=12, latent_size=10, rotary_size=6)
 explicit, absorbed = PlainLatentAttention(**sizes), PlainAbsorbedAttention(**sizes)

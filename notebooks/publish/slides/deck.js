@@ -56,10 +56,11 @@
     return BOTTOM - (box.bottom - slide.getBoundingClientRect().top) / scaleOf(slide);
   }
 
-  // What is still too tall has smaller letters, at most a fifth smaller.
+  // What is still too large has smaller letters, at most three tenths smaller.
   function fitText(slide) {
     const content = slide.querySelector(".content");
-    for (let zoom = 0.97; roomLeft(slide) < 0 && zoom > 0.79; zoom -= 0.03) content.style.zoom = zoom;
+    const isTooLarge = () => roomLeft(slide) < 0 || content.scrollWidth > content.clientWidth + 1;
+    for (let zoom = 0.97; isTooLarge() && zoom > 0.69; zoom -= 0.03) content.style.zoom = zoom;
   }
 
   function fitFigures(slide) {
