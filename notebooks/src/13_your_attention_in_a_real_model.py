@@ -664,7 +664,7 @@ for head in range(4):
 # only one of these three into layer 2 of the whole model (**activation patching**).
 
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 first = looks_back(maps[0]).argmax().item()
 kept = []
 
@@ -693,7 +693,7 @@ for number, name in enumerate(("queries", "keys", "values")):
     with use_attention(two, with_damaged(number), layers=[1]):
         print(f", its {name} alone: {accuracy(two):.0%}", end="")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Damaged queries or values alone cost little, while damaged keys cost half of the answers. Here are
 # the stored figures of five starts, in which the damaged run has none of the heads that look back:
 #
@@ -918,7 +918,7 @@ for name, function, layers in (
 # Three minutes. Most expect a better loss without the mask, in both cases. Let them explain the
 # first number before you go on.
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # - **Both layers**: the loss rises, and the text is wrong. The harm is done in layer 1, where two
 #   heads now give some 80% of their weight to later tokens, and the look back falls from 0.98 to
 #   0.80. So layer 2 gets other vectors than in training.
