@@ -608,9 +608,9 @@ for machine, text, color in (
     ax.loglog(line, [machine.attainable(x) / 1e9 for x in line], color=color)
     y = machine.bytes_per_second * 0.17 / 1e9
     ax.text(0.11, y, text, rotation=25, fontsize=12, color=color)
-styles = zip("os^", (GREY, GREY, GREY), (1024, 64, 1), strict=True)
-for (name, spots), (mark, color, at_most) in zip(points.items(), styles, strict=True):
-    style = {"color": color, "markersize": 10}
+styles = zip("os^", (1024, 64, 1), strict=True)
+style = {"color": GREY, "markersize": 10}
+for (name, spots), (mark, at_most) in zip(points.items(), styles, strict=True):
     ax.loglog(*zip(*spots, strict=True), mark, label=name, **style)
     ax.loglog([at_most], [h100.attainable(at_most) / 1e9], mark, mfc=GROUND, mew=2, **style)
 ax.loglog([], [], "o", mfc=GROUND, color=GREY, mew=2, label="at most, on an H100, d = 128")

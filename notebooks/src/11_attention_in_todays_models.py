@@ -891,7 +891,7 @@ for step in range(100):
     if step in (0, 99):
         print(f"step {step:2}: loss of the two indexers", *(f"{loss.item():.2f}" for loss in each))
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # Now each query reads only what its indexer chose.
 #
 # **Predict.** With 4 of 32 keys, how many of the questions about far statements, more than 8 tokens
@@ -1493,7 +1493,7 @@ reader.attention.positions.speeds = yarn_speeds(8, 4, 16, few_turns=1, many_turn
 assert right_answers(reader, three_back)[3:].mean() < 0.35  # the paper's limits
 print("checked: the shares, and interpolation's peak at a distance of 12")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # All but interpolation, with the limits that were set here. The head has learned which rotation
 # belongs to a distance of 3, and with speeds four times slower it finds this rotation at a distance
 # of 12. The other ways leave the fastest pair as it was, YaRN only because its upper limit is 2.5

@@ -759,7 +759,7 @@ print("the same with a function of one's own, within 1e-5:", minilm["the same"])
 # %% slideshow={"slide_type": "fragment"}
 print(*lines_of_looks(minilm), sep="\n")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # For the first two, yes: head 3 of layer 1 (1.3) gives *all* of its weight to the token before, and
 # head 2.9 two thirds to the token after. For [SEP], no: its best head gives it 0.15, where equal
 # weights would give 0.08. In this model the weight goes to [CLS] instead, so what was found in one
@@ -797,7 +797,7 @@ plt.show()
 # %% slideshow={"slide_type": "fragment"}
 print(*lines_of_order(minilm), sep="\n")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Without head 1.3: all ten pairs come nearer, and 63% of their distance is left, or 71% with output
 # 0. With equal weights, the first three of all 72 are heads that look at a neighbour. The other
 # heads are the control: without the median one, 99% or 100% is left. Since the distance to other
