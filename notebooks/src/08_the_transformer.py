@@ -213,7 +213,8 @@ Image(view.still(cell, "After 'la' the head takes nearly all from 'sees'"), widt
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Inside the translator
-#
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # To find this cell inside the whole, open *decoder*, *block 2*, *cross-attention*, *head 4*, and in
 # its map the cell *la*, *sees*: by click, or with the arrow keys and Enter. Escape goes back.
 
