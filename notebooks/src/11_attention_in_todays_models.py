@@ -145,7 +145,11 @@ picture.figure
 # ### The layer and its cache
 #
 # The layer takes the new tokens and a list, its cache, which is empty at first. `keep` appends
-# their latents and rotary keys to it. Then `attend` makes keys and values from *all* latents.
+# their latents and rotary keys to it. Then `attend` makes keys and values from *all* latents, and
+# adds what the positions score:
+#
+# $$k_h = c\, W_{uk,h}^\top, \qquad v_h = c\, W_{uv,h}^\top, \qquad
+#   \text{scores}_h = q_h\, k_h^\top + q_h^\text{rot} \left(k^\text{rot}\right)^\top .$$
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -203,8 +207,8 @@ class PlainLatentAttention(nn.Module):
 # latent of their own.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Show `keep` and `attend` only. What is computed again for each new word? The keys and
-# values of all words; the next slide avoids that.
+# Two minutes. The class is on the student's page: show `keep` and `attend` there. What is computed
+# again for each new word? The keys and values of all words; the next slide avoids that.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The absorbed form
