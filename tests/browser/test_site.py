@@ -130,7 +130,7 @@ def test_a_docstring_reads_as_its_author_meant_it(pages):
     text = " ".join(entry.get_text(" ").split())
     assert "-|q - k|^2 / (2 width^2): its softmax is" in text
     fields = [tag.get_text() for tag in entry.select("dl.field-list dt")]
-    assert fields == ["Shape:", "Source:"]
+    assert fields == ["Shape:", "Errors:", "Source:"]
     shape = " ".join(entry.select_one("dl.field-list dd").get_text().split())
     assert shape.startswith("queries (*, Q, D), keys (*, K, D) -> (*, Q, K).")
     layer = pages["api/index.html"].find(id="d2l_attention.additive_score").parent
@@ -191,6 +191,13 @@ def test_notes_for_the_lecturer_have_a_page_of_their_own(pages, page, name):
     for note in notes:
         words = re.findall(r"(?<!\S)[a-z]{3,}(?!\S)", note)
         assert words and set(words) <= set(shown), note
+
+
+@chapters
+def test_each_drawing_of_a_page_has_letters_of_its_own(page):
+    names = [part["id"] for part in page.select("svg.schematic [id]")]
+    used = {part["xlink:href"][1:] for part in page.select("svg.schematic use")}
+    assert len(names) == len(set(names)) and used <= set(names)
 
 
 @chapters

@@ -110,8 +110,13 @@ def inline(drawn, alt):
     for colour, (light, _) in COLOURS.items():
         svg = svg.replace(light.lower(), f"var(--{colour})")
     roles = r"<(\w+)(?=[^>]*var\(--role-(query|key|value|weight)\))"
-    svg = re.sub(roles, r'<\1 data-role="\2"', svg)
+    svg = re.sub(roles, r'<\1 data-role="\2"', with_ids_of_its_own(svg, drawn[1].replace(" ", "-")))
     return f'<svg class="schematic" role="img" aria-label="{html.escape(alt)}" {svg}'
+
+
+def with_ids_of_its_own(svg: str, prefix: str) -> str:
+    """Ids and what refers to them: the letters of two drawings on a page have the same names."""
+    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}-", svg)
 
 
 def mark_gates(notebook):

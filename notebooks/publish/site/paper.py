@@ -14,6 +14,7 @@ from bs4 import BeautifulSoup
 from playwright.sync_api import Page, sync_playwright
 
 from notebooks.publish.course import ROOT, texts
+from notebooks.publish.site.chapters import with_ids_of_its_own
 
 SITE, OUT = ROOT / "build" / "site", ROOT / "build" / "pdf"
 WHOLE = "attention_live"
@@ -60,8 +61,12 @@ def whole_course(site: Path, starts: dict[str, int]) -> BeautifulSoup:
     for name, chapter in chapters.items():
         chapter["id"] = name
         chapter["style"] = "break-before: page"
+        for svg in chapter.select("svg"):
+            drawn = BeautifulSoup(with_ids_of_its_own(str(svg), name), "html.parser")
+            svg.replace_with(drawn)
         for part in chapter.select("[id]"):
-            part["id"] = f"{name}-{part['id']}"
+            if not part.find_parent("svg"):
+                part["id"] = f"{name}-{part['id']}"
         for link in chapter.select("a[href]"):
             link["href"] = within(link["href"], name, names)
         article.append(chapter)
