@@ -115,7 +115,7 @@ def test_a_folded_cell_shows_what_it_prints_and_not_its_code():
 
 
 def test_a_slide_without_a_heading_repeats_the_last_one_of_its_column():
-    html = made(
+    slides = made(
         text("# T", "slide"),
         text("## One", "slide"),
         text("### Deep $x$\n\nwords", "subslide"),
@@ -123,6 +123,7 @@ def test_a_slide_without_a_heading_repeats_the_last_one_of_its_column():
         text("### New", "subslide"),
         text("alone", "slide"),
     )
+    html = body(slides)
     assert re.findall(r'<div class="again"><p><strong>(.+?)</strong>', html) == ["Deep $x$"]
     assert html.index("Deep $x$</strong>") < html.index("more words") < html.index("alone")
 
