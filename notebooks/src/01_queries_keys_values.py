@@ -5,18 +5,18 @@
 # - answer a question from a database that does not contain the answer;
 # - build attention pooling in five lines, and let a verb attend to three words;
 # - say which weights keep the answer in the convex hull of the values, and why;
-# - derive the slope along which attention learns, and follow it for one step by hand.
+# - derive the slope along which attention learns, and say which score moves the answer most.
 #
-# Core path: 55 to 80 minutes. Going further: 15. Exercises: 43.
+# Core path: 55 to 80 minutes. Going further: 20. Exercises: 43.
 #
 # Builds on chapter 0. The book is *Dive into Deep Learning* (D2L), section 11.1.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 35½ minutes, votes included. Not in the plan are the view 'Walk, and turn the temperature' and the
-# two slides on gradient descent. They are the last of their columns, so the right arrow passes over
-# them. After 17 minutes you should be at 'A verb attends to three words'. Behind? Leave out
-# 'The slope of the output', because 'Which score moves the wind more?' shows what it says. The
-# slides after the summary are for questions. Homework: exercises 1.1, 1.2 and 1.5.
+# 36½ minutes, votes included. Not in the plan is the view 'Walk, and turn the temperature'. It is
+# the last of its column, so the right arrow passes over it. After 17 minutes you should be at 'A
+# verb attends to three words'. Behind? Leave out 'The slope of the output', because 'Which score
+# moves the wind more?' shows what it says. The slides after the summary are for questions.
+# Homework: exercises 1.1, 1.2 and 1.5.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -72,8 +72,7 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The idea became known through translation. In 2014, one network read a sentence into one vector,
 # and a second network wrote the translation from it. With the models of Cho and others (2014), the
-# translations quickly got worse as the sentences got longer. (Sutskever and others, in the same
-# year, read the source backwards and reported no such difficulty.) Bahdanau, Cho and Bengio (2015)
+# translations quickly got worse as the sentences got longer. Bahdanau, Cho and Bengio (2015)
 # let the second network look back at all the words and decide at each step how much each of them
 # matters *now*.
 #
@@ -153,9 +152,9 @@ print("where you are: ", dictionary.get((2, 1)))
 # $$\operatorname{Attention}(q) = \sum_{j=1}^{K} \alpha(q, k_j)\, v_j$$
 #
 # The sum runs over the $K$ pairs of the database. The number $\alpha(q, k_j)$, in short $\alpha_j$,
-# is the **attention weight** of pair $j$, which says how much this pair matters to this query.
-# While the query is compared with the keys only, the answer is made of the values only. This
-# weighted sum is called **attention pooling**.
+# is the **attention weight** of pair $j$, which says how much this pair counts for this query. So
+# the keys decide the weights, and the values make up the answer; the query never meets a value.
+# This weighted sum is called **attention pooling**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask which of these are numbers and which are vectors. Many take the weight for a
@@ -372,19 +371,53 @@ for subject, plural in (("cats", 1.0), ("cat", -1.0)):
 # *cats* becomes *cat*, one value changes but no key does. So the weights stay, while the answer
 # becomes negative: 'drinks'.
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# We chose these numbers by hand, whereas a network learns them and has many more for each word. The
-# section 'Where queries, keys and values come from' says how.
-
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. This is the difference between a key and a value: the keys decide which words count,
 # and the values decide what they contribute.
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Where queries, keys and values come from
+#
+# We chose these numbers by hand. In most networks with attention, each word is a vector $x$, and
+# three learned matrices turn it into a query, a key and a value:
+#
+# $$q = W_q\, x, \qquad k = W_k\, x, \qquad v = W_v\, x .$$
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# Let a word be four numbers: noun, verb, alive, plural. A verb asks for a living noun, so $W_q$
+# copies its *verb* to where the keys have *noun* and *alive*:
+
+# %% slideshow={"slide_type": "-"}
+words = torch.tensor([[1.0, 0, 1, 1], [0, 1, 0, 0], [1, 0, 0, -1]])  # cats, drink, milk
+W_q = torch.tensor([[0.0, 2, 0, 0], [0, 2, 0, 0]])
+W_k = torch.tensor([[2.0, 0, 0, 0], [0, 0, 2, 0]])
+W_v = torch.tensor([[0.0, 0, 0, 1]])
+cats, drink, milk = words
+print("drink: query", W_q @ drink, " key", W_k @ drink, " value", W_v @ drink)
+print("cats:  query", W_q @ cats, " key", W_k @ cats, " value", W_v @ cats)
+print("the keys of the table:", torch.equal(words @ W_k.T, word_keys))
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# These are the numbers of the table. A word can ask for one thing and offer another, because
+# different matrices make its query and its key: *drink* attends to *cats*, although the two vectors
+# have no number in common.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The last line keeps one word per row, so that a single product, `words @ W_k.T`, makes all keys.
+# Training finds the matrices: they start as random numbers, and the section 'Why attention can
+# learn' says in which direction they then move.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. The bridge to the rest of the course. Ask for the query, the key and the value of
+# 'milk' before you go on: (0, 0), (2, 0) and -1. A network has hundreds of numbers per word, and
+# nobody tells it what they mean.
+
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Four kinds of weights
 #
-# The formula takes any weights, so let us choose some by hand, of four kinds: non-negative;
-# non-negative and summing to one; a single 1 and zeros; all equal to a quarter.
+# A softmax gives weights that are non-negative and sum to one. What is that good for? To find out,
+# let us choose weights by hand, of four kinds: some that are only non-negative; some that also sum
+# to one; a single 1 among zeros; and four quarters. (The last two sum to one as well.)
 #
 # **Question.** With which of them can the wind be stronger than every wind that was measured?
 
@@ -491,6 +524,9 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Each row shows how one walker's attention is divided, so before rounding its numbers sum to one.
+# It says what the answer is made of. Whether a large weight also *explains* what a trained network
+# does is another question, which chapters 5, 8 and 13 test.
+#
 # The walker at 2.5 km is at $(2, 1.5)$, exactly 2.5 km away from Harbour, Hill and Lake, and each
 # of the three gets 0.28.
 
@@ -589,11 +625,12 @@ explore(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Three properties of attention pooling
 #
-# These properties become important as soon as the database is a sentence:
+# When each pair is a word, three properties say what attention can and cannot see:
 #
 # 1. The **order** of the pairs does not matter.
 # 2. The **number** of pairs is free: the same code ran on three words and on four stations.
-# 3. The pairs may **change** at any time without new training, because `pool` has no parameters.
+# 3. The pairs may **change** at any time, because `pool` has no parameters that were trained on the
+#    old ones.
 
 # %% slideshow={"slide_type": "fragment"}
 shuffled = [2, 0, 3, 1]
@@ -610,10 +647,10 @@ print("shuffled ", pool(distance_score(query, keys[shuffled]), values[shuffled])
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why attention can learn
 #
-# To learn, a network changes a number a little and follows the change of its answer. A lookup gives
-# the query nothing to follow: if the query moves a little, the nearest station stays the same, and
-# so does the answer. (Where two stations are equally near, the answer jumps.) With attention,
-# however, the answer moves:
+# Training changes numbers in the direction in which the error falls, so it needs a derivative: how
+# does the answer change when the query moves a little? A lookup does not help here. If the query
+# moves a little, the nearest station stays the same, and so does the answer. (Where two stations
+# are equally near, the answer jumps.) With attention, however, the answer moves:
 
 # %% slideshow={"slide_type": "fragment"}
 near_lake = torch.tensor([[2.5, 1.0]])
@@ -643,8 +680,9 @@ for here in (near_lake, near_lake + 0.01):  # 10 m east and 10 m north
 #   \ \,(l \ne j).$$
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# So each weight $\alpha_l$ loses $\alpha_l \alpha_j$, and $\alpha_j$ also gains $\alpha_j$. This
-# moves the output by
+# So per unit by which score $j$ rises, each weight $\alpha_l$, also $\alpha_j$ itself, loses
+# $\alpha_l \alpha_j$; only $\alpha_j$ gains something as well, namely $\alpha_j$. This moves the
+# output by
 #
 # $$\frac{\partial o}{\partial a_j}
 #   = \alpha_j v_j - \sum_l \alpha_l \alpha_j\, v_l = \alpha_j\,(v_j - o).$$
@@ -674,98 +712,27 @@ print(slopes)
 # the value is far from the output. Here the output, $(8.9, 3.7)$, is already close to the Lake's
 # wind, $(9, 4)$, while the Harbour's, $(10, 2)$, is farther away.
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# In a network, scores come from queries and keys, and these from matrices, so by the chain rule the
+# slope reaches every entry of $W_q$ and $W_k$. 'Going further' takes one such step by hand, and
+# then lets a network learn its $W_q$.
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Expect 'the same': the room looks at the weight and forgets the value.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Gradient descent on the query
-#
-# Now let us turn the question round: where must you stand to feel the wind $w = (7, 6)$? At the
-# star you feel $o = (8.9, 3.7)$. Let the **error** be $E = \lVert o - w\rVert^2$, with
-# $o - w = (1.9, -2.3)$. As you move, the scores change, and with them the wind and the error. For
-# each station we know two slopes:
-#
-# - As score $j$ rises, the error changes with slope $2\,(o - w)\cdot\alpha_j(v_j - o)$, a number.
-# - As you move, score $j$ changes with slope $k_j - q$, because
-#   $a_j = -\tfrac12\lVert q - k_j\rVert^2$.
-#
-# By the chain rule, the **gradient** of $E$ with respect to the query is the sum over the stations
-# of the products of these two slopes. It points where the error grows, so **gradient descent**
-# takes small steps the opposite way.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Not in the plan; one minute. Ask where you will walk: towards which station, away from which?
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### One gradient step by hand
-#
-# | station | $\alpha_j(v_j - o)$ | $2\,(o - w)\cdot\alpha_j(v_j - o)$ | $k_j - q$ |
-# |---|---|---|---|
-# | Harbour | (0.48, −0.72) | 5.2 | (−2, −1) |
-# | Hill | (−0.28, 0.52) | −3.5 | (2, 2) |
-# | Forest | (−0.25, 0.05) | −1.2 | (−1, 3) |
-# | Lake | (0.05, 0.15) | −0.5 | (2, −1) |
-#
-# The gradient is $5.2\,(-2, -1) - 3.5\,(2, 2) - 1.2\,(-1, 3) - 0.5\,(2, -1) = (-17.2, -15.3)$. A
-# step subtracts the gradient times a small number, here $0.02$, the **learning rate**:
-#
-# $$(2, 1) - 0.02\,(-17.2, -15.3) = (2.34, 1.31)$$
-#
-# You walk away from the Harbour and towards the Hill.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Not in the plan; two minutes. The slopes are winds, while the step is on the map. Do one product
-# on the board, the Harbour's: 2 (1.9 · 0.48 + 2.3 · 0.72) = 5.1, so its score must fall. The table
-# has 5.2, from numbers that are not rounded. Fifty such steps, on the page, lead to (2.27, 1.57),
-# where the wind is (7, 6).
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# PyTorch, which rounds less, finds nearly the same step, and then takes 49 more:
-
-# %% slideshow={"slide_type": "skip"}
-felt, here = torch.tensor([[7.0, 6.0]]), query
-for step in range(51):
-    here = here.detach().requires_grad_()
-    wind_here, _ = pool(distance_score(here, keys), values)
-    if step in (0, 1, 50):
-        print(f"after {step:2d} steps: location", here.data[0], " wind", wind_here.data[0])
-    (gradient,) = torch.autograd.grad((wind_here - felt).square().sum(), here)  # (1, 2)
-    here = here - 0.02 * gradient
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# One step takes the wind from $(8.9, 3.7)$ to $(7.9, 5.2)$, and fifty steps take it to $(7, 6)$.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## Where queries, keys and values come from
-#
-# So far we used locations, because they can be drawn. In most networks with attention, each word is
-# a vector $x$, and three learned matrices turn it into a query, a key and a value:
-#
-# $$q = W_q\, x, \qquad k = W_k\, x, \qquad v = W_v\, x .$$
-#
-# For example, $x = (1, 2)$ and a matrix $W_q$ with the rows $(0, 1)$ and $(1, 1)$ give the query
-# $(2, 3)$.
-#
-# At the start these matrices are random. Training then moves their entries by gradient descent:
-# since $q = W_q x$, the gradient with respect to the query also gives that with respect to each
-# entry of $W_q$. The last section of 'Going further' learns such a matrix.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. The bridge to the rest of the course. A word can ask for one thing and offer another,
-# because two different matrices make its query and its key: 'drink' asked for a noun and is a verb.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - A query is compared with keys, and the answer is a weighted sum of values:
-#   $\sum_j \alpha_j v_j$.
+# - A query is compared with keys, and the answer is a weighted sum of values: $\sum_j \alpha_j
+#   v_j$.
 # - The softmax turns scores into weights that are non-negative and sum to one. Such weights keep
 #   the answer in the convex hull of the values. Only differences between scores matter.
 # - A low temperature leads to a lookup (where one score is the largest), a high one to an average.
 # - The order of the pairs does not matter, their number is free, and one matrix product answers all
 #   queries.
-# - Score $j$ pulls the output with the slope $\alpha_j (v_j - o)$. Attention learns along this
-#   slope, as long as the slope is not too small ('Going further').
+# - Learned matrices turn each word into a query, a key and a value.
+# - Score $j$ pulls the output with the slope $\alpha_j (v_j - o)$. Attention learns along these
+#   slopes, and hardly at all where they are tiny ('Going further').
 #
 # After the exercises, chapter 2 asks how near a key must be to count.
 
@@ -827,6 +794,63 @@ from d2l_attention.exercises import check, hint, solution
 # These sections can be read in any order.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Gradient descent on the query
+#
+# *4 minutes.* Where must you stand to feel the wind $w = (7, 6)$? At the star you feel $o = (8.9,
+# 3.7)$. Let the **error** be $E = \lVert o - w\rVert^2$, with $o - w = (1.9, -2.3)$. As you move,
+# the scores change, and with them the wind and the error. For each station we know two slopes:
+#
+# - As score $j$ rises, the error changes with slope $2\,(o - w)\cdot\alpha_j(v_j - o)$, a number.
+# - As you move, score $j$ changes with slope $k_j - q$, because $a_j = -\tfrac12\lVert q -
+#   k_j\rVert^2$.
+#
+# By the chain rule, the **gradient** of $E$ with respect to the query is the sum over the stations
+# of the products of these two slopes. It points where the error grows, so **gradient descent**
+# takes small steps the opposite way.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Ask where you will walk: towards which station, away from which?
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### One gradient step by hand
+#
+# | station | $\alpha_j(v_j - o)$ | $2\,(o - w)\cdot\alpha_j(v_j - o)$ | $k_j - q$ |
+# |---|---|---|---|
+# | Harbour | (0.48, −0.72) | 5.2 | (−2, −1) |
+# | Hill | (−0.28, 0.52) | −3.5 | (2, 2) |
+# | Forest | (−0.25, 0.05) | −1.2 | (−1, 3) |
+# | Lake | (0.05, 0.15) | −0.5 | (2, −1) |
+#
+# (The table has rounded the results only: from its own numbers you get 5.1 for the Harbour.) The
+# gradient is $5.2\,(-2, -1) - 3.5\,(2, 2) - 1.2\,(-1, 3) - 0.5\,(2, -1) = (-17.2, -15.3)$. A
+# step subtracts the gradient times a small number, here $0.02$, the **learning rate**:
+#
+# $$(2, 1) - 0.02\,(-17.2, -15.3) = (2.34, 1.31)$$
+#
+# You walk away from the Harbour and towards the Hill.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# The slopes are winds, while the step is on the map. Do one product on the board, the Harbour's: 2
+# (1.9 · 0.48 + 2.3 · 0.72) = 5.1, so its score must fall. The table has 5.2, from numbers that are
+# not rounded. Fifty such steps, on the page, lead to (2.27, 1.57), where the wind is (7, 6).
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# PyTorch, which rounds less, finds nearly the same step, and then takes more of them:
+
+# %% slideshow={"slide_type": "skip"}
+felt, here = torch.tensor([[7.0, 6.0]]), query
+for step in range(51):
+    here = here.detach().requires_grad_()
+    wind_here, _ = pool(distance_score(here, keys), values)
+    if step in (0, 1, 50):
+        print(f"after {step:2d} steps: location", here.data[0], " wind", wind_here.data[0])
+    (gradient,) = torch.autograd.grad((wind_here - felt).square().sum(), here)  # (1, 2)
+    here = here - 0.02 * gradient
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# One step takes the wind from $(8.9, 3.7)$ to $(7.9, 5.2)$, and fifty steps take it to $(7, 6)$.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### All slopes as one matrix
 #
 # *2 minutes.* The slopes of all scores fit into one formula. Write $\alpha$ for the column of the
@@ -852,7 +876,7 @@ print("sum of the rows is zero:", torch.allclose(as_a_matrix.sum(dim=0), torch.z
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### When the gradient vanishes after all
 #
-# *4 minutes.* The book says that the gradient of the softmax never vanishes. On paper this is true
+# *4 minutes.* D2L says that the gradient of the softmax never vanishes. On paper this is true
 # as soon as there are two keys: exponentials are positive, so all weights are, and the slope of the
 # output in a score is 0 only where $v_j = o$. In float32, however, very small numbers are rounded
 # to 0:
@@ -881,8 +905,8 @@ for T in (1.0, 0.3, 0.1, 0.03):
 # 10,000 times smaller than at $T = 1$, while at the star it has grown from 2.2 to 10.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A cold softmax, one with a low temperature, is flat where one station is clearly the nearest and
-# steep at the border between two, and both can make it hard to train.
+# At a low temperature, then, the output is flat near a single station and steep at the border
+# between two. Both make training harder.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 'Differentiable' does not mean 'easy to train'. Chapter 3 shows how easily scores get far apart,
@@ -968,7 +992,7 @@ assert found == good == 20
 #   <https://d2l.ai/chapter_attention-mechanisms-and-transformers/queries-keys-values.html>.
 # - Cho, van Merriënboer, Bahdanau and Bengio (2014), *On the Properties of Neural Machine
 #   Translation: Encoder-Decoder Approaches*, SSST-8, arXiv:1409.1259: translations get worse as
-#   sentences get longer.
+#   sentences get longer. (Not so in the next one.)
 # - Sutskever, Vinyals and Le (2014), *Sequence to Sequence Learning with Neural Networks*, NeurIPS,
 #   arXiv:1409.3215: the source is read backwards; no difficulty with long sentences is reported.
 # - Bahdanau, Cho and Bengio (2015), *Neural Machine Translation by Jointly Learning to Align

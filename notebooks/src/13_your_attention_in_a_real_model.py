@@ -9,7 +9,7 @@
 # - put bugs into the attention of a trained model, and see where each of them shows (Going
 #   further).
 #
-# Core path: 75 to 110 minutes, in two sittings. Going further: 40. Exercises: 111. A good place to
+# Core path: 75 to 110 minutes, in two sittings. Going further: 45. Exercises: 111. A good place to
 # stop is *A place to stop*, after 25 minutes. Builds on chapters 1 to 8. *Dive into Deep Learning*
 # (D2L) ends its Transformer in section 11.7, and has BERT, T5 and GPT in 11.9. Most models here
 # came after it.
@@ -858,7 +858,7 @@ print(*lines_of_order(minilm), sep="\n")
 # - *Their layer and ours*, 4 minutes
 # - *A model by its name*, 3 minutes
 # - *Softcap, bias and sinks*, 6 minutes
-# - *From the outside in*, 1 minute
+# - *From the outside in*, 3 minutes
 # - *A window in a model that was trained without*, 5 minutes
 # - *Every head*, 1 minute
 # - *Who uses what*, 2 minutes
@@ -1115,8 +1115,59 @@ for name, given in inputs.items():
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### From the outside in
 #
-# *1 minute.* The trained model with the numbers of one run. Open *model*, then a layer, then its
-# attention.
+# *3 minutes.* When does the model know the next letter? Only the states of the last layer are meant
+# for `lm_head`, which turns them into letters. But the states before have the same size, so we can
+# ask what it would say of them.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
+# Draws what lm_head makes of the states before, between and after the layers
+with torch.inference_mode():
+    run = two(as_ids(text), output_hidden_states=True)
+    early = [two.lm_head(two.model.norm(state)) for state in run.hidden_states[:-1]]
+looks = attention_maps(two, input_ids=as_ids(text))
+strongest = [looks_back(looks[0]).argmax(), induction(looks[1]).argmax()]
+
+figure, ax = plt.subplots(figsize=(11, 4.9))
+for floor, logits in enumerate([*early, run.logits]):
+    chances, letters = logits[0].softmax(dim=-1).max(dim=-1)
+    for position, (chance, letter) in enumerate(zip(chances.tolist(), letters, strict=True)):
+        place = {"ha": "center", "va": "center", "fontsize": 20, "family": "monospace"}
+        ax.text(position, 1.6 * floor, LETTERS[letter], alpha=0.2 + 0.8 * chance, **place)
+for layer, head in enumerate(strongest):
+    weights = looks[layer][0, head]
+    for query, key in (weights > 0.1).nonzero().tolist():
+        weight = weights[query, key].item()
+        heights = (1.6 * layer + 0.4, 1.6 * layer + 1.2)
+        ax.plot((key, query), heights, lw=4 * weight, alpha=weight, color=WEIGHT)
+for position, letter in enumerate(text):
+    ax.text(position, -0.95, letter, ha="center", fontsize=14, color=FAINT)
+for floor, name in enumerate(("the text", "embedding", "after layer 1", "after layer 2"), start=-1):
+    ax.text(-1, max(1.6 * floor, -0.8), name, ha="right", va="center", color=FAINT)
+ax.set(xlim=(-3.4, 15.6), ylim=(-1.3, 3.7))
+ax.axis("off")
+ax.set_title("Only after layer 2 is the next letter there, and only in the second half")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the sixteen letters of the text at the bottom. Above them are three rows of sixteen
+# letters, the likeliest next letter by the states after the embedding, after layer 1 and after
+# layer 2; the paler a letter, the less probable. The two lower rows are pale and wrong. In the
+# upper row, the second half reads ive2AtnD, dark and right. Between the rows are lines with the
+# width of a weight: up to layer 1, each token to the token before; up to layer 2, in the second
+# half, each token to the one after its copy.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The lines are the weights of one head per layer, the two with the highest scores above. After
+# layer 1 each state holds the token before, but it does not yet name the token that follows.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Cover the upper row and ask what it will say at the second D. Then follow the lines
+# down from there with a finger: they end at the i of the first half, and at D below it.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### The same model in numbers
+#
+# The trained model with the numbers of one run. Open *model*, then a layer, then its attention.
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 look_inside(two, as_ids(text), tokens=list(text))
