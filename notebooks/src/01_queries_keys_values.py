@@ -12,7 +12,7 @@
 # Builds on chapter 0. The book is *Dive into Deep Learning* (D2L), section 11.1.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 36½ minutes, votes included. Not in the plan is the view 'Walk, and turn the temperature'. It is
+# 36 minutes, votes included. Not in the plan is the view 'Walk, and turn the temperature'. It is
 # the last of its column, so the right arrow passes over it. After 17 minutes you should be at 'A
 # verb attends to three words'. Behind? Leave out 'The slope of the output', because 'Which score
 # moves the wind more?' shows what it says. The slides after the summary are for questions.
@@ -408,7 +408,7 @@ print("the keys of the table:", torch.equal(words @ W_k.T, word_keys))
 # learn' says in which direction they then move.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. The bridge to the rest of the course. Ask for the query, the key and the value of
+# 1½ minutes. The bridge to the rest of the course. Ask for the query, the key and the value of
 # 'milk' before you go on: (0, 0), (2, 0) and -1. A network has hundreds of numbers per word, and
 # nobody tells it what they mean.
 
