@@ -248,8 +248,8 @@ assert [factor for factor, w in zip(sharpness, frames, strict=True) if w.max() >
 # ## Two intuitions: a party and a dictionary
 #
 # **A party.** Many people talk at once, and you want to know who will drive you home. You hear
-# everybody, but best those who matter *to your question*. Ask another question in the same room,
-# and you listen to other people.
+# everybody, but most clearly those who matter *to your question*. Ask another question in the same
+# room, and you listen to other people.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the same party for two questions
@@ -387,8 +387,8 @@ explore(
 print(f"60 cm: {generous(60.0):.2f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# No: it gives 14.00, because an average stays within the range of what it averages. Chapter 1 shows
-# why.
+# It gives 14.00, and it can never give more, because an average stays within the range of the
+# numbers that it averages. Chapter 1 shows why.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. What were the values of the cat and the street? (There were none: we stopped at the
@@ -407,13 +407,13 @@ print(f"60 cm: {generous(60.0):.2f}")
 # | [4 · Masked softmax][4] | How do you hide a key? | 3 | 11.3.2 |
 # | [5 · Bahdanau attention][5] | How much does looking back help? | 4 | 11.4 |
 # | [6 · Multi-head attention][6] | Why look in several ways at once? | 4 | 11.5 |
-# | [7 · Self-attention and positional encoding][7] | How does it know the word order? | 6 | 11.6 |
+# | [7 · Self-attention and positional encoding][7] | How does attention know the word order? | 6 | 11.6 |
 # | [8 · The Transformer][8] | What if attention is all there is? | 7 | 11.7 |
 # | [9 · Attention in all its forms][9] | What if there are too many words? | 8 | |
 # | [10 · Attention at scale][10] | What if one machine is too small? | 9 | |
 # | [11 · Attention in today's models][11] | What do today's models do differently? | 9 | |
-# | [12 · The bug museum][12] | How do you know that yours is right? | 8 | |
-# | [13 · Your attention in a real model][13] | Does yours work in a real model? | 8 | |
+# | [12 · The bug museum][12] | How do you find a bug in attention? | 8 | |
+# | [13 · Your attention in a real model][13] | Does your attention work in a real model? | 8 | |
 #
 # [1]: 01_queries_keys_values.ipynb
 # [2]: 02_attention_pooling.ipynb
@@ -525,7 +525,7 @@ print(f"PyTorch {torch.__version__}, device '{try_gpu()}': {found}")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - Attention gives every candidate a weight. The better its key fits the query, the larger this
+# - Attention gives every candidate a weight. The better its key fits the query, the larger the
 #   weight.
 # - The answer is the weighted average of the values.
 # - Another query may get another answer from the same keys and values.

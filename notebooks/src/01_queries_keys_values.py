@@ -258,9 +258,9 @@ drawn = [*growing, moved, moved + answer]
 Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=True)])
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: six steps in a table with a column for each station. Scores become exponentials, these
-# weights, 0.43, 0.10, 0.04 and 0.43; the weights multiply the winds, and the products sum to the
-# answer (8.9, 3.7).*
+# *Figure: six steps in a table with a column for each station. The scores become exponentials, and
+# the exponentials weights: 0.43, 0.10, 0.04 and 0.43. The weights multiply the winds, and the
+# products sum to the answer (8.9, 3.7).*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Step through it, and let the room say each row before it comes.
@@ -978,12 +978,12 @@ assert found == good == 20
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **1.6** · derive, then complete a function
 #
-# The chapter gives the slope of the output in a *score*, and of a score in the query. A network
-# needs the slope of the output in the *query*, because the query comes from a learned matrix.
-# Derive it on paper for the scores $a_j = -\tfrac12 \lVert q - k_j \rVert^2$. Then complete
-# `pooling_gradient`, without autograd. `query` is $(D,)$, `keys` is $(K, D)$ and `values` is $(K,
-# V)$. Row $c$ of the result, $(D, V)$ and of the dtype of the inputs, says how the output moves as
-# coordinate $c$ of the query rises.
+# The chapter gives the slope of the output with respect to a *score*, and of a score with respect
+# to the query. A network needs the slope of the output with respect to the *query*, because the
+# query comes from a learned matrix. Derive it on paper for the scores
+# $a_j = -\tfrac12 \lVert q - k_j \rVert^2$. Then complete `pooling_gradient`, without autograd.
+# `query` is $(D,)$, `keys` is $(K, D)$ and `values` is $(K, V)$. Row $c$ of the result, $(D, V)$
+# and of the dtype of the inputs, says how the output moves as coordinate $c$ of the query rises.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

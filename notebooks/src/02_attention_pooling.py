@@ -428,7 +428,7 @@ explore(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The weights of the Gaussian kernel
 #
-# Where have you seen the fraction that the Gaussian kernel gives as a weight?
+# These are the weights of the Gaussian kernel. Where have you met this fraction before?
 #
 # $$\alpha_j = \frac{e^{-(q-k_j)^2/2}}{\sum_l e^{-(q-k_l)^2/2}}$$
 
@@ -465,8 +465,8 @@ def gaussian_pooling(queries, keys, values, width):  # values (K,)
 
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The Gaussian kernel, which `smooth` was handed, is now in two places: its square in the score, its
-# exponential in the softmax.
+# While `smooth` was given the whole Gaussian kernel, here the work is divided: the score squares
+# the distance, and the softmax takes the exponential.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that score and softmax, kernel and division, and the package give the same
@@ -499,7 +499,7 @@ print("checked: score and softmax, kernel and division, and the package agree")
 # Two minutes. Ask for each term: does it differ from key to key? Exercise 2.7 has the numbers.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A castle far from every key
+# ### A query far from every key
 #
 # **Predict.** A castle of **2000 m²** is to let, and the Gaussian has width 20. On paper the two
 # routes, kernel and division or score and softmax, are equal. What does each of them give?
@@ -824,8 +824,8 @@ print(f"median {ratios.median():.2f}   worst {ratios.max():.2f}")
 print(f"at most 10% above the best: {(ratios < 1.1).sum()} of 50")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Mostly it is almost as good. In the other ten draws its error is higher, in the worst of them
-# twice as high: 40 noisy points are few, and they can mislead leave-one-out as well.
+# In 40 of the 50 draws it is almost as good. In the other ten its error is higher, in the worst of
+# them twice as high: 40 noisy points are few, and they can mislead leave-one-out as well.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The effective number of keys
@@ -896,8 +896,9 @@ plt.show()
 # 3.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Is its error lower as well, and not by luck? On twenty new draws the fourth key's distance, fixed
-# in advance, competes with the best of eleven single widths, chosen *after* seeing the exam.
+# Is its error also lower, and is that more than luck? On twenty new draws the fourth key's
+# distance, fixed in advance, competes with the best of eleven single widths, chosen *after* seeing
+# the exam.
 
 # %% slideshow={"slide_type": "skip"}
 single = (0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.4, 0.8)
@@ -913,8 +914,8 @@ for seed in range(1, 21):
 print(f"the fourth key's distance wins {wins} of 20 times")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# It wins 19 of 20, which is more than luck. But this curve suits the idea, because it is calm where
-# data are sparse. A swing between two keys that are far apart would be lost at any width.
+# It wins 19 of 20, which is more than luck. But the idea suits this curve, which is calm where data
+# are sparse. A swing between two keys that are far apart would be lost at any width.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources

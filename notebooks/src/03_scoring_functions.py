@@ -77,7 +77,7 @@ set_style()
 # Then name the subject of the hour: the function that gives the second column.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## Five keys and no training
+# ## Attention among random vectors
 #
 # Let a random query meet five random keys, 1,000 times, with the dot product as the score. The
 # vectors have **dimension** 4, which means four entries, drawn with mean 0 and variance 1:
@@ -227,7 +227,7 @@ plt.show()
 # so most of the sum cancels, as in a random walk of 1,024 steps.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Why it is $d$
+# ### Why the variance is $d$
 #
 # Let all entries be independent, with mean 0 and variance 1. Then each product $q_i k_i$ has mean
 # 0, and its variance is $E[q_i^2]\,E[k_i^2] = 1$. Variances of independent terms add up:
@@ -309,7 +309,7 @@ five_keys(1024, divisor=32)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What the division does
 #
-# ### From $d = 4$ to 1,024
+# ### Weights from $d = 4$ to 1,024
 #
 # In this view one query meets ten keys, for five $d$. From which $d$ on does one key hold more than
 # 90% of the weight, and is it always the same key? Try other queries, then divide by $d$.
@@ -372,10 +372,10 @@ assert (scores_for[1024] / 1024).softmax(dim=-1).max() < 0.11
 # become almost equal, so what would a query be for?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# For query 31, one key holds more than 90% from $d = 64$ on, but the winner changes: each $d$ takes
-# the first $d$ entries of the same vectors, and three different keys win. Divided by $\sqrt d$, the
-# scores give every key of all 400 queries less than 90%. Divided by $d = 1024$, they give all keys
-# about 10%, as a plain average would, so the query has almost no influence.
+# For the query of the view, one key holds more than 90% from $d = 64$ on, but the winner changes:
+# each $d$ takes the first $d$ entries of the same vectors, and three different keys win. Divided by
+# $\sqrt d$, the scores give every key of all 400 queries less than 90%. Divided by $d = 1024$, they
+# give all keys about 10%, as a plain average would, so the query has almost no influence.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Does the division only shrink the gradient?
@@ -416,8 +416,8 @@ for score in (dot_score, scaled_dot_score):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Near ties receive the gradient
 #
-# Some queries must receive very much. To find them, we draw each gradient against the gap between
-# the query's best two scores:
+# Some queries must receive very large gradients. To find them, we draw each gradient against the
+# gap between the query's best two scores:
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
@@ -455,7 +455,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Without the division, about a fifth of the queries have a gap below 5, and they receive more than
-# 97% of all gradient.
+# 97% of the sum of all gradients.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The division does not make more gradient. It **spreads** it over all queries.
@@ -513,8 +513,8 @@ plt.show()
 from d2l_attention.exercises import check, hint, solution
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In ours, `.mT` exchanges the last two axes. Half of a query's squared norm is subtracted from its
-# whole row of scores, and half of a key's from its whole column.
+# In our solution, `.mT` exchanges the last two axes. Half of a query's squared norm is subtracted
+# from its whole row of scores, and half of a key's from its whole column.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -526,7 +526,7 @@ def plain_distance_score(queries, keys):
 
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### A fee on the norm
+# ### The norm of a key as a fee
 #
 # The term $-\frac12\lvert q\rvert^2$ is the same for every key and cancels in the softmax. The term
 # $-\frac12\lvert k\rvert^2$ differs, and you can read it as a fee that a key pays for its norm.
@@ -640,7 +640,7 @@ print(queries @ keys.mT / math.sqrt(4))  # (2, 1, 4) @ (2, 4, 3) -> (2, 1, 3)
 # weight 0.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# To this end, `plain_masked_softmax` replaces the scores of padding by the lowest number before the
+# For this, `plain_masked_softmax` replaces the scores of padding by the lowest number before the
 # softmax. It also sets their weights to 0 afterwards, which matters for a sentence of length 0
 # (chapter 4). `reshape` makes lengths (B,) and lengths (B, Q) fit beside (B, Q, K).
 
@@ -745,7 +745,7 @@ print(torch.allclose(attend(*qkv, valid_lens), package(*qkv, valid_lens)))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What is the tanh for?
 #
-# To see what it does, leave the tanh out: $w_v^\top(W_q\, q + W_k\, k)$. Three different queries
+# What is the tanh good for? Leave it out: $w_v^\top(W_q\, q + W_k\, k)$. Three different queries
 # give five keys these weights:
 
 # %% slideshow={"slide_type": "skip"}
@@ -804,8 +804,8 @@ class PlainAdditiveAttention(nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# By broadcasting, each query meets each key in the sum `q + k`. For a test with queries of 13
-# entries and keys of 7, we hand the parameters of our layer to the package's:
+# By broadcasting, each query meets each key in the sum `q + k`. To test it with queries of
+# 13 entries and keys of 7, we copy the parameters of our layer into the package's:
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks our layer against the package's, and prints the shapes of the parameters
@@ -847,11 +847,11 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # | Gaussian | $-\lvert q-k\rvert^2/2$ | equal | 0 | $D$ | $D$ |
 # | scaled dot product | $q\cdot k/\sqrt D$ | equal | 0 | $D$ | 1 |
 # | bilinear, by halves | $(W_q q)\cdot(W_k k)$ | any | $d\,(D + D')$ | $d$ | 1 |
-# | additive | $w_v^\top\tanh(W_q q + W_k k)$ | any | $h\,(D + D' + 1)$ | $h$, and $h$ tanh | $h$ |
+# | additive | $w_v^\top\tanh(W_q q + W_k k)$ | any | $h\,(D + D' + 1)$ | $h$, and $h$ times tanh | $h$ |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Since the Transformer takes the scaled dot product after $W_q$ and $W_k$, it uses the **bilinear**
-# score, divided by $\sqrt d$. Chapter 5 uses the **additive** score. Between the two, Vaswani et
+# score, divided by $\sqrt d$. Chapter 5 uses the **additive** score. Of the two, Vaswani et
 # al. (2017) chose the product because it is faster in practice and needs less memory.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1056,8 +1056,8 @@ for label, matrix in (("dot product", torch.eye(2)), ("with M", M)):
     print(f"{label:12}", {a: names[j] for a, j in zip(names, found.tolist(), strict=True)})
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# It is the matrix that turns the query to its right. The score goes one way: east is what north
-# looks for, but north is not what east looks for. In general, $q^\top M k$ differs from
+# It is the matrix that turns the query clockwise by a right angle. The score goes one way: east is
+# what north looks for, but north is not what east looks for. In general, $q^\top M k$ differs from
 # $k^\top M q$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -1066,7 +1066,7 @@ for label, matrix in (("dot product", torch.eye(2)), ("with M", M)):
 # *2 minutes.* The package's layer checks its inputs first, so what follows is only the formula. Its
 # last three lines are those of your class: scores, weights, average. Where only the output is asked
 # for, PyTorch's kernel does the three in one (chapter 10). The argument `visible` combines lengths
-# and masks, and its softmax is that of chapter 4.
+# and masks, and the softmax that it applies is that of chapter 4.
 
 # %% slideshow={"slide_type": "skip"}
 show_source(DotProductAttention.attend)

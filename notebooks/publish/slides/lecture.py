@@ -7,7 +7,7 @@ A plan is a small TOML file:
 
     [[part]]
     chapter = "03"
-    headings = ["How large is a dot product?", "Why it is $d$"]
+    headings = ["How large is a dot product?", "Why the variance is $d$"]
 
 A heading brings its own slides, up to the next heading of any level. Where a section builds on one
 of another chapter that no part before it has, the chapter's 'What you need' comes first, as a
@@ -45,7 +45,7 @@ FORM = {
     "minutes": (int | float, "minutes = 45 above the parts"),
     "part": (list, "[[part]], in double brackets, and below it a chapter and its headings"),
     "chapter": (str | int, 'chapter = "03" below [[part]]'),
-    "headings": (list, 'headings = ["Why it is $d$"] below the chapter'),
+    "headings": (list, 'headings = ["Why the variance is $d$"] below the chapter'),
 }
 
 
