@@ -129,13 +129,15 @@ CASES = {
         lambda: [(X(Q, D), X(K, D), X(K), width) for width in (0.7, 0.5 + X(D).square())],
     ),
     "02_other_points": (leave_one_out, lambda: [(X(K, D), X(K), 0.7)]),
-    **{
-        f"{number}_plain_masked_softmax": (
-            ours.masked_softmax,
-            lambda: [(X(B, Q, K), lens) for lens in LENS],
-        )
-        for number in ("03", "04")
-    },
+    "03_plain_masked_softmax": (
+        ours.masked_softmax,
+        lambda: [(X(B, Q, K), lens) for lens in LENS],
+    ),
+    "04_plain_length_mask": (ours.length_mask, lambda: [(lens, K) for lens in LENS[1:]]),
+    "04_plain_softmax_where": (
+        lambda scores, mask: ours.masked_softmax(scores, mask=mask),
+        lambda: [(X(B, Q, K), ours.length_mask(lens, K)) for lens in LENS[1:]],
+    ),
     "04_plain_causal_mask": (causal_mask, lambda: [(n,) for n in (1, 2, 7)]),
     "04_plain_attention": (
         lambda *given: attend(*given[:3], mask=given[3]),
