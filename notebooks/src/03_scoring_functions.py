@@ -847,7 +847,7 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # | Gaussian | $-\lvert q-k\rvert^2/2$ | equal | 0 | $D$ | $D$ |
 # | scaled dot product | $q\cdot k/\sqrt D$ | equal | 0 | $D$ | 1 |
 # | bilinear, by halves | $(W_q q)\cdot(W_k k)$ | any | $d\,(D + D')$ | $d$ | 1 |
-# | additive | $w_v^\top\tanh(W_q q + W_k k)$ | any | $h\,(D + D' + 1)$ | $h$, $h$ times tanh | $h$ |
+# | additive | $w_v^\top\tanh(W_q q + W_k k)$ | any | $h\,(D + D' + 1)$ | $h$; $h$ tanhs | $h$ |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Since the Transformer takes the scaled dot product after $W_q$ and $W_k$, it uses the **bilinear**
