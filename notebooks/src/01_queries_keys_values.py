@@ -399,13 +399,13 @@ print("the keys of the table:", torch.equal(words @ W_k.T, word_keys))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # These are the numbers of the table. A word can ask for one thing and offer another, because
-# different matrices make its query and its key: *drink* attends to *cats*, although the two vectors
-# have no number in common.
+# different matrices make its query and its key.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The last line keeps one word per row, so that a single product, `words @ W_k.T`, makes all keys.
-# Training finds the matrices: they start as random numbers, and the section 'Why attention can
-# learn' says in which direction they then move.
+# So *drink* attends to *cats*, although the two vectors have no number in common. The last line
+# keeps one word per row, so that a single product, `words @ W_k.T`, makes all keys. Training finds
+# the matrices: they start as random numbers, and the section 'Why attention can learn' says in
+# which direction they then move.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. The bridge to the rest of the course. Ask for the query, the key and the value of
