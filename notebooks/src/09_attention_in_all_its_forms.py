@@ -342,14 +342,15 @@ for model in PUBLISHED:
     print(f"{model.bytes(4096) / 2**30:.2f} GiB after 4,096 words")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The small one: it keeps $32 \cdot 32 = 1024$ heads of keys and the large one $80 \cdot 8 =
-# 640$, so the small one's cache is 1.6 times as large. The others shown have 8 groups as well.
+# The small one: it keeps $32 \cdot 32 = 1024$ heads of keys and the large one $80 \cdot 8 = 640$,
+# so the small one's cache is 1.6 times as large. The other models in the table have 8 groups as
+# well.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Vote first: expect 70B. Then let them multiply.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### It saves cache, not links
+# ### Grouped queries save cache, not links
 #
 # Let one attention layer of 16 heads of 64 numbers have 8,192 words in its cache and read one more.
 # Each head of queries looks at each word, whatever $G$ is, so the number of links stays the same.
@@ -860,7 +861,7 @@ assert min(raw[0][1], raw[1][1]) > 0.8 and max(raw[0][2], raw[1][2]) < 0.3
 # **loud** finds all of them.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Yet the quiet answers hold more than it seems. If we subtract the average of the values and
+# Yet the quiet answers hold more than they seem to. If we subtract the average of the values and
 # compare directions (right half of the table), they find nine in ten of 16, and a third of 64. The
 # same average hides the answers of linear attention (with a longer query and longer keys here,
 # because at length 1 its features hardly differ). Once it is subtracted, they find nearly two
@@ -930,7 +931,8 @@ assert min(raw[0][1], raw[1][1]) > 0.8 and max(raw[0][2], raw[1][2]) < 0.3
 # The global tokens answer the 7% of questions with a direct link and guess the rest, though all
 # have a path of two layers. **A path is not yet an answer.** In this training, the vectors of two
 # tokens did not pass on 32 statements. Random links show the same on half of their far questions.
-# The windows can hardly show it, because two layers are too few for 100% and 87% of theirs.
+# The windows hardly test this, because 100% and 87% of their far questions have no path of two
+# layers.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (Stored figures of `python -m d2l_attention.experiments.lookups --starts 5`, which takes about ten
@@ -953,7 +955,7 @@ assert 0.55 < share < 0.67
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Training adds the rest: the model is free to choose keys that blur less. With 64 statements in 128
-# tokens it answers 85 to 92% after these 800 steps, in 3 starts, and the plain one all.
+# tokens it answers 85 to 92% after these 800 steps, in 3 starts, while plain attention answers all.
 #
 # This is one task, of look-up only, with two small layers. Where most of what a word needs is near,
 # a window is worth more.
@@ -1195,7 +1197,7 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 #
 # - There are two bills: $n^2$ links, and a cache that grows with every word. Grouped queries cut
 #   the cache, and windows and linear attention cut both.
-# - In long texts a window saves much time, because it leaves out hidden blocks; a dense mask in the
+# - In long texts a window is much faster, because it leaves out hidden blocks; a dense mask in the
 #   fused kernel saves none.
 # - The links decide how far information can travel: $w$ positions per layer with a window,
 #   everywhere in two layers by way of a global token, if the model may see what is later.
@@ -1401,10 +1403,10 @@ print(plain_hyena(torch.eye(4), [gate], [c]).round().int().tolist())
 # if they are the tokens; multi-token attention with the kernel 0, 1, 0 and heads that stay apart. A
 # dilated window as long as the text, by contrast, keeps its gaps. Hyena averages the past with a
 # filter of ones and the gate $1/t$ at token $t$, which it can only make if the input tells $t$;
-# causal attention does the same if all its keys are alike.
+# causal attention does the same if all keys are alike.
 #
-# To equal it, linear attention would need infinitely many features. For numbers ($d = 1$) they come
-# from the series of the exponential, and 19 of them give six digits:
+# To equal plain attention, linear attention would need infinitely many features. For numbers
+# ($d = 1$) they come from the series of the exponential, and 19 of them give six digits:
 #
 # $$e^{qk} = \sum_p \frac{(qk)^p}{p!} = \varphi(q) \cdot \varphi(k), \qquad
 #   \varphi(x) = \Big(1,\; x,\; \tfrac{x^2}{\sqrt{2!}},\; \tfrac{x^3}{\sqrt{3!}},\; \dots\Big)$$

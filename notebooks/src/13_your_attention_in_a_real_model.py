@@ -396,8 +396,8 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # To count the guesser's 24%: halves of 8 to 16 tokens leave 7 to 15 tokens to predict, 99 for all
-# nine lengths. They are at 23 positions, and at each of these one length comes out right: 23 of 99,
-# to which chance adds a little.
+# nine lengths. They occupy 23 positions, and at each of these the guess suits one length: 23 of
+# 99, to which chance adds a little.
 #
 # All this holds for models of these sizes. Sanford, Hsu and Telgarsky (2024) prove a bound: to
 # solve such a task, one layer must be exponentially larger than two layers need to be. A large
@@ -800,10 +800,10 @@ print(*lines_of_order(minilm), sep="\n")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Without head 1.3: all ten pairs come nearer, and 63% of their distance is left, or 71% with output
 # 0. With equal weights, the first three of all 72 are heads that look at a neighbour. The other
-# heads are the control: without the median one, 99% or 100% is left. Since the distance to other
-# compounds stays as well, what suffers is the order. Much of it survives. Other heads look at
-# neighbours as well, and the vectors contain the positions, but we did not test which of them keep
-# it.
+#    heads are the control: without the median one, 99% or 100% is left. Since the distance to other
+#    compounds stays as well, what suffers is the order. Much of it survives, perhaps because other
+#    heads look at neighbours as well, and the vectors contain the positions, but we did not test
+#    which of them keep it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for a second control before you show the last column: everything might come
@@ -817,8 +817,8 @@ print(*lines_of_order(minilm), sep="\n")
 # - In thirteen architectures, attention is a function of queries, keys, values and a mask, for
 #   which yours can stand in. Three others also need a softcap, a bias or sinks, and say so.
 # - In five starts, two layers learned what one did not. Heads of layer 1 write into each token what
-#   came before it, and layer 2 finds tokens by that. In three starts nearly all of this goes
-#   through its keys, in two a part.
+#   came before it, and layer 2 finds tokens by that. In three starts nearly all of this
+#   effect passes through the keys of layer 2, in two only a part.
 # - A picture of a head is a guess, which an ablation tests. Take away all heads that share the
 #   work, with equal weights and with output 0, beside a control.
 # - In a published BERT, one head looks at the token before with all of its weight. Of 72 heads, it
@@ -855,12 +855,12 @@ print(*lines_of_order(minilm), sep="\n")
 # Read these in any order.
 #
 # - *Two bugs in a trained model*, 14 minutes
-# - *Their layer and ours*, 4 minutes
+# - *The layers of BERT and Llama, and ours*, 4 minutes
 # - *A model by its name*, 3 minutes
 # - *Softcap, bias and sinks*, 6 minutes
 # - *From the outside in*, 3 minutes
 # - *A window in a model that was trained without*, 5 minutes
-# - *Every head*, 1 minute
+# - *Ablations of every head*, 1 minute
 # - *Who uses what*, 2 minutes
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -926,7 +926,7 @@ for name, function, layers in (
 #   finds position 1, by what layer 1 wrote there: in the second half, the heads of layer 2 keep 0.8
 #   on the token after the copy. Position 9, an `i` after a `D` as well, gets little, for which our
 #   story has no reason. In generation, the last token has no later one.
-# - **Divided by $d$**: the largest weight of a row falls from 0.8 to 0.4 in the mean, so each
+# - **Divided by $d$**: the largest weight of a row falls from 0.8 to 0.4 on average, so each
 #   output is a mixture. The loss rises, and the text is wrong.
 
 
@@ -988,8 +988,8 @@ with torch.no_grad():
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Its loss is lower, after a tenth of the steps, and its text is wrong. In training the next token
-# is in sight, and it learned to copy that. In generation there is no next token. (In five of five
-# starts: a loss of at most 0.06, and 1 to 3% of the text right.)
+# is in sight, and the model learned to copy it. In generation there is no next token. (In five of
+# five starts: a loss of at most 0.06, and 1 to 3% of the text right.)
 #
 # So the same mistake showed in loss and text (both layers), in the text only (from the first step
 # on), and hardly in either (layer 2). Exercise 13.5 asks for a test that finds it in all three
@@ -1000,7 +1000,7 @@ with torch.no_grad():
 # in 1.6%: the text is no better.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ### Their layer and ours
+# ### The layers of BERT and Llama, and ours
 #
 # *4 minutes.* `layer_from` gives a layer of this course the parameters of one of the library's:
 # chapter 6's for BERT, chapter 9's groups with chapter 7's rotary positions for Llama.
@@ -1078,9 +1078,9 @@ for name in ("Gemma2", "T5", "GptOss"):
 # One minute. Ask what each of the three words would change in the seven lines.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# #### Two lines more
+# #### A softcap and a bias, one line each
 #
-# Gemma 2 and T5 take one line each. The sinks are exercise 13.2.
+# Gemma 2 needs the first, T5 the second. The sinks are exercise 13.2.
 
 
 # %% slideshow={"slide_type": "fragment"}
@@ -1216,7 +1216,7 @@ for layer in (0, 1):
 # to which many heads of large models give much of their weight (chapter 11).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ### Every head
+# ### Ablations of every head
 #
 # *1 minute.* Take each of the four heads of layer 2 away, one at a time:
 
