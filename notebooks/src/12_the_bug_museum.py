@@ -339,9 +339,9 @@ assert max(abs(a - b) for a, b in zip(prefixes["C"], validation["C"], strict=Tru
 #
 # **Seen.** A reader asked about one line in a teaching implementation of an image model, and its
 # maintainer answered: 'a big bug'. When the reader trained both versions, their pictures were
-# equally good, and with more training the correct version was even a little worse ([labml
-# #146](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146), 2022).
-# Here is the code, and what it computes for three queries and two keys:
+# equally good, and with more training the correct version was even a little worse
+# ([labml #146](https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146),
+# 2022). Here is the code, and what it computes for three queries and two keys:
 
 # %% slideshow={"slide_type": "-"}
 show_source(broken("12.1"))
@@ -542,9 +542,9 @@ show_source(broken("12.4").forward)
 # ### 12.5 · It learns anyway
 #
 # **Seen.** A released training script computed a loss on 'attention maps' but called `detach()`
-# before `backward()`, so that this loss taught nothing while the training ran on ([NAD
-# #8](https://github.com/bboylyg/NAD/issues/8), 2022; fixed on the next day). Its maps do not come
-# from queries and keys, but attention can contain the same mistake:
+# before `backward()`, so that this loss taught nothing while the training ran on
+# ([NAD #8](https://github.com/bboylyg/NAD/issues/8), 2022; fixed on the next day). Its maps do
+# not come from queries and keys, but attention can contain the same mistake:
 
 # %% slideshow={"slide_type": "-"}
 show_source(broken("12.5"))
@@ -783,8 +783,9 @@ def hides_too_late(queries, keys, values, mask):
 print(check_attention(hides_too_late))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# For your own project, the shell command `python -m d2l_attention.testing test_my_attention.py`
-# writes the ten into one file for pytest. Besides pytest it needs only torch.
+# For your own project, the shell command
+# `python -m d2l_attention.testing test_my_attention.py` writes the ten into one file for pytest.
+# Besides pytest it needs only torch.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Which question finds which bug?
@@ -937,8 +938,8 @@ assert all(map(any, found[:-1])) and not any(found[-1])
 #
 # **Seen.** In August 2026 a reader of a well-known textbook's notebook found a triangle of True
 # above the diagonal in the call below. 'Good catch', said the author, 'it seems opposite of
-# nn.MultiheadAttention' ([LLMs-from-scratch
-# #1061](https://github.com/rasbt/LLMs-from-scratch/issues/1061)).
+# nn.MultiheadAttention'
+# ([LLMs-from-scratch #1061](https://github.com/rasbt/LLMs-from-scratch/issues/1061)).
 
 # %% slideshow={"slide_type": "-"}
 show_source(broken("12.7"))
@@ -949,9 +950,9 @@ print(broken("12.7")(torch.zeros(1, 4, 4), torch.zeros(1, 4, 4), one_hot)[0])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **The mask is read the other way.** True means 'ignore' for `nn.MultiheadAttention` but 'attend'
-# for `F.scaled_dot_product_attention` ([pytorch
-# #170415](https://github.com/pytorch/pytorch/pull/170415) adds a note about it). Each token sees
-# only the future, so the last one sees nothing and gets zeros.
+# for `F.scaled_dot_product_attention`
+# ([pytorch #170415](https://github.com/pytorch/pytorch/pull/170415) adds a note about it). Each
+# token sees only the future, so the last one sees nothing and gets zeros.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **12.7** · write the test
@@ -959,9 +960,10 @@ print(broken("12.7")(torch.zeros(1, 4, 4), torch.zeros(1, 4, 4), one_hot)[0])
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### 12.8 · NaN, from one row
 #
-# **Seen.** PyTorch's own attention returned NaN ([pytorch
-# #103963](https://github.com/pytorch/pytorch/issues/103963)). While the kernel gives zeros today,
-# `nn.MultiheadAttention`, called with its defaults, still gives NaN, and so does this code:
+# **Seen.** PyTorch's own attention returned NaN
+# ([pytorch #103963](https://github.com/pytorch/pytorch/issues/103963)). While the kernel gives
+# zeros today, `nn.MultiheadAttention`, called with its defaults, still gives NaN, and so does this
+# code:
 
 # %% slideshow={"slide_type": "-"}
 show_source(broken("12.8"))
@@ -1012,8 +1014,9 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 # **Seen.** In a much-read Transformer the padding mask of the decoder lies on the axis of the
 # queries. Its fill is the finite $-10{,}000$, so whole rows become equal weights where $-\infty$
 # would give NaN. Because only rows of padding change, the bug stayed: a repair was proposed in
-# October 2025 and was open when we read it ([hyunwoongko/transformer
-# #40](https://github.com/hyunwoongko/transformer/pull/40)). Ours is another pair of mistakes:
+# October 2025 and was open when we read it
+# ([hyunwoongko/transformer #40](https://github.com/hyunwoongko/transformer/pull/40)). Ours is
+# another pair of mistakes:
 
 # %% slideshow={"slide_type": "-"}
 show_source(broken("12.10"))
@@ -1038,10 +1041,10 @@ for mask in (None, causal):
 # #### 12.11 · Two kernels, two texts
 #
 # **Seen.** One model, given one prompt, wrote two texts with two kernels that should agree, as soon
-# as the prompt was longer than the window, which was set to 4 ([transformers
-# #40163](https://github.com/huggingface/transformers/pull/40163), 2025). The same was found in
-# September 2026 ([zml #763](https://github.com/zml/zml/pull/763)), where the tests had been green
-# because they tried attention without a window only.
+# as the prompt was longer than the window, which was set to 4
+# ([transformers #40163](https://github.com/huggingface/transformers/pull/40163), 2025). The same
+# was found in September 2026 ([zml #763](https://github.com/zml/zml/pull/763)), where the tests had
+# been green because they tried attention without a window only.
 
 # %% slideshow={"slide_type": "-"}
 show_source(broken("12.11"))
@@ -1064,10 +1067,10 @@ for name, function in {"right": right("12.11"), "broken": broken("12.11")}.items
 #
 # **Seen.** In October 2024 somebody trained once with batches of 32, and once with 32 batches of 1
 # whose gradients were added before each step (**gradient accumulation**). The results should have
-# been the same, but the second was much worse ([trl
-# #2175](https://github.com/huggingface/trl/issues/2175)). Libraries began to correct it that month
-# ([transformers #34191](https://github.com/huggingface/transformers/pull/34191), [torchtune
-# #1875](https://github.com/meta-pytorch/torchtune/pull/1875)).
+# been the same, but the second was much worse
+# ([trl #2175](https://github.com/huggingface/trl/issues/2175)). Libraries began to correct it that
+# month ([transformers #34191](https://github.com/huggingface/transformers/pull/34191),
+# [torchtune #1875](https://github.com/meta-pytorch/torchtune/pull/1875)).
 
 # %% slideshow={"slide_type": "-"}
 show_source(broken("12.12"))
@@ -1100,10 +1103,10 @@ for name, function in {"right": right("12.12"), "broken": broken("12.12")}.items
 # - *Readers ask why not `view`.* In place of `transpose` it mixes tokens and heads (chapter 6)
 #   ([annotated-transformer #118](https://github.com/harvardnlp/annotated-transformer/issues/118)).
 # - *Positions that change nothing.* The sum was computed and then dropped, so that a model without
-#   a mask would see a bag of words ([pytorch-lightning
-#   #19138](https://github.com/Lightning-AI/pytorch-lightning/issues/19138)).
-# - *An error for every odd size.* There was one cosine column too many ([BERT-pytorch
-#   #78](https://github.com/codertimo/BERT-pytorch/issues/78)), the kindest bug here.
+#   a mask would see a bag of words
+#   ([pytorch-lightning #19138](https://github.com/Lightning-AI/pytorch-lightning/issues/19138)).
+# - *An error for every odd size.* There was one cosine column too many
+#   ([BERT-pytorch #78](https://github.com/codertimo/BERT-pytorch/issues/78)), the kindest bug here.
 # - *A BLEU that is different in one framework.* Two sections of one chapter passed the reference as
 #   the prediction ([d2l-en #1780](https://github.com/d2l-ai/d2l-en/issues/1780)).
 # - *Weights of 1.25.* This one is right: dropout divides what it keeps by $1 - p$, so that each
@@ -1148,9 +1151,9 @@ for name, function in {"right": right("12.12"), "broken": broken("12.12")}.items
 # ## Sources
 #
 # The threads are linked where an exhibit names them. We read them in November 2026, and for 12.6
-# and 12.10 also the code as it was then. An exhibit is a small function of ours modelled on a
-# thread, not its code. For 12.5 and 12.10 we found only relatives of the mistake, and no thread
-# with exactly this one.
+# and 12.10 also the code as it was then. An exhibit is a small function of ours modelled on a thread,
+# not its code. For 12.5 and 12.10 we found only relatives of the mistake, and no thread with
+# exactly this one.
 #
 # - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning*, version 1.0.3, chapter
 #   11, and its package d2l 1.0.3. [d2l.ai](https://d2l.ai)

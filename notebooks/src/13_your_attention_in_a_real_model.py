@@ -800,10 +800,10 @@ print(*lines_of_order(minilm), sep="\n")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Without head 1.3: all ten pairs come nearer, and 63% of their distance is left, or 71% with output
 # 0. With equal weights, the first three of all 72 are heads that look at a neighbour. The other
-#    heads are the control: without the median one, 99% or 100% is left. Since the distance to other
-#    compounds stays as well, what suffers is the order. Much of it survives, perhaps because other
-#    heads look at neighbours as well, and the vectors contain the positions, but we did not test
-#    which of them keep it.
+# heads are the control: without the median one, 99% or 100% is left. Since the distance to other
+# compounds stays as well, what suffers is the order. Much of it survives. Other heads look at
+# neighbours as well, and the vectors contain the positions, but we did not test which of the two
+# keep it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for a second control before you show the last column: everything might come
