@@ -695,6 +695,12 @@ for i, name in ((0, "first"), (3, "middle"), (5, "last")):
     mixes[f"the {name} is global"] = [256 if layer == i else 16 for layer in range(6)]
 for name, layers in mixes.items():
     print(f"{name:22}", reaches_back(layers), "tokens back")
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# For all three: a single global layer is enough for a path.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws, layer by layer, which tokens reach the last one
 figure, axes = plt.subplots(1, 4, figsize=(11, 3.3), sharey=True)
 for ax, (name, layers) in zip(axes, mixes.items(), strict=True):
     for i, window in enumerate(layers):  # of layer i's inputs, those that reach the last output
@@ -710,9 +716,6 @@ plt.show()
 # *Figure: four panels, a row for each of six layers, and in it a bar over the tokens that reach the
 # last token from there. With windows only, the bar of layer 0 covers the latest 91 of 256 tokens.
 # With a global layer, dark, all 256 are covered from this layer down.*
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# For all three: a single global layer is enough for a path.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. 'The last one' is the typical answer: 'there everything comes together'. Let someone
@@ -1060,14 +1063,13 @@ for name, choose in ways.items():
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Nearly all: a question has one right statement, and with 4 of 32 keys the indexer rarely misses
-# it. With a single key, it misses about one in ten. A window reads as many keys, or one more, and
+# it. With a single key, it loses some answers. A window reads as many keys, or one more, and
 # finds only what is near, so far away it guesses, right in one of ten. Row two is an upper
 # reference: it picks keys using the full attention weights.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
 # Checks what the text says of this run
-assert far["indexer", 4] > 0.95 and 0.85 < far["indexer", 1] < 0.95
-assert far["indexer", 1] < far["the attention's own weights", 1]
+assert far["indexer", 4] > 0.95 and far["indexer", 1] < far["the attention's own weights", 1]
 assert max(far["a window of as many", k] for k in (4, 2, 1)) < 0.2
 print("checked: the indexer finds nearly all with 4 keys, and loses some with a single one")
 
