@@ -1,4 +1,4 @@
-"""11.2: a rule for FlexAttention: the latest tokens, and the first ones."""
+"""11.2: a mask as a rule: the latest tokens, and the first ones."""
 
 import torch
 from torch import Tensor
