@@ -2,18 +2,20 @@
 # # 6 · Multi-head attention
 #
 # **You will**
-# - explain which question is too much for one head with a linear readout, and how two answer it;
+# - explain why one weighted average, read out linearly, cannot tell that two things are both
+#   present, and why two averages can;
 # - write the split into heads, and build multi-head attention without a loop over them;
 # - test the layer against a slow version that you trust;
 # - remove a trained head to find out what it is needed for.
 #
-# Core path: 60 to 90 minutes, in two sittings. Going further: 40. Exercises: 69. Builds on chapters
-# 3 and 4. *Dive into Deep Learning* (D2L) treats the subject in section 11.5.
+# Core path: 60 to 90 minutes, in two sittings. Going further: 35. Exercises: 69. Builds on
+# chapters 3 and 4. *Dive into Deep Learning* (D2L) treats the subject in section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 34 minutes, with votes: 10½ to the picture of the layer, 8½ to the whole layer, 8 for what heads
-# cost and learn, 6½ from the ablation on. If time is short, skip first what heads cost. Open the
-# notebook beforehand and run all of it. The slides of *Going further* come after the summary.
+# 35 minutes, with votes: 10½ to the picture of the layer, 8½ to the whole layer, 7 for what heads
+# learn, 9 from the ablation on. If time is short, skip first how training gets around the bug.
+# Open the notebook beforehand and run all of it. The slides of *Going further* come after the
+# summary.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -45,19 +47,37 @@ set_style()
 #   weights of $3/4$ and $1/4$. If the two values are 8 and 4, the answer is therefore
 #   $3/4 \cdot 8 + 1/4 \cdot 4 = 7$. Because weights are at least 0 and sum to one, the answer
 #   always lies between 4 and 8, whatever the scores are.
-# - **A score** is $q \cdot k / \sqrt d$, where $d$ is the size of the query and of the key.
+# - **A score** is $q \cdot k / \sqrt d$, where $d$ is the size of the query and of the key. If
+#   their numbers are independent, with mean 0 and variance 1, the score's variance is 1 for every
+#   $d$.
 # - **Shapes.** Queries (B, Q, D), keys (B, K, D) and values (B, K, V) give weights (B, Q, K) and
 #   an output (B, Q, V).
 # - **Lengths** (chapter 4). `valid_lens` says how many keys, counted from the left, may be seen.
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# In code, attention is `compute_weights(q, k) @ v`. `visible` is True where a query may see a key,
+# and the three dots in a shape stand for any axes in front, such as a batch.
+
+
+# %% slideshow={"slide_type": "skip"} tags=["build"]
+def compute_weights(q, k, visible=None):  # (..., Q, d), (..., K, d) -> (..., Q, K)
+    scores = q @ k.mT / math.sqrt(q.shape[-1])
+    if visible is None:
+        return scores.softmax(dim=-1)
+    scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(dim=-1)
+    return weights.masked_fill(~visible, 0.0)  # a query that sees nothing gets zeros
+
+
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## Salt and pepper: the limit of one average
+# ## Salt and pepper: what can one average say?
 #
-# So far a query got one average, while a Transformer computes several side by side. To see what the
-# others are good for, imagine a soup that needs salt **and** pepper. You ask a shelf of jars
-# whether both are there. Every salt jar holds the number $s$, every pepper jar holds the number
-# $p$, and the answer is the weighted average of what the jars hold. You choose $s$, $p$ and the
-# weights.
+# So far each query got one average, but it may need two things at once: a letter in a word, say,
+# must name both the letter before it and the letter opposite. Why one average is too few is easiest
+# to see in a soup that needs salt **and** pepper. A formula must say whether a shelf of jars holds
+# both: positive means yes, negative means no. Every salt jar holds the number $s$, every pepper jar
+# the number $p$, and the answer is the weighted average of what the jars hold. You choose $s$, $p$
+# and the weights.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the three kinds of shelves
@@ -153,8 +173,8 @@ for head in (0, 1):
 #
 # $$\text{output} = W_o \begin{bmatrix} o_1 \\ \vdots \\ o_H \end{bmatrix}$$
 #
-# Together the $H$ heads usually give $D$ numbers per query, so each head gives only $D / H$. Such a
-# head is **thin**, but it reads *all* numbers of a token.
+# Together the $H$ heads usually give $D$ numbers per query, so each head gives only $D / H$, and
+# $H$ must divide $D$. Such a head is **thin**, but it reads *all* numbers of a token.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Read it aloud from the inside: project, attend, concatenate, mix. Then ask for the
@@ -180,34 +200,27 @@ schematic("multi-head")
 # nobody knows any more who found what.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# One head of any width with a linear readout fails on the shelves, as *Going further* proves. With
-# a multilayer perceptron (MLP) as readout, however, one head is enough, and a Transformer has an
-# MLP after its attention (chapter 8). So the soup leaves open why real models have several heads.
-# Vaswani et al. (2017) say that with a single head 'averaging inhibits' attending to several
-# things.
+# On the shelf *salt, pepper*, for instance, the heads found $o_1 = 1$ and $o_2 = 1$. Concatenated
+# they are $(1, 1)$, which $W_o = \begin{bmatrix} 1 & 1 \\ 1 & -1 \end{bmatrix}$ turns into
+# $(2, 0)$. On two salt jars, $(1, 0)$ becomes $(1, 1)$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### The formula as code
+# ### One head of any width
 #
-# The first function computes the attention weights of chapters 3 and 4. The three dots in a shape
-# stand for any axes in front, such as a batch, or a batch and heads.
-
-
-# %% slideshow={"slide_type": "skip"} tags=["build"]
-def compute_weights(q, k, visible=None):  # (..., Q, d), (..., K, d) -> (..., Q, K)
-    scores = q @ k.mT / math.sqrt(q.shape[-1])
-    if visible is None:
-        return scores.softmax(dim=-1)
-    scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
-    weights = scores.softmax(dim=-1)
-    return weights.masked_fill(~visible, 0.0)  # a query that sees nothing gets zeros
-
+# The table of the soup also holds for a trained head of any width with a linear readout $w$, $b$.
+# There jar $j$ is a vector $x_j$, and because the weights sum to one, the readout of the average is
+# the average of the jars' own readouts, $w^\top W_o W_v x_j + b$: one number $s$ for all salt jars
+# and one number $p$ for all pepper jars. With a multilayer perceptron (MLP) as readout, which a
+# Transformer has after its attention (chapter 8), one head is enough. Separate heads still allow
+# separate weights for separate jobs, as we test below: Vaswani et al. (2017) argue that averaging
+# in one head hinders attending to different positions at once.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A loop over the heads
 #
 # In code, the matrix `W_q` holds the matrices of all heads. Its first $D / H$ rows belong to head 1
-# and the next $D / H$ rows to head 2, so `chunk` can take them apart. (Heads are counted from 1.)
+# and the next $D / H$ rows to head 2, so `chunk` can take them apart. Because tokens are rows in
+# code, $W q$ becomes `q @ W.T`. (Heads are counted from 1.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Line by line, with the formula on the board. Ask what happens to K: keys and values
@@ -228,36 +241,39 @@ def loop_over_heads(queries, keys, values, W_q, W_k, W_v, W_o, num_heads):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## All heads in one product
 #
-# The loop multiplies $3H$ times by a small matrix, but three large products do the same work:
-# `queries @ W_q.T` gives each of $n$ tokens $D$ numbers, the first $D / H$ for head 1, the next for
-# head 2. Only the axes are still wrong, because we have $(n, D)$ and want $(H, n, D / H)$.
+# The loop multiplies $3H$ times by a small matrix, but three large products do the same work. In
+# **self-attention**, where queries, keys and values come from the same $n$ tokens `X`,
+# `X @ W_q.T` gives each token $D$ numbers, the first $D / H$ for head 1, the next for head 2. Only
+# the axes are still wrong, because we have $(n, D)$ and want $(H, n, D / H)$.
 #
-# To see how they change, take four tokens of four numbers each, and two heads. Head 1 should get
-# the left half:
+# Take four tokens R, S, T and U of four numbers each, and two heads. Head 1 should get the left
+# half:
 #
 # $$\text{tokens} = \begin{bmatrix}
-#   A_0 & A_1 & A_2 & A_3 \\ B_0 & B_1 & B_2 & B_3 \\
-#   C_0 & C_1 & C_2 & C_3 \\ D_0 & D_1 & D_2 & D_3 \end{bmatrix}$$
+#   R_0 & R_1 & R_2 & R_3 \\ S_0 & S_1 & S_2 & S_3 \\
+#   T_0 & T_1 & T_2 & T_3 \\ U_0 & U_1 & U_2 & U_3 \end{bmatrix}$$
 #
 # **Predict.** `tokens.view(2, 4, 2)` has the right shape and raises no error. What does head 1 get?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let them write down the four rows of head 1. Most write A0 A1, B0 B1, C0 C1, D0 D1.
+# Two minutes. Let them write down the four rows of head 1. Most write R0 R1, S0 S1, T0 T1, U0 U1.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What `view` does
 
 # %% slideshow={"slide_type": "skip"}
-tokens = 10 * torch.arange(4)[:, None] + torch.arange(4)  # (4, 4): 21 means C1
-by_view = tokens.view(2, 4, 2)  # (H, n, D / H)
-as_wanted = torch.stack([tokens[:, :2], tokens[:, 2:]])  # (H, n, D / H): both halves
+tokens = 10 * torch.arange(4)[:, None] + torch.arange(4)  # (4, 4): 21 means T1
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Steps from the tokens to what view gives and to what we want, one shade for each token
+by_view = tokens.view(2, 4, 2)  # (H, n, D / H)
+as_wanted = torch.stack([tokens[:, :2], tokens[:, 2:]])  # (H, n, D / H): both halves
+
+
 def letters(block, x, y):
     """The numbers of a block as letters: each flies to where the next step has it."""
-    names = [[f"{'ABCD'[n // 10]}{n % 10}" for n in row] for row in block.tolist()]
+    names = [[f"{'RSTU'[n // 10]}{n % 10}" for n in row] for row in block.tolist()]
     shades = [[f"shade {n // 10}" for n in row] for row in block.tolist()]
     return grid(names, x, y, shades, name=names, height=0.8)
 
@@ -271,30 +287,29 @@ def heads(blocks):
 Player(
     [
         State("Four tokens of four numbers", "The shape is (4, 4).", letters(tokens, 2.2, 0)),
-        State("view gives head 1 two whole tokens", "It keeps the order.", heads(by_view)),
-        State("Wanted for each head: half of each token", "(2, 4, 2), too.", heads(as_wanted)),
+        State("view gives head 1 two whole tokens", "It moves no number.", heads(by_view)),
+        State("Wanted for each head: half of each token", "Also (2, 4, 2).", heads(as_wanted)),
     ]
 )
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: three steps with squares, one shade per token. First the tokens: four rows, A, B, C, D,
-# of four squares. After view head 1 has all squares of A and B in four rows, head 2 all of C and D.
-# As wanted, head 1 has the first two squares of A, B, C and D, head 2 the last two.*
+# *Figure: three steps with squares, one shade per token. First the tokens: four rows, R, S, T, U,
+# of four squares. After view head 1 has all squares of R and S in four rows, head 2 all of T and U.
+# As wanted, head 1 has the first two squares of R, S, T and U, head 2 the last two.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Head 1 gets all of A and B, and head 2 all of C and D, so each head sees only half of the tokens.
-# The numbers lie in memory as one long row, A0 A1 A2 A3 B0 B1 and so on. `view` keeps this order,
-# and so the first half of the row goes to head 1.
+# Head 1 gets all of R and S, and head 2 all of T and U, so each head sees only half of the tokens.
+# The numbers lie in memory as one long row, R0 R1 R2 R3 S0 S1 and so on. `view` keeps this order,
+# so the first half of memory, tokens R and S, becomes head 1.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Read the memory aloud: A0 A1 A2 A3 B0 B1 and so on. All shapes are right, so no test
+# Two minutes. Read the memory aloud: R0 R1 R2 R3 S0 S1 and so on. All shapes are right, so no test
 # of shapes fails. Then let pairs find the right way on paper, in two steps from (4, 4) to (2, 4,
 # 2); on the page students write it as exercise 6.3.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # How do we get the halves, for a whole batch and without a loop? Write this step before you read
-# ours. `check` says what is right or what went wrong, `hint("6.3")` gives one more hint each time,
-# and `solution("6.3")` shows the whole way.
+# ours, which follows. `check`, `hint("6.3")` and `solution("6.3")` help.
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
@@ -307,33 +322,31 @@ from d2l_attention.exercises import check, hint, solution
 # `10 * token + column`.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Split the axis, then move the heads
+# ### From (n, D) to (H, n, D / H)
 #
-# Our way has two steps. `reshape` **splits** the last axis, so that (4, 4) becomes (4, 2, 2). Then
-# `transpose` **moves** the heads to the front.
+# First, `reshape` **splits** the last axis, so that (4, 4) becomes (4, 2, 2). Then `transpose`
+# **moves** the heads to the front.
 
 # %% slideshow={"slide_type": "-"}
 moved = tokens.reshape(4, 2, 2).transpose(0, 1)  # (n, D) -> (n, H, D / H) -> (H, n, D / H)
-print("as wanted:", torch.equal(moved, as_wanted))
-print("and back:", torch.equal(moved.transpose(0, 1).reshape(4, 4), tokens))
+print("there and back:", torch.equal(moved.transpose(0, 1).reshape(4, 4), tokens))
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Steps through the split and back
+# Steps through the split, and checks that it is as wanted
+assert torch.equal(moved, as_wanted)
 split = tokens.reshape(4, 2, 2)  # (n, H, D / H)
 apart = letters(split[:, 0], 2.2, 0) + letters(split[:, 1], 4.7, 0)
-joined = letters(moved.transpose(0, 1).reshape(4, 4), 2.2, 0)
 Player(
     [
-        State("Four tokens of four numbers", "(n, D): a row is a token.", joined),
+        State("Four tokens of four numbers", "(n, D): a row is a token.", letters(tokens, 2.2, 0)),
         State("reshape splits each row", "(n, H, D / H): nothing has moved.", apart),
         State("transpose moves the heads to the front", "(H, n, D / H).", heads(moved)),
-        State("Back: transpose, then reshape", "(n, D), in the opposite order.", joined),
     ]
 )
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: four steps with the same squares. The rows are split in the middle, the halves become the
-# blocks of head 1 and head 2, and then all goes back.*
+# *Figure: three steps with the same squares. The rows are split in the middle, and the halves
+# become the blocks of head 1 and head 2.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Neither view nor reshape changes the order in which the numbers are read; only
@@ -360,11 +373,9 @@ Player(
 # mask (chapter 4) is the same for all heads. Without one, every head sees the last token.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# With these six steps you can write the layer before you read ours: this is exercise 6.4, after the
-# summary, which takes another 15 minutes. Lengths hold for all heads of a sentence, as a causal
-# mask does, so the mask has an axis of size 1 in the place of the heads. For two sentences of
-# lengths 3 and 1 and $K = 4$ it is (2, 1, 1, 4), with the rows (True, True, True, False) and (True,
-# False, False, False).
+# With these six steps you can write the layer before you read ours. Exercise 6.4, after the
+# summary, asks for this; allow 15 more minutes. As a rule, all heads of a sentence share a mask, so
+# we give it a head axis of size 1 and let broadcasting repeat it.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -416,41 +427,9 @@ for lens in (None, torch.tensor([5, 0])):
 print("checked: the layer equals the loop over heads, and the package's MultiHeadAttention")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A good place to stop.** You have a layer that computes all heads at once, and you know that it
-# equals the slow loop. What remains is to see what heads cost, what they learn, and whether
-# training would have told you of a bug.
-
-# %% [markdown] slideshow={"slide_type": "slide"}
-# ## What do heads cost?
-#
-# Do eight heads cost eight times as much as one? For $n$ tokens:
-#
-# | | one head of size $D$ | $H$ heads of size $D / H$ |
-# |---|---|---|
-# | parameters | $4 D^2$ | $4 D^2$ |
-# | operations, four projections | $8 n D^2$ | $8 n D^2$ |
-# | operations, scores and averages | $4 n^2 D$ | $H \cdot 4 n^2 \frac{D}{H} = 4 n^2 D$ |
-# | attention weights, each an exponential | $n^2$ | $H n^2$ |
-#
-# No: only the number of attention weights grows eightfold. In the other rows $H$ cancels, because
-# each head is thinner by the same factor.
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the table with PyTorch's counter, for 13 tokens of 24 numbers
-counted = {}
-for num_heads in (1, 8):
-    layer = PlainMultiHeadAttention(24, num_heads, dropout=0.0)
-    with FlopCounterMode(display=False) as counter:
-        layer(*(torch.randn(1, 13, 24),) * 3)
-    assert sum(W.numel() for W in layer.parameters()) == 4 * 24**2
-    assert layer.attention_weights.numel() == num_heads * 13**2
-    counted[num_heads] = counter.get_total_flops()
-assert counted[1] == counted[8] == 8 * 13 * 24**2 + 4 * 13**2 * 24
-print("checked: parameters, operations and weights, for one head and for eight")
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask where the eight went: into heads that are eight times thinner. Many heads have
-# another price: each compares a query and a key by D/H numbers only (*Going further*).
+# **A good place to stop.** You have a layer that computes all heads at once and equals the slow
+# loop. What remains is to see what heads learn, and whether training would have told you of a bug.
+# (What heads cost is in *Going further*.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What do heads learn?
@@ -465,17 +444,19 @@ print("checked: parameters, operations and weights, for one head and for eight")
 # | before | d | d | e | l | i | v | e |
 # | opposite | r | e | v | i | l | e | d |
 #
-# Queries, keys and values all come from the same seven tokens, which makes this **self-attention**.
-# A token consists of its letter (26 numbers) and its position (7 numbers). The words are random.
+# Queries, keys and values all come from the same seven tokens (self-attention). A token consists of
+# its letter (26 numbers) and its position (7 numbers). The words are random.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room name the two letters for position 4. Ask why a token must contain its
 # position: nothing in the formula tells it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# `words(64)` draws 64 words, together with the two letters to name at each position. `train` takes
-# new words in each step, and `accuracy` gives, for each of the two jobs, the share of letters that
-# are named right in 2,000 other words. The model is an attention layer with a linear readout:
+# `words(64)` draws 64 words, together with the two letters to name at each position. `train` fits a
+# model to 64 new words per step (cross-entropy, Adam), and `accuracy` gives, for each of the two
+# jobs, the share of letters that are named right in 2,000 other words. `BEFORE[i]` and
+# `OPPOSITE[i]` are the positions of the two letters that position `i` must name. The model is an
+# attention layer with a linear readout:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -513,8 +494,8 @@ for seed in range(3):
 # Half a minute. Add up the two rates of each line aloud. The next slide explains them.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Little more than 100%, as the one head's sums show, whereas two heads name both letters in all
-# three starts.
+# About 100%: here the one head's rates sum to 106 to 111%. With two heads, both rates reach 100% in
+# all three starts.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Where the one head looks
@@ -532,23 +513,27 @@ for (seed, num_heads), speller in spellers.items():
     on_before, on_opposite = weights[range(7), BEFORE].mean(), weights[range(7), OPPOSITE].mean()
     print(f"start {seed}, one head: weight {on_before:.2f} before, {on_opposite:.2f} opposite")
     assert 0.95 < right.sum() < 1.25 and 0.4 < on_before < 0.6 and 0.4 < on_opposite < 0.6
-    named = speller(words(2000)[0]).argmax(dim=-1)  # (2000, 7, 2): a letter for each job
+    right_ones = words(2000)
+    named = speller(right_ones[0]).argmax(dim=-1)  # (2000, 7, 2): a letter for each job
     assert 0.6 < (named[..., 0] == named[..., 1]).float().mean() < 0.95
+    if on_opposite - on_before > 0.01:  # the letter opposite wins both jobs
+        assert (named == right_ones[1][..., 1:]).float().mean() > 0.85
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Write the letters x and y on the board and let them change places: half x and half y
-# stays as it was. So the readout names the same letter both times, and is right once. Somebody asks
-# why start 0 has 12% and 97%: there the letter opposite weighs a little more.
+# stays as it was, so nothing in it tells which came before. Somebody asks why start 0 has 12% and
+# 97%: there the letter opposite weighs a little more, and wins both jobs.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The one head gives about half of its weight to each position. Half of a letter x and half of a
-# letter y, however, look the same whichever of them came before, so the readout mostly names the
-# same letter for both jobs, in starts 0 and 2 the one opposite. It is right for one of the two,
-# which makes 100% for both jobs together. (Here it is a little more, because the two letters to
-# name are equal in 1 of 26, and the readout names two different letters in 1 to 3 of 10.)
+# The one head gives about half of its weight to each position. Its linear readout scores a letter
+# by how much of it is in the average, so two equal halves tie, and a letter that weighs a little
+# more tends to win *both* jobs: in starts 0 and 2 mostly the one opposite. (A readout that
+# preferred the lighter letter would prefer an absent one still more.) To name one letter twice is
+# right for one of the two jobs, which makes 100%. The sums are higher partly because the two
+# letters coincide once in 26 times, and partly because the readout sometimes names both.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Two heads specialise
+# ### Two heads at six stages of training
 #
 # The view shows the two heads of start 0 at six stages of training. The outlined cells mark the
 # rule that each head ends with.
@@ -578,7 +563,7 @@ view = AttentionView(
     frames=[f"{stop} steps" for stop in stops],
     compare=torch.stack(final),
     compare_label="the rule",
-    title="One head learns 'before', the other 'opposite'",
+    title="Two heads at six stages of training",
 )
 view.frame, view.head = stops.index(80), -1  # all heads
 view
@@ -589,9 +574,9 @@ view
 # both rules are filled. At 300 steps each head's strong cells lie in the outlines of its rule.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# After 80 steps each head still looks at *both* positions, much as one head alone does. After 200
-# steps the heads have parted. The formula leaves them free to be alike, but in this game the loss
-# is lower if they differ.
+# After 80 steps each head still looks at *both* positions, much as one head alone does, but after
+# 200 the heads have parted. The formula leaves them free to be alike; in this game the loss is
+# lower if they differ.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Play the frames once without a word, then ask the two questions. At 80 steps the
@@ -632,7 +617,8 @@ for seed in range(3):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Without the other head it is the reverse. So in these three starts each head has a job of its own,
-# and which head gets which job depends on the start.
+# and which head gets which job depends on the start. In trained language models as well, some heads
+# look at the token just before; chapter 13 finds them.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A missing transpose
@@ -681,8 +667,43 @@ print("checked: after 500 steps the wrong layer names more than 99% right in all
 # that the code is right.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# *Going further* shows how it does so. A repository for teaching had this bug, and its training
-# test passed (the last source below).
+# A repository for teaching had this bug, and its training test passed (the last source below).
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### How training gets around the bug
+#
+# How can a model with this bug reach 100%? Take four tokens R, S, T, U and two heads.
+# In memory the eight results form one long row, first head 1's four and then head 2's four. Without
+# the transpose, `reshape` simply splits this row into four pairs.
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the results in memory, and which position gets them
+figure, ax = plt.subplots(figsize=(9.5, 3.0))
+for i in range(8):
+    head, asker = divmod(i, 4)
+    colour = PALE if head == 0 else RULE
+    ax.add_patch(Rectangle((i, 1.2), 1, 0.8, facecolor=colour, edgecolor=GROUND, linewidth=2))
+    ax.text(i + 0.5, 1.6, f"head {head + 1}\nfor {'RSTU'[asker]}", ha="center", va="center")
+for i in range(4):
+    ax.add_patch(Rectangle((2 * i + 0.06, 0), 1.88, 0.7, facecolor=GROUND, edgecolor=FAINT))
+    ax.text(2 * i + 1, 0.35, f"goes to {'RSTU'[i]}", ha="center", va="center")
+    ax.annotate("", (2 * i + 1, 0.72), (2 * i + 1, 1.18), arrowprops={"arrowstyle": "-|>", "lw": 2})
+ax.set(xlim=(-0.1, 8.1), ylim=(-0.1, 2.1))
+ax.axis("off")
+ax.set_title("Without the transpose, S gets what T and U asked for")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a row of eight boxes, what is in memory: head 1 for R, S, T, U, then head 2 for R, S, T,
+# U. Arrows lead down from each pair: R gets what head 1 found for R and S, S what head 1 found for
+# T and U, T what head 2 found for R and S, U what head 2 found for T and U.*
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# S gets nothing that S asked for, but what head 1 found for T and for U. So T and U can learn to
+# ask *on behalf of S*. (*Going further* has the weights of start 0, which learned just that.)
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 2½ minutes. Let the room draw the arrows before you show them: which two results does S get?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The loop over heads finds the bug
@@ -699,13 +720,13 @@ for way in (PlainMultiHeadAttention, NoTransposeBack):
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask what else would have caught it: a causal mask with chapter 4's test of the future,
-# because with four tokens and two heads B gets what head 1 found for C and D.
+# because with four tokens and two heads S gets what head 1 found for T and U.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
 # - One head returns one average. With a linear readout it cannot answer 'salt **and** pepper',
-#   whereas two heads can. (With an MLP as readout, one head is enough.)
+#   whereas two heads can.
 # - Head $h$ computes $o_h = f(W^{(q)}_h q, W^{(k)}_h k, W^{(v)}_h v)$. The heads are concatenated
 #   and multiplied by $W_o$. $H$ thin heads have as many parameters as one wide head, and $H$ times
 #   as many attention weights.
@@ -751,9 +772,9 @@ for way in (PlainMultiHeadAttention, NoTransposeBack):
 # **6.4** · complete a function
 #
 # Queries (B, Q, any size), keys and values (B, K, any size), `W_q`, `W_k`, `W_v` (size, D), `W_o`
-# (D, D), lengths (B,) from 0 to K, output (B, Q, D). Here the matrices are plain: `queries @ W_q`.
-# The first head owns the first D / H columns. `masked_softmax(scores, valid_lens)` takes scores (B,
-# H, Q, K), too.
+# (D, D), lengths (B,) from 0 to K, output (B, Q, D). Here the matrices are already transposed, so
+# it is `queries @ W_q`, and the first head owns the first D / H *columns*.
+# `masked_softmax(scores, valid_lens)` takes scores (B, H, Q, K), too.
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention import masked_softmax
@@ -763,19 +784,43 @@ from d2l_attention import masked_softmax
 #
 # Read these sections in any order. Exercises 6.5 and 6.6 follow.
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### What do heads cost?
+#
+# *1 minute.* Do eight heads cost eight times as much as one? For $n$ tokens:
+#
+# | | one head of size $D$ | $H$ heads of size $D / H$ |
+# |---|---|---|
+# | parameters | $4 D^2$ | $4 D^2$ |
+# | operations, four projections | $8 n D^2$ | $8 n D^2$ |
+# | operations, scores and averages | $4 n^2 D$ | $H \cdot 4 n^2 \frac{D}{H} = 4 n^2 D$ |
+# | attention weights, each an exponential | $n^2$ | $H n^2$ |
+#
+# No: only the number of attention weights grows eightfold. In the other rows $H$ cancels, because
+# each head is thinner by the same factor.
+
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### Why one head with a linear readout fails
-#
-# *1 minute.* Would one head of a trained layer do better on the shelves? There jar $j$ is a vector
-# $x_j$ with the value $W_v x_j$, and a linear readout $w$, $b$ turns the output into one number.
-# Because the attention weights sum to one, everything can be moved into the sum:
-#
-# $$w^\top W_o \Big(\sum_j \alpha_j W_v x_j\Big) + b
-#   = \sum_j \alpha_j\,
-#   \underbrace{\big(w^\top W_o W_v x_j + b\big)}_{\text{depends on jar } j \text{ only}}$$
-#
-# The bracket is one number $s$ for all salt jars and one number $p$ for all pepper jars. So the
-# table of the three shelves holds for a layer of any width, as long as its readout is **linear**.
+# Many heads have another price: each compares a query and a key by only $D / H$ numbers. Its
+# $n \times n$ scores are a product of an $n \times D/H$ and a $D/H \times n$ matrix, so their rank
+# is at most $D / H$. Bhojanapalli et al. (2020) prove what a head cannot express when $D / H$ is
+# smaller than $n$.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Checks the table with PyTorch's counter, for 13 tokens of 24 numbers
+counted = {}
+for num_heads in (1, 8):
+    layer = PlainMultiHeadAttention(24, num_heads, dropout=0.0)
+    with FlopCounterMode(display=False) as counter:
+        layer(*(torch.randn(1, 13, 24),) * 3)
+    assert sum(W.numel() for W in layer.parameters()) == 4 * 24**2
+    assert layer.attention_weights.numel() == num_heads * 13**2
+    counted[num_heads] = counter.get_total_flops()
+assert counted[1] == counted[8] == 8 * 13 * 24**2 + 4 * 13**2 * 24
+print("checked: parameters, operations and weights, for one head and for eight")
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask where the eight went: into heads that are eight times thinner. Many heads have
+# another price: each compares a query and a key by D/H numbers only.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Train one head and two on the shelves
@@ -830,46 +875,12 @@ for name, make in {
 # reach 100% from all five, and so does one head with an MLP. The answer for a mixed shelf lies
 # between the two others, and an MLP can learn that 'in between' means yes.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### How training gets around the bug
-#
-# *4 minutes.* How can a model with this bug reach 100%? Take four tokens A, B, C, D and two heads.
-# In memory the eight results form one long row, first head 1's four and then head 2's four. Without
-# the transpose, `reshape` simply splits this row into four pairs.
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Draws the results in memory, and which position gets them
-figure, ax = plt.subplots(figsize=(9.5, 3.0))
-for i in range(8):
-    head, asker = divmod(i, 4)
-    colour = PALE if head == 0 else RULE
-    ax.add_patch(Rectangle((i, 1.2), 1, 0.8, facecolor=colour, edgecolor=GROUND, linewidth=2))
-    ax.text(i + 0.5, 1.6, f"head {head + 1}\nfor {'ABCD'[asker]}", ha="center", va="center")
-for i in range(4):
-    ax.add_patch(Rectangle((2 * i + 0.06, 0), 1.88, 0.7, facecolor=GROUND, edgecolor=FAINT))
-    ax.text(2 * i + 1, 0.35, f"goes to {'ABCD'[i]}", ha="center", va="center")
-    ax.annotate("", (2 * i + 1, 0.72), (2 * i + 1, 1.18), arrowprops={"arrowstyle": "-|>", "lw": 2})
-ax.set(xlim=(-0.1, 8.1), ylim=(-0.1, 2.1))
-ax.axis("off")
-ax.set_title("Without the transpose, B gets what C and D asked for")
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a row of eight boxes, what is in memory: head 1 for A, B, C, D, then head 2 for A, B, C,
-# D. Arrows lead down from each pair: A gets what head 1 found for A and B, B what head 1 found for
-# C and D, C what head 2 found for A and B, D what head 2 found for C and D.*
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# B gets nothing that B asked for, but what head 1 found for C and for D. So C and D can learn to
-# ask *on behalf of B*.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Let the room draw the arrows before you show them: which two results does B get?
-
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In our game the network of start 0 learned just that, as its weights show. With seven letters
-# there are 14 results, and position $i$ gets the results $2i$ and $2i + 1$. The weights of these
-# two lie on the two positions whose letters position $i$ must name:
+# ### The weights of a network that learned around the bug
+#
+# *2 minutes.* In our game the network of start 0 learned just that, as its weights show. With seven
+# letters there are 14 results, and position $i$ gets the results $2i$ and $2i + 1$. The weights of
+# these two lie on the two positions whose letters position $i$ must name:
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 speller = fooled[500, 0]
@@ -934,32 +945,10 @@ for head in range(8):
 # loss (Michel et al., 2019), and those that matter often have a job that can be named, such as
 # looking at a neighbour (Voita et al., 2019).
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### The rank of a thin head's scores
-#
-# *3 minutes.* A head has $D / H$ numbers for each query and each key. Its $n \times n$ scores are
-# therefore a product of an $n \times D/H$ matrix and a $D/H \times n$ matrix. What does this mean
-# for their rank? Let us take $D = 24$, 13 tokens, and 1, 8 or 24 heads:
-
-# %% slideshow={"slide_type": "skip"}
-X = torch.randn(1, 13, 24)
-for num_heads in (1, 8, 24):
-    layer = PlainMultiHeadAttention(24, num_heads, dropout=0.0)
-    layer(X, X, X)
-    q, k = layer.split(layer.W_q(X)), layer.split(layer.W_k(X))
-    scores = (q @ k.mT)[0, 0].double()  # of head 1
-    rank = torch.linalg.matrix_rank(scores, rtol=1e-4)
-    print(f"heads: {num_heads:2}   size: {24 // num_heads:2}   rank: {rank}")
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The rank is at most $D / H$ (and at most 13, the number of tokens). So with *more* heads each of
-# them is *coarser*: it compares queries and keys by fewer numbers. Bhojanapalli et al. (2020) prove
-# what a head cannot express when $D / H$ is smaller than $n$.
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One mask for all heads
 #
-# *5 minutes.* A mask belongs to a sentence and holds for all its heads. So a mask (B, Q, K) must
+# *5 minutes.* As a rule, all heads of a sentence share its mask. So a mask (B, Q, K) must
 # become (B, 1, Q, K) before it meets scores (B, H, Q, K).
 #
 # **Predict.** What happens if one forgets the new axis? Take two heads and two sentences, sentence
@@ -1012,19 +1001,6 @@ torch.testing.assert_close(their_weights, plain.attention_weights)
 print("mean", tuple(mean.shape), "  of each head", tuple(their_weights.shape))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### The package's forward
-#
-# *1 minute.* This is the code that runs when you call the package's layer. First, `_check` and
-# `Visible.of` check shapes, lengths, mask and causality, and work out once which query sees which
-# key. Queries that see nothing (`blind`) and keys that no query sees (`unseen`) then become zeros,
-# because a weight of 0 alone does not silence a NaN. What remains are the steps of your class:
-# project and split, attend, merge and project. The line with `_last` keeps what `attention_weights`
-# is computed from when you read it. Positions are for chapter 7, the cache for chapter 8.
-
-# %% slideshow={"slide_type": "skip"}
-show_source(MultiHeadAttention.forward)
-
-# %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -1047,7 +1023,8 @@ show_source(MultiHeadAttention.forward)
 # - heads summed instead of put end to end;
 # - the first head's columns of `W_q`, `W_k` and `W_v` used for all heads;
 # - scores divided by the root of D instead of D / H;
-# - the mask of sentence h laid on head h where B = H (elsewhere this one is right).
+# - the mask without its head axis where B = H, so that sentence h's mask acts on head h (for other
+#   sizes this one is right).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Sources
