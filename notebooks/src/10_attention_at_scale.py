@@ -2,7 +2,8 @@
 # # 10 · Attention at scale
 #
 # **You will**
-# - derive from two times whether arithmetic or memory is the limit, for a prompt and for an answer;
+# - compare computing time with memory time, to see which of them limits reading a prompt and which
+#   limits writing an answer;
 # - write the sums of a softmax that reads its scores in pieces, and see attention built on them
 #   that never holds its matrix;
 # - compute how long the next token takes for one user and for many;
@@ -15,7 +16,7 @@
 # and data parallel training in sections 13.5 and 13.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 67½ minutes, for two lectures. The first, of 33, ends after *What the roofline says*. The slides
+# 65½ minutes, for two lectures. The first, of 33, ends after *What the roofline says*. The slides
 # of *Going further* come after the summary. No GPU is needed: every figure for one is published or
 # stored from a run, and its slide says which.
 
@@ -36,9 +37,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from d2l_attention import causal_mask, dot_product_attention
 from d2l_attention.scale.cache_size import PUBLISHED
 from d2l_attention.scale.online_softmax import (
-    merge_partial,
     online_softmax,
-    partial_attention,
     tiled_attention,
 )
 from d2l_attention.scale.parallel import (
@@ -51,12 +50,33 @@ from d2l_attention.scale.parallel import (
 )
 from d2l_attention.scale.roofline import Roofline, attention_work
 from d2l_attention.views import Player, State, grid
-from d2l_attention.views.palette import FAINT, GREY, GROUND, INK, OUTPUT, PALE, RULE
+from d2l_attention.views.palette import (
+    FAINT,
+    GREY,
+    GROUND,
+    INK,
+    KEY,
+    OUTPUT,
+    PALE,
+    QUERY,
+    RULE,
+    VALUE,
+)
 from d2l_attention.views.plots import set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
 set_style()
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ## What you need
+#
+# - **Scores and weights** (chapter 3). A query gets the weighted sum $\sum_j \alpha_j v_j$ of the
+#   values $v_j$, where the weights $\alpha_j$ are the softmax of its scores $a_j$.
+# - **Heads** (chapter 6). A layer of width $D$ has $H$ heads of size $d = D / H$, which work side
+#   by side until $W_o$ mixes their outputs.
+# - **Cache** (chapters 8 and 9). A model that writes keeps the keys and values of all tokens so
+#   far. Llama 3.1 8B has 32 heads of queries, but only 8 key-value heads.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Why does the next token take 5 ms?
@@ -92,26 +112,15 @@ set_style()
 # that 8,192 times 0.016 ms is more than 4.8.
 
 # %% slideshow={"slide_type": "fragment"}
-for T in (1, 59, 295, 8192):  # tokens in one step
+for T in (1, 295, 8192):  # tokens in one step
     compute, carry = 1000 * T * 16e9 / 989e12, 1000 * 16e9 / 3.35e12  # ms
     print(f"{T:5,} tokens: max({compute:.3f}, {carry:.3f}) = {max(compute, carry):.1f} ms")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # No, only 28 times as long. Up to 295 tokens the step takes the same 4.8 ms, and beyond them the
-# arithmetic decides, with 0.016 ms per token. Writing a token therefore takes 295 times as long as
-# reading one of a long prompt. (Both times are lower bounds, and they leave out attention, which
-# this chapter adds.)
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ## What you need
-#
-# - **Scores and weights** (chapter 3). A query gets the weighted sum $\sum_j \alpha_j v_j$ of the
-#   values $v_j$, where the weights $\alpha_j$ are the softmax of its scores $a_j$.
-# - **Heads** (chapter 6). A layer of width $D$ has $H$ heads of size $d = D / H$, which work side
-#   by side until $W_o$ mixes their outputs.
-# - **Cache** (chapters 8 and 9). A model that writes keeps the keys and values of all tokens so
-#   far. Llama 3.1 8B has 32 heads of queries, but only $G = 8$ key-value heads, so its cache is a
-#   quarter of that of Llama 2 7B, which has 32.
+# arithmetic decides, with 0.016 ms per token. **Writing a token therefore takes 295 times as long
+# as reading one of a long prompt.** (Both times are lower bounds, and they leave out attention. We
+# first remove its matrix, and return to the two times with *The roofline*.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The score matrix of a novel
@@ -135,8 +144,8 @@ print(f"head {one_head:.2f}, layer {32 * one_head:.1f}, all layers {32**2 * one_
 # and changes how it is computed.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **Plain** attention is the formula of chapter 3, except that the code divides the queries in place
-# of the scores by $\sqrt d$. With more keys than $d$ this is cheaper:
+# **Plain** attention is the formula of chapter 3. The code scales the queries instead of the
+# scores, which saves work when there are more keys than $d$:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -148,9 +157,9 @@ def plain_attention(queries, keys, values):  # (*, Q, d), (*, K, d), (*, K, V) -
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The memory of plain and fused attention
 #
-# Plain attention writes the matrix of scores to memory. **Fused** attention, which is here
-# PyTorch's `scaled_dot_product_attention`, avoids this. To see the difference, we measure one head
-# with $d = 64$, each kind of attention in a new process.
+# Plain attention writes the matrix of scores to memory. **Fused** attention, here PyTorch's
+# `scaled_dot_product_attention`, runs all its steps as one, piece by piece, as the next three
+# sections explain. We measure one head with $d = 64$, each kind in a new process.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -212,9 +221,9 @@ assert fused[3] / fused[1] < 8 < plain[3] / plain[1]  # four times the tokens
 assert plain[3] > 10 * fused[3]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Twice the tokens make four times the pairs, and from row to row plain attention takes three to
-# five times as much memory. Fused attention takes at most about twice as much: it never has the
-# matrix, and yet it gives the same output.
+# Twice the tokens make four times the pairs, and from row to row plain attention takes some three
+# to six times as much memory. Fused attention takes at most about twice as much: **it never holds
+# the matrix, and yet it gives the same output.**
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. A process remembers the most memory that it ever held, so each kind runs in a new one.
@@ -289,7 +298,7 @@ print(f"Z = {Z:.2f}, o = {o:.2f}, o / Z = {o / Z:.1f}")
 # e^{a - m'} v .$$
 #
 # If the old maximum stays, the factor is $e^0 = 1$. For $m$ and $Z$ this is the **online softmax**
-# (Milakov and Gimelshein, 2018, algorithm 3).
+# (Milakov and Gimelshein, 2018, algorithm 3). **A softmax can be read in pieces.**
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let them find the factor in the table: it is the same for $Z$ and for $o$. On the page
@@ -317,7 +326,7 @@ from d2l_attention.exercises import check, hint, solution
 # ## Tiled attention
 #
 # Now take many queries and many keys, and split both into blocks. A **tile** holds the scores of a
-# block of queries and a block of keys. With one tile at a time, the whole matrix never exists.
+# block of queries and a block of keys. **With one tile at a time, the whole matrix never exists.**
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -332,7 +341,7 @@ def plain_tiled_attention(queries, keys, values, block_size):  # (*, Q, d), (*, 
             scores = q @ k.mT  # (*, s, s): the tile
             larger = torch.maximum(maximum, scores.amax(dim=-1, keepdim=True))
             rescale, terms = (maximum - larger).exp(), (scores - larger).exp()
-            output = output * rescale + terms @ v  # (*, s, V), undivided
+            output = output * rescale + terms @ v  # (*, s, V), unnormalised
             total = total * rescale + terms.sum(dim=-1, keepdim=True)
             maximum = larger
         outputs.append(output / total)  # divided once
@@ -340,8 +349,7 @@ def plain_tiled_attention(queries, keys, values, block_size):  # (*, Q, d), (*, 
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The inner lines are the derivation, with a block in place of a score. The package's
-# `tiled_attention` also skips tiles that lie wholly in the future.
+# The inner lines are the derivation, with a block in place of a score.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room find the four lines of the derivation.
@@ -473,7 +481,8 @@ assert fused[3][2] < measured["plain"][3][2]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # No, it grows like $n^2$: four times the tokens are sixteen times the pairs, and every pair still
-# takes its multiplications. A fused kernel makes the novel *possible*. It does not make it cheap.
+# takes its multiplications. **A fused kernel makes the novel *possible*. It does not make it
+# cheap.**
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. The sentence 'FlashAttention makes attention linear' is in many heads. Ask those
@@ -482,8 +491,9 @@ assert fused[3][2] < measured["plain"][3][2]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The roofline: arithmetic or memory?
 #
-# For attention, which of the two times is the longer one? That depends on how much is computed with
-# each byte that is carried. This number, the operations per byte, is called the **intensity**.
+# With the matrix gone, we return to the two times of the beginning. Which of them is longer for
+# attention depends on how much is computed with each byte that is carried. This number, the
+# operations per byte, is the **intensity**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask for the intensity of a sum of two long vectors: one operation for three
@@ -493,8 +503,31 @@ assert fused[3][2] < measured["plain"][3][2]
 # ### Prefill and decoding
 #
 # A model reads a prompt with $n$ queries at once, which is called **prefill**. Then it writes its
-# answer token by token, and in each step one query meets the $n$ keys in the cache: **decoding**. A
-# pair of query and key takes $4d$ operations: a product and a sum for each of the $d$ numbers of
+# answer token by token, and in each step one query meets the $n$ keys in the cache: **decoding**.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the pairs of queries and keys in prefill and in decoding
+figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.4))
+titles = "Prefill: n queries use each key", "Decoding: one query uses each key"
+for ax, rows, title in zip(axes, (6, 1), titles, strict=True):
+    for row in range(rows):
+        y = 5 - row
+        ax.plot(range(6), [y] * 6, "s", color=PALE, mec=GREY, markersize=17)  # the pairs
+        ax.plot(-1.2, y, "o", color=QUERY, markersize=12)
+    ax.plot(range(6), [6.3] * 6, "s", color=KEY, markersize=12)
+    ax.plot(range(6), [7.4] * 6, "D", color=VALUE, markersize=11)
+    ax.text(5.8, 6.85, "keys and\nvalues" if rows > 1 else "the cache", va="center")
+    ax.set(xlim=(-2, 9.5), ylim=(-0.7, 8), title=title)
+    ax.axis("off")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: left, prefill, six queries meet six keys and values in 36 pairs. Right, decoding, one
+# query meets the six keys and values of the cache in six pairs. Both carry the same keys and
+# values.*
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# A pair of query and key takes $4d$ operations: a product and a sum for each of the $d$ numbers of
 # the key, and the same for the value. In one head, with 2 bytes per number:
 #
 # | | operations | bytes | intensity |
@@ -537,9 +570,9 @@ assert abs(grouped.intensity - 4) < 0.01
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### This core and an H100
 #
-# The two speeds of an H100 are NVIDIA's, for numbers of 2 bytes. Those of one core of this machine
-# we measure with a product of matrices and a copy of 64 MiB, for numbers of 4 bytes, with which all
-# intensities of the table are half as large.
+# The two speeds of an H100 are NVIDIA's, for numbers of 2 bytes. We measure one core of this
+# machine with a product of matrices and a copy of 64 MiB. Its numbers take 4 bytes, which halves
+# every intensity of the table.
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
@@ -578,6 +611,7 @@ for name, machine in (("core, 4-byte numbers", core), ("H100, 2-byte numbers", h
 # Only fused prefill can. Its intensity of up to 1,024 lies right of the ridge, even of the new one
 # at 590, if keys are carried about once. Plain prefill, with at most 64, waits for memory, as long
 # as its matrices are larger than the fast memory on the chip, and so does decoding, with 1.
+# **Faster arithmetic speeds up reading, but not writing.**
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the roofline says
@@ -613,19 +647,11 @@ style = {"color": GREY, "markersize": 10}
 for (name, spots), (mark, at_most) in zip(points.items(), styles, strict=True):
     ax.loglog(*zip(*spots, strict=True), mark, label=name, **style)
     ax.loglog([at_most], [h100.attainable(at_most) / 1e9], mark, mfc=GROUND, mew=2, **style)
-ax.loglog([], [], "o", mfc=GROUND, color=GREY, mew=2, label="at most, on an H100, d = 128")
-ax.loglog([8192 / 3], [786e3], "*", color=INK, markersize=13, label="H100, measured: a product")
-for n, ms in {1024: 0.26, 16_384: 2.52, 65_536: 37.8}.items():
-    work = 8 * n * 1024**2 + 4 * n**2 * 1024  # four projections, scores and averages
-    carried = 2 * (12 * n * 1024 + 4 * 1024**2)  # what each step reads and writes, and four weights
-    spot = work / carried, work / ms / 1e6
-    ax.loglog(*spot, "D", color=INK, ms=7, label="H100, measured: a layer" if n == 1024 else "")
-    where = {"xytext": (0, -18), "textcoords": "offset points", "ha": "center", "fontsize": 12}
-    ax.annotate(f"{n:,} tokens" if n == 1024 else f"{n:,}", spot, **where)
+ax.loglog([], [], "o", mfc=GROUND, color=GREY, mew=2, label="at most, on an H100")
 ax.set(xlabel="intensity: operations per byte", ylabel="billion operations per second")
-ax.set_title("Decoding is far left: memory limits it on both machines", fontsize=16)
+ax.set_title("Decoding lies far left, where the roof is low", fontsize=16)
 ax.set_ylim(0.25, 3e6)
-ax.legend(loc="lower right", ncols=2, fontsize=12)
+ax.legend(loc="lower right", ncols=2)
 plt.show()
 
 best, plain, decoding = (
@@ -633,6 +659,8 @@ best, plain, decoding = (
 )
 print("of what this core reaches in a product of matrices, the best of three lengths:")
 print(f"fused prefill {best:.0%}, plain prefill {plain:.0%}; decoding {decoding:.0%}")
+allowed = core.attainable(points["decoding"][0][0]) / core.flops_per_second
+print(f"decoding reaches {decoding / allowed:.0%} of what its roof allows")
 print(f"plain prefill of 2,048 tokens: its softmax takes {softmax:.0%} of the time")
 assert core.ridge > 0.5 and decoding < best / 2
 
@@ -640,31 +668,23 @@ assert core.ridge > 0.5 and decoding < best / 2
 # *Figure: two rooflines with logarithmic axes, this core's and far above it an H100's, whose ridge
 # lies further right. Filled marks are measured on this core. Fused prefill lies far right near the
 # flat top. Plain prefill has an intensity near 16 and lies below the roof. Decoding lies far left,
-# below the slope. Hollow marks are what an H100 reaches at most, by NVIDIA's two figures: fused
-# prefill on the flat top, plain prefill and decoding on the slope. The star and the
-# diamonds were measured on an H100, all right of its ridge: a product of matrices just below the
-# flat top, a layer with 16,384 and 65,536 tokens at half its height, with 1,024 at a twentieth.*
+# below the slope. Hollow marks are what an H100 reaches at most with heads of 128 numbers, by
+# NVIDIA's two figures: fused prefill on the flat top, plain prefill and decoding on the slope.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A roof is an upper bound. On this core, plain prefill lies right of the ridge and still reaches
 # only part of the arithmetic, because its steps run one after the other. During the softmax, about
-# a third of the time in the run shown, the matrix is carried and its exponentials are computed,
-# while the products wait. On the H100, a whole layer stays far below the roof with 1,024 tokens,
-# and reaches half of its top with 16,384 (*Going further* says why).
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# Decoding moves to the right when several heads of queries share a cache. With $G = 8$ key-value
-# heads for 32, each number of the cache serves four queries, which makes 4 operations per byte.
+# a third of the time in the run shown, the products wait. Decoding also stays well below its roof;
+# what else holds it back, we did not look into.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Point at each cloud. The grey marks were measured on this core, the star and the
-# diamonds on an H100; the hollow ones are NVIDIA's two figures and a division. 'Do several
-# sentences at once help?' always comes: the products with the parameters, yes;
-# attention, no, because each sentence has its own cache. This is a good place to stop.
+# Three minutes. Point at each cloud. The grey marks were measured on this core; the hollow ones are
+# NVIDIA's two figures and a division. 'Do several sentences at once help?' always comes: the
+# products with the parameters, yes; attention, no, because each sentence has its own cache. This is
+# a good place to stop.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This is a good place to stop. You now know how attention reads a novel without its matrix, and why
-# faster arithmetic would speed up reading but not writing.
+# This is a good place to stop.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The key-value cache in bytes
@@ -673,13 +693,14 @@ assert core.ridge > 0.5 and decoding < best / 2
 # token keeps a key and a value of 128 numbers in each of 32 heads of 32 layers. That is $2 \cdot
 # 128 \cdot 32 \cdot 32$ numbers of 2 bytes, or half a MiB, so the novel's 100,000 tokens take 52
 # GB. The parameters are there once for all users, while each user brings a cache. In Llama 2 7B,
-# one such cache outweighs all 14 GB of parameters, so that an H100 with 80 GB has room for a single
-# user. Llama 3.1 8B, with a quarter of the key-value heads, needs 16 GB for its parameters and 13
-# GB per user, which leaves room for four.
+# one such cache outweighs all 14 GB of parameters. Together, 14 + 52 GB fit into the 80 GB of an
+# H100; a second cache would not. Llama 3.1 8B, with a quarter of the key-value heads, needs 16 GB
+# for its parameters and 13 GB per user, which leaves room for four.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (Llama 2 was trained with 4,096 tokens, so this is what a novel would take, and not what it can
-# read. The shapes, as published, are in `d2l_attention/scale/cache_size.py`.)
+# read. A server saves memory by keeping caches in pages, which users with the same beginning can
+# share: Kwon et al., 2023.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let the room multiply. The factor that is forgotten is the first 2, keys and
@@ -712,11 +733,11 @@ for context, users in ((8192, (1, 4, 16, 59)), (tokens, (1, 2, 4))):
         print(f"{B:2} x {context:7,} tokens: {ms:4.1f} ms, in all {1000 * B / ms:5,.0f} tokens/s")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Each waits 4.6 times as long, and the GPU writes 12.7 times as many tokens per second. The
-# parameters are carried anyway, so a further user adds only the time of one more cache. With
+# Each waits 4.6 times as long, and the GPU writes 12.7 times as many tokens per second. **The
+# parameters are carried anyway, so a further user adds only the time of one more cache.** With
 # novels, two caches already outweigh the parameters: four users take more than twice the time of
-# one, and get 1.7 times as many tokens in all. These numbers are computed, not measured. (Memory is
-# indeed the limit: 59 users need 1.2 ms of arithmetic for a step of 23.7 ms.)
+# one, and get 1.7 times as many tokens in all. All this is computed. (Memory is indeed the limit:
+# 59 users need 1.2 ms of arithmetic for a step of 23.7 ms.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the numbers of the text, and that arithmetic is not the limit
@@ -740,18 +761,18 @@ print("checked: the numbers of users and the times")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Three ways to use the spare arithmetic
 #
-# Caches aside, a step of up to 295 tokens takes as long as a step of one. (With the 786 trillion
-# operations per second that we measured on an H100 for a product of matrices, the limit is 235
-# tokens.) How can a server fill such a step?
+# Caches aside, a step of up to 295 tokens takes as long as a step of one, or up to 235 at the speed
+# that a real product reaches. How can a server fill such a step?
 #
-# - **Continuous batching**: a user joins at the next step and leaves when the answer is complete,
-#   so that the batch stays large (Yu et al., 2022).
+# - **Continuous batching**: users join and leave between steps, so that the batch stays large (Yu
+#   et al., 2022).
 # - **Speculative decoding**: a small model guesses, say, four tokens, and the large one checks them
 #   in one step, for which parameters and cache are carried once. It keeps the guesses up to the
-#   first wrong one, which it replaces, by a rule that leaves the distribution of its answers
-#   unchanged (Leviathan et al., 2023).
+#   first wrong one, which it replaces, and its answers keep their distribution (Leviathan et al.,
+#   2023).
 # - **Chunked prefill**: a prompt of 8,192 tokens in one step makes all other users wait for 133 ms
-#   or more. In chunks it goes along in the steps of decoding (Agrawal et al., 2023).
+#   or more. In chunks it goes along in the steps of decoding (Agrawal et al., 2023). Its own **time
+#   to first token** grows a little, so that the others' **time per token** stays.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Ask for each of the three what fills the step: other users, guesses, or a prompt.
@@ -759,18 +780,22 @@ print("checked: the numbers of users and the times")
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the timelines of speculative decoding and of chunked prefill
 step, prompt = 16 / 3.35, 8192 * 16 / 989  # ms: any step up to 295 tokens, and the whole prompt
+with_caches = (16 * 8192 * 2 * 32 * 8 * 128 * 2 / 1e9 + 16) / 3.35  # ms: 16 users, as above
+room = int(with_caches * 989 / 16)  # tokens that the arithmetic has time for in such a step
 guess = step / 10  # of a model with a tenth of the parameters
 assert round(step * 989 / 16) == 295 and round(step * 786 / 16) == 235 and round(prompt) == 133
-chunks = math.ceil(8192 / (295 - 59))
-assert (chunks, round(chunks * step)) == (35, 167)
+chunks = math.ceil(8192 / (room - 16))
+assert (round(with_caches, 1), room, chunks, round(chunks * with_caches)) == (9.9, 612, 14, 139)
 assert (round(3 * step, 1), round(4 * guess + step, 1)) == (14.3, 6.7)
 users, long, guesses = GREY, PALE, GROUND
-waits = (prompt, long, "the prompt; 59 users wait")
+waits = (prompt, long, "the prompt; 16 users wait")
 lanes = {
     "one by one": [(step, users, f"token {i}") for i in (1, 2, 3)],
     "with four\nguesses": [(guess, guesses, "")] * 4 + [(step, users, "check:\n3 tokens")],
-    "whole\nprompt": [(step, users, "")] * 2 + [waits] + [(step, users, "")] * 7,
-    "in chunks": [(step, long, "")] * chunks,
+    "whole\nprompt": [(with_caches, users, "")] + [waits] + [(with_caches, users, "")] * 3,
+    "in chunks": [(with_caches, users, "")]
+    + [(with_caches, long, "")] * chunks
+    + [(with_caches, users, "")] * 2,
 }
 figure, axes = plt.subplots(2, 1, figsize=(11, 4.8))
 for ax, names in zip(axes, (list(lanes)[:2], list(lanes)[2:]), strict=True):
@@ -784,37 +809,35 @@ for ax, names in zip(axes, (list(lanes)[:2], list(lanes)[2:]), strict=True):
             ax.text(start * 1.01, y, f"{start:.1f} ms", va="center", fontsize=12)
     ax.set_yticks(range(2), reversed(names), fontsize=13)
 axes[0].set(xlim=(0, 17), title="Three tokens, if two guesses of four are right")
-axes[1].set(xlim=(0, 180), xlabel="ms", title="A prompt of 8,192 tokens, while 59 users decode")
-axes[1].barh(-0.24, chunks * step, height=0.12, color=users)  # 59 of 295 tokens are the users'
+axes[1].set(xlim=(0, 180), xlabel="ms", title="A prompt of 8,192 tokens, while 16 users decode")
+# The users' tokens are in each step
+axes[1].barh(-0.24, chunks * with_caches, left=with_caches, height=0.12, color=users)
 figure.suptitle("A step has room for guesses or for a piece of a prompt", fontsize=16)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two timelines of Llama 3.1 8B on an H100, computed without caches. Above, three steps of
-# 4.8 ms write three tokens in 14.3 ms; with guesses, four short steps of a small model and one step
-# of the large one take 6.7 ms for three tokens. Below, a whole prompt fills one step of 133 ms in
-# which 59 users wait; in chunks, it fills most of 35 steps of 4.8 ms, each of which also gives
-# every user a token.*
+# *Figure: two timelines of Llama 3.1 8B on an H100, computed. Above, three steps of 4.8 ms write
+# three tokens in 14.3 ms; with guesses, four short steps of a small model and one step of the large
+# one take 6.7 ms for three tokens. Below, a whole prompt fills one step of 133 ms in which 16 users
+# wait; in chunks, it fills most of 14 steps of 9.9 ms, each of which also gives every user a
+# token.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Here the guesses come from a model with a tenth of the parameters. The large one checks five
-# positions in one step and, with two guesses right, writes three tokens in 6.7 ms instead of 14.3.
-# In the second timeline each step holds 59 tokens of users and 236 of the prompt. Each user waits
-# 4.8 ms as before, and the prompt is complete after 35 steps or 167 ms, later than by itself. By
-# the roofline, guesses gain little where no arithmetic is to spare, as with 300 users and short
-# caches.
+# Here the guesses come from a model with a tenth of the parameters. With two of four right, one
+# step of the large model writes three tokens, in 6.7 ms instead of 14.3. Below, a step of 16 users
+# takes 9.9 ms, in which the arithmetic can serve 612 tokens. With 596 of the prompt in each step,
+# each user still gets a token every 9.9 ms, and the prompt is complete after 14 steps or 139 ms
+# instead of 133. (We left out the caches above, and the prompt's own attention below.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Ask who pays in each timeline. In the first it is the small model's time, which is
 # lost when the first guess is wrong; in the second it is the user with the long prompt. Then ask
-# why guesses gain little for 300 users with short caches.
+# why guesses gain little for 300 users with short caches: no arithmetic is to spare.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## More than one machine
 #
-# When the model does not fit, or training takes too long, several machines split the work. They can
-# split the sentences of a batch, the heads and hidden units of each layer, or the tokens of a
-# sequence:
+# When the model does not fit, or training takes too long, several machines split the work:
 #
 # | | the batch | each layer |
 # |---|---|---|
@@ -825,12 +848,13 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # All three run below with two or three processes on this machine, which have separate memories and
 # exchange messages through `torch.distributed`. Each process has a number, its **rank**, and runs
-# the same program. Now and then all meet in an **all-reduce**: everyone brings a tensor, and
-# everyone leaves with the sum.
+# the same program. Now and then all meet in an **all-reduce**: each brings a tensor and leaves with
+# the sum.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# `run_processes` starts new processes, calls a function in each, and returns their results.
-# (**Pipeline parallel**, which this chapter leaves out, gives each machine a part of the layers.)
+# `run_processes`, which also measured the memory above, calls a function in new processes and
+# returns their results. (**Pipeline parallel**, which this chapter leaves out, gives each machine a
+# part of the layers.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. First ask, without the table, what two machines could each do; 'half of the layers'
@@ -872,7 +896,8 @@ for together in (False, True):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The mean of the means is 3, because the token of rank 1 counts three times as much as one of rank
-# 0, while the mean of all four is 2. So each process has to return 2 · (its sum) / (tokens of all).
+# 0, while the mean of all four is 2. **So each process divides by the tokens of all:** it returns 2
+# · (its sum) / (tokens of all).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask before the run how much the fourth token counts; many say 'as much', and it is
@@ -945,8 +970,8 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The FFN's matrices $W_1$ and $W_2$ are split in the same way, with hidden units for heads, because
-# the ReLU works unit by unit. So a layer needs two all-reduces in the forward pass, and two more in
-# the backward pass, for the gradients of the inputs (section 3 of the paper).
+# the ReLU works unit by unit. **So a layer needs two all-reduces in the forward pass**, and two
+# more in the backward pass, for the gradients of the inputs.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask why not rows first: then the ReLU, or the softmax, would need the sum, which is
@@ -975,7 +1000,7 @@ for rank, half in enumerate(halves):
     print(f"rank {rank} of 2 differs from one process by {(half - whole).abs().max():.0e}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The small differences come from rounding, since the sums are taken in another order. Each process
+# The differences are rounding, since the sums are taken in another order. Each process
 # sends the outputs of all tokens, and no parameters.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -985,11 +1010,11 @@ for rank, half in enumerate(halves):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Context parallel: split the sequence
 #
-# A single novel offers no second sentence to give away, so rank 0 gets the first half of its tokens
-# and rank 1 the second. FFNs, norms and projections work token by token and need no change.
-# Attention, however, must see all keys. To see how, take the three numbers again: scores $\ln 1,
-# \ln 2, \ln 4$ and values $7, 14, 0$. Rank 0 has the first two keys and rank 1 the third. Each
-# first attends to its own keys:
+# A single novel cannot be split by sentences of a batch, so we split its tokens: rank 0 gets the
+# first half and rank 1 the second. FFNs, norms and projections work token by token, but attention
+# must see all keys. To see how, take the three numbers again: scores $\ln 1, \ln 2, \ln 4$ and
+# values $7, 14, 0$. Rank 0 has the first two keys and rank 1 the third. Each first attends to its
+# own keys:
 #
 # | | sum of $e^a$ | output |
 # |---|---|---|
@@ -997,18 +1022,43 @@ for rank, half in enumerate(halves):
 # | key 3 | $4$ | $0$ |
 #
 # We then average the two outputs, weighting each by its sum, and get $(3 \cdot \frac{35}3 + 4 \cdot
-# 0) / 7 = 5$, the right answer. This is the online softmax once more, with a whole process in place
-# of a block.
+# 0) / 7 = 5$, the right answer. **This is the online softmax once more, with a whole process in
+# place of a block.**
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Merge partial results
+#
+# Each part returns its output and the logarithm of its sum, because the sum itself may be infinite.
+# The weights of the parts are proportional to their sums, so they are a softmax of the logarithms:
+
+
+# %% slideshow={"slide_type": "-"} tags=["build"]
+def plain_partial_attention(queries, keys, values, mask=None):  # (*, s, d), (*, k, d), (*, k, V)
+    scores = queries / math.sqrt(queries.shape[-1]) @ keys.mT  # (*, s, k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    log_sum = scores.logsumexp(dim=-1, keepdim=True)  # (*, s, 1)
+    return (scores - log_sum).exp() @ values, log_sum
+
+
+def plain_merge(parts):  # each an output (*, s, V) and its log_sum (*, s, 1)
+    outputs, log_sums = (torch.stack(each) for each in zip(*parts, strict=True))
+    return (log_sums.softmax(dim=0) * outputs).sum(dim=0)  # (*, s, V)
+
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Let the room find the softmax among the parts: $\ln 3$ and $\ln 4$ become
+# $\frac37$ and $\frac47$.
+
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that the differences above are rounding, and that partial results merge to the same answer
 assert all(torch.allclose(half, whole, atol=1e-5) for half in halves)
 query, values = torch.tensor([[1.0]]), torch.tensor([[7.0], [14.0], [0.0]])
 keys = torch.tensor([[1.0], [2.0], [4.0]]).log()
-parts = [partial_attention(query, keys[some], values[some]) for some in (slice(0, 2), slice(2, 3))]
-merged, log_sum = merge_partial(*zip(*parts, strict=True))
-torch.testing.assert_close(merged, torch.tensor([[5.0]]))
-torch.testing.assert_close(log_sum.exp(), torch.tensor([7.0]))
+parts = [plain_partial_attention(query, keys[i:j], values[i:j]) for i, j in ((0, 2), (2, 3))]
+torch.testing.assert_close(plain_merge(parts), torch.tensor([[5.0]]))
+torch.testing.assert_close([log_sum.exp().item() for _, log_sum in parts], [3.0, 4.0])
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for the answer before the last sentence: the plain mean is what to wait for. The
@@ -1027,8 +1077,7 @@ going_round = [cell for each in handing_on for cell in grid(*each, "head", width
 def at_process(rank, met):
     """What process ``rank`` holds once it has met these keys, the last of them now."""
     (x, y), owner = corners[rank], met[-1]
-    parts = [partial_attention(ring_q[rank], ring_k[j], ring_v[j]) for j in met]
-    so_far, _ = merge_partial(*zip(*parts, strict=True))
+    so_far = plain_merge([plain_partial_attention(ring_q[rank], ring_k[j], ring_v[j]) for j in met])
     cells = grid("", x, y, "frame", width=3.8, height=3)
     cells += grid(f"Q{rank}", x + 0.2, y + 0.2, "query", name=f"Q{rank}")
     cells += grid(f"K{owner}", x + 1.5, y + 0.2, "key", name=f"K{owner}")
@@ -1064,45 +1113,10 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 # has seen all four? Three. The ring can also send while it computes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Ring attention in plain code
-#
-# To see the arithmetic first, let a list hold one chunk per process, so that rotating the list
-# sends all chunks on. Sums are kept as logarithms, because $e^a$ may be infinite.
-
-
-# %% slideshow={"slide_type": "-"} tags=["build"]
-def plain_ring_attention(queries, keys, values):  # lists of chunks (*, s, d or V), one per process
-    queries = [q / math.sqrt(q.shape[-1]) for q in queries]
-    outputs = [0.0] * len(queries)  # become (*, s, V)
-    log_sums = [torch.full_like(q[..., :1], -math.inf) for q in queries]  # (*, s, 1)
-    for _ in queries:  # as many steps as processes
-        for rank, q in enumerate(queries):  # in a real ring, all at once
-            scores = q @ keys[rank].mT
-            both = torch.logaddexp(log_sums[rank], scores.logsumexp(dim=-1, keepdim=True))
-            old = outputs[rank] * (log_sums[rank] - both).exp()  # one merge
-            outputs[rank] = old + (scores - both).exp() @ values[rank]
-            log_sums[rank] = both
-        keys, values = keys[-1:] + keys[:-1], values[-1:] + values[:-1]  # hand on
-    return outputs
-
-
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Checks the ring on the page against plain attention
-torch.manual_seed(0)
-for processes in (1, 2, 3, 5):
-    qkv = torch.randn(3, 2, 13, 7, dtype=torch.float64).unbind()
-    found = plain_ring_attention(*(list(X.tensor_split(processes, dim=-2)) for X in qkv))
-    torch.testing.assert_close(torch.cat(found, dim=-2), plain_attention(*qkv))
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Find in the code: the factor of the old output, the new term, the exchange. Ask what
-# each process needs to hold: its queries and output, and one chunk of keys and values.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Send and receive on three processes
 #
 # In a real ring each process holds one chunk, sends it by `isend` and receives another by `irecv`.
-# With a causal mask, a chunk of the future is passed on unread:
+# With a causal mask, a chunk of the future is passed on unread, so rank 0 has the least work:
 
 
 # %% slideshow={"slide_type": "-"}
@@ -1112,14 +1126,14 @@ def causal_ring(queries, keys, values):  # chunks, (s, d) or (s, V), all of one 
         owner = (rank - step) % P  # whose keys are here
         if owner <= rank:  # not the future
             mask = causal_mask(len(queries)) if owner == rank else None
-            parts.append(partial_attention(queries, keys, values, mask))
+            parts.append(plain_partial_attention(queries, keys, values, mask))
         got = [torch.empty_like(X) for X in (keys, values)]
         moves = [dist.P2POp(dist.isend, X, (rank + 1) % P) for X in (keys, values)]
         moves += [dist.P2POp(dist.irecv, X, (rank - 1) % P) for X in got]
         for move in dist.batch_isend_irecv(moves):
             move.wait()
         keys, values = got
-    return merge_partial(*zip(*parts, strict=True))[0]
+    return plain_merge(parts)
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
@@ -1136,38 +1150,18 @@ print(f"three processes differ from one by {apart:.0e}")
 assert apart < 1e-5
 work = [
     quarter.sum().item() for quarter in torch.arange(1, 4097).tensor_split(4)
-]  # of the next slide
+]  # of *Unequal work under a causal mask*
 assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# (The last exchange, which only returns the chunks to their owners, could be left out.) The
-# package's `ring_attention` also sends the gradients back, so that a model can be trained with it.
-# Another way is to exchange heads for tokens before and after attention, by an **all-to-all**
-# (Ulysses, Jacobs et al., 2023).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let them find the lines that send, receive and skip. Ask why nobody deadlocks, though
 # all send first: `isend` returns at once, and `wait` comes after both.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Unequal work under a causal mask
-#
-# With a causal mask, later queries see more keys, so that two ranks with the two halves of a long
-# sequence have unequal work. The work of its four quarters is in the ratio 1 : 3 : 5 : 7. Rank 1,
-# with the last two, has $5 + 7 = 12$ where rank 0 has $1 + 3 = 4$, three times as much, so rank 0
-# waits. If rank 0 takes quarters 1 and 4, and rank 1 quarters 2 and 3, both have 8. Llama 3 used
-# such pairs when it was trained on long texts (Llama Team, 2024, section 3.3.2).
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let them draw the triangle and cut it in the middle: $\frac18$ against $\frac38$ of
-# the square. The course's ring keeps the plain halves, because it is meant to be read.
-
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
 # - The longer of two times decides, computing or carrying. By the roofline, arithmetic limits fused
-#   prefill of long texts; memory limits decoding on both machines, if few or no heads share a
-#   cache.
+#   prefill of long texts, and memory limits decoding, if few or no heads share a cache.
 # - A softmax can be read in pieces, because a new maximum rescales the sum and the unnormalised
 #   output by the same factor $e^{m - m'}$. Tiles compute the same attention without the matrix, so
 #   that memory grows like $n$, though the time still grows like $n^2$.
@@ -1250,18 +1244,18 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 # - *The online softmax, step by step*, 2 minutes: a view of the three numbers.
 # - *The backward pass*, 1 minute: weights that are computed a second time.
 # - *Queries that share a cache*, 1 minute: how decoding comes near the ridge.
-# - *Measured on an H100*, 5 minutes: how near a layer comes to the roof, and why few tokens do not.
+# - *Unequal work under a causal mask*, 1 minute: which quarters of a text to pair.
+# - *Measured on an H100*, 6 minutes: how near a layer comes to the roof, and why few tokens do not.
 # - *How much each way sends*, 5 minutes: the traffic of one step of training.
 # - *When is the network the limit?*, 3 minutes: time to send against time to compute.
-# - *More machines, and libraries*, 1 minute: one command, and what others add.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The online softmax, step by step
 #
 # *2 minutes.* In this view one query reads twelve keys, a block at a time.
 #
-# **Question.** In which order of the keys does the count of no old key ever shrink? In which orders
-# is the last output wrong if you untick `rescale`?
+# **Question.** For which order of the keys is rescaling never needed? (Untick `rescale` and compare
+# the last outputs.)
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Defines the twelve keys, their three orders, and how the reading is drawn
@@ -1374,16 +1368,34 @@ assert measured["plain"][4][2] > measured["fused"][4][2]
 # ### Queries that share a cache
 #
 # *1 minute.* A head with a cache of its own has an intensity of 1 in decoding, far left of the
-# ridge. In DeepSeek-V3, in the absorbed form of chapter 11, all 128 heads share one row of 576
-# numbers per token. For each row, each head does $2 \cdot 576$ operations for the score and $2
-# \cdot 512$ for the value, while 1,152 bytes are carried. The intensity is therefore 242, between
-# the H100's ridge by the product that we measured, 235, and by the data sheet, 295. Two queries at
-# once make 484, right of both.
+# ridge. In Llama 3.1 8B, each number of the cache serves four queries, which makes 4. In
+# DeepSeek-V3, in the absorbed form of chapter 11, all 128 heads share one row of 576 numbers per
+# token. For each row, each head does $2 \cdot 576$ operations for the score and $2 \cdot 512$ for
+# the value, while 1,152 bytes are carried. The intensity, 242, lies near the ridge, which is 235 as
+# measured with a product and 295 by the data sheet. Two queries at once make 484, right of both.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Unequal work under a causal mask
+#
+# *1 minute.* With a causal mask, later queries see more keys, so that two ranks with the two halves
+# of a long sequence have unequal work. The work of its four quarters is in the ratio 1 : 3 : 5 : 7.
+# Rank 1, with the last two, has $5 + 7 = 12$ where rank 0 has $1 + 3 = 4$, three times as much, so
+# rank 0 waits. If rank 0 takes quarters 1 and 4, and rank 1 quarters 2 and 3, both have 8. Llama 3
+# used such pairs when it was trained on long texts (Llama Team, 2024, section 3.3.2).
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Let them draw the triangle and cut it in the middle: $\frac18$ against $\frac38$ of
+# the square. The course's ring keeps the plain halves, because it is meant to be read.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The package's `ring_attention` also sends the gradients back, so that a model can be trained with
+# it. Another way is to exchange heads for tokens before and after attention, by an **all-to-all**
+# (Ulysses, Jacobs et al., 2023).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Measured on an H100
 #
-# *5 minutes.* A roof is an upper bound, so how near does a real layer come to it? On an H100 a
+# *6 minutes.* A roof is an upper bound, so how near does a real layer come to it? On an H100 a
 # product of two matrices of 8,192 by 8,192 numbers, 2 bytes each, reached 786 trillion operations
 # per second, 79% of the data sheet's 989. Here the course's `MultiHeadAttention`, 1,024 wide, with
 # 16 heads, on one sequence, is compared with it (stored, PyTorch 2.11.0, 27 November 2026):
@@ -1403,6 +1415,28 @@ assert measured["plain"][4][2] > measured["fused"][4][2]
 # `python -m tests.benchmarks.gpu` makes this table; it was made with 2-byte numbers (bfloat16) and
 # CUDA 13.0 on one NVIDIA H100 80GB HBM3. The operations of the four projections count as well, and
 # with a causal mask only the pairs that are seen.
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Draws the layer and the product under the H100's roof
+figure, ax = plt.subplots(figsize=(10.5, 3.8))
+intensities = torch.logspace(1, 4.4, 100).tolist()
+ax.loglog(intensities, [h100.attainable(x) / 1e12 for x in intensities], color=FAINT)
+ax.loglog([8192 / 3], [786], "*", color=INK, markersize=14, label="a product, measured")
+for n, ms in {1024: 0.26, 16_384: 2.52, 65_536: 37.8}.items():
+    work = 8 * n * 1024**2 + 4 * n**2 * 1024  # four projections, scores and averages
+    carried = 2 * (12 * n * 1024 + 4 * 1024**2)  # what each step reads and writes, and four weights
+    spot = work / carried, work / ms / 1e9
+    ax.loglog(*spot, "D", color=INK, ms=7, label="a layer, measured" if n == 1024 else "")
+    where = {"xytext": (0, -20), "textcoords": "offset points", "ha": "center"}
+    ax.annotate(f"{n:,} tokens", spot, **where)
+ax.set(xlabel="intensity: operations per byte", ylabel="trillion operations per second")
+ax.set(ylim=(10, 2000), title="With 16,384 tokens a layer reaches half of the roof")
+ax.legend(loc="lower right")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# *Figure: the roofline of an H100. The product of matrices lies just below the flat top, the layer
+# with 16,384 and 65,536 tokens at half its height, and with 1,024 tokens at a twentieth.*
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
 # Measures three lengths here, if there is a GPU
@@ -1443,8 +1477,8 @@ else:
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # At the product's speed, the 12.9 billion operations of 1,024 tokens take 0.016 ms, and carrying
 # their numbers takes 0.010 ms. So for most of the 0.26 ms the GPU only waits for the CPU, where
-# Python and PyTorch start one kernel after another, some two dozen forward and backward, and each
-# start takes longer than the work.
+# Python and PyTorch start one kernel after another and need longer for this than the kernels for
+# their work.
 #
 # If the starts are the cause, the time must fall once they are gone. In a CUDA graph, the kernels
 # are recorded once and then all started by a single call. On one H200 the forward pass for 1,024
@@ -1456,13 +1490,12 @@ else:
 # training steps of its Transformer took 9 s on the H100 and 10 s on the CPU beside it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# With 16,384 tokens the work is 96 times as much. At the product's speed it takes 1.6 ms, long
-# enough to start the next kernel while one is still at work. Why did it take 2.5 ms instead? The
-# attention's exponentials, at most 3.9 trillion per second (Shah et al., 2024), add 1.1 ms if they
-# do not overlap with the products, which makes 2.7 in all. The measured time is near that. (We did
-# not measure the two apart.) With heads of 64, as here, the exponentials take as long as the
-# products of the same pairs, so faster products alone would help little if both overlap.
-# FlashAttention-2 reached 35% of the flat top on an H100, and FlashAttention-3 up to 85%.
+# With 16,384 tokens the work is 96 times as much, 1.6 ms at the product's speed, so the starts
+# matter little. It took 2.5 ms nevertheless, probably because of the exponentials. An H100 computes
+# at most 3.9 trillion of them per second (Shah et al., 2024), so those of the softmax take 1.1 ms.
+# One after the other, products and exponentials make 2.7 ms, near the measured time. (We did not
+# measure the two apart.) FlashAttention-2 reached 35% of the flat top on an H100, and
+# FlashAttention-3 up to 85%.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the shares of the stored table, and the numbers below it
@@ -1479,8 +1512,6 @@ assert round(2 * (12 * 1024 * 1024 + 4 * 1024**2) / 3.35e9, 3) == 0.010
 assert round(3 * at_product[1024] / 0.04, 1) == 1.2  # forward and backward: 4%
 exponentials = 16 * 16_384**2 / 3.9e9  # ms
 assert round(exponentials, 1) == 1.1 and round(at_product[16_384] + exponentials, 1) == 2.7
-# A pair's products and its exponential take about as long at d = 64, in 1e-15 seconds
-assert round(1e15 * 4 * 64 / 989e12) == 259 and round(1e15 / 3.9e12) == 256
 latent = 128 * 2 * (576 + 512) / (2 * 576)  # operations per byte
 assert round(latent) == 242 and round(2 * latent) == 484
 print("checked: the table's shares follow from its milliseconds")
@@ -1582,19 +1613,15 @@ for name, (sentences, speed) in cases.items():
     assert sentences != 8 or round(1000 * times["data"].computing) == 13
 within, between, more = ratios
 assert max(within) < 1 < min(between) and more[0] < 0.1 and min(more[1:]) > 4
-# Gradients of 2 bytes at the measured speed and at 40% of the peak, and of 4 bytes at the peak
-assert round(786 / 989 * between[0], 2) == 0.84
-assert (round(0.4 * between[0], 1), round(2 * between[0], 1)) == (0.4, 2.1)
+assert round(786 / 989 * between[0], 2) == 0.84  # at the measured speed
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# Between servers, all three take longer to send than to compute at the published speed, and within
-# a server none does. Below 1, the sending *may* be hidden by the computing, since gradients can
-# travel while earlier layers are still at work. With more sentences, data parallel sends the same
-# gradients for more work, whereas the other two send for every token.
-#
-# Data parallel's 1.06 depends on the speed. It becomes 0.84 if the GPUs reach the 786 trillion
-# operations per second that we measured for a product, 0.4 at 40% of the peak (Llama 3 reached 38
-# to 43%), and 2.1 at the peak with gradients of 4 bytes.
+# Between servers, all three take longer to send than to compute at the published speed, though data
+# parallel's 1.06 becomes 0.84 at the speed that we measured for a product. Within a server none
+# does. Below 1, the sending *may* be hidden by the computing: gradients can travel while earlier
+# layers are still at work, and the ring's chunks while the process attends to the last ones. Tensor
+# parallel mostly has to wait, because its next product needs the sum. With more sentences, data
+# parallel sends the same gradients for more work, whereas the other two send for every token.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # (The 13 ms: for each token a step takes $72 D^2 + 12\,n D$ operations, with every token seeing
@@ -1602,28 +1629,19 @@ assert (round(0.4 * between[0], 1), round(2 * between[0], 1)) == (0.4, 2.1)
 # together, NVIDIA; between: Llama 3's clusters, Llama Team, 2024, section 3.3.1. The three speeds
 # are upper limits, so the quotients may be larger or smaller. Nothing in this table was measured
 # here.)
+#
+# One command starts two processes, splits the work in the three ways, and compares with one
+# process: `python -m d2l_attention.scale.parallel`. (`torchrun` starts it on several machines,
+# which nobody has tried here.) **Sharded data parallel** (PyTorch's FSDP2, DeepSpeed's ZeRO) also
+# spreads parameters, gradients and the optimiser's state (Rajbhandari et al., 2020). NVIDIA adds
+# kernels (**cuDNN**), layers with 8-bit and 4-bit formats (**Transformer Engine**) and heads split
+# as above (**Megatron-LM**). None of these libraries ran here.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. 672 MiB take 14 ms. Take votes for the others; 'tensor is slow, data is fine' is
 # what most have read. It is right for larger batches, as the last row shows. Hence the rule of
 # thumb: tensor parallel within a server, data parallel between servers, context parallel for long
 # sequences.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### More machines, and libraries
-#
-# *1 minute.* One command starts two processes, splits the work in the three ways, and compares with
-# one process: `python -m d2l_attention.scale.parallel`. `torchrun` starts the same program on
-# several machines; nobody has run it on more than one here.
-#
-# On GPUs the library NCCL carries the numbers; here, between CPUs, it is gloo. **Sharded data
-# parallel** (PyTorch's FSDP2, DeepSpeed's ZeRO) also spreads parameters, gradients and the
-# optimiser's state (Rajbhandari et al., 2020). NVIDIA adds kernels (**cuDNN**), layers with 8-bit
-# and 4-bit formats (**Transformer Engine**) and heads split as above (**Megatron-LM**). Apart from
-# gloo, none of these libraries ran here.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Open a terminal and enter the command: it takes some ten seconds.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
@@ -1651,8 +1669,7 @@ assert (round(0.4 * between[0], 1), round(2 * between[0], 1)) == (0.4, 2.1)
 # - M. Milakov, N. Gimelshein, *Online normalizer calculation for softmax*, 2018, arXiv:1805.02867.
 #   Algorithm 3.
 # - T. Dao, D. Y. Fu, S. Ermon, A. Rudra, C. Ré, *FlashAttention: Fast and Memory-Efficient Exact
-#   Attention with IO-Awareness*, NeurIPS 2022, arXiv:2205.14135. Figure 1: the
-#   memories of an A100.
+#   Attention with IO-Awareness*, NeurIPS 2022, arXiv:2205.14135. Figure 1: the memories of an A100.
 # - T. Dao, *FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning*,
 #   ICLR 2024, arXiv:2307.08691. Section 3.1: one division, one number for the backward pass.
 # - J. Shah et al., *FlashAttention-3: Fast and Accurate Attention with Asynchrony and
@@ -1669,6 +1686,8 @@ assert (round(0.4 * between[0], 1), round(2 * between[0], 1)) == (0.4, 2.1)
 #   OSDI 2022. Continuous batching.
 # - A. Agrawal et al., *SARATHI: Efficient LLM Inference by Piggybacking Decodes with Chunked
 #   Prefills*, 2023, arXiv:2308.16369.
+# - W. Kwon et al., *Efficient Memory Management for Large Language Model Serving with
+#   PagedAttention*, SOSP 2023, arXiv:2309.06180. Section 4.4: shared prefixes.
 # - Y. Leviathan, M. Kalman, Y. Matias, *Fast Inference from Transformers via Speculative Decoding*,
 #   ICML 2023, arXiv:2211.17192.
 # - M. Shoeybi et al., *Megatron-LM: Training Multi-Billion Parameter Language Models Using Model

@@ -10,6 +10,7 @@ from d2l_attention import ALiBi, MultiHeadAttention, RotaryEncoding, causal_mask
 from d2l_attention import dot_product_attention as attend
 from d2l_attention import gaussian_score as distances
 from d2l_attention.models.encoder_decoder import sequence_loss
+from d2l_attention.scale.online_softmax import merge_partial, partial_attention
 from d2l_attention.variants import (
     HyenaOperator,
     LinformerAttention,
@@ -86,9 +87,9 @@ def with_weights(queries, keys, values, mask):
     return attend(queries, keys, values, mask=mask), ours.masked_softmax(scores, mask=mask)
 
 
-def in_stretches(processes):
-    """Queries, keys and values of each process."""
-    return [list((3 * Y).tensor_split(processes, dim=-2)) for Y in of_tokens(B, 3)]
+def with_column(output, log_sum):
+    """A log_sum (*, Q) as (*, Q, 1)."""
+    return output, log_sum[..., None]
 
 
 def far_out():
@@ -204,13 +205,16 @@ CASES = {
         lambda *given: attend(*given[:3]),
         lambda: [(*given, size) for size in (1, 2, 3, K, 17) for given in (qkv(B, H), far_out())],
     ),
-    "10_plain_ring_attention": (
-        lambda *lists: attend(*(torch.cat(each, dim=-2) for each in lists)).tensor_split(
-            len(lists[0]), dim=-2
-        ),
+    "10_plain_partial_attention": (
+        lambda *given: with_column(*partial_attention(*given)),
+        lambda: [qkv(B, H), far_out(), (*qkv(B, H), some(Q, K))],
+    ),
+    "10_plain_merge": (
+        lambda parts: merge_partial(*zip(*((o, s.squeeze(-1)) for o, s in parts), strict=True))[0],
         lambda: [
-            *(in_stretches(processes) for processes in (1, 2, 3, 5)),
-            [list(Y.split([2, 1])) for Y in (*far_out()[:1], *(Y[:Q] for Y in far_out()[1:]))],
+            ([(X(B, Q, V), size * X(B, Q, 1)) for _ in range(number)],)
+            for number in (1, 2, 3, 5)
+            for size in (1, 1000)
         ],
     ),
     "11_plain_delta_rule": (delta_rule, lambda: [delta_inputs(n) for n in (1, 5, 67)]),
