@@ -13,12 +13,12 @@
 # Builds on chapter 3. The book is *Dive into Deep Learning* (D2L), section 11.3.2.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 36 minutes: 7 to the end of 'More and more padding', 4 for the mask after the softmax and the
-# lengths, 6 for the future, 6 for the empty row, 5½ for the build, 7½ for the tests, the layer and
-# the summary. After 18 minutes you should be at 'A query that sees nothing'. Behind? Show the
-# learned weights without a word. On the page students write the masked softmax themselves (4.2), on
-# the slides pairs do it on paper. The slides after the summary are for questions; a quick room
-# deserves the vote on `True`. Homework: exercises 4.2 to 4.4.
+# 36 minutes: 7 to the end of 'The weight of more and more padding', 4 for the mask after the
+# softmax and the lengths, 6 for the future, 6 for the empty row, 5½ for the build, 7½ for the
+# tests, the layer and the summary. After 18 minutes you should be at 'A query that sees nothing'.
+# Behind? Show the learned weights without a word. On the page students write the masked softmax
+# themselves (4.2), on the slides pairs do it on paper. The slides after the summary are for
+# questions; a quick room deserves the vote on `True`. Homework: exercises 4.2 to 4.4.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -121,7 +121,7 @@ print("weights", torch.tensor([math.log(2), 0.0, 0.0]).softmax(dim=-1))
 # 'True is visible' aloud, and keep to it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### More and more padding
+# ### The weight of more and more padding
 #
 # To see what the mask is worth, let each `<pad>` have score 0 and value $(-6, 0)$:
 
@@ -173,7 +173,7 @@ for pad_score in (0.0, 80.0, 100.0, 105.0):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## One length per sentence, or one per query
 #
-# Because positions are counted from 0, a length $\ell$ shows the positions below $\ell$. One length
+# Positions are counted from 0, so a length $\ell$ shows the positions below $\ell$. One length
 # per sentence hides its padding, and one per query will give us the causal mask of the next
 # section. One function can serve both:
 
@@ -389,7 +389,8 @@ print(torch.zeros(4, 4).masked_fill(~left_padded, -1e6).softmax(dim=-1)[[0, 3]])
 # 'My loss leaves out the empty rows', says the friend, 'so they may be NaN.' To try this, let all
 # values be 1, and let the loss add up the answers of the two words, rows 2 and 3.
 #
-# **Predict.** Hidden scores become $-\infty$. Is the loss finite? Is the gradient of the values?
+# **Predict.** Hidden scores become $-\infty$. Is the loss finite? Is its gradient with respect to
+# the values finite?
 
 # %% slideshow={"slide_type": "fragment"}
 values = torch.ones(4, 1, requires_grad=True)
@@ -719,7 +720,7 @@ plt.show()
 # the next layer, too. Which mean the loss must take is the next slide.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ### Which mean?
+# ### The mean of the losses without padding
 #
 # *2 minutes.* The loss should leave out the answers of the padding. Here every word of our batch
 # has loss 1 and every `<pad>` loss 9, so the mean should be 1.

@@ -161,7 +161,7 @@ for head in (0, 1):
 # does head 2 find 1 on the second shelf, and not 2? An average does not count the jars.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
-# ## The formula
+# ## Multi-head attention in one formula
 #
 # In general, head $h$ multiplies the query, the keys and the values by three learned matrices of
 # its own, and then attends, with $f$ the attention that you know:
@@ -208,7 +208,7 @@ schematic("multi-head")
 # ### One head of any width
 #
 # The table of the soup also holds for a trained head of any width with a linear readout $w$, $b$.
-# There jar $j$ is a vector $x_j$, and because the weights sum to one, the readout of the average is
+# In attention, jar $j$ is a vector $x_j$, and because the weights sum to one, the readout of the average is
 # the average of the jars' own readouts, $w^\top W_o W_v x_j + b$: one number $s$ for all salt jars
 # and one number $p$ for all pepper jars. With a multilayer perceptron (MLP) as readout, which a
 # Transformer has after its attention (chapter 8), one head is enough. Separate heads still allow
@@ -613,7 +613,7 @@ for seed in range(3):
         print(f"start {seed}, no head {head + 1}:   {rates(without(spellers[seed, 2], head))}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The letters before fall nearly to chance (1 in 26 is 4%), while those opposite stay at 100%.
+# Accuracy on *before* falls nearly to chance (1 in 26 is 4%), while *opposite* stays at 100%.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Without the other head it is the reverse. So in these three starts each head has a job of its own,

@@ -673,9 +673,9 @@ print("checked: equal to the package's layer, and to plain attention where s is 
 # they see everything. Gemma 3 27B has 62 layers, 10 of them global (Gemma Team, 2025); the others
 # have windows of 1,024.
 #
-# **Predict.** A text has 256 tokens, and a model six layers, five of them with a window of 16. The
-# global layer may be the first, the middle or the last. For which of the three can information from
-# the first token reach the last one?
+# **Predict.** A text has 256 tokens, and a model has six layers, five of them with a window of 16.
+# The global layer may be the first, the middle or the last. For which of the three can information
+# from the first token reach the last one?
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
@@ -830,7 +830,8 @@ print("answers:", answers[:, 0].tolist())
 # ### The look-up game again
 #
 # In chapter 9's game, a state stores $n$ pairs of random keys (16 numbers, length 1) and values.
-# Each key is then asked for. It has found its value if no other value is nearer to the answer.
+# Each key is then asked for. A look-up succeeds if the right value is the nearest one to
+# the answer.
 #
 # **Predict.** With $\beta = 1$, does the delta rule find more of 8 pairs than plain sums, fewer, or
 # the same?
@@ -1089,8 +1090,8 @@ print("checked: the indexer finds nearly all with 4 keys, and loses some with a 
 # and the attention's own weights 1 to 5. So a single key would nearly do, and in the worst start
 # most of the loss is due to the indexer.
 #
-# **What it costs.** The indexer still scores *all* pairs, only cheaply: *Going further* counts.
-# Because any token may be chosen later, the cache keeps its size, and even grows by the indexer's
+# **What it costs.** The indexer still scores *all* pairs, only cheaply: *Going further* counts. Any
+# token may be chosen later, so nothing is dropped from the cache, which even grows by the indexer's
 # keys. And this is one small task, in which a question needs one right key: the run says what an
 # indexer can find, but not how many keys a text needs.
 
@@ -1206,12 +1207,12 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Who uses what, November 2026
 #
-# *3 minutes.* What twelve models are made of is computed from configurations of the library
-# `transformers`, in the version that the table names. Some are those of a published model, others
-# the defaults of a class, from which a published model may differ; chapter 13 says which is which.
-# *Linear* layers keep a state, *chosen* ones have an indexer. *Keys* are the key-value heads of a
-# layer and their size, or the size of its latent and of the rotary key beside it. An indexer adds a
-# key of 128 numbers in each of its layers.
+# *3 minutes.* The table describes twelve models, from configurations in the version of the library
+# `transformers` that it names. Some are those of a published model, others the defaults of a class,
+# from which a published model may differ; chapter 13 says which is which. *Linear* layers keep a
+# state, *chosen* ones have an indexer. *Keys* are the key-value heads of a layer and their size, or
+# the size of its latent and of the rotary key beside it. An indexer adds a key of 128 numbers in
+# each of its layers.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Shows what twelve models are made of, computed from the installed library

@@ -43,7 +43,7 @@ NAN_OF_A_WORD = "A word's loss is NaN here, and has to show: only the padding's 
 
 write_mean_loss = Exercise(
     **authoring.heading("4.5", "The mean over the words", "medium", minutes=8),
-    section="Which mean?",
+    section="The mean of the losses without padding",
     stub=mean_loss,
     solution=mean_loss_solution,
     explanation="The padding is replaced by 0 before the sum, so NaN cannot come through, and it "

@@ -49,7 +49,7 @@ MISTAKES = {
 
 heads_by_hand = Exercise(
     **heading("6.1", "Two heads by hand", "easy", minutes=5),
-    section="The formula",
+    section="Multi-head attention in one formula",
     hints=[
         "Write down what the first head sees: one query, three keys, three values, each a single "
         "number. Then the same for the second.",
