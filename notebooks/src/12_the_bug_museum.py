@@ -1151,9 +1151,9 @@ for name, function in {"right": right("12.12"), "broken": broken("12.12")}.items
 # ## Sources
 #
 # The threads are linked where an exhibit names them. We read them in November 2026, and for 12.6
-# and 12.10 also the code as it was then. An exhibit is a small function of ours modelled on a thread,
-# not its code. For 12.5 and 12.10 we found only relatives of the mistake, and no thread with
-# exactly this one.
+# and 12.10 also the code as it was then. An exhibit is a small function of ours modelled on a
+# thread, not its code. For 12.5 and 12.10 we found only relatives of the mistake, and no thread
+# with exactly this one.
 #
 # - A. Zhang, Z. C. Lipton, M. Li, A. J. Smola, *Dive into Deep Learning*, version 1.0.3, chapter
 #   11, and its package d2l 1.0.3. [d2l.ai](https://d2l.ai)
