@@ -82,6 +82,29 @@ def masked_softmax() -> Diagram:
     return d
 
 
+def one_vector_decoder() -> Diagram:
+    """One step of the decoder without attention. The GRU takes the state before the step, (B, D),
+    the summary of the sentence, (B, D), which is the same at each step, and the embedding of the
+    previous word. It makes the state after the step, (B, D), and from that state a linear layer
+    makes the scores of words.
+    """
+    d = Diagram("All that a step gets of the sentence is the summary", 10, 4.4)
+    state = d.box("state $s_{t'-1}$\n(B, D)", 0.85, 2.5, 1.5, kind=TENSOR)
+    summary = d.box("summary\n(B, D)", 0.85, 1.45, 1.5, kind=TENSOR)
+    word = d.box("previous word", 3.5, 3.55, 1.6, 0.55, kind=TENSOR)
+    embedding = d.box("embedding", 6.05, 3.55, 1.4, 0.55, kind=LEARNED)
+    gru = d.box("GRU", 8.0, 2.5, 1.1, kind=LEARNED)
+    new = d.box("state $s_{t'}$\n(B, D)", 9.35, 2.5, 1.0, kind=TENSOR)
+    linear = d.box("linear", 9.35, 1.55, 1.0, 0.55, kind=LEARNED)
+    words = d.box("scores\nof words", 9.35, 0.75, 1.0, 0.65, kind=TENSOR)
+    for start, end in ((state, gru), (word, embedding), (embedding, gru), (gru, new)):
+        d.arrow(start, end)
+    d.arrow(summary, gru, "the same at each step")
+    d.arrow(new, linear)
+    d.arrow(linear, words)
+    return d
+
+
 def bahdanau_decoder() -> Diagram:
     """One step of the decoder. The state before the step, (B, D), goes to the GRU, and as the
     query (B, 1, D) to a learned additive score. The encoder states (B, K, D) are the keys there.
@@ -261,6 +284,7 @@ PICTURES = {
     "attention pooling": attention_pooling,
     "scaled dot-product": scaled_dot_product,
     "masked softmax": masked_softmax,
+    "one-vector decoder": one_vector_decoder,
     "Bahdanau decoder": bahdanau_decoder,
     "multi-head": multi_head,
     "rotary": rotary,
