@@ -553,6 +553,9 @@ class PlainAttentionDecoder(nn.Module):
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 plain = PlainAttentionDecoder(len(tgt_vocab), 96, 96, num_layers=1)
 plain.load_state_dict(with_attention.decoder.state_dict(), strict=True)
+
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
+# Checks our decoder against the package's
 with torch.no_grad():
     encoded = with_attention.encoder(batch.src, batch.src_lens)
     logits, _ = plain(batch.tgt_in, plain.init_state(encoded, batch.src_lens))
@@ -836,7 +839,7 @@ TranslatorView("bahdanau", title="Write a sentence, forbid a look")
 # %% [markdown] slideshow={"slide_type": "-"}
 # ### A measure: BLEU
 #
-# *2 minutes.* BLEU takes a translation's sequences of one, two, three and four words. For each
+# *1 minute.* BLEU takes a translation's sequences of one, two, three and four words. For each
 # length it computes the share that also occurs in the reference, each counted at most as often as
 # the reference has it, and then the geometric mean of the four shares.
 #

@@ -141,7 +141,3 @@ def test_parts_with_the_same_weights_that_compute_something_else_are_refused(nam
 def test_the_model_in_the_page_is_short():
     lines = sum(len((HERE / name).read_text("utf-8").splitlines()) for name in MODEL_FILES)
     assert lines < 400
-    parameters = translators.model_card("transformer")["parameters"]
-    text = (ROOT / "notebooks" / "src" / "08_the_transformer.py").read_text("utf-8")
-    own = lines - len((HERE / "bahdanau.js").read_text("utf-8").splitlines())  # chapter 5's
-    assert f"{parameters:,} numbers, and some {round(own, -1)} lines of" in text
