@@ -72,12 +72,12 @@ def compute_weights(q, k, visible=None):  # (..., Q, d), (..., K, d) -> (..., Q,
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Salt and pepper: what can one average say?
 #
-# So far each query got one average, but it may need two things at once: a letter in a word, say,
-# must name both the letter before it and the letter opposite. Why one average is too few is easiest
-# to see in a soup that needs salt **and** pepper. A formula must say whether a shelf of jars holds
-# both: positive means yes, negative means no. Every salt jar holds the number $s$, every pepper jar
-# the number $p$, and the answer is the weighted average of what the jars hold. You choose $s$, $p$
-# and the weights.
+# So far each query got one average, but sometimes it needs two facts at once: a pronoun, say, what
+# it refers to and what the verb after it is. Why one average is too few is easiest to see in a soup
+# that needs salt **and** pepper. A formula must say whether a shelf of jars holds both: positive
+# means yes, negative means no. Every salt jar holds the number $s$, every pepper jar the number
+# $p$, and the answer is the weighted average of what the jars hold. You choose $s$, $p$ and the
+# weights.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the three kinds of shelves
@@ -208,12 +208,14 @@ schematic("multi-head")
 # ### One head of any width
 #
 # The table of the soup also holds for a trained head of any width with a linear readout $w$, $b$.
-# In attention, jar $j$ is a vector $x_j$, and because the weights sum to one, the readout of the average is
-# the average of the jars' own readouts, $w^\top W_o W_v x_j + b$: one number $s$ for all salt jars
-# and one number $p$ for all pepper jars. With a multilayer perceptron (MLP) as readout, which a
-# Transformer has after its attention (chapter 8), one head is enough. Separate heads still allow
-# separate weights for separate jobs, as we test below: Vaswani et al. (2017) argue that averaging
-# in one head hinders attending to different positions at once.
+# In attention, jar $j$ is a vector $x_j$, and because the weights sum to one, the readout of the
+# average is the average of the jars' own readouts, $w^\top W_o W_v x_j + b$: one number $s$ for all
+# salt jars and one number $p$ for all pepper jars. For the soup, then, one head would be enough
+# with a multilayer perceptron (MLP) as its readout, as in a Transformer (chapter 8).
+#
+# Heads are useful all the same, because each has weights of its own: averaging in one head, argue
+# Vaswani et al. (2017), hinders attending to different positions at once. A game below tests this,
+# with a linear readout.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A loop over the heads
@@ -287,7 +289,7 @@ def heads(blocks):
 Player(
     [
         State("Four tokens of four numbers", "The shape is (4, 4).", letters(tokens, 2.2, 0)),
-        State("view gives head 1 two whole tokens", "It moves no number.", heads(by_view)),
+        State("view gives head 1 two whole tokens", "In memory no number moves.", heads(by_view)),
         State("Wanted for each head: half of each token", "Also (2, 4, 2).", heads(as_wanted)),
     ]
 )
@@ -340,7 +342,7 @@ Player(
     [
         State("Four tokens of four numbers", "(n, D): a row is a token.", letters(tokens, 2.2, 0)),
         State("reshape splits each row", "(n, H, D / H): nothing has moved.", apart),
-        State("transpose moves the heads to the front", "(H, n, D / H).", heads(moved)),
+        State("transpose exchanges tokens and heads", "(H, n, D / H).", heads(moved)),
     ]
 )
 
@@ -527,10 +529,11 @@ for (seed, num_heads), speller in spellers.items():
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The one head gives about half of its weight to each position. Its linear readout scores a letter
 # by how much of it is in the average, so two equal halves tie, and a letter that weighs a little
-# more tends to win *both* jobs: in starts 0 and 2 mostly the one opposite. (A readout that
-# preferred the lighter letter would prefer an absent one still more.) To name one letter twice is
-# right for one of the two jobs, which makes 100%. The sums are higher partly because the two
-# letters coincide once in 26 times, and partly because the readout sometimes names both.
+# more tends to win *both* jobs: in starts 0 and 2 mostly the one opposite. (Nor can the readout of
+# the second job choose the smaller share, because then a letter with no share at all would score
+# even higher.) To name one letter twice is right for one of the two jobs, which makes 100%. The
+# sums are higher partly because the two letters coincide once in 26 times, and partly because the
+# readout sometimes names both.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two heads at six stages of training
@@ -624,7 +627,7 @@ for seed in range(3):
 # ## A missing transpose
 #
 # Now we break the layer on purpose, to see whether training would tell us. This version forgets the
-# transpose on the way back. All its shapes are right, but each token gets numbers that the heads
+# transpose on the way back. All its shapes are right, but most tokens get numbers that the heads
 # found for other tokens.
 
 
@@ -667,7 +670,9 @@ print("checked: after 500 steps the wrong layer names more than 99% right in all
 # that the code is right.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A repository for teaching had this bug, and its training test passed (the last source below).
+# This bug is real. A public teaching implementation shipped it, and its own test, training on a
+# copy task, passed
+# ([transformer-from-scratch #6](https://github.com/jsbaan/transformer-from-scratch/issues/6)).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How training gets around the bug
@@ -878,9 +883,10 @@ for name, make in {
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The weights of a network that learned around the bug
 #
-# *2 minutes.* In our game the network of start 0 learned just that, as its weights show. With seven
-# letters there are 14 results, and position $i$ gets the results $2i$ and $2i + 1$. The weights of
-# these two lie on the two positions whose letters position $i$ must name:
+# *2 minutes.* Without the transpose, positions can learn to ask on behalf of each other. In our
+# game, the network of start 0 learned to do so, as its weights show. With seven letters there are
+# 14 results, and position $i$ gets the results $2i$ and $2i + 1$. The weights of these two lie on
+# the two positions whose letters position $i$ must name:
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 speller = fooled[500, 0]
