@@ -119,8 +119,9 @@ for T in (1, 295, 8192):  # tokens in one step
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # No, only 28 times as long. Up to 295 tokens the step takes the same 4.8 ms, and beyond them the
 # arithmetic decides, with 0.016 ms per token. **Writing a token therefore takes 295 times as long
-# as reading one of a long prompt.** (Both times are lower bounds, and they leave out attention. We
-# first remove its matrix, and return to the two times with *The roofline*.)
+# as reading one of a long prompt.** (Both times are lower bounds, and they leave out attention,
+# whose matrix of scores is a problem of its own. We solve that one first, and return to the two
+# times with *The roofline*.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The score matrix of a novel
@@ -134,9 +135,10 @@ one_head = tokens**2 * 4 / 1e12  # TB
 print(f"head {one_head:.2f}, layer {32 * one_head:.1f}, all layers {32**2 * one_head:.0f} TB")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Training would keep all 41 TB for the backward pass. Even reading takes 2.6 TB, for the scores and
-# the weights of one layer whose 32 heads work at once, while an H100 has 80 GB. And yet this model
-# reads 128K (131,072) tokens (Llama Team, 2024), each of which sees all tokens before it.
+# Training would keep all 41 TB for the backward pass. Merely reading the novel, one layer after the
+# other, still takes 1.3 TB for the scores of a layer's 32 heads and 1.3 TB for their weights, while
+# an H100 has 80 GB. And yet this model reads 128K (131,072) tokens (Llama Team, 2024), each of
+# which sees all tokens before it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room do the product before you run the cell: $10^5 \cdot 10^5 \cdot 4$ for a
@@ -761,8 +763,8 @@ print("checked: the numbers of users and the times")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Three ways to use the spare arithmetic
 #
-# Caches aside, a step of up to 295 tokens takes as long as a step of one, or up to 235 at the speed
-# that a real product reaches. How can a server fill such a step?
+# Without caches, a step of up to 295 tokens takes no longer than a step of one. How can a server
+# fill such a step?
 #
 # - **Continuous batching**: users join and leave between steps, so that the batch stays large (Yu
 #   et al., 2022).
@@ -824,10 +826,11 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Here the guesses come from a model with a tenth of the parameters. With two of four right, one
-# step of the large model writes three tokens, in 6.7 ms instead of 14.3. Below, a step of 16 users
-# takes 9.9 ms, in which the arithmetic can serve 612 tokens. With 596 of the prompt in each step,
-# each user still gets a token every 9.9 ms, and the prompt is complete after 14 steps or 139 ms
-# instead of 133. (We left out the caches above, and the prompt's own attention below.)
+# step of the large model writes three tokens, in 6.7 ms instead of 14.3. In the lower panel,
+# reading 16 caches lengthens a step to 9.9 ms. At 0.016 ms per token, this is time for 612 tokens
+# if arithmetic and reading overlap: 16 for the users and 596 for the prompt. So each user still
+# gets a token every 9.9 ms, and the prompt is complete after 14 steps or 139 ms instead of 133.
+# (The upper panel leaves out the caches, and the lower one the prompt's own attention.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Ask who pays in each timeline. In the first it is the small model's time, which is
@@ -896,8 +899,8 @@ for together in (False, True):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The mean of the means is 3, because the token of rank 1 counts three times as much as one of rank
-# 0, while the mean of all four is 2. **So each process divides by the tokens of all:** it returns 2
-# · (its sum) / (tokens of all).
+# 0, while the mean of all four is 2. **So each process divides its sum by the number of all
+# tokens**, and multiplies by 2, to undo the averaging that follows.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask before the run how much the fourth token counts; many say 'as much', and it is
@@ -1106,7 +1109,8 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With many processes the keys and values go round a **ring** (Liu et al., 2023). In each step, a
 # process attends to the chunk of keys and values that it holds, sends both to the next process and
-# receives the next ones. With $P$ processes, $P - 1$ exchanges are enough.
+# receives the next ones. With $P$ processes, $P - 1$ exchanges are enough. (The loop below makes
+# one more, which brings the chunks home.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Four students stand in a square and hand a sheet on. How many exchanges until each
@@ -1371,8 +1375,9 @@ assert measured["plain"][4][2] > measured["fused"][4][2]
 # ridge. In Llama 3.1 8B, each number of the cache serves four queries, which makes 4. In
 # DeepSeek-V3, in the absorbed form of chapter 11, all 128 heads share one row of 576 numbers per
 # token. For each row, each head does $2 \cdot 576$ operations for the score and $2 \cdot 512$ for
-# the value, while 1,152 bytes are carried. The intensity, 242, lies near the ridge, which is 235 as
-# measured with a product and 295 by the data sheet. Two queries at once make 484, right of both.
+# the value, while 1,152 bytes are carried. The intensity, 242, lies near the ridge: 295 by the data
+# sheet, and 235 at the speed of the product that we measured. Two queries at once make 484, right
+# of both.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Unequal work under a causal mask
