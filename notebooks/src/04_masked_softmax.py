@@ -160,9 +160,10 @@ for pad_score in (0.0, 80.0, 100.0, 105.0):
     print(f"padding {pad_score:3.0f}: sum {late.sum():7.2g}   weights", late / late.sum())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Only while the padding's score stays moderate, because the smallest positive number of float32 is
-# about $e^{-103}$. At a padding score of 100, the weights of the words come so close to this limit
-# that rounding spoils the third digit. At 105 they are 0, and 0 divided by 0 is NaN, 'not a
+# It works only while the padding's score stays moderate, because the softmax divides the weights of
+# the words by more than $e$ to the power of this score, and the smallest positive number of float32
+# is about $e^{-103}$. At a padding score of 100, the weights of the words come so close to this
+# limit that rounding spoils the third digit. At 105 they are 0, and 0 divided by 0 is NaN, 'not a
 # number'. This is why the mask acts **on the scores, before the softmax**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -353,7 +354,8 @@ print(left_padded.int())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Which weights do such rows get? So far we have hidden scores with $-\infty$, as *Attention Is All
-# You Need* does, whereas D2L's code uses $-10^6$.
+# You Need* does. Many programs use a large negative number instead, $-10^6$ in the code of *Dive
+# into Deep Learning* (D2L).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Why pad on the left? The next word of every text is appended at the right, so
@@ -421,8 +423,9 @@ print("loss", loss.item(), "  gradient of the values", values.grad[:, 0].tolist(
 # the function on paper, four lines, before you show ours.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# You know all the parts, so write the function before you read ours. `check` says what is right or
-# what went wrong, `hint("4.2")` gives one more hint each time, and `solution("4.2")` shows all.
+# You need one new part: `torch.finfo(scores.dtype).min`, the lowest finite number of a type. Write
+# the function before you read ours. `check` says what is right or what went wrong, `hint("4.2")`
+# gives one more hint each time, and `solution("4.2")` shows all.
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
@@ -710,9 +713,9 @@ plt.show()
 # weight in the padding columns. Right: weight only in the upper left square.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Not instead: a word's own row reads every visible column, so the columns must be hidden. Hiding
-# the rows as well is allowed, but it changes only the padding's own answers. The next layer hides
-# these as keys, and the **loss leaves them out**.
+# Hiding the row cannot replace hiding the column, because the row of 'Hello' would still read the
+# padding. Hiding both is allowed, but it changes only the padding's own answers. The next layer
+# hides these tokens as keys, and the **loss leaves them out**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Expect the wish to hide the rows as well, 'to be clean'. It is allowed, and changes
@@ -901,9 +904,9 @@ print("the answer to 'Hello' is the vector of <pad>:", torch.allclose(answers[2,
 # hold 0 where a key is visible and $-\infty$ where it is hidden; 1.0 hides nothing.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The two also differ in empty rows. In PyTorch 2.13 on the CPU, `F.scaled_dot_product_attention`
-# answers them with zeros, while `nn.MultiheadAttention` gives NaN by default, as the former did in
-# older versions (pytorch #103963).
+# The function and the layer also treat empty rows differently. In PyTorch 2.13 on the CPU,
+# `F.scaled_dot_product_attention` answers them with zeros, while `nn.MultiheadAttention` gives NaN
+# by default, as the former did in older versions (pytorch #103963).
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks masks of booleans, masks of floats and empty rows in both functions
