@@ -69,8 +69,8 @@ for noun in ("cake", "orange"):
 # *Mangé* and *mangée* both mean *eaten*. Because a cake is masculine in French and an orange is
 # feminine, the last letter depends on what *it* refers to. A machine that works on each word by
 # itself cannot know this: a word has to look at other words and take something from them, which is
-# what **attention** does. As soon as we have built such a translator, we take from *it* the look at
-# *orange* and see which letter remains.
+# what **attention** does. Once we have built such a translator, we will stop *it* from attending to
+# *orange*, and see whether the last *e* survives.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let the room find the last letters that differ, and the English word that decides
@@ -310,7 +310,7 @@ assert (on_the_verb > 0.9).all()
 #
 # | attention by itself | what is added |
 # |---|---|
-# | only averages | a small feed-forward network for each token |
+# | averages values, which come from the tokens by a linear map | a small feed-forward network for each token |
 # | replaces each token by its answer | residual connections, with layer norm |
 # | ignores the order | positions (chapter 7) |
 # | sees words that are not written yet | a causal mask (chapter 4) |
@@ -646,8 +646,8 @@ class PlainDecoderBlock(nn.Module):
 # ## The whole translator
 #
 # Around the blocks we need only vectors for the words, with chapter 7's positions, and a last
-# linear layer, `dense`, which computes the scores. The factor $\sqrt D$ brings the vectors' numbers
-# to about 1, because the positions would otherwise outweigh the words.
+# linear layer, `dense`, which computes the scores. The factor $\sqrt D$ raises the learned
+# numbers, which start at about $1 / \sqrt D$, to the size of the positions.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -814,9 +814,15 @@ print("... et l' a", last_word((among_english, slice(9, 10), slice(6, 7))))
 # ### Three paths
 #
 # The next word is computed from the vector of *a*, the last French word so far. Three short paths
-# lead from the noun to it. On path 1, later English words look at *the good orange*, and French
-# words then look at them; on path 2, later French words look at *la bonne orange*; on path 3, later
-# French words look at *the good orange*. Close one gate after the other, and watch the last letter.
+# lead from the noun to this vector:
+#
+# | path | who looks at the noun phrase | how it reaches *a* |
+# |---|---|---|
+# | 1 | later English words, at *the good orange* | French words look at these words |
+# | 2 | later French words, at *la bonne orange* | directly, or from word to word |
+# | 3 | later French words, at *the good orange* | directly, or from word to word |
+#
+# Close one gate after the other, and watch the last letter.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the three paths on the sentence, and closes those whose gates are shut
@@ -901,9 +907,10 @@ explore(draw_paths, figsize=(11, 4.2), alt=alt, close_1=False, close_2=False, cl
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In *every path*, no word may look into either noun phrase from outside it. The last row is a
-# control: about as many looks are masked out as in *all three paths*, at the words *before* the two
-# phrases. Always guessing masculine scores 23 of 49, and always feminine 26 (singular or plural
-# given), about as many as with every path closed.
+# control, which masks out about as many looks as *all three paths*, but at the words *before* the
+# two noun phrases. If singular and plural were always right, a constant guess of masculine would
+# score 23 of 49, and one of feminine 26, about as many as with every path closed. No single path is
+# needed for most endings; for the stored translator, path 1 matters most.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Compare the paths on the board with the table. Always masculine would be right in 23,
@@ -1311,8 +1318,8 @@ for name, each in {"right": model, "leaky": leaky, "lost": lost}.items():
 # ### Your sentence, your cuts
 #
 # *4 minutes.* The stored translator works in this page. Write a sentence and see who looks at whom.
-# Then mask out a look: its weight becomes 0, the other weights share it, as with any mask (chapter
-# 4), and the sentence is translated again.
+# Then mask out a look. Its weight becomes 0, the softmax gives its share to the other words, as
+# with any mask (chapter 4), and the sentence is translated again.
 
 # %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
 # Shows the stored translator; for yours: TranslatorView(model, src_vocab, tgt_vocab)
@@ -1330,8 +1337,8 @@ TranslatorView("transformer", title="Write a sentence, forbid a look")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Without a look at *fille*, nothing changes. Without a look at *la*, the ending is the masculine
-# *vieux*, because the article carries the gender as well. If both are hidden, *vieille* is back:
-# the gender has other paths.
+# *vieux*, so the article carries the gender as well. Yet if both are hidden, *vieille* is back, by
+# some other path: what one look is worth depends on which others are there.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan. Two minutes. Vote first, then go back to the view and click the two buttons. Then
@@ -1446,7 +1453,7 @@ assert all(abs(ended["post-norm", rate] - ended["pre-norm", rate]) < 1 for rate 
 assert ended["post-norm", 0.03] > 1 + ended["pre-norm", 0.03]
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# At 0.006 and 0.012 the two end close together, with pre-norm slightly ahead. At 0.03 pre-norm ends
+# At 0.006 the two end close together, and at 0.012 pre-norm is ahead by 0.35. At 0.03 pre-norm ends
 # at 3.20, and post-norm at 4.72. With the seeds 0 to 4, pre-norm reaches 2.5 to 3.2 at this rate,
 # and post-norm 3.2 to 5.0; each time pre-norm is ahead. So in this model, pre-norm bears the larger
 # rate, as the report says. The larger rate did not help pre-norm, however: after 400 steps with the
