@@ -480,7 +480,7 @@ plt.show()
 # `states` (B, K, D). The scores are $w_v^\top \tanh(W_q s + W_k h)$. `W_q` and `W_k` are (M, D) and
 # `w_v` is (M,), where M may differ from D. Return the context (B, D) and the weights (B, K), in the
 # dtype of the inputs. Gradients must reach all inputs but the lengths (B,), which are 1 or more.
-# Scores lie between -10,000 and 10,000, those of the padding too, and the padding gets no weight.
+# Scores lie between -10,000 and 10,000, also those of the padding, which gets weight 0.
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
