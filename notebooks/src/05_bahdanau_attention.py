@@ -208,11 +208,10 @@ for pair, words in zip(few, written, strict=True):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### BLEU by length
 #
-# To see what length does, we measure the test sentences in four groups, from short to long. The
-# measure is **BLEU** (Papineni et al., 2002): it compares the words, pairs, triples and quadruples
-# of a translation with those of a reference, and is at most 100, where the two are equal. A
-# translation *la fille mange une pomme rouge* that should end in *verte* has a BLEU of 76, as
-# *Going further* works out.
+# To see what length does, we measure the test sentences in four groups, from short to long. As the
+# measure we take **BLEU** (Papineni et al., 2002), which compares the words, pairs, triples and
+# quadruples of a translation with those of a reference; where all are the same, it is 100. If *la
+# fille mange une pomme rouge* should end in *verte*, BLEU is 76, as *Going further* works out.
 
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
@@ -443,13 +442,13 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The long ones that it was trained on come out at 100, because it knows them by heart; new ones
-# reach only 35. With 68,000 sentences in as many steps new ones reach 56, and with 4,000 steps 82.
+# reach only 35. With 68,000 sentences new ones reach 56 in as many steps, and 82 in 4,000.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# One vector can therefore come close, with far more of everything. Attention, half as wide, reaches
-# 86 with 8,000 sentences and 500 steps (over 20 initialisations, 77 to 89). Sutskever et al. (2014)
-# reported no difficulty on long sentences for one vector, but from four layers of 1,000 units that
-# read the source backwards, trained on 12 million sentences.
+# So one vector can come close, with far more of everything, while attention, half as wide, reaches
+# 86 with 8,000 sentences and 500 steps (over 20 initialisations, 77 to 89). With four layers of
+# 1,000 units, 12 million sentences and the source read backwards, Sutskever et al. (2014) even had
+# no difficulty on long sentences.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Read the three marks from top to bottom. For the short sentences the width is enough. Do not say
@@ -481,7 +480,7 @@ plt.show()
 # `states` (B, K, D). The scores are $w_v^\top \tanh(W_q s + W_k h)$. `W_q` and `W_k` are (M, D) and
 # `w_v` is (M,), where M may differ from D. Return the context (B, D) and the weights (B, K), in the
 # dtype of the inputs. Gradients must reach all inputs but the lengths (B,), which are 1 or more.
-# Scores lie between -10,000 and 10,000, those of the padding too, and the padding gets no weight.
+# Scores lie between -10,000 and 10,000, also those of the padding, which gets weight 0.
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -548,9 +547,11 @@ class PlainAttentionDecoder(nn.Module):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Here `s` has an axis for the GRU's layers, and the query is the state of the last one. Given the
-# parameters of the trained decoder, ours computes the same logits and weights:
+# parameters of the trained decoder, ours computes the same logits and weights, which the folded
+# cell checks.
 
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
+# Checks our decoder against the package's
 plain = PlainAttentionDecoder(len(tgt_vocab), 96, 96, num_layers=1)
 plain.load_state_dict(with_attention.decoder.state_dict(), strict=True)
 
@@ -637,7 +638,7 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The word is 'does': French needs no helping verb here. The grammar therefore marks its pale link
 # to *lit* as merely **possible**, and the strong links as **sure**. An aligner should find the sure
-# ones; a possible one is no mistake, found or not.
+# ones, and may find the possible one.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Ten seconds for the question. The answer is 'does', and with it comes the difference between sure
@@ -758,8 +759,8 @@ TranslatorView("bahdanau", title="Write a sentence, forbid a look")
 # well. Without *books* the sentence is about dogs. So a weight says which *state* was used, and a
 # state knows more than its own word.
 #
-# In about half of the negated test sentences, 70 of 129, *pas* survives when *not* is masked out.
-# Mask out both neighbours as well, and it almost never does (3 of the 127 with a single *not*).
+# When *not* is masked out, *pas* survives in about half of the negated test sentences (70 of 129).
+# If both neighbours are masked out as well, it almost never does (3 of the 127 with one *not*).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. First *not*, then *books*: a weight says which *state* was used, and a state knows
@@ -916,15 +917,14 @@ assert max(abs(guided.bleu - more.bleu) for guided in (by_true, by_model_1)) < 2
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # BLEU hardly moves in either direction: it differs by less than 2. The error rate hardly changes
-# without the term, but with the true links it falls to a quarter. The model can therefore look at
-# the right words and translate as well. The loss had not asked for it.
+# without the term, but with the true links it falls to a quarter. So the model can look at the
+# right words and translate as well. The loss had not asked for it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Over 20 initialisations the true links cut the error rate to between 25% and 55% of what it was,
-# while BLEU was between 1.7 lower and 1.4 higher than without the term. To call this better than
-# IBM model 1 would be unfair, because IBM model 1 never sees a true link. Guided by the links that
-# IBM model 1 finds, our model still makes fewer errors than this teacher, in two of two
-# initialisations.
+# while BLEU was between 1.7 lower and 1.4 higher than without the term. IBM model 1, however, never
+# sees a true link. When its links guide our model, the model still makes fewer errors than this
+# teacher, in two of two initialisations.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let the room find two good arguments: BLEU rises, since looking at the right word must help; it
@@ -1066,8 +1066,8 @@ for name in ("one vector", "with attention"):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Beam search changes far more translations of the one-vector model: over 20 initialisations 203 to
-# 250 of the 500, against 17 to 61 with attention. Perhaps that model is less sure of its words, but
-# we have not measured it.
+# 250 of the 500, against 17 to 61 with attention. Whether that model is less sure of its words, we
+# have not measured.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises

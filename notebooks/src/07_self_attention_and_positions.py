@@ -477,7 +477,7 @@ schematic("rotary")
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: queries, keys and values of all heads, (B, H, n, D/H) each. Positions (n,) times speed,
 # which is the frequency, are angles (n, D/2H), one for each token and pair of columns. The angles
-# turn the pairs of columns of the queries and of the keys; all shapes stay. The turned queries and
+# turn the pairs of columns of the queries and of the keys; no shape changes. The turned queries and
 # keys meet in scaled scores and a softmax. The weights (B, H, n, n) are multiplied by the values,
 # which no angle reaches. The output is (B, H, n, D/H).*
 
@@ -678,7 +678,7 @@ for (name, kind), curve in curves.items():
 # ALiBi reaches 85% only at *last capital*, but there in both ranges. The other three encodings
 # reach it in both games at 3 to 15, and miss it at 32 to 63.
 #
-# Three numbers side by side belong to three random initialisations, or **starts**. Compare them
+# Each cell shows three numbers, one per random initialisation (**start**). Compare them
 # with the row `none`: this layer knows which letters came, but lacks their order, so it does about
 # as well as the guesser of the row `commonest`, which names the commonest letter so far (at *last
 # capital*, the current letter if that is a capital, otherwise the commonest capital).
@@ -834,15 +834,15 @@ for (kind, keys), (back, _) in controls.items():
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Both points hold in 20 of 20 starts (in the second, 30 to 46% are wrong), and also at *last
 # capital*, if one counts the answers whose capital is visible. The sinusoidal failure shows that
-# training did not find a matrix shifting every position by three. Many other matrices do the same
-# at positions 0 to 15; *Why added positions fail*, in *Going further*, shows which one it found.
+# training did not find a matrix shifting every position by three. Many other matrices fit
+# positions 0 to 15; *Why added positions fail*, in *Going further*, shows which one training found.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask which explanation is left, for rotary and then for sinusoidal. Ask what the first
 # row without the other two would have shown: fewer keys or nearer keys, nobody could say.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Which far distance looks like 3?
+# ### Which far distance looks like 3 to rotary?
 #
 # New distances begin at 16, yet at *three back* rotary holds up to 33. To see why, we average the
 # score of a trained head over all pairs of letters, for each distance:
@@ -888,10 +888,10 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A head of size 8 has four hands, and these scores come from the first two. Since hand 0 needs 6.28
 # positions for a turn, it hardly tells 3 from 9, 16, 22, 28, 34, 41, 47 and 53. Hand 1, ten times
-# as slow, scores highest near −13, a key in the future, which the mask hides. From there it falls
-# through all distances of training, and thus keeps 9 and 15 below 3. But a turn later, near 50, it
-# is as high again. So from 22 on the peaks rise: at 34 they nearly reach that at 3, and **at 41, 47
-# and 53 they are higher**.
+# as slow, scores highest for a key about 13 positions ahead, which the mask hides. From there its
+# score falls through all distances of training, and thus keeps 9 and 15 below 3. But a turn later,
+# near 50, this score is as high again. So from 22 on the peaks rise: at 34 they nearly reach that
+# at 3, and **at 41, 47 and 53 they are higher**.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Since distance 34 first occurs at position 34, the accuracy falls in steps: at 34 and 35, then at
@@ -981,7 +981,7 @@ print("checked: curves, untouched rows, ALiBi's nearest letter, controls and pea
 #   positions failed at most later positions. From 32 on, learned ones did worse than no encoding in
 #   both games, and sinusoidal ones in one. Rotary held to position 33 and was worse than no
 #   encoding from 48 on, because distances were new. ALiBi learned only the game that suits it, and
-#   stayed right there.
+#   also got it right far away.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Homework: exercises 7.1 to 7.3. Exercise 7.6 suits a lab in pairs.
@@ -1217,7 +1217,7 @@ def read_attention(X, layers):
 readers = {"CNN": read_cnn, "RNN": read_rnn, "self-attention": read_attention}
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The gradient of output $i$ by input $j$ is 0 unless a path leads from $j$ to $i$.
+# The gradient of output $i$ with respect to input $j$ is 0 unless a path leads from $j$ to $i$.
 #
 # **Predict.** There are twelve tokens. Which inputs does each output depend on after one step? And
 # after four?
