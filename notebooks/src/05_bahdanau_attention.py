@@ -550,8 +550,7 @@ class PlainAttentionDecoder(nn.Module):
 # parameters of the trained decoder, ours computes the same logits and weights, which the folded
 # cell checks.
 
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
-# Checks our decoder against the package's
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 plain = PlainAttentionDecoder(len(tgt_vocab), 96, 96, num_layers=1)
 plain.load_state_dict(with_attention.decoder.state_dict(), strict=True)
 

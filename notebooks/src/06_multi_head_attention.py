@@ -8,7 +8,7 @@
 # - test the layer against a slow version that you trust;
 # - remove a trained head to find out what it is needed for.
 #
-# Core path: 60 to 90 minutes, in two sittings. Going further: 35. Exercises: 69. Builds on
+# Core path: 65 to 100 minutes, in two sittings. Going further: 35. Exercises: 69. Builds on
 # chapters 3 and 4. *Dive into Deep Learning* (D2L) treats the subject in section 11.5.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
