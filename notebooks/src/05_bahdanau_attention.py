@@ -117,8 +117,8 @@ print(len(corpus.train), "sentences to train,", len(corpus.test), "others to tes
 # directions, concatenated in the same way, are the **summary** of the sentence.
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# The **decoder** is another GRU, whose first state $s_0$ is the summary. It has a clock of its own:
-# where $t$ counts English positions, $t'$ counts French words. At step $t'$ the decoder reads the
+# The **decoder** is another GRU, whose first state $s_0$ is the summary. While $t$ counts
+# English positions, we count French words by $t'$. At step $t'$ the decoder reads the
 # previous French word, $y_{t'-1}$, and the summary once more:
 #
 # $$s_{t'} = \mathrm{GRU}\big([\text{summary},\, y_{t'-1}],\; s_{t'-1}\big)$$
@@ -276,8 +276,8 @@ schematic("Bahdanau decoder")
 # that state a linear layer makes the logits, which the picture calls scores of words.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# K counts the keys, which are the encoder states of a sentence, and Q, further below, the queries,
-# one for each French word.
+# K is the number of encoder states, which are the keys; Q, used further below, is the number of
+# queries, one for each French word.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. A finger on each arrow, from the state before the step to the state after it.
@@ -337,9 +337,9 @@ print("scores without tanh:", sums.sum(dim=-1).tolist())
 # ### Which state is the query?
 #
 # The GRU computes the new state $s_{t'}$ from the context $c_{t'}$. So $s_{t'}$ cannot be the query
-# that finds this context. Instead, the query is the state before, $s_{t'-1}$. The word $y_{t'-1}$
-# is already known at this step, but only the GRU reads it, together with the context: the query has
-# not read it. Luong et al. (2015) do query with the new state, because there the context enters
+# that finds this context. Instead, the query is the state before, $s_{t'-1}$, which was
+# computed before the word $y_{t'-1}$ was read: only the GRU reads this word, together with the
+# context. Luong et al. (2015) do query with the new state, because there the context enters
 # only after the GRU, on the way to the logits.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -350,9 +350,9 @@ print("scores without tanh:", sums.sum(dim=-1).tolist())
 # ## BLEU with and without attention
 #
 # Both models have 96 units in each layer, and are trained on the same sentences for the same 500
-# steps. Only one of them may look back, for which it has the extra parameters $W_q$, $W_k$ and
-# $w_v$. Figure 2 of Bahdanau et al. (2015) makes the same comparison for two pairs of models,
-# trained on sentences of up to 30 and up to 50 words.
+# steps. Only the second can look back, for which it has the extra parameters $W_q$,
+# $W_k$ and $w_v$. Figure 2 of Bahdanau et al. (2015) makes the same comparison for two pairs of
+# models, trained on sentences of up to 30 and up to 50 words.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 with_attention = trained("bahdanau")
@@ -441,8 +441,9 @@ plt.show()
 # 8,000: 95, 86, 92. Between three initialisations they differ by up to 6.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The long ones that it was trained on come out at 100, because it knows them by heart; new ones
-# reach only 35. With 68,000 sentences new ones reach 56 in as many steps, and 82 in 4,000.
+# The wider model has learned its long training sentences by heart, with a BLEU of 100, but new ones
+# reach only 35. Trained on 68,000 sentences in as many steps, it raises this to 56, and with 4,000
+# steps to 82.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # So one vector can come close, with far more of everything, while attention, half as wide, reaches
@@ -615,8 +616,8 @@ run
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Alignment: which word belongs to which?
 #
-# In real text nobody knows for sure, but the grammar does, because it writes both sentences. It
-# gives the **alignment links** between their words.
+# In real text people may disagree about this, but our grammar knows it, because it writes both
+# sentences. It gives the **alignment links** between their words.
 #
 # **Question.** Which English word has no French word of its own here?
 
@@ -721,10 +722,10 @@ assert model_1 < attention < diagonal
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Models that translate about equally well look at different words: over 20 random initialisations
-# the error rate lies between 0.12 and 0.23, each time above that of IBM model 1. More training can
-# reverse this order: after 5,000 steps on 68,000 sentences, one decoder reached 0.089, and IBM
-# model 1 on the same sentences 0.097. On real text, Koehn and Knowles (2017) also found attention
-# that departs from an aligner's links.
+# the error rate lies between 0.12 and 0.23, each time above that of IBM model 1. More training and
+# more sentences can reverse this order: after 5,000 steps on 68,000 sentences, one decoder reached
+# 0.089, and IBM model 1 on the same sentences 0.097. On real text, Koehn and Knowles (2017) also
+# found attention that departs from an aligner's links.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Vote by hands before the numbers. Expect most votes for the network. Then wait: somebody says 'so
@@ -734,8 +735,9 @@ assert model_1 < attention < diagonal
 # ### A state knows more than its own word
 #
 # What does a weight tell us, then? To find out, **mask out** a look: its weight becomes 0, and the
-# others share what it had (chapter 4). The map below belongs to the decoder with 5,000 steps on
-# 68,000 sentences. A click on a cell masks out this look, a click on a word all looks at it.
+# others share what it had (chapter 4). The map below belongs to a stored decoder that was trained
+# for longer: 5,000 steps on 68,000 sentences. A click on a cell masks out this look, a click on a
+# word all looks at it.
 #
 # **Predict.** How does it translate *she does not read these books* without any look at *not*, and
 # how without any look at *books*?
@@ -754,9 +756,9 @@ TranslatorView("bahdanau", title="Write a sentence, forbid a look")
 # in its labels are for later chapters: this translator has one of each.)*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Without *not* nothing changes here, because the states of the words beside it have read it as
-# well. Without *books* the sentence is about dogs. So a weight says which *state* was used, and a
-# state knows more than its own word.
+# Without *not* nothing changes here: the states of the words beside it have read it as well, and
+# may carry it. Without *books* the sentence is about dogs. So a weight says which *state* was used,
+# and a state knows more than its own word.
 #
 # When *not* is masked out, *pas* survives in about half of the negated test sentences (70 of 129).
 # If both neighbours are masked out as well, it almost never does (3 of the 127 with one *not*).
@@ -869,9 +871,10 @@ TranslatorView("bahdanau", title="Write a sentence, forbid a look")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Guided attention
 #
-# *6 minutes.* If the alignment matters, ask for it, as Chen et al. (2016) did. Their terms in the
-# loss are a squared error and a cross-entropy with an aligner's links. Ours is close to the second:
-# 0.1 times the mean, over the French words with a link and `<eos>`, of
+# *6 minutes.* If the alignment matters, ask for it, as Chen et al. (2016) did. They add a term to
+# the loss that compares the attention with the links of an aligner, by a squared error or a
+# cross-entropy. Ours is close to the second: 0.1 times the mean, over the French words with a link
+# and `<eos>`, of
 #
 # $$-\log \sum_{t \text{ linked to } t'} \alpha_{t',t}$$
 #
@@ -962,7 +965,7 @@ def plain_loss(logits, labels, valid_lens):  # (B, Q, N), (B, Q), (B,)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Six steps of training follow, on three sentences of the training part: forward, loss, backward, a
 # step against the gradient. Gradients of recurrent networks sometimes become very large, so they
-# are clipped to length 1.
+# are clipped to a length of at most 1.
 
 # %% slideshow={"slide_type": "skip"}
 torch.manual_seed(0)
