@@ -148,8 +148,8 @@ print("checked: f(X) in 20 random orders of seven tokens")
 # - Divide $i$ by the length first? Then the next word is $\frac1{10}$ further in one sentence and
 #   $\frac1{50}$ in another.
 # - Count in **binary**? The digits stay small, but they jump: from 7 to 8 four digits change, and
-#   from 8 to 9 only one. We want smooth digits that move equally at every step. A point moving
-#   round a circle does this, and it needs two numbers.
+#   from 8 to 9 only one. We want digits that change smoothly, by the same amount at every
+#   step. A point that moves round a circle does this, and it needs two numbers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Collect ideas on the board before you show the list. For each of them ask what happens
@@ -304,7 +304,8 @@ print("shape before", tuple(token.shape), "  after", tuple(learned(token, offset
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The token **vanishes**, without an error: a slice beyond the end of the table has no rows, and
-# broadcasting turns one token into none. The package's class raises an error here.
+# broadcasting turns one token into none. The course's package, `d2l_attention`, raises an error
+# instead.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Most say 'an error', and hardly anybody expects a shape with a 0 in it. Then ask: a
@@ -628,8 +629,8 @@ def train(kind, game, start):
 
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# **Predict.** For learned positions and for ALiBi: in which game do they give at least 85% right
-# answers at positions 3 to 15, and in which at 32 to 63? And the other two?
+# **Predict.** Which encodings learn which game, with at least 85% right answers at positions 3 to
+# 15? And which of them still do so at positions 32 to 63?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. The vote of the hour. The model is one layer with four heads; guessing is right once
@@ -832,10 +833,10 @@ for (kind, keys), (back, _) in controls.items():
 #   training, about four answers in ten are wrong.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Both points hold in 20 of 20 starts (in the second, 30 to 46% are wrong), and also at *last
-# capital*, if one counts the answers whose capital is visible. The sinusoidal failure shows that
-# training did not find a matrix shifting every position by three. Many other matrices fit
-# positions 0 to 15; *Why added positions fail*, in *Going further*, shows which one training found.
+# Both points hold in 20 of 20 starts (in the second, 30 to 46% are wrong), and *last capital*
+# agrees. So training did not find what holds at every position, although a matrix that shifts all
+# positions by three exists. Many other matrices fit positions 0 to 15. *Why added positions fail*,
+# in *Going further*, shows that training found one of these.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask which explanation is left, for rotary and then for sinusoidal. Ask what the first
@@ -1082,8 +1083,8 @@ for term, found in of_terms.items():
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The fourth term does it. With only the rotations in $A$, more answers are right. With the term's
 # mean at each distance, taken over positions 0 to 15, nearly all are (92% or more in 20 starts). So
-# the models had learned 'three back' for the positions of training only. A rotary score lacks this
-# freedom.
+# the models had learned 'three back' for the positions of training only. A rotary score depends
+# on $j - i$ only, so it cannot fit sixteen positions one by one.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
 # Checks what the text says of the terms, in all starts
