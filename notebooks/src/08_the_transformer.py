@@ -310,7 +310,7 @@ assert (on_the_verb > 0.9).all()
 #
 # | attention by itself | what is added |
 # |---|---|
-# | averages values, which come from the tokens by a linear map | a small feed-forward network for each token |
+# | averages linear maps of the tokens | a small feed-forward network for each token |
 # | replaces each token by its answer | residual connections, with layer norm |
 # | ignores the order | positions (chapter 7) |
 # | sees words that are not written yet | a causal mask (chapter 4) |
