@@ -407,7 +407,7 @@ print(f"60 cm: {generous(60.0):.2f}")
 # | [4 · Masked softmax][4] | How do you hide a key? | 3 | 11.3.2 |
 # | [5 · Bahdanau attention][5] | How much does looking back help? | 4 | 11.4 |
 # | [6 · Multi-head attention][6] | Why look in several ways at once? | 4 | 11.5 |
-# | [7 · Self-attention and positional encoding][7] | How does attention know the word order? | 6 | 11.6 |
+# | [7 · Self-attention and positional encoding][7] | How do tokens get an order? | 6 | 11.6 |
 # | [8 · The Transformer][8] | What if attention is all there is? | 7 | 11.7 |
 # | [9 · Attention in all its forms][9] | What if there are too many words? | 8 | |
 # | [10 · Attention at scale][10] | What if one machine is too small? | 9 | |
