@@ -49,7 +49,7 @@ set_style()
 # - A matrix product computes many such sums at once.
 # - The exponential $e^x$ is positive and grows with $x$. Moreover, $e^0 = 1$ and
 #   $e^{x + c} = e^c e^x$.
-# - Only the last quarter of the core path needs derivatives: the quotient rule and the chain rule.
+# - Only the end of the core path needs derivatives: the quotient rule and the chain rule.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room do the sum before you show it, because its two weights and its answer
@@ -385,7 +385,7 @@ for subject, plural in (("cats", 1.0), ("cat", -1.0)):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Let a word be four numbers: noun, verb, alive, plural. A verb asks for a living noun, so $W_q$
-# copies its *verb* to where the keys have *noun* and *alive*:
+# sends its *verb*, doubled, to where the keys have *noun* and *alive*:
 
 # %% slideshow={"slide_type": "-"}
 words = torch.tensor([[1.0, 0, 1, 1], [0, 1, 0, 0], [1, 0, 0, -1]])  # cats, drink, milk
@@ -402,10 +402,9 @@ print("the keys of the table:", torch.equal(words @ W_k.T, word_keys))
 # different matrices make its query and its key.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# So *drink* attends to *cats*, although the two vectors have no number in common. The last line
-# keeps one word per row, so that a single product, `words @ W_k.T`, makes all keys. Training finds
-# the matrices: they start as random numbers, and the section 'Why attention can learn' says in
-# which direction they then move.
+# So *drink* attends to *cats*, although no feature is nonzero in both. In `words @ W_k.T` each row
+# is a word, so a single product makes all keys. Training finds the matrices, beginning with random
+# numbers; 'Why attention can learn' derives the slope that makes this possible.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. The bridge to the rest of the course. Ask for the query, the key and the value of
@@ -625,7 +624,7 @@ explore(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Three properties of attention pooling
 #
-# When each pair is a word, three properties say what attention can and cannot see:
+# Three properties follow from the formula, and the first is also a limitation:
 #
 # 1. The **order** of the pairs does not matter.
 # 2. The **number** of pairs is free: the same code ran on three words and on four stations.
@@ -680,9 +679,10 @@ for here in (near_lake, near_lake + 0.01):  # 10 m east and 10 m north
 #   \ \,(l \ne j).$$
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# So per unit by which score $j$ rises, each weight $\alpha_l$, also $\alpha_j$ itself, loses
-# $\alpha_l \alpha_j$; only $\alpha_j$ gains something as well, namely $\alpha_j$. This moves the
-# output by
+# So when score $j$ rises by a small $\varepsilon$, the weight $\alpha_j$ gains
+# $\varepsilon\,\alpha_j$, and every weight $\alpha_l$, also $\alpha_j$ itself, pays
+# $\varepsilon\,\alpha_l \alpha_j$ for it, so that the sum stays one. Per unit of the score, this
+# moves the output by
 #
 # $$\frac{\partial o}{\partial a_j}
 #   = \alpha_j v_j - \sum_l \alpha_l \alpha_j\, v_l = \alpha_j\,(v_j - o).$$
@@ -714,7 +714,7 @@ print(slopes)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In a network, scores come from queries and keys, and these from matrices, so by the chain rule the
-# slope reaches every entry of $W_q$ and $W_k$. 'Going further' takes one such step by hand, and
+# slope reaches the entries of $W_q$ and $W_k$. 'Going further' takes one such step by hand, and
 # then lets a network learn its $W_q$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -906,7 +906,7 @@ for T in (1.0, 0.3, 0.1, 0.03):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # At a low temperature, then, the output is flat near a single station and steep at the border
-# between two. Both make training harder.
+# between two, and both can make training hard.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 'Differentiable' does not mean 'easy to train'. Chapter 3 shows how easily scores get far apart,

@@ -351,6 +351,7 @@ print("shape before", tuple(token.shape), "  after", tuple(learned(token, offset
 # Two minutes. Half a minute in pairs, four numbers. The first two are quickly said. For the
 # exchanged positions many say that both change their sign. Collect the answers before you go on.
 
+
 # %% slideshow={"slide_type": "subslide"}
 def turn(vector, angle):  # (2,) -> (2,)
     cos, sin = math.cos(angle), math.sin(angle)

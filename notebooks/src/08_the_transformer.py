@@ -237,7 +237,7 @@ view
 # 4 open while the room looks for the row of 'la'.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# On the way you pass three boxes:
+# Three of the boxes on the way:
 #
 # - **block 2.** *Self-attention* looks at the French words so far, *cross-attention* at the English
 #   vectors, and a feed-forward *network* works on each vector by itself. Each adds its result to
@@ -803,8 +803,8 @@ among_english = [block.attention for block in reading]
 print("... et l' a", last_word((among_english, slice(9, 10), slice(6, 7))))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Still *mangée*: the ending does not depend on the look of *it* at *orange*, so the gender must
-# arrive by another path.
+# Still *mangée*: as long as the other paths are open, the look of *it* at *orange* is not needed.
+# So the gender can arrive by another path.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes with the vote. Most say 'mangé'. Let those who say 'mangée' name the path by which
@@ -839,6 +839,7 @@ for closed in range(8):
     endings[shut] = last_word(*(path for path, now in zip(PATHS, shut, strict=True) if now))
 assert all((ending == "mangé") == (shut[0] and shut[1]) for shut, ending in endings.items())
 assert last_word((among_french, slice(11, 12), slice(6, 7))) == "mangée"
+assert last_word(PATHS[1], (among_english, slice(9, 10), slice(6, 7))) == "mangé"
 
 
 def draw_paths(figure, close_1=False, close_2=False, close_3=False):
@@ -881,8 +882,9 @@ explore(draw_paths, figsize=(11, 4.2), alt=alt, close_1=False, close_2=False, cl
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Closing any one path leaves *mangée*, and so does hiding *la* from the last French word, *a*
-# (has). It takes paths 1 and 2 together to lose the *e*. So when *it* cannot look at *orange*,
-# *ate* still can, and path 2 is open as well.
+# (has). Of whole paths, it takes 1 and 2 together to lose the *e*. So when *it* alone could not
+# look at *orange*, path 2 was still open. With path 2 closed as well, this one look decides:
+# without it the translator writes *mangé*.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. The room names the gates to close. Ask how the gender comes to the end when 'it'
@@ -909,8 +911,8 @@ explore(draw_paths, figsize=(11, 4.2), alt=alt, close_1=False, close_2=False, cl
 # In *every path*, no word may look into either noun phrase from outside it. The last row is a
 # control, which masks out about as many looks as *all three paths*, but at the words *before* the
 # two noun phrases. If singular and plural were always right, a constant guess of masculine would
-# score 23 of 49, and one of feminine 26, about as many as with every path closed. No single path is
-# needed for most endings; for the stored translator, path 1 matters most.
+# score 23 of 49, and one of feminine 26, about as many as with every path closed. Neither
+# path 1 nor path 2 is needed for most endings; for the stored translator, path 1 matters more.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Compare the paths on the board with the table. Always masculine would be right in 23,
@@ -931,8 +933,7 @@ explore(draw_paths, figsize=(11, 4.2), alt=alt, close_1=False, close_2=False, cl
 # numbers.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask why 'ate' can tell the gender: it may look at the noun in the first block, and
-# 'it' may look at 'ate' in the second.
+# One minute. Ask which single looks they would try next, and how many pairs of looks there are.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A cache for keys and values
@@ -984,8 +985,8 @@ print("24 tokens one by one give what they give at once, within 0.0001:", same)
 #
 # - Attention carries information between tokens, and a feed-forward network works within each. A
 #   residual connection keeps the token, and a layer norm keeps the size of its numbers.
-# - In six translators the gender of *it* takes several paths, and the look of *it* at the noun
-#   seldom decides. To find out what a translation depends on, mask out looks, one by one and
+# - In six translators the gender of *it* takes several paths, and the look of *it* at the noun by
+#   itself seldom decides. To find out what a translation depends on, mask out looks, one by one and
 #   several at once.
 # - A self-attention layer with a cache computes $n$ keys instead of $n(n+1)/2$.
 #

@@ -118,10 +118,10 @@ for T in (1, 295, 8192):  # tokens in one step
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # No, only 28 times as long. Up to 295 tokens the step takes the same 4.8 ms, and beyond them the
-# arithmetic decides, with 0.016 ms per token. **Writing a token therefore takes 295 times as long
-# as reading one of a long prompt.** (Both times are lower bounds, and they leave out attention,
-# whose matrix of scores is a problem of its own. We solve that one first, and return to the two
-# times with *The roofline*.)
+# arithmetic decides, with 0.016 ms per token. **By these two times, writing a token for a single
+# user takes 295 times as long as reading one of a long prompt.** (Both times are lower bounds, and
+# they leave out attention, whose matrix of scores is a problem of its own. We solve that one first,
+# and return to the two times with *The roofline*.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The score matrix of a novel
@@ -613,7 +613,7 @@ for name, machine in (("core, 4-byte numbers", core), ("H100, 2-byte numbers", h
 # Only fused prefill can. Its intensity of up to 1,024 lies right of the ridge, even of the new one
 # at 590, if keys are carried about once. Plain prefill, with at most 64, waits for memory, as long
 # as its matrices are larger than the fast memory on the chip, and so does decoding, with 1.
-# **Faster arithmetic speeds up reading, but not writing.**
+# **Here faster arithmetic speeds up fused prefill, but not decoding.**
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the roofline says

@@ -567,8 +567,9 @@ print(f"{'all 17 equally':20} {math.log(17):13.2f} ({math.log(17):.2f})")
 # | with a sink | 1.76, 1.75, 1.76 | 1.83, 1.75, 1.76 | 1.76, 1.75, 1.76 | 91, 1, 1% |
 #
 # Two of these losses are even worse than guessing. Although `<bos>` gets the weight, what it adds
-# is small, about a tenth as long as what a letter adds, so the head is nearly silent. When `<bos>`
-# leaves, its weight moves to ordinary tokens, whose larger values probably corrupt the prediction.
+# is small (in start 0 about a tenth as long as what a letter adds), so the head is nearly silent.
+# When `<bos>` leaves, its weight moves to ordinary tokens, whose larger values probably corrupt the
+# prediction.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Nearly all say 'no harm', with a good reason. Read the table by rows: 1.76 to about
@@ -1065,8 +1066,8 @@ for name, choose in ways.items():
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Nearly all: a question has one right statement, and with 4 of 32 keys the indexer rarely misses
 # it. With a single key, it loses some answers. A window reads as many keys, or one more, and
-# finds only what is near, so far away it guesses, right in one of ten. Row two is an upper
-# reference: it picks keys using the full attention weights.
+# finds only what is near, so far away it guesses, right in one of ten. Row two is a reference,
+# no bound: it picks keys by the attention's own weights, all of which it must compute first.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
 # Checks what the text says of this run
@@ -1211,8 +1212,9 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 # `transformers` that it names. Some are those of a published model, others the defaults of a class,
 # from which a published model may differ; chapter 13 says which is which. *Linear* layers keep a
 # state, *chosen* ones have an indexer. *Keys* are the key-value heads of a layer and their size, or
-# the size of its latent and of the rotary key beside it. An indexer adds a key of 128 numbers in
-# each of its layers.
+# the size of its latent and of the key beside it, which mostly is rotary. (Kimi Linear's is not
+# rotated, and Mistral's 18 layers without rotation have none.) An indexer mostly adds 128 numbers
+# per token and layer; in V4-Flash it does so per entry, and in GLM it adds 257.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Shows what twelve models are made of, computed from the installed library
@@ -1243,8 +1245,8 @@ replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(
 # but three, and LFM3 has convolutions beside full layers and windows. Some models need fewer
 # positions: because Kimi Linear's linear layers read in order, its full layers do without rotation
 # (Kimi Team, 2025). By the defaults of their classes, 18 of Mistral Large 4's 72 layers are without
-# rotation, and Qwen3-Next rotates only a quarter of each head. For the small cache of Mistral Large
-# 4, see *Keys and values shared by layers*.
+# rotation, and Qwen3-Next rotates only a quarter of each head. For how Mistral Large 4 saves a
+# tenth of its cache, see *Keys and values shared by layers*.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the rows by hand and what the text says of the newest classes
@@ -1259,7 +1261,7 @@ assert told["LFM3"][1] == "13 convolution, 6 full, 5 window"
 print("checked: the rows by hand, and the layers that the text names")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Pick a row together and say in words what the model is. Compute the one by hand.
+# Three minutes. Pick a row together and say in words what the model is. Compute one by hand.
 # Then ask what makes the column of caches differ.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -1441,8 +1443,8 @@ needle = torch.tensor([[1.0, 0]] + [[-1.0, 0]] * 3 + [[0.1, 0]] * 4)  # (8, 2)
 print("chosen block:", choose_blocks(torch.tensor([1.0, 0.0]), needle, 4, 1).tolist())
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The best key is in block 0, but averaging four keys dilutes the one that matters: the mean is
-# $(-0.5, 0)$. In the indexer's game with 64 tokens, where a block holds one right statement among
+# The best key is in block 0, but the three opposite keys of this block outvote it: the mean is
+# $(-0.5, 0)$. In the indexer's game with 64 tokens, where the right statement shares its block with
 # other tokens, the own block of 4 and the best other answer 55 to 58% of far questions in eight
 # starts, though this rule, unlike the indexers, was not trained. If all keys of a block share a
 # direction, the mean shows what is in it, and training can give keys such a form.
@@ -1780,7 +1782,7 @@ for name, score in ways.items():
 # - J. Dong, B. Feng, D. Guessous, Y. Liang, H. He, *Flex Attention: A Programming Model for
 #   Generating Optimized Attention Kernels*, 2024, arXiv:2412.05496.
 # - DeepSeek-AI, *DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts Language
-#   *Model*, 2024, arXiv:2405.04434. Section 2.1, appendices C, D. *DeepSeek-V3 Technical Report*,
+#   Model*, 2024, arXiv:2405.04434. Section 2.1, appendices C, D. *DeepSeek-V3 Technical Report*,
 #   2024, arXiv:2412.19437. *DeepSeek-V3.2: Pushing the Frontier of Open Large Language Models*,
 #   2025, arXiv:2512.02556. *DeepSeek-V4: Towards Highly Efficient Million-Token Context
 #   Intelligence*, 2026, arXiv:2606.19348; the layers of V4-Flash are those of its config.json.
