@@ -153,8 +153,8 @@ print("where you are: ", dictionary.get((2, 1)))
 #
 # The sum runs over the $K$ pairs of the database. The number $\alpha(q, k_j)$, in short $\alpha_j$,
 # is the **attention weight** of pair $j$, which says how much this pair counts for this query. So
-# the keys decide the weights, and the values make up the answer; the query never meets a value.
-# This weighted sum is called **attention pooling**.
+# query and keys decide the weights, and the values make up the answer; the query never meets a
+# value. This weighted sum is called **attention pooling**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask which of these are numbers and which are vectors. Many take the weight for a
@@ -714,8 +714,8 @@ print(slopes)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In a network, scores come from queries and keys, and these from matrices, so by the chain rule the
-# slope reaches the entries of $W_q$ and $W_k$. 'Going further' takes one such step by hand, and
-# then lets a network learn its $W_q$.
+# slope reaches the entries of $W_q$ and $W_k$. 'Going further' takes one step of gradient descent
+# on a query by hand, and then lets a network learn its $W_q$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Expect 'the same': the room looks at the weight and forgets the value.

@@ -15,7 +15,7 @@
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 36 minutes: 7 to the end of 'The weight of more and more padding', 4 for the mask after the
 # softmax and the lengths, 6 for the future, 6 for the empty row, 5½ for the build, 7½ for the
-# tests, the layer and the summary. After 18 minutes you should be at 'A query that sees nothing'.
+# tests, the layer and the summary. After 17 minutes you should be at 'A query that sees nothing'.
 # Behind? Show the learned weights without a word. On the page students write the masked softmax
 # themselves (4.2), on the slides pairs do it on paper. The slides after the summary are for
 # questions; a quick room deserves the vote on `True`. Homework: exercises 4.2 to 4.4.
@@ -160,11 +160,11 @@ for pad_score in (0.0, 80.0, 100.0, 105.0):
     print(f"padding {pad_score:3.0f}: sum {late.sum():7.2g}   weights", late / late.sum())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It works only while the padding's score stays moderate, because the softmax divides the weights of
-# the words by more than $e$ to the power of this score, and the smallest positive number of float32
-# is about $e^{-103}$. At a padding score of 100, the weights of the words come so close to this
-# limit that rounding spoils the third digit. At 105 they are 0, and 0 divided by 0 is NaN, 'not a
-# number'. This is why the mask acts **on the scores, before the softmax**.
+# It works only while the padding's score stays moderate, because the softmax divides the
+# exponentials of the words by more than $e$ to the power of this score, and the smallest positive
+# number of float32 is about $e^{-103}$. At a padding score of 100, the weights of the words come so
+# close to this limit that rounding spoils the third digit. At 105 they are 0, and 0 divided by 0 is
+# NaN, 'not a number'. This is why the mask acts **on the scores, before the softmax**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Most say 'the same, since the padding is multiplied by 0'. If someone asks where a

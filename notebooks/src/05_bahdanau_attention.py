@@ -144,7 +144,7 @@ schematic("one-vector decoder")
 # 'scores of words'. B is the number of sentences, D the number of units, here 96.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Remember the lower left corner: only this box will change.
+# Half a minute. Remember the lower left corner: only what feeds the GRU from here will change.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Teacher forcing
@@ -340,7 +340,7 @@ print("scores without tanh:", sums.sum(dim=-1).tolist())
 # that finds this context. Instead, the query is the state before, $s_{t'-1}$, which was
 # computed before the word $y_{t'-1}$ was read: only the GRU reads this word, together with the
 # context. Luong et al. (2015) do query with the new state, because there the context enters
-# only after the GRU, on the way to the logits.
+# a step only after the recurrent layers, on the way to the logits.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. For Luong et al., bend the arrow of the context on the board from the GRU's input to
@@ -351,8 +351,8 @@ print("scores without tanh:", sums.sum(dim=-1).tolist())
 #
 # Both models have 96 units in each layer, and are trained on the same sentences for the same 500
 # steps. Only the second can look back, for which it has the extra parameters $W_q$,
-# $W_k$ and $w_v$. Figure 2 of Bahdanau et al. (2015) makes the same comparison for two pairs of
-# models, trained on sentences of up to 30 and up to 50 words.
+# $W_k$ and $w_v$. Figure 2 of Bahdanau et al. (2015) also compares two pairs of models, of unequal
+# sizes, trained on sentences of up to 30 and up to 50 words.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 with_attention = trained("bahdanau")
@@ -430,7 +430,9 @@ for i, (kind, look) in enumerate(kinds.items()):
 ax.set_yticks(range(5), list(measured), fontsize=14)
 ax.set(xlim=(0, 103), ylim=(4.6, -0.6), xlabel="BLEU")
 ax.grid(axis="y", color=RULE, linewidth=0.6)
-figure.suptitle("One vector comes close with 8 times the sentences and steps", fontsize=17)
+figure.suptitle(
+    "Twice as wide, one vector comes close with 8 times the sentences and steps", fontsize=17
+)
 figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=14, handletextpad=0)
 plt.show()
 

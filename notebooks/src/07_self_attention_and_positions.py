@@ -148,8 +148,8 @@ print("checked: f(X) in 20 random orders of seven tokens")
 # - Divide $i$ by the length first? Then the next word is $\frac1{10}$ further in one sentence and
 #   $\frac1{50}$ in another.
 # - Count in **binary**? The digits stay small, but they jump: from 7 to 8 four digits change, and
-#   from 8 to 9 only one. We want digits that change smoothly, by the same amount at every
-#   step. A point that moves round a circle does this, and it needs two numbers.
+#   from 8 to 9 only one. We want digits that change smoothly. A point that moves round a circle
+#   does this, and it needs two numbers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Collect ideas on the board before you show the list. For each of them ask what happens
@@ -722,8 +722,8 @@ plt.show()
 # with peaks near 22 and 35 in all starts, and learned is near guessing. Rotary keeps 94% up to 33,
 # is at 56% to 79% at 35, and near guessing from 48 on. ALiBi falls from near 40% to near 30%, none
 # to near 17%. At last capital all encodings begin above 90%. Sinusoidal and learned are mostly
-# below 50% at position 22 and below 40% from 32 on. Rotary keeps 90% up to 36 and is near 25% from
-# 48 on. ALiBi stays at 91% or more. None falls from near 90% to near 40%.*
+# below 50% at position 22 and mostly below 40% from 32 on. Rotary keeps 90% up to 36 and is near
+# 25% from 48 on. ALiBi stays at 91% or more. None falls from near 90% to near 40%.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Compare with the table on the board. Then half a minute in pairs, before you go on:
@@ -734,10 +734,10 @@ plt.show()
 #
 # - **Learned.** Training reached rows 0 to 15 only. The others still hold random numbers, and
 #   adding these does harm.
-# - **ALiBi** learns *three back* hardly better than no encoding (33% against 32%, later about 28%
-#   against 19%). In every head the nearest of several equal letters gets the most weight, so no
-#   head by itself looks three back. *Last capital* suits it: there the nearest capital is the right
-#   one.
+# - **ALiBi** learns *three back* hardly better than no encoding at positions 3 to 15 (33% against
+#   32%), and is far from right later (about 28% against 19%). In every head the nearest of several
+#   equal letters gets the most weight, so no head by itself looks three back. *Last capital* suits
+#   it: there the nearest capital is the right one.
 # - **Rotary and sinusoidal.** At position 40 most distances are longer than any in training, but
 #   there are also more keys. Which of the two is to blame?
 
@@ -961,8 +961,8 @@ print("checked: curves, untouched rows, ALiBi's nearest letter, controls and pea
 # model. *Last capital* also shares ALiBi's own assumption, that what matters is near. In larger
 # models, on tasks of reasoning, Kazemnejad et al. (2023) find ALiBi and rotary 'not well suited' to
 # longer inputs, and a decoder without any encoding better (it can learn some order from its causal
-# mask: Haviv et al., 2022). Even so, most of today's open language models use rotary positions (18
-# of 20 in the course's table `who_uses_what`), and some read longer texts with slowed hands
+# mask: Haviv et al., 2022). Even so, 18 of the 20 models in the course's table
+# `who_uses_what` use rotary positions, and some read longer texts with slowed hands
 # (chapter 11, *Longer than trained*).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
