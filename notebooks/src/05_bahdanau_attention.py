@@ -444,8 +444,8 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The wider model has learned its long training sentences by heart, with a BLEU of 100, but new ones
-# reach only 35. Trained on 68,000 sentences in as many steps, it raises this to 56, and with 4,000
-# steps to 82.
+# reach only 35. With 68,000 sentences and still 1,000 steps it reaches 56 on new long ones, and
+# with 4,000 steps 82.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # So one vector can come close, with far more of everything, while attention, half as wide, reaches
@@ -738,8 +738,8 @@ assert model_1 < attention < diagonal
 #
 # What does a weight tell us, then? To find out, **mask out** a look: its weight becomes 0, and the
 # others share what it had (chapter 4). The map below belongs to a stored decoder that was trained
-# for longer: 5,000 steps on 68,000 sentences. A click on a cell masks out this look, a click on a
-# word all looks at it.
+# for longer: 5,000 steps on 68,000 sentences. Click a cell to mask out this look, or a word to mask
+# out all looks at it.
 #
 # **Predict.** How does it translate *she does not read these books* without any look at *not*, and
 # how without any look at *books*?
