@@ -213,9 +213,9 @@ schematic("multi-head")
 # salt jars and one number $p$ for all pepper jars. For the soup, then, one head would be enough
 # with a multilayer perceptron (MLP) as its readout, as in a Transformer (chapter 8).
 #
-# Heads are useful all the same, because each has weights of its own: averaging in one head, argue
-# Vaswani et al. (2017), hinders attending to different positions at once. A game below tests this,
-# with a linear readout.
+# Heads are useful all the same, because each has weights of its own. Vaswani et al. (2017) argue
+# that averaging in one head hinders attending to different positions at once, and a game below
+# tests this, with a linear readout.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A loop over the heads
