@@ -664,7 +664,7 @@ plt.show()
 # %% slideshow={"slide_type": "fragment"}
 for matters in (False, True):  # does the second feature matter?
     found = []
-    for seed in range(20):
+    for seed in range(10):
         torch.manual_seed(seed)
         pairs, noise = torch.rand(60, 2) * 5, torch.randn(60)
         values = f(pairs[:, 0]) + noise + (f(pairs[:, 1]) if matters else 0)
@@ -674,9 +674,9 @@ for matters in (False, True):  # does the second feature matter?
     print(f"second {low[1]:.1f} to {high[1]:.1f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The second, in 20 of 20 draws. Divided by a larger width, house numbers look more alike, so the
+# The second, in 10 of 10 draws. Divided by a larger width, house numbers look more alike, so the
 # model has learned to pay them less attention. Nobody told it what matters. Where the second
-# feature does matter, as much as the first, its width became small as well in these 20 draws.
+# feature does matter, as much as the first, its width became small as well in these 10 draws.
 # (Roughly: where the value changes fast with a feature, its width is small.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
@@ -705,7 +705,7 @@ for matters in (False, True):  # does the second feature matter?
 #   its temperature.
 # - The width can be **learned**, if each point is hidden from itself. In 40 of 50 draws, its error
 #   was then at most 10% above that of the best of 26 widths ('Going further').
-# - With a width for each feature, the house number got the larger width in 20 of 20 draws. These
+# - With a width for each feature, the house number got the larger width in 10 of 10 draws. These
 #   widths act like a small $W_q$ and $W_k$.
 # - For keys of equal length, the Gaussian score and the **dot product** give the same weights.
 
