@@ -3,15 +3,15 @@
 #
 # **You will**
 # - measure a translator that passes each sentence on as a single vector;
-# - let a decoder look back at the sentence at each step, and measure what this is worth here,
-#   beside a wider vector;
+# - let a decoder look back at the sentence at each step, and measure whether this helps more than
+#   a wider vector would;
 # - write this attention yourself, and watch it translate;
 # - compare the attention weights with the true links between the words.
 #
 # Core path: 60 to 90 minutes, in two sittings. Going further: 30. Exercises: 73. Training takes
 # about a minute in all.
 #
-# Builds on chapters 3 and 4. *Dive into Deep Learning* (D2L) treats the subject in section 11.4,
+# Builds on chapters 1, 3 and 4. *Dive into Deep Learning* (D2L) treats the subject in section 11.4,
 # with 10.5 to 10.8.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -82,8 +82,8 @@ set_style()
 # network, the **decoder**, wrote the translation, without a second look at the sentence.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Our first vector has 96 numbers, however long the sentence is. To find out whether that is enough,
-# we need sentences, a translator and a measure.
+# We start with a vector of 96 numbers, whether the sentence has 3 words or 16. To find out whether
+# 96 numbers are enough, we need sentences, a translator and a measure.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Sentences and their translations
@@ -243,8 +243,8 @@ assert longest < 25 < 60 < shortest
 # ## Look back at every step
 #
 # So far the decoder got only the summary, although the encoder made a state at *every* position.
-# Bahdanau, Cho and Bengio (2015) keep all these states, and let the decoder query them at each
-# step. In the words of chapter 1:
+# Bahdanau, Cho and Bengio (2015) keep all these states. Before each step the decoder asks, so to
+# speak, what in the sentence matters for the next word. In the words of chapter 1:
 #
 # - the **query** is the decoder's state before the step, $s_{t'-1}$;
 # - the **keys** and the **values** are the encoder's states $h_t$;
@@ -253,7 +253,8 @@ assert longest < 25 < 60 < shortest
 # $$c_{t'} = \sum_t \alpha_{t',t}\, h_t, \qquad
 # s_{t'} = \mathrm{GRU}\big([c_{t'},\, y_{t'-1}],\; s_{t'-1}\big)$$
 #
-# In the GRU one thing has changed: $c_{t'}$ has taken the place of the summary.
+# In the GRU one thing has changed: $c_{t'}$ has taken the place of the summary, which is now only
+# the first state, $s_0$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Cross the funnel on the board out, and draw an arrow from every state to the decoder.
@@ -276,8 +277,9 @@ schematic("Bahdanau decoder")
 # that state a linear layer makes the logits, which the picture calls scores of words.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# K is the number of encoder states, which are the keys; Q, used further below, is the number of
-# queries, one for each French word.
+# In the picture, B is the number of sentences in the batch, K the number of English positions,
+# whose states are the keys, and D the width of a state. One step has one query, so its axis has
+# size 1.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. A finger on each arrow, from the state before the step to the state after it.
@@ -285,9 +287,10 @@ schematic("Bahdanau decoder")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two steps by hand
 #
-# 'white churches' becomes *églises blanches*. Let the encoder's states be $h_1 = (6, 0)$ at
-# 'white' and $h_2 = (0, 6)$ at 'churches', with $W_k h_1 = (1, -1)$ and $W_k h_2 = (-1, 1)$, and
-# let $w_v$ be $(1, 1)$. At the first step the query gives $W_q s_0 = (5, 0)$:
+# The weights are the softmax of additive scores, $w_v^\top \tanh(W_q s_{t'-1} + W_k h_t)$. Suppose
+# that 'white churches' is to become *églises blanches*. Let the encoder's states be $h_1 = (6, 0)$
+# at 'white' and $h_2 = (0, 6)$ at 'churches', with $W_k h_1 = (1, -1)$, $W_k h_2 = (-1, 1)$ and
+# $w_v = (1, 1)$. At the first step the query gives $W_q s_0 = (5, 0)$:
 #
 # | | $W_q s_0 + W_k h_t$ | its tanh | score, $w_v^\top$ times that |
 # |---|---|---|---|
@@ -297,10 +300,10 @@ schematic("Bahdanau decoder")
 # The weights are 0.18 and 0.82, so the context is $0.18\, h_1 + 0.82\, h_2 = (1.1, 4.9)$.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# **tanh** keeps every number between -1 and 1, and it is flat at both ends: 6 and 4 both become
-# 1.00. In the first number the two words are now equal, because the query put 5 there, so only the
-# second number tells them apart. This is how a query chooses which numbers of a key count, while
-# $w_v$ says how much each of them counts, and with which sign.
+# **tanh** keeps every number between -1 and 1, and it is flat at both ends. The query's 5 pushes
+# the first number of both words to where tanh is flat: 6 and 4 both become 1.00. So only the second
+# number still tells the words apart. This is how a query chooses which numbers of a key count,
+# while $w_v$ says how much each of them counts, and with which sign.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Do the row of 'white' on the board: the sum, the tanh, the score. Ask which of its two
@@ -313,15 +316,23 @@ schematic("Bahdanau decoder")
 # what would the four scores of the two steps be without the tanh?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Computes both steps, and the scores without the tanh
+# Computes both steps, draws their weights, and prints the scores without the tanh
 h = torch.tensor([[6.0, 0.0], [0.0, 6.0]])  # (K, D): white, churches
 keys = torch.tensor([[1.0, -1.0], [-1.0, 1.0]])  # W_k h_t
 queries = torch.tensor([[5.0, 0.0], [0.0, 5.0]])  # (Q, D): W_q s of both steps
 sums = queries[:, None] + keys  # (Q, K, D)
 contexts, weights = attention_pooling(torch.tanh(sums).sum(dim=-1), h)
-print("step 1: weights", weights[0], " context", contexts[0])
-print("step 2: weights", weights[1], " context", contexts[1])
 print("scores without tanh:", sums.sum(dim=-1).tolist())
+steps = [f"step {i}, context ({x:.1f}, {y:.1f})" for i, (x, y) in enumerate(contexts.tolist(), 1)]
+figure, ax = plt.subplots(figsize=(6.4, 2.4))
+heatmap(ax, weights, steps, ["white", "churches"], vmax=1.0, numbers=True)
+ax.set_title("Two queries get two answers from the same states")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the weights of both steps. At the first step 'white' has 0.18 and 'churches' 0.82, so the
+# context is (1.1, 4.9). At the second step the two weights, and the numbers of the context, have
+# changed places.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The context is now $(4.9, 1.1)$. The same two states were queried twice and gave two answers,
@@ -351,8 +362,7 @@ print("scores without tanh:", sums.sum(dim=-1).tolist())
 #
 # Both models have 96 units in each layer, and are trained on the same sentences for the same 500
 # steps. Only the second can look back, for which it has the extra parameters $W_q$,
-# $W_k$ and $w_v$. Figure 2 of Bahdanau et al. (2015) also compares two pairs of models, of unequal
-# sizes, trained on sentences of up to 30 and up to 50 words.
+# $W_k$ and $w_v$. (Figure 2 of Bahdanau et al., 2015, makes the same comparison.)
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 with_attention = trained("bahdanau")
@@ -448,8 +458,8 @@ plt.show()
 # with 4,000 steps 82.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# So one vector can come close, with far more of everything, while attention, half as wide, reaches
-# 86 with 8,000 sentences and 500 steps (over 20 initialisations, 77 to 89). With four layers of
+# So one vector can come close, but it needs twice the width and eight times the sentences and the
+# steps. Attention reaches 86 without them (over 20 initialisations, 77 to 89). With four layers of
 # 1,000 units, 12 million sentences and the source read backwards, Sutskever et al. (2014) even had
 # no difficulty on long sentences.
 
@@ -468,8 +478,9 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The decoder, line by line
 #
-# The weights are the softmax of additive scores, with 0 for the padding:
-# $\alpha_{t',t} = \operatorname*{softmax}_t \, w_v^\top \tanh(W_q s_{t'-1} + W_k h_t)$.
+# Here the weights are once more the softmax of additive scores, with 0 for the padding:
+# $\alpha_{t',t} = \operatorname*{softmax}_t \, w_v^\top \tanh(W_q s_{t'-1} + W_k h_t)$. Each step
+# computes one score per English word, so a translation costs one for every pair of words.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Before you read ours, write this step yourself: from the state before the step to the context and
@@ -612,8 +623,9 @@ run
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Most of the weight is on 'reads', then on 'them', then on 'reads'. For *elle* one expects 'she',
-# but the encoder has read 'she' before 'reads', so the state at 'reads' can carry it. The word that
-# a step reads enters in the line with `torch.cat`, when the weights of this step are already known.
+# but the encoder has read 'she' before 'reads', so the state at 'reads' can carry it. Notice that
+# the word which a step reads enters only at `torch.cat`, after the weights are computed, so it
+# cannot influence where this step looks.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Alignment: which word belongs to which?
@@ -679,9 +691,8 @@ AttentionView(
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # For *le* it looks at 'boy', where it can find out that French needs *le* instead of *la*, *l'* or
-# *les*. The state at 'the' can carry the noun as well, and in 5 of 20 random initialisations the
-# look is there. (The link of 'did' is sure, because French has a helping verb of its own here,
-# *est*.)
+# *les*. Because the encoder reads in both directions, the state at 'the' may know the noun as well,
+# and in 5 of 20 random initialisations most of the weight is there.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The view on the slide is alive without a kernel. Step to 'writing le' and wait. Expect
@@ -718,16 +729,15 @@ print(f"diagonal {diagonal:.3f}   IBM model 1 {model_1:.3f}   attention {attenti
 assert model_1 < attention < diagonal
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Those of IBM model 1 are better. It is told the French word that it links, while our decoder's
-# query has not even read the word before. And a model that writes most test sentences without a
-# mistake often looks elsewhere than at the true link, so attention need not be alignment.
+# Those of IBM model 1 are better. It sees the French word that it must link, while our decoder must
+# choose before this word exists, and before it has read the word before it. And a model that writes
+# most test sentences without a mistake often looks elsewhere than at the true link, so attention
+# need not be alignment.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Models that translate about equally well look at different words: over 20 random initialisations
-# the error rate lies between 0.12 and 0.23, each time above that of IBM model 1. More training and
-# more sentences can reverse this order: after 5,000 steps on 68,000 sentences, one decoder reached
-# 0.089, and IBM model 1 on the same sentences 0.097. On real text, Koehn and Knowles (2017) also
-# found attention that departs from an aligner's links.
+# the error rate lies between 0.12 and 0.23, each time above that of IBM model 1. On real text,
+# Koehn and Knowles (2017) also found attention that departs from an aligner's links.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Vote by hands before the numbers. Expect most votes for the network. Then wait: somebody says 'so
@@ -763,7 +773,8 @@ TranslatorView("bahdanau", title="Write a sentence, forbid a look")
 # and a state knows more than its own word.
 #
 # When *not* is masked out, *pas* survives in about half of the negated test sentences (70 of 129).
-# If both neighbours are masked out as well, it almost never does (3 of the 127 with one *not*).
+# With the neighbours of *not* hidden as well, *pas* almost never survives: in 3 of the 127
+# sentences that contain exactly one *not*.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. First *not*, then *books*: a weight says which *state* was used, and a state knows
@@ -772,16 +783,15 @@ TranslatorView("bahdanau", title="Write a sentence, forbid a look")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - With one vector of 96 numbers, BLEU fell from 75 for 3 to 5 words to 19 for 12 to 16 (means of
-#   three initialisations). Attention reached 86 for the long ones.
-# - A model of width 192 learned the long sentences of the training part by heart, and wrote new
-#   ones at 35. With 68,000 sentences and 4,000 steps it reached 82.
+# - With one vector of 96 numbers, BLEU fell from 75 for 3 to 5 words to 19 for 12 to 16, where
+#   attention reached 86 (means of three initialisations). A vector of 192 reached 82, but only with
+#   eight times the sentences and the steps.
 # - Attention queries all encoder states at each step: $c_{t'} = \sum_t \alpha_{t',t} h_t$, with
 #   additive scores. Keys and values are the encoder's states, and the query is the decoder's state
 #   before the step, $s_{t'-1}$, which has not read $y_{t'-1}$.
 # - In training the decoder reads the true words (teacher forcing), in use its own.
-# - Where a trained model looks depends on its random initialisation, and need not be at the true
-#   link: a state knows more than its own word.
+# - Where a trained model looks differs from one random initialisation to the next, and need not be
+#   at the true link: a state knows more than its own word.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Cover the third item, and let the room say what query, keys and values are.
@@ -796,7 +806,7 @@ TranslatorView("bahdanau", title="Write a sentence, forbid a look")
 # **5.1** · by hand
 #
 # The encoder's states are single numbers, and so is the context. The length is 2: $h_3$ is padding.
-# The table holds the scores $a(s_{t'}, h_t)$.
+# The table holds the score of each state $s$ of the decoder, as the query, with each $h$.
 #
 # | | $h_1 = 4$ | $h_2 = 8$ | $h_3 = 20$ |
 # |---|---|---|---|
@@ -869,6 +879,9 @@ TranslatorView("bahdanau", title="Write a sentence, forbid a look")
 # If there are two sure links and one possible link, $|S| = 2$ and $|P| = 3$. Suppose a model draws
 # three links: a sure one, the possible one and a wrong one. One of them is in $S$, and two are in
 # $P$, so the error rate is $1 - \tfrac{1 + 2}{3 + 2} = 0.4$.
+#
+# More training and more sentences can turn the order of the core: after 5,000 steps on 68,000
+# sentences, one decoder reached 0.089, and IBM model 1 on the same sentences 0.097.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Guided attention
@@ -922,7 +935,7 @@ assert max(abs(guided.bleu - more.bleu) for guided in (by_true, by_model_1)) < 2
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # BLEU hardly moves in either direction: it differs by less than 2. The error rate hardly changes
 # without the term, but with the true links it falls to a quarter. So the model can look at the
-# right words and translate as well. The loss had not asked for it.
+# right words and translate equally well. Before, nothing in its loss rewarded that.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Over 20 initialisations the true links cut the error rate to between 25% and 55% of what it was,
@@ -966,7 +979,7 @@ def plain_loss(logits, labels, valid_lens):  # (B, Q, N), (B, Q), (B,)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Six steps of training follow, on three sentences of the training part: forward, loss, backward, a
-# step against the gradient. Gradients of recurrent networks sometimes become very large, so they
+# step of the optimizer. Gradients of recurrent networks sometimes become very large, so they
 # are clipped to a length of at most 1.
 
 # %% slideshow={"slide_type": "skip"}

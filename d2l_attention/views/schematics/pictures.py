@@ -88,7 +88,7 @@ def one_vector_decoder() -> Diagram:
     previous word. It makes the state after the step, (B, D), and from that state a linear layer
     makes the scores of words.
     """
-    d = Diagram("All that a step gets of the sentence is the summary", 10, 4.4)
+    d = Diagram("All of the sentence comes through the summary", 10, 4.4)
     state = d.box("state $s_{t'-1}$\n(B, D)", 0.85, 2.5, 1.5, kind=TENSOR)
     summary = d.box("summary\n(B, D)", 0.85, 1.45, 1.5, kind=TENSOR)
     word = d.box("previous word", 3.5, 3.55, 1.6, 0.55, kind=TENSOR)
