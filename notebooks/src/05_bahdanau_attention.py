@@ -325,7 +325,7 @@ contexts, weights = attention_pooling(torch.tanh(sums).sum(dim=-1), h)
 print("scores without tanh:", sums.sum(dim=-1).tolist())
 steps = [f"step {i}, context ({x:.1f}, {y:.1f})" for i, (x, y) in enumerate(contexts.tolist(), 1)]
 figure, ax = plt.subplots(figsize=(6.4, 2.4))
-heatmap(ax, weights, steps, ["white", "churches"], vmax=1.0, numbers=True)
+heatmap(ax, weights, steps, "white churches".split(), vmax=1.0, numbers=True)
 ax.set_title("Two queries get two answers from the same states")
 plt.show()
 
@@ -867,7 +867,7 @@ TranslatorView("bahdanau", title="Write a sentence, forbid a look")
 # Let the room call out the four shares. Then: what is the BLEU of the first five words alone? All
 # shares are 1, the penalty is 0.82. 1½ minutes.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # ### The alignment error rate
 #
 # *1 minute.* A model's links $A$ join each French word with the English word of the largest weight,
