@@ -331,3 +331,20 @@ def test_one_role_lights_the_others_for_hand_and_keyboard(open_page):
         page.emulate_media(color_scheme=scheme)
         value_in_both.append(value.evaluate("each => getComputedStyle(each).color"))
     assert len(set(value_in_both)) == 2
+
+
+def test_a_letter_with_another_meaning_has_no_role(open_page):
+    """The v of w_v in 03, the value that ``F.pad`` fills in, the k that counts keys in 02."""
+    page = open_page("03_scoring_functions.html")
+    page.wait_for_selector("mjx-container [data-role=query]")
+    last = page.locator(
+        "[data-mml-node^=msub]:has(> [data-mml-node=mi]:first-child [data-c='1D464'])"
+    )
+    assert last.count() and last.locator("[data-role]").count() == 0
+    page = open_page("07_self_attention_and_positions.html")
+    page.wait_for_selector(".highlight [data-role=value]")
+    given = page.locator(".highlight .n", has_text="value").evaluate_all(
+        "all => all.filter((e) => e.nextSibling.textContent === '=').map((e) => e.dataset.role)"
+    )
+    assert given and not any(given)
+    assert open_page("02_attention_pooling.html").locator(".roles").count() == 0

@@ -2,7 +2,8 @@
 // them lights all of its role. Without this script, and elsewhere, all is ink. In a formula a letter
 // says its role by its form: q is a query, bold Q are all of them; K in italics counts the keys.
 
-const LINKED = /(^|\/)0[136]_\w+\.html$/; // the chapters in which every q, k and v is one
+// The chapters in which every q, k and v is one: in 02, 10 and 11 k also counts.
+const LINKED = /(^|\/)(0[13-9]|1[23])_\w+\.html$/;
 const ROLES = {
   query: ["query", "queries", "q", "W_q", "1D45E", "1D410", "1D42A"],
   key: ["key", "keys", "k", "W_k", "1D458", "1D40A", "1D424"],
@@ -13,12 +14,17 @@ const roleOf = new Map(Object.entries(ROLES).flatMap(([role, signs]) => signs.ma
 
 const say = (element, sign) => roleOf.has(sign) && (element.dataset.role = roleOf.get(sign));
 
+// The v of w_v, which turns the additive score into one number, is no value.
+const SUBS = "mjx-msub, mjx-msubsup, [data-mml-node=msub], [data-mml-node=msubsup]";
+const isWv = (sign) => sign.closest(SUBS)?.querySelector("[data-c]").dataset.c === "1D464";
+
 function markRoles() {
   if (!LINKED.test(location.pathname)) return;
-  for (const sign of document.querySelectorAll("mjx-container [data-c]")) say(sign, sign.dataset.c);
+  for (const sign of document.querySelectorAll("mjx-container [data-c]")) isWv(sign) || say(sign, sign.dataset.c);
   for (const word of document.querySelectorAll("strong")) say(word, word.textContent);
   for (const name of document.querySelectorAll(".highlight .n")) {
     const before = name.previousSibling?.textContent ?? "";
+    if (name.nextSibling?.nodeType === 1 && name.nextSibling.textContent === "=") continue; // value=0
     const own = !before.endsWith(".") || name.previousElementSibling?.previousElementSibling?.textContent === "self";
     if (own && !name.closest("details")) say(name, name.textContent);
   }
