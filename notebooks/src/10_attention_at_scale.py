@@ -9,7 +9,7 @@
 # - compute how long the next token takes for one user and for many;
 # - split a layer, or its attention, between real processes, and get the numbers of one process.
 #
-# Core path: 80 to 120 minutes, in two sittings. Going further: 20. Exercises: 72. A good place to
+# Core path: 80 to 120 minutes, in two sittings. Going further: 25. Exercises: 72. A good place to
 # stop is after *What the roofline says*.
 #
 # Builds on chapters 6, 8 and 9. *Dive into Deep Learning* (D2L) has the operation in section 11.3
@@ -32,7 +32,8 @@ import matplotlib.pyplot as plt
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.colors import ListedColormap
+from matplotlib.patches import FancyBboxPatch, Polygon, Rectangle
 
 from d2l_attention import causal_mask, dot_product_attention
 from d2l_attention.scale.cache_size import PUBLISHED
@@ -60,6 +61,7 @@ from d2l_attention.views.palette import (
     PALE,
     QUERY,
     RULE,
+    SERIES,
     VALUE,
 )
 from d2l_attention.views.plots import set_style
@@ -84,16 +86,16 @@ set_style()
 # A chat reads a long prompt in a moment, but then it writes its answer token by token and takes
 # several milliseconds for each. To see why, take Llama 3.1 8B, whose 8 billion parameters have 2
 # bytes each, on an H100, the GPU on which it was trained. For each token, nearly every parameter
-# takes part in one product and one sum, which makes some 16 billion operations. For this, the GPU
-# must carry the 16 GB of parameters from its memory to its arithmetic. By NVIDIA's data sheet it
-# computes at most 989 trillion operations per second and carries 3.35 TB per second. At best it
+# takes part in one product and one sum, which makes some 16 billion operations. To use the
+# parameters, however, the GPU must first carry all 16 GB of them over from its memory. By NVIDIA's
+# data sheet it computes at most 989 trillion operations per second and carries 3.35 TB. At best it
 # does both at once, so the longer of the two times decides:
 #
 # $$\text{time} \ge \max\!\left(\frac{16 \cdot 10^9}{989 \cdot 10^{12}},\;
 # \frac{16 \cdot 10^9}{3.35 \cdot 10^{12}}\right) \text{s} = \max(0.016, 4.8) \text{ ms}
 # = 4.8 \text{ ms}$$
 #
-# Nearly all of this time, the arithmetic waits for the memory.
+# Nearly all of this time, the arithmetic waits: writing a token is **memory-bound**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Write the two quotients on the board and leave them there, because all of the chapter
@@ -102,7 +104,7 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A whole prompt in one step
 #
-# All tokens of a prompt are computed in one step, for which the parameters are carried only once.
+# All tokens of a prompt are computed in one step, and this step carries the parameters only once.
 #
 # **Predict.** A prompt has 8,192 tokens. Does its step take 8,192 times as long as that of one
 # token?
@@ -117,37 +119,54 @@ for T in (1, 295, 8192):  # tokens in one step
     print(f"{T:5,} tokens: max({compute:.3f}, {carry:.3f}) = {max(compute, carry):.1f} ms")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# No, only 28 times as long. Up to 295 tokens the step takes the same 4.8 ms, and beyond them the
-# arithmetic decides, with 0.016 ms per token. **By these two times, writing a token for a single
-# user takes 295 times as long as reading one of a long prompt.** (Both times are lower bounds, and
-# they leave out attention, whose matrix of scores is a problem of its own. We solve that one first,
-# and return to the two times with *The roofline*.)
+# No, only 28 times as long. Up to 295 tokens the memory decides, and the step takes the same 4.8
+# ms. Beyond them it is **compute-bound**, and each further token adds 0.016 ms. **By these two
+# times, writing a token for a single user takes 295 times as long as reading one of a long
+# prompt.** Both times are lower bounds, and they leave out attention, whose matrix of scores we
+# turn to first.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The score matrix of a novel
 #
-# Now you paste a novel of 100,000 tokens and ask who the murderer is. In every head, every token
-# has a weight of 4 bytes for every token, and Llama 3.1 8B has 32 layers with 32 heads each.
+# Now suppose you paste a novel of 100,000 tokens and ask who the murderer is. In every head, every
+# token has a weight of 4 bytes for every token, which makes $100{,}000^2 \cdot 4$ bytes or 40 GB.
+# And Llama 3.1 8B has 32 layers with 32 heads each.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the matrices of a head, a layer and all layers as areas beside the memory of an H100
 tokens = 100_000
 one_head = tokens**2 * 4 / 1e12  # TB
-print(f"head {one_head:.2f}, layer {32 * one_head:.1f}, all layers {32**2 * one_head:.0f} TB")
+figure, ax = plt.subplots(figsize=(10.5, 3.9))
+areas = {"an H100": (0.08, 0.4), "one head": (one_head, 2.6)}
+areas |= {"one layer": (32 * one_head, 4.4), "all layers": (32**2 * one_head, 6.8)}
+for name, (size, x) in areas.items():
+    color = INK if name == "an H100" else RULE
+    side = math.sqrt(size)
+    ax.add_patch(Rectangle((x, 0), side, side, facecolor=color, edgecolor=INK))
+    ax.text(x + side / 2, -0.25, f"{name}\n{size:.2g} TB", ha="center", va="top", fontsize=13)
+ax.set(xlim=(-0.6, 13.3), ylim=(-1.6, 6.5), aspect="equal")
+ax.axis("off")
+ax.set_title("Two heads of one layer fill an H100, and the model has 1,024")
+plt.show()
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Training would keep all 41 TB for the backward pass. Merely reading the novel, one layer after the
-# other, still takes 1.3 TB for the scores of a layer's 32 heads and 1.3 TB for their weights, while
-# an H100 has 80 GB. And yet this model reads 128K (131,072) tokens (Llama Team, 2024), each of
-# which sees all tokens before it.
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: four squares whose areas are bytes. An H100's memory and the matrix of one head are tiny;
+# a layer's matrices are 16 times as large as that memory, and those of all layers more than 500
+# times.*
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# Training would keep all 41 TB for the backward pass. Reading needs one layer at a time, but
+# already its scores take 1.3 TB and its weights as much again. And yet this model reads 128K tokens
+# (Llama Team, 2024), each of which sees all tokens before it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Let the room do the product before you run the cell: $10^5 \cdot 10^5 \cdot 4$ for a
-# head, times 1,024. While chapter 9 let tokens see less, this chapter leaves the result as it is
+# Two minutes. Let the room do the product before you show the areas: $10^5 \cdot 10^5 \cdot 4$ for
+# a head, times 1,024. While chapter 9 let tokens see less, this chapter leaves the result as it is
 # and changes how it is computed.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **Plain** attention is the formula of chapter 3. The code scales the queries instead of the
-# scores, which saves work when there are more keys than $d$:
+# **Plain** attention is the formula of chapter 3. The code scales the queries, usually fewer
+# numbers than the scores:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -159,9 +178,8 @@ def plain_attention(queries, keys, values):  # (*, Q, d), (*, K, d), (*, K, V) -
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The memory of plain and fused attention
 #
-# Plain attention writes the matrix of scores to memory. **Fused** attention, here PyTorch's
-# `scaled_dot_product_attention`, runs all its steps as one, piece by piece, as the next three
-# sections explain. We measure one head with $d = 64$, each kind in a new process.
+# **Fused** attention, here PyTorch's `scaled_dot_product_attention`, runs all steps as one, piece
+# by piece. We measure one head with $d = 64$, each kind in a new process.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -223,9 +241,9 @@ assert fused[3] / fused[1] < 8 < plain[3] / plain[1]  # four times the tokens
 assert plain[3] > 10 * fused[3]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Twice the tokens make four times the pairs, and from row to row plain attention takes some three
-# to six times as much memory. Fused attention takes at most about twice as much: **it never holds
-# the matrix, and yet it gives the same output.**
+# Twice the tokens make four times the pairs, and the memory of plain attention grows at nearly that
+# pace. That of fused attention at most about doubles: **it never holds the matrix, and yet it gives
+# the same output.**
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. A process remembers the most memory that it ever held, so each kind runs in a new one.
@@ -236,8 +254,8 @@ assert plain[3] > 10 * fused[3]
 #
 # $$\alpha_j = \frac{e^{a_j - m}}{\sum_k e^{a_k - m}}, \qquad m = \max_k a_k$$
 #
-# Both the maximum $m$ and the sum need *all* scores of a row. On paper $m$ cancels, but in 32 bits
-# it cannot be left out, because $e^{100}$ is infinite there:
+# The maximum $m$ and the sum need *all* scores of a row. On paper $m$ cancels, but in 32 bits we
+# need it, because $e^{100}$ is infinite there:
 
 # %% slideshow={"slide_type": "fragment"}
 scores = torch.tensor([100.0, 101.0, 103.0])
@@ -272,7 +290,8 @@ print("softmax:  ", scores.softmax(dim=0))
 # Ask what $e^{a - m}$ is for the maximum itself: always 1. Some divide after each step and have to
 # undo it, so let them say why one division at the end is enough.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Computes the last row of the table, and the answer
 scores, values = torch.tensor([1.0, 2.0, 4.0]).log(), torch.tensor([7.0, 14.0, 0.0])
 terms = (scores - scores.max()).exp()
 Z, o = terms.sum(), (terms * values).sum()
@@ -289,8 +308,8 @@ print(f"Z = {Z:.2f}, o = {o:.2f}, o / Z = {o / Z:.1f}")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why may one factor correct a whole sum?
 #
-# Because every term of the sum is measured from the same maximum $m$, the same factor moves all of
-# them to the new maximum $m'$:
+# Every term of the sum is measured from the same $m$, so the same factor moves all of them to the
+# new maximum $m'$:
 #
 # $$\sum_j e^{a_j - m'} = \sum_j e^{a_j - m} \, e^{m - m'} = Z \cdot e^{m - m'}$$
 #
@@ -299,8 +318,8 @@ print(f"Z = {Z:.2f}, o = {o:.2f}, o / Z = {o / Z:.1f}")
 # $$m' = \max(m, a), \quad Z' = Z \, e^{m - m'} + e^{a - m'}, \quad o' = o \, e^{m - m'} +
 # e^{a - m'} v .$$
 #
-# If the old maximum stays, the factor is $e^0 = 1$. For $m$ and $Z$ this is the **online softmax**
-# (Milakov and Gimelshein, 2018, algorithm 3). **A softmax can be read in pieces.**
+# For $m$ and $Z$ this is the **online softmax** (Milakov and Gimelshein, 2018, algorithm 3). **A
+# softmax can be read in pieces.**
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let them find the factor in the table: it is the same for $Z$ and for $o$. On the page
@@ -308,8 +327,8 @@ print(f"Z = {Z:.2f}, o = {o:.2f}, o / Z = {o / Z:.1f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Before you read our code, write the first two of these updates yourself, with a block of scores, a
-# tile, in place of a single one. `check` says what is right or what went wrong, `hint("10.3")`
-# gives one more hint each time, and `solution("10.3")` shows all.
+# tile, in place of a single one. `check` says what is right or wrong, `hint("10.3")` helps step by
+# step, and `solution("10.3")` shows all.
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
@@ -428,26 +447,56 @@ print("checked: all give the same")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## FlashAttention: all tiles in one kernel
 #
-# A GPU has little fast memory beside its arithmetic, and much slow memory further away: an A100 has
-# 20 MB at 19 TB/s and 40 GB at 1.5 TB/s (Dao et al., 2022, figure 1). Plain attention sends its
-# matrix to memory and back, once as scores for the softmax and once as weights for the average.
-# With 8,192 tokens these four trips carry $4 \cdot n^2 \cdot 4$ bytes per head, 1,024 MiB.
+# A GPU has little fast memory beside its arithmetic, and much slow memory further away. Plain
+# attention writes its matrix to the slow memory and reads it back, once as scores for the softmax
+# and once as weights for the average. With 8,192 tokens these four trips carry 1,024 MiB per head.
 #
-# Our tiles avoid the matrix, but they are Python, where each line is a call of its own whose result
-# may go to the slow memory and back. **FlashAttention** runs the whole loop in one **kernel**, a
-# program that the processor runs in one go. It computes, uses and overwrites each tile in the fast
-# memory. What it must carry at least are queries, keys, values and output, for a head with $d = 64$
-# only 2 MiB each.
+# Our tiles avoid the matrix, but in Python the result of each line may go to the slow memory and
+# back. So **FlashAttention** runs the whole loop in one **kernel**, a program that the processor
+# runs in one go. Each tile is computed, used and overwritten in the fast memory, so that only
+# queries, keys, values and output need to travel. With $d = 64$ these are 2 MiB each. The picture
+# shows both, with the memories of an A100 (Dao et al., 2022, figure 1).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Draw arithmetic above and memory below, and let the room count the trips of the
+# 1½ minutes. Draw arithmetic above and memory below, and let the room count the trips of the
 # matrix: four. PyTorch has such kernels for GPUs and for this CPU.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws what travels between memory and arithmetic in plain and in fused attention
+figure, axes = plt.subplots(1, 2, figsize=(11, 3.8), width_ratios=[7, 4])
+thin = [("Q", 1), ("K", 1), ("V", 1), ("output", -1)]  # up or down
+matrix = [("scores", -1), ("scores", 1), ("weights", -1), ("weights", 1)]
+titles = "Plain: the matrix makes four trips", "Fused: it never leaves the chip"
+for ax, trips, title in zip(axes, (thin[:2] + matrix + thin[2:], thin), titles, strict=True):
+    for y, name in (
+        (2.4, "arithmetic, fast memory:\n20 MB, 19 TB/s"),
+        (0, "slow memory:\n40 GB, 1.5 TB/s"),
+    ):
+        ax.add_patch(Rectangle((-0.6, y), len(trips) + 0.2, 0.6, facecolor=PALE, edgecolor=GREY))
+        ax.text(len(trips) / 2 - 0.5, y + 0.28, name, ha="center", va="center", fontsize=12)
+    for x, (name, way) in enumerate(trips):
+        arrow = {"arrowstyle": "-|>", "color": INK, "mutation_scale": 12}
+        if (name, way) in matrix:
+            arrow |= {"arrowstyle": "simple", "mutation_scale": 35}
+        ax.annotate("", (x, 1.5 + 0.8 * way), (x, 1.5 - 0.8 * way), arrowprops=arrow)
+        ax.text(x + 0.17, 1.5, name, rotation=90, va="center", fontsize=12)
+    ax.set(xlim=(-0.7, len(trips) - 0.3), ylim=(-0.1, 3.1), title=title)
+    ax.axis("off")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two panels, arithmetic with its fast memory above, the slow memory below. Plain: thin
+# arrows bring Q, K and V up and the output down, and four thick ones take scores and weights down
+# and up. Fused: only the four thin arrows. The memories are an A100's, by Dao et al., 2022.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Compare with what the room counted: only thin arrows are left.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The time of fused attention
 #
-# **Predict.** From 2,048 tokens to 8,192, the memory of fused attention grows at most like $n$:
-# four times. Does its time also grow like $n$?
+# **Predict.** From 2,048 tokens to 8,192, the memory of fused attention grows at most fourfold,
+# like $n$. Does its time also grow like $n$?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 # Draws the memory and the time of plain, tiled and fused attention
@@ -493,9 +542,9 @@ assert fused[3][2] < measured["plain"][3][2]
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The roofline: arithmetic or memory?
 #
-# With the matrix gone, we return to the two times of the beginning. Which of them is longer for
-# attention depends on how much is computed with each byte that is carried. This number, the
-# operations per byte, is the **intensity**.
+# Let us return to the two times of the beginning. Which of them is longer for attention depends on
+# how much is computed with each byte that is carried. This is the **intensity**, in operations per
+# byte.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask for the intensity of a sum of two long vectors: one operation for three
@@ -508,25 +557,30 @@ assert fused[3][2] < measured["plain"][3][2]
 # answer token by token, and in each step one query meets the $n$ keys in the cache: **decoding**.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the pairs of queries and keys in prefill and in decoding
-figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.4))
-titles = "Prefill: n queries use each key", "Decoding: one query uses each key"
-for ax, rows, title in zip(axes, (6, 1), titles, strict=True):
-    for row in range(rows):
-        y = 5 - row
-        ax.plot(range(6), [y] * 6, "s", color=PALE, mec=GREY, markersize=17)  # the pairs
-        ax.plot(-1.2, y, "o", color=QUERY, markersize=12)
-    ax.plot(range(6), [6.3] * 6, "s", color=KEY, markersize=12)
-    ax.plot(range(6), [7.4] * 6, "D", color=VALUE, markersize=11)
-    ax.text(5.8, 6.85, "keys and\nvalues" if rows > 1 else "the cache", va="center")
-    ax.set(xlim=(-2, 9.5), ylim=(-0.7, 8), title=title)
+# Draws the pairs of queries and keys in prefill and in three steps of decoding
+figure, axes = plt.subplots(1, 2, figsize=(10.5, 4.2))
+titles = (
+    "Prefill: one step, n queries use each key",
+    "Decoding: one query per step, and the cache grows",
+)
+groups = [[(6, 6, 7.0)], [(6, 1, 7.6), (7, 1, 4.2), (8, 1, 0.8)]]  # keys, queries, top
+for ax, title, steps in zip(axes, titles, groups, strict=True):
+    for i, (keys, queries, top) in enumerate(steps):
+        ax.plot(range(keys), [top] * keys, "D", color=VALUE, markersize=10)
+        ax.plot(range(keys), [top - 0.9] * keys, "s", color=KEY, markersize=11)
+        for y in (top - 1.9 - row for row in range(queries)):
+            ax.plot(-1.2, y, "o", color=QUERY, markersize=12)
+            ax.plot(range(keys), [y] * keys, "s", color=PALE, mec=GREY, markersize=14)  # pairs
+        text = f"the cache,\nstep {i + 1}" if queries == 1 else "keys and\nvalues"
+        ax.text(keys - 0.3, top - 0.45, text, va="center", fontsize=12)
+    ax.set(xlim=(-2, 11), ylim=(-1.8, 8.4), title=title)
     ax.axis("off")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: left, prefill, six queries meet six keys and values in 36 pairs. Right, decoding, one
-# query meets the six keys and values of the cache in six pairs. Both carry the same keys and
-# values.*
+# *Figure: left, prefill, six queries meet six keys and values in 36 pairs at once. Right, three
+# steps of decoding, in which one query meets the six, seven and eight keys and values of the
+# cache.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # A pair of query and key takes $4d$ operations: a product and a sum for each of the $d$ numbers of
@@ -555,15 +609,15 @@ assert abs(grouped.intensity - 4) < 0.01
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The roofline
 #
-# How many operations per second can a machine reach at the intensity $I$? If computing takes longer
-# than carrying, its arithmetic is the limit; if carrying takes longer, each byte that arrives
-# allows $I$ operations. So the speed is at most
+# How many operations per second can a machine reach at the intensity $I$? Its arithmetic sets one
+# limit, and its memory another, because each byte that arrives allows $I$ operations. So the speed
+# is at most
 #
 # $$\min(\text{operations per second},\ \; \text{bytes per second} \cdot I).$$
 #
 # Drawn against $I$ this is a roof with a slope and a flat top (Williams et al., 2009), which meet
-# at the **ridge**, where both times are equal. Left of the ridge memory limits the speed, right of
-# it arithmetic. An H100's ridge is at 989 / 3.35, the 295 of the beginning.
+# at the **ridge**, where both times are equal. Left of the ridge a step is memory-bound,
+# right of it compute-bound. An H100's ridge is at 989 / 3.35, the 295 of the beginning.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. By hand: a machine with 300 operations and 1 byte per second has its ridge at 300. At
@@ -572,7 +626,7 @@ assert abs(grouped.intensity - 4) < 0.01
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### This core and an H100
 #
-# The two speeds of an H100 are NVIDIA's, for numbers of 2 bytes. We measure one core of this
+# The speeds of an H100 are NVIDIA's, for numbers of 2 bytes. We measure one core of this
 # machine with a product of matrices and a copy of 64 MiB. Its numbers take 4 bytes, which halves
 # every intensity of the table.
 
@@ -611,9 +665,9 @@ for name, machine in (("core, 4-byte numbers", core), ("H100, 2-byte numbers", h
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Only fused prefill can. Its intensity of up to 1,024 lies right of the ridge, even of the new one
-# at 590, if keys are carried about once. Plain prefill, with at most 64, waits for memory, as long
-# as its matrices are larger than the fast memory on the chip, and so does decoding, with 1.
-# **Here faster arithmetic speeds up fused prefill, but not decoding.**
+# at 590, if keys are carried about once. Plain prefill, with at most 64, is memory-bound as long as
+# its matrices exceed the fast memory, and so is decoding, with 1. **Here faster arithmetic speeds
+# up fused prefill, but not decoding.**
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the roofline says
@@ -675,15 +729,15 @@ assert core.ridge > 0.5 and decoding < best / 2
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A roof is an upper bound. On this core, plain prefill lies right of the ridge and still reaches
-# only part of the arithmetic, because its steps run one after the other. During the softmax, about
-# a third of the time in the run shown, the products wait. Decoding also stays well below its roof;
-# what else holds it back, we did not look into.
+# only part of the arithmetic, because its steps run one after the other: during the softmax, about
+# a third of the time in the run shown, the products wait. Decoding lies below its roof as well, and
+# above all its roof is low. **To make decoding faster, carry fewer bytes, or do more with each.**
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Point at each cloud. The grey marks were measured on this core; the hollow ones are
-# NVIDIA's two figures and a division. 'Do several sentences at once help?' always comes: the
-# products with the parameters, yes; attention, no, because each sentence has its own cache. This is
-# a good place to stop.
+# NVIDIA's two figures and a division. Why decoding stays so far below its roof here, we did not
+# examine. 'Do several sentences at once help?' always comes: the products with the parameters, yes;
+# attention, no, because each sentence has its own cache. This is a good place to stop.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This is a good place to stop.
@@ -691,22 +745,51 @@ assert core.ridge > 0.5 and decoding < best / 2
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The key-value cache in bytes
 #
-# With the matrix gone, what still grows with the novel is the key-value cache. In Llama 2 7B, each
-# token keeps a key and a value of 128 numbers in each of 32 heads of 32 layers. That is $2 \cdot
-# 128 \cdot 32 \cdot 32$ numbers of 2 bytes, or half a MiB, so the novel's 100,000 tokens take 52
-# GB. The parameters are there once for all users, while each user brings a cache. In Llama 2 7B,
-# one such cache outweighs all 14 GB of parameters. Together, 14 + 52 GB fit into the 80 GB of an
-# H100; a second cache would not. Llama 3.1 8B, with a quarter of the key-value heads, needs 16 GB
-# for its parameters and 13 GB per user, which leaves room for four.
+# What still grows with the novel is the key-value cache. In Llama 2 7B, each token keeps a key and
+# a value of 128 numbers in each of 32 heads of 32 layers. That is $2 \cdot 128 \cdot 32 \cdot 32$
+# numbers of 2 bytes, or half a MiB, so the novel's 100,000 tokens take 52 GB. All users share the
+# parameters, but each brings a cache. Here one cache outweighs all 14 GB of parameters, and a
+# second would not fit into an H100. Llama 3.1 8B, with a quarter of the key-value heads, needs 13
+# GB per user, which leaves room for four.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# (Llama 2 was trained with 4,096 tokens, so this is what a novel would take, and not what it can
-# read. A server saves memory by keeping caches in pages, which users with the same beginning can
-# share: Kwon et al., 2023.)
+# Llama 2 itself was trained with only 4,096 tokens. A server saves memory by keeping caches in
+# pages, which users whose prompts begin alike can share (Kwon et al., 2023).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Let the room multiply. The factor that is forgotten is the first 2, keys and
+# 2½ minutes. Let the room multiply. The factor that is forgotten is the first 2, keys and
 # values. Then ask how many users fit beside the parameters of each model.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the cache of one token, and how many novels fit beside the parameters
+figure, (old, new, bars) = plt.subplots(1, 3, figsize=(11, 4), width_ratios=[4, 1, 3.4])
+for ax, heads, name in ((old, 32, "Llama 2 7B"), (new, 8, "Llama 3.1 8B")):
+    pair = torch.arange(2).repeat(32, heads)  # layers in rows, a key and a value for each head
+    colours = ListedColormap([KEY, VALUE])
+    ax.pcolormesh(pair, cmap=colours, edgecolors=GROUND, linewidth=0.5)
+    ax.set(xticks=[], yticks=[], xlabel=f"{heads} heads", title=name)
+old.set(ylabel="32 layers", xlabel="32 heads, a key and a value each")
+novels = [(14, 52, 1, "Llama 2 7B"), (16, 13, 4, "Llama 3.1 8B")]  # GB, GB, how many
+for x, (parameters, cache, count, _) in enumerate(novels):
+    bars.bar(x, parameters, color=RULE, edgecolor=INK, width=0.6)
+    bars.text(x, parameters / 2, "parameters", ha="center", va="center", fontsize=12)
+    for i in range(count):
+        bars.bar(x, cache, bottom=parameters + i * cache, color=PALE, edgecolor=INK, width=0.6)
+        y = parameters + (i + 0.5) * cache
+        bars.text(x, y, f"a novel, {cache}", ha="center", va="center", fontsize=12)
+bars.axhline(80, color=INK, linestyle="--")
+bars.set(ylabel="GB of an H100's 80", ylim=(0, 88), xlim=(-0.5, 1.5))
+bars.set_xticks(range(2), [name for *_, name in novels])
+figure.suptitle("A quarter of the key-value heads leaves room for four novels", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: left, the cache of one token as a grid of keys and values, in 32 layers, for the 32 heads
+# of Llama 2 7B and the 8 key-value heads of Llama 3.1 8B. Right, the 80 GB of an H100: 14 GB of
+# parameters and one novel of 52 GB, or 16 GB of parameters and four novels of 13 GB each.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Each cell is one vector of 128 numbers. A fifth novel would pass the line.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The time for the next token
@@ -717,8 +800,8 @@ assert core.ridge > 0.5 and decoding < best / 2
 # $$\text{time for the next token} =
 # \frac{B \cdot \text{cache} + \text{parameters}}{\text{bytes per second}}$$
 #
-# With a conversation of 8,192 tokens each, 59 users of Llama 3.1 8B would fit on one H100, if
-# nothing else needed memory.
+# Suppose each user has a conversation of 8,192 tokens. Then 59 users of Llama 3.1 8B would fit on
+# an H100, if nothing else needed memory.
 #
 # **Predict.** When all 59 ask at once, how many times as long does each wait for a token as a
 # single user?
@@ -726,20 +809,41 @@ assert core.ridge > 0.5 and decoding < best / 2
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes with the vote. '59 times' and 'the same' are both said.
 
-# %% slideshow={"slide_type": "subslide"}
-parameters = 16  # GB: 8 billion, of 2 bytes
-for context, users in ((8192, (1, 4, 16, 59)), (tokens, (1, 2, 4))):
-    cache = 2 * 32 * 8 * 128 * 2 * context / 1e9  # GB
-    for B in users:
-        ms = (B * cache + parameters) / 3.35
-        print(f"{B:2} x {context:7,} tokens: {ms:4.1f} ms, in all {1000 * B / ms:5,.0f} tokens/s")
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the time for the next token, and the tokens of all users together, for more and more users
+figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8))
+for context, most, style in ((8192, 59, SERIES[0]), (tokens, 4, SERIES[1])):
+    cache = 2 * 32 * 8 * 128 * 2 * context / 1e9  # GB: keys and values, layers, heads, numbers
+    many = list(range(1, most + 1))
+    ms = [(B * cache + 16) / 3.35 for B in many]  # 16 GB of parameters
+    for ax, heights in ((left, ms), (right, [1000 * B / t for B, t in zip(many, ms, strict=True)])):
+        ax.loglog(many, heights, markevery=[0, -1], label=f"{context:,} tokens each", **style)
+        for x in (0, -1):
+            place = {"xytext": (8, -12), "textcoords": "offset points", "fontsize": 12}
+            ax.annotate(f"{heights[x]:,.{int(ax is left)}f}", (many[x], heights[x]), **place)
+right.set_ylim(70, 7000)
+left.set(ylabel="ms for the next token", ylim=(3, 40), title="Latency: each user waits longer")
+right.set(ylabel="tokens per second, all users", title="Throughput: together they get more")
+for ax, marks in ((left, [5, 10, 20]), (right, [100, 300, 1000, 3000])):
+    ax.set(xlabel="users at once", xlim=(0.8, 100))
+    ax.set_xticks([1, 4, 16, 59], [1, 4, 16, 59])
+    ax.set_yticks(marks, [f"{mark:,}" for mark in marks])
+    ax.minorticks_off()
+right.legend(loc="upper left")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two panels with logarithmic axes, over the number of users. With 8,192 tokens each, the
+# time for the next token grows from 5.1 ms for one user to 23.7 for 59, and the tokens per second
+# of all from 196 to 2,491. With 100,000 tokens each, from 8.7 ms to 20.4 for four users, and from
+# 115 to 196 tokens.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Each waits 4.6 times as long, and the GPU writes 12.7 times as many tokens per second. **The
-# parameters are carried anyway, so a further user adds only the time of one more cache.** With
-# novels, two caches already outweigh the parameters: four users take more than twice the time of
-# one, and get 1.7 times as many tokens in all. All this is computed. (Memory is indeed the limit:
-# 59 users need 1.2 ms of arithmetic for a step of 23.7 ms.)
+# parameters are carried anyway, so a further user adds only the time of one more cache.** So a
+# server weighs the **latency** for each user against the **throughput** for all. With novels it
+# gains less, because two caches already outweigh the parameters: four users wait more than twice as
+# long as one, and together get 1.7 times as many tokens. All this is computed.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the numbers of the text, and that arithmetic is not the limit
@@ -768,16 +872,48 @@ print("checked: the numbers of users and the times")
 #
 # - **Continuous batching**: users join and leave between steps, so that the batch stays large (Yu
 #   et al., 2022).
-# - **Speculative decoding**: a small model guesses, say, four tokens, and the large one checks them
-#   in one step, for which parameters and cache are carried once. It keeps the guesses up to the
-#   first wrong one, which it replaces, and its answers keep their distribution (Leviathan et al.,
-#   2023).
-# - **Chunked prefill**: a prompt of 8,192 tokens in one step makes all other users wait for 133 ms
-#   or more. In chunks it goes along in the steps of decoding (Agrawal et al., 2023). Its own **time
-#   to first token** grows a little, so that the others' **time per token** stays.
+# - **Speculative decoding**: a small model guesses a few tokens, and the large one checks them in
+#   one step, which carries parameters and cache once. It keeps the guesses up to the first wrong
+#   one, which it replaces, and the answers keep their distribution (Leviathan et al., 2023).
+# - **Chunked prefill**: in one step, a prompt of 8,192 tokens makes all other users wait. In chunks
+#   it travels along in their steps (Agrawal et al., 2023). Its own **time to first token** grows a
+#   little, so that the others' **time per token** stays.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Ask for each of the three what fills the step: other users, guesses, or a prompt.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws six answers on three seats: in fixed batches, and where a free seat is given away at once
+figure, axes = plt.subplots(1, 2, figsize=(11, 2.9), sharey=True)
+answers = dict(zip("ABCDEF", (3, 7, 4, 5, 2, 3), strict=True))  # steps, one token each
+for ax, fixed in zip(axes, (True, False), strict=True):
+    free = [0, 0, 0]  # when each seat is free
+    for i, (name, steps) in enumerate(answers.items()):
+        if fixed and i % 3 == 0:
+            free = [max(free)] * 3  # all wait for the longest answer
+        seat = i % 3 if fixed else free.index(min(free))
+        box = {"left": free[seat], "height": 0.8, "color": PALE, "edgecolor": INK}
+        ax.barh(seat, steps, **box)
+        ax.text(free[seat] + steps / 2, seat, name, ha="center", va="center")
+        free[seat] += steps
+    ways = "A fixed batch" if fixed else "Continuous batching"
+    ax.set(
+        title=f"{ways}: six answers in {max(free)} steps",
+        xlabel="step",
+        xlim=(0, 12.2),
+        xticks=range(0, 13, 3),
+    )
+    ax.set_yticks(range(3), ["seat 1", "seat 2", "seat 3"])
+axes[0].invert_yaxis()
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: three seats of a batch over time, and six answers of 2 to 7 steps, drawn up as an
+# example. Left, the second three wait for the longest of the first three, and all are done after 12
+# steps. Right, each begins as soon as a seat is free, and all are done after 9.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Ask what the white gaps cost: the step carries the parameters for fewer users.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the timelines of speculative decoding and of chunked prefill
@@ -825,50 +961,75 @@ plt.show()
 # token.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Here the guesses come from a model with a tenth of the parameters. With two of four right, one
-# step of the large model writes three tokens, in 6.7 ms instead of 14.3. In the lower panel,
-# reading 16 caches lengthens a step to 9.9 ms. At 0.016 ms per token, this is time for 612 tokens
-# if arithmetic and reading overlap: 16 for the users and 596 for the prompt. So each user still
-# gets a token every 9.9 ms, and the prompt is complete after 14 steps or 139 ms instead of 133.
-# (The upper panel leaves out the caches, and the lower one the prompt's own attention.)
+# In the upper panel, the guesses come from a model with a tenth of the parameters. With two of four
+# right, one step of the large model writes three tokens, the two and its own, in less than half the
+# time. In the lower one, each step has time to spare for a piece of the prompt, if computing and
+# carrying overlap. So all users still get a token every 9.9 ms, and the prompt is complete almost
+# as soon as in one piece. **A step that waits for memory has room for more tokens.** This is
+# computed: the upper panel leaves out the caches, the lower one the prompt's own attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes. Ask who pays in each timeline. In the first it is the small model's time, which is
+# Two minutes. Ask who pays in each timeline. In the first it is the small model's time, which is
 # lost when the first guess is wrong; in the second it is the user with the long prompt. Then ask
 # why guesses gain little for 300 users with short caches: no arithmetic is to spare.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## More than one machine
 #
-# When the model does not fit, or training takes too long, several machines split the work:
-#
-# | | the batch | each layer |
-# |---|---|---|
-# | **data parallel** | each has some of the sentences | all have the whole layer |
-# | **tensor parallel** | all have all sentences | each has some of the heads and hidden units |
-# | **context parallel** | each has some tokens of every sentence | all have the whole layer |
+# When the model does not fit, or training takes too long, several machines split the sentences of a
+# batch (**data parallel**), the heads and hidden units of each layer (**tensor parallel**), or the
+# tokens of each sentence (**context parallel**):
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws what two ranks hold of the batch and of a layer, in three ways to split the work
+figure, axes = plt.subplots(1, 3, figsize=(11, 4.2))
+ways = {"Data parallel": "gradients", "Tensor parallel": "outputs"}
+ways |= {"Context parallel": "keys and values"}
+for ax, (title, sends) in zip(axes, ways.items(), strict=True):
+    for rank, y in ((0, 3.4), (1, 0)):
+        for row, column in ((i, j) for i in range(4) for j in range(6)):  # 4 sentences, 6 tokens
+            has = {"D": row // 2 == rank, "T": True, "C": column // 3 == rank}[title[0]]
+            style = {"facecolor": INK if has else GROUND, "edgecolor": GREY}
+            ax.add_patch(Rectangle((0.6 * column, y + 0.6 * (3 - row)), 0.5, 0.5, **style))
+        for head in range(4):
+            has = title[0] != "T" or head // 2 == rank
+            style = {"facecolor": RULE if has else GROUND, "edgecolor": INK}
+            ax.add_patch(Rectangle((4.6 + 0.6 * head, y), 0.6, 2.3, **style))
+        ax.text(-0.3, y + 1.15, f"rank {rank}", rotation=90, ha="center", va="center")
+    for x, name in ((1.75, "batch"), (5.8, "layer")):
+        ax.text(x, 6.0, name, ha="center")
+    ax.text(3.4, -0.3, f"sends {sends}", ha="center", va="top")
+    ax.set(xlim=(-0.7, 7.2), ylim=(-1, 6.6), title=title)
+    ax.axis("off")
+figure.suptitle("Sentences, heads or tokens can be split", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: three panels with two ranks each, and for each rank a batch of four sentences and a layer
+# of four heads. Data parallel: each rank has two sentences and the whole layer. Tensor parallel:
+# all sentences and two heads. Context parallel: half the tokens of each sentence and the whole
+# layer.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# All three run below with two or three processes on this machine, which have separate memories and
-# exchange messages through `torch.distributed`. Each process has a number, its **rank**, and runs
-# the same program. Now and then all meet in an **all-reduce**: each brings a tensor and leaves with
-# the sum.
+# All three run below with two or three processes on this machine, which exchange messages through
+# `torch.distributed`. All run the same program, and each has a number, its **rank**. Now and then
+# they meet in an **all-reduce**: each brings a tensor and leaves with the sum.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# `run_processes`, which also measured the memory above, calls a function in new processes and
-# returns their results. (**Pipeline parallel**, which this chapter leaves out, gives each machine a
-# part of the layers.)
+# `run_processes` calls a function in new processes and returns their results. **Pipeline
+# parallel**, which we leave out, gives each machine a part of the layers.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. First ask, without the table, what two machines could each do; 'half of the layers'
+# Two minutes. First ask, without the picture, what two machines could each do; 'half of the layers'
 # and 'half of the sentences' come first. Gloo is the library that carries the numbers between CPUs;
 # on GPUs it is NCCL.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Data parallel: split the batch
 #
-# Each process computes the gradients of its own loss. An all-reduce adds the gradients up, each
-# process divides by the number of processes, and all take the same step.
+# The simplest way gives each process its own sentences, for which it computes loss and gradients.
+# An all-reduce adds the gradients up, each process divides by the number of processes, and all take
+# the same step.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask what has to be added up: as many numbers as there are parameters.
@@ -876,9 +1037,9 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Unequal numbers of tokens
 #
-# Rank 0 has three real tokens with losses 1, 1, 1, while rank 1 has one, with loss 5, and padding.
-# Here one parameter $w = 1$ multiplies every loss, so its gradient is the mean loss. Each process
-# may divide by its own tokens, or the processes first count their tokens `together`:
+# Suppose rank 0 has three real tokens with losses 1, 1, 1, and rank 1 has one, with loss 5, and
+# padding. Here one parameter $w = 1$ multiplies every loss, so its gradient is the mean loss. Each
+# process may divide by its own tokens, or the processes first count their tokens `together`:
 
 
 # %% slideshow={"slide_type": "-"}
@@ -898,8 +1059,8 @@ for together in (False, True):
     print(f"together: {together!s:5}  gradients {run_processes(my_gradient, 2, together=together)}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The mean of the means is 3, because the token of rank 1 counts three times as much as one of rank
-# 0, while the mean of all four is 2. **So each process divides its sum by the number of all
+# The mean of the means is 3, while the mean of all four is 2, because the token of rank 1 counts
+# three times as much as one of rank 0. **So each process divides its sum by the number of all
 # tokens**, and multiplies by 2, to undo the averaging that follows.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -910,11 +1071,12 @@ for together in (False, True):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Tensor parallel: split the heads
 #
-# Because heads work apart until $W_o$, rank 0 can take some of the heads and rank 1 the rest, while
-# all tokens go to both (Shoeybi et al., 2019). What about $W_o$, which mixes the heads? By hand:
-# two heads of one number each give $h = (2, 3)$ for a token, and $W_o = (10, 100)^\top$, so one
-# process computes $2 \cdot 10 + 3 \cdot 100 = 320$. If rank 0 has the first head and the first row
-# of $W_o$, it gets 20, rank 1 gets 300, and one all-reduce makes 320. In general
+# If a layer is too large for one machine, its heads can be split. They work apart until $W_o$, so
+# rank 0 can take some and rank 1 the rest, while all tokens go to both (Shoeybi et al., 2019). What
+# about $W_o$, which mixes the heads? By hand: two heads of one number each give $h = (2, 3)$ for a
+# token, and $W_o = (10, 100)^\top$, so one process computes $2 \cdot 10 + 3 \cdot 100 = 320$. If
+# rank 0 has the first head and the first row of $W_o$, it gets 20, rank 1 gets 300, and one
+# all-reduce makes 320. In general
 #
 # $$\text{concat}(h_1, h_2)\, W_o = h_1 W_o^{(1)} + h_2 W_o^{(2)}$$
 
@@ -987,7 +1149,7 @@ plt.show()
 # and the rows `mine` of $W_o$:
 
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "-"}
 def my_heads():
     torch.manual_seed(0)
     X, W = torch.randn(5, 16), torch.randn(4, 16, 16) / 4  # 5 tokens; W_q, W_k, W_v, W_o
@@ -998,13 +1160,14 @@ def my_heads():
     return output
 
 
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
+# Compares two processes with one
 (whole,), halves = run_processes(my_heads, 1), run_processes(my_heads, 2)
 for rank, half in enumerate(halves):
     print(f"rank {rank} of 2 differs from one process by {(half - whole).abs().max():.0e}")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The differences are rounding, since the sums are taken in another order. Each process
-# sends the outputs of all tokens, and no parameters.
+# The differences are rounding. Each process sends the outputs of all tokens, and no parameters.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let them find the columns, the rows and the one all-reduce. The gradients also need
@@ -1013,18 +1176,17 @@ for rank, half in enumerate(halves):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Context parallel: split the sequence
 #
-# A single novel cannot be split by sentences of a batch, so we split its tokens: rank 0 gets the
-# first half and rank 1 the second. FFNs, norms and projections work token by token, but attention
-# must see all keys. To see how, take the three numbers again: scores $\ln 1, \ln 2, \ln 4$ and
-# values $7, 14, 0$. Rank 0 has the first two keys and rank 1 the third. Each first attends to its
-# own keys:
+# A single novel offers no second sentence to give away, so rank 0 gets the first half of its tokens
+# and rank 1 the second. FFNs, norms and projections work token by token, but attention must see all
+# keys. Take the three numbers again: scores $\ln 1, \ln 2, \ln 4$ and values $7, 14, 0$. Rank 0 has
+# the first two keys and rank 1 the third. Each first attends to its own keys:
 #
 # | | sum of $e^a$ | output |
 # |---|---|---|
 # | keys 1 and 2 | $3$ | $(1 \cdot 7 + 2 \cdot 14) / 3 = \frac{35}3$ |
 # | key 3 | $4$ | $0$ |
 #
-# We then average the two outputs, weighting each by its sum, and get $(3 \cdot \frac{35}3 + 4 \cdot
+# The average of the two outputs, weighted by their sums, is $(3 \cdot \frac{35}3 + 4 \cdot
 # 0) / 7 = 5$, the right answer. **This is the online softmax once more, with a whole process in
 # place of a block.**
 
@@ -1108,9 +1270,8 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With many processes the keys and values go round a **ring** (Liu et al., 2023). In each step, a
-# process attends to the chunk of keys and values that it holds, sends both to the next process and
-# receives the next ones. With $P$ processes, $P - 1$ exchanges are enough. (The loop below makes
-# one more, which brings the chunks home.)
+# process attends to the chunk that it holds, sends it on and receives the next. With $P$ processes,
+# $P - 1$ exchanges are enough; the loop below makes one more, which brings the chunks home.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Four students stand in a square and hand a sheet on. How many exchanges until each
@@ -1119,8 +1280,8 @@ Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Send and receive on three processes
 #
-# In a real ring each process holds one chunk, sends it by `isend` and receives another by `irecv`.
-# With a causal mask, a chunk of the future is passed on unread, so rank 0 has the least work:
+# In a real ring each process sends its chunk by `isend` and receives another by `irecv`. With a
+# causal mask, a chunk of the future is passed on unread, so rank 0 has the least work:
 
 
 # %% slideshow={"slide_type": "-"}
@@ -1164,19 +1325,18 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - The longer of two times decides, computing or carrying. By the roofline, arithmetic limits fused
-#   prefill of long texts, and memory limits decoding, if few or no heads share a cache.
+# - The longer of two times decides, computing or carrying. By the roofline, fused prefill of long
+#   texts is compute-bound, and decoding memory-bound, if few or no heads share a cache.
 # - A softmax can be read in pieces, because a new maximum rescales the sum and the unnormalised
-#   output by the same factor $e^{m - m'}$. Tiles compute the same attention without the matrix, so
-#   that memory grows like $n$, though the time still grows like $n^2$.
+#   output by the same factor $e^{m - m'}$. Tiles never hold the matrix, so that memory grows like
+#   $n$, though time still grows like $n^2$.
 # - The next token takes (B · cache + parameters) / (bytes per second), so a further user adds the
 #   time of one more cache.
-# - Data parallel splits the batch and sends gradients. Tensor parallel splits the heads and sends
-#   outputs, and gradients of inputs. Context parallel splits the sequence and sends keys and
-#   values. Done right, two or three processes gave the numbers of one, up to rounding.
+# - Data parallel sends gradients, tensor parallel outputs and gradients of inputs, context parallel
+#   keys and values. Done right, two or three processes gave the numbers of one, up to rounding.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Next, chapter 11 shows what today's models change in attention so that the cache becomes smaller.
+# Chapter 11 shows how today's models make the cache smaller.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let three students say one line each, with a number.
@@ -1248,7 +1408,7 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 # - *The online softmax, step by step*, 2 minutes: a view of the three numbers.
 # - *The backward pass*, 1 minute: weights that are computed a second time.
 # - *Queries that share a cache*, 1 minute: how decoding comes near the ridge.
-# - *Unequal work under a causal mask*, 1 minute: which quarters of a text to pair.
+# - *Unequal work under a causal mask*, 2 minutes: which quarters of a text to pair.
 # - *Measured on an H100*, 6 minutes: how near a layer comes to the roof, and why few tokens do not.
 # - *How much each way sends*, 5 minutes: the traffic of one step of training.
 # - *When is the network the limit?*, 3 minutes: time to send against time to compute.
@@ -1382,11 +1542,30 @@ assert measured["plain"][4][2] > measured["fused"][4][2]
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Unequal work under a causal mask
 #
-# *1 minute.* With a causal mask, later queries see more keys, so that two ranks with the two halves
-# of a long sequence have unequal work. The work of its four quarters is in the ratio 1 : 3 : 5 : 7.
-# Rank 1, with the last two, has $5 + 7 = 12$ where rank 0 has $1 + 3 = 4$, three times as much, so
-# rank 0 waits. If rank 0 takes quarters 1 and 4, and rank 1 quarters 2 and 3, both have 8. Llama 3
-# used such pairs when it was trained on long texts (Llama Team, 2024, section 3.3.2).
+# *2 minutes.* With a causal mask, later queries see more keys, so that the four quarters of a long
+# sequence have work in the ratio 1 : 3 : 5 : 7. If rank 1 has the last two, its work is three times
+# that of rank 0, which has to wait. If rank 0 takes quarters 1 and 4 instead, and rank 1 quarters 2
+# and 3, both have 8. Llama 3 used such pairs when it was trained on long texts (Llama Team, 2024,
+# section 3.3.2).
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the pairs under a causal mask in quarters, in two ways to give them to two ranks
+figure, axes = plt.subplots(1, 2, figsize=(9, 3.1))
+owners = {"Halves: 4 against 12": (0, 0, 1, 1), "Pairs: 8 against 8": (0, 1, 1, 0)}
+for ax, (title, ranks) in zip(axes, owners.items(), strict=True):
+    for quarter, rank in enumerate(ranks):
+        corners = [(0, quarter), (quarter, quarter), (quarter + 1, quarter + 1), (0, quarter + 1)]
+        ax.add_patch(Polygon(corners, facecolor=(RULE, PALE)[rank], edgecolor=INK))
+        ax.text(0.15, quarter + 0.65, f"{2 * quarter + 1}", va="center")
+        ax.text(quarter + 1.2, quarter + 0.65, f"rank {rank}", va="center")
+    ax.set(xlim=(0, 5.5), ylim=(4, 0), title=title, xlabel="keys", ylabel="queries")
+    ax.set(xticks=[], yticks=[])
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two triangles of pairs under a causal mask, cut into four bands of queries with the work
+# 1, 3, 5 and 7. Left, rank 0 has the first two bands and rank 1 the last two. Right, rank 0 has
+# the first and the last, rank 1 the two between.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let them draw the triangle and cut it in the middle: $\frac18$ against $\frac38$ of
@@ -1421,7 +1600,7 @@ assert measured["plain"][4][2] > measured["fused"][4][2]
 # CUDA 13.0 on one NVIDIA H100 80GB HBM3. The operations of the four projections count as well, and
 # with a causal mask only the pairs that are seen.
 
-# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the layer and the product under the H100's roof
 figure, ax = plt.subplots(figsize=(10.5, 3.8))
 intensities = torch.logspace(1, 4.4, 100).tolist()
@@ -1439,7 +1618,7 @@ ax.set(ylim=(10, 2000), title="With 16,384 tokens a layer reaches half of the ro
 ax.legend(loc="lower right")
 plt.show()
 
-# %% [markdown] slideshow={"slide_type": "skip"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: the roofline of an H100. The product of matrices lies just below the flat top, the layer
 # with 16,384 and 65,536 tokens at half its height, and with 1,024 tokens at a twentieth.*
 
@@ -1479,7 +1658,7 @@ else:
         work = 8 * n * 1024**2 + 4 * n**2 * 1024
         print(f"{n:6,} tokens: forward {took:.2f} ms, {work / took / speed:.0%} of the product's")
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # At the product's speed, the 12.9 billion operations of 1,024 tokens take 0.016 ms, and carrying
 # their numbers takes 0.010 ms. So for most of the 0.26 ms the GPU only waits for the CPU, where
 # Python and PyTorch start one kernel after another and need longer for this than the kernels for
@@ -1490,7 +1669,7 @@ else:
 # tokens took 0.35 ms without such a graph and 0.04 ms with it, and for 16,384 tokens 2.8 and 2.6
 # ms.
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The same waiting is probably why this course's models gain hardly anything from such a GPU: 300
 # training steps of its Transformer took 9 s on the H100 and 10 s on the CPU beside it.
 
@@ -1522,8 +1701,10 @@ assert round(latent) == 242 and round(2 * latent) == 484
 print("checked: the table's shares follow from its milliseconds")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Four minutes. Take votes: 'products', 'memory', 'something else'. Do the division with the room:
-# 12.9 billion by 786 trillion per second. Who says 'memory' has 34 million bytes by 3.35 trillion.
+# Four minutes. Take votes: 'products', 'memory', 'something else'. Mostly the GPU waits for the
+# CPU, which starts one kernel after another (the page has the test with a CUDA graph). Do the
+# division with the room: 12.9 billion by 786 trillion per second. Who says 'memory' has 34 million
+# bytes by 3.35 trillion.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How much each way sends
@@ -1560,14 +1741,14 @@ print("checked: the table's shares follow from its milliseconds")
 # they make 7 again, and their gradients make 8, until each is back at its owner. So the ring sends
 # $5.5\, B n D$. Since each process has the whole model, its gradients are averaged as well.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 B, n, D, MIB = 8, 8192, 4096, 2**20
 print(f"data    {2 * 21 * D**2 / MIB:6,.0f} MiB")
 print(f"tensor  {2 * 7 * B * n * D / MIB:6,.0f} MiB")
 ring = 2 * 5.5 * B * n * D / MIB
 print(f"context {ring + 2 * 21 * D**2 / MIB:6,.0f} MiB, of which the ring {ring:,.0f} MiB")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Tensor parallel sends no parameters. Instead, twice forward and twice back, all processes add a
 # tensor of $B n D$ numbers. Together this is more than data parallel sends as soon as the whole
 # batch has more than $3D$ = 12,288 tokens. The ring's 2,816 MiB are for multi-head attention. With
@@ -1620,7 +1801,7 @@ within, between, more = ratios
 assert max(within) < 1 < min(between) and more[0] < 0.1 and min(more[1:]) > 4
 assert round(786 / 989 * between[0], 2) == 0.84  # at the measured speed
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Between servers, all three take longer to send than to compute at the published speed, though data
 # parallel's 1.06 becomes 0.84 at the speed that we measured for a product. Within a server none
 # does. Below 1, the sending *may* be hidden by the computing: gradients can travel while earlier
