@@ -1677,8 +1677,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: the share of right answers over the position, up to 63, for two games; a line marks where
 # training ended. Three back: interpolation falls below 20% within a few positions. Plain speeds are
-# near 100% up to position 33 and then fall to a guess, while a larger base and YaRN stay above 90%.
-# Last capital: only plain speeds fall, from position 40 on.*
+# above 90% up to position 33 and then fall to a guess, while a larger base and YaRN stay around
+# 95%. Last capital: only plain speeds fall, from position 40 on.*
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input", "nbval-ignore-output"]
 # Checks what the text says of the four ways
@@ -1725,7 +1725,7 @@ assert right_answers(reader, three_back)[3:].mean() < 0.35  # the paper's limits
 # learned factors, a score is then at most $\sqrt d$. **Soft-capping** (Gemma 2, 2024) bends a large
 # score $a$ to $50 \tanh(a / 50)$, between $-50$ and 50. Gemma 3 (2025) has QK-norm instead.
 
-# %% slideshow={"slide_type": "subslide"}
+# %% slideshow={"slide_type": "skip"}
 print("vectors times        1     3    10    30")
 torch.manual_seed(0)
 q, k = torch.randn(1000, 1, 64), torch.randn(1000, 32, 64)
@@ -1738,7 +1738,7 @@ for name, score in ways.items():
     largest = [score(s * q, s * k).softmax(dim=-1).amax(dim=-1).mean() for s in (1, 3, 10, 30)]
     print(f"{name:16}", *(f"{weight:5.0%}" for weight in largest))
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The table shows the largest of 32 weights, on average. With QK-norm it is independent of the
 # vectors' length. Soft-capping bounds the scores, but where many of them reach the cap they become
 # equal for the softmax.
