@@ -10,7 +10,9 @@ from d2l_attention import views
 from d2l_attention.views.schematics import DESCRIPTIONS, PICTURES, schematic
 from d2l_attention.views.schematics.drawing import DPI, Box, Diagram
 
-LETTERS = set("BHQKDVnST")  # S and T: tokens of source and target, in chapter 8
+# S and T: tokens of source and target, in chapter 8; in 11, L and R are the sizes of a latent
+# and of a rotary key, and d that of one head's query.
+LETTERS = set("BHQKDVnSTLRd")
 NARROW = 0.02  # inches: what rounding may take
 
 
@@ -126,7 +128,7 @@ def test_broken_pictures_are_noticed():
     right = d.box("right", 3.0, 2.0, 0.8)
     low = d.box("low", 1.75, 2.0, 0.4)
     d.box("on low", 1.75, 2.1, 0.7)
-    d.arrow(left, right, "(B, L, D)")
+    d.arrow(left, right, "(B, X, D)")
     d.arrow(d.branch(1.0, 0.5), low)
     d.boxes[1][1].set_fontsize(8)  # the text of 'right'
     faults = "\n".join(find_faults(drawn(d)))
@@ -135,7 +137,7 @@ def test_broken_pictures_are_noticed():
         "'far too long for its box' leaves its box",
         "'right' is small",
         "'on low' has no arrow",
-        "(B, L, D) has a letter",
+        "(B, X, D) has a letter",
         "'low' is crossed by an arrow",
         "an arrow runs through a box",
         "an arrow begins nowhere, at (1.0, 0.5)",

@@ -4,6 +4,8 @@ To add one: a function that returns a ``Diagram``, and its name in ``PICTURES``.
 that nothing overlaps and that the words give every shape.
 """
 
+from itertools import pairwise
+
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
 
@@ -280,6 +282,100 @@ def key_value_cache() -> Diagram:
     return d
 
 
+def latent_attention() -> Diagram:
+    """Boxes and arrows from left to right. A token x, (B, n, D), goes through W_q to the queries,
+    through W_down to the latent c, (B, n, L), and through W_kr and a rotation by its position to
+    the rotary key, (B, n, R). The latent goes through W_uk and W_uv, which give the keys and values
+    of every head. Each head attends with queries, keys, values and the rotary key. Latent and
+    rotary key are what the cache keeps.
+    """
+    d = Diagram("Latent and rotary key are kept; keys and values come from the latent", 10, 4.0)
+    token = d.box("token x\n(B, n, D)", 0.75, 2.0, 1.1, 3.1, kind=TENSOR)
+    to_q = d.box("$W_q$", 2.45, 3.15, 1.0, kind=LEARNED)
+    down = d.box("$W_{down}$", 2.45, 2.0, 1.0, kind=LEARNED)
+    to_kr = d.box("$W_{kr}$, rotate", 2.45, 0.8, 1.5, kind=LEARNED)
+    latent = d.box("latent c\n(B, n, L)", 4.55, 2.0, 1.4, kind=TENSOR)
+    rotary_key = d.box("rotary key\n(B, n, R)", 4.55, 0.8, 1.4, kind=TENSOR)
+    up = d.box("$W_{uk}$, $W_{uv}$", 6.45, 2.0, 1.4, kind=LEARNED)
+    attend = d.box("attend\nin each\nhead", 9.15, 2.0, 1.2, 3.1)
+    for step in (to_q, down, to_kr):
+        d.arrow(token, step)
+    for start, end in ((down, latent), (to_kr, rotary_key), (latent, up), (rotary_key, attend)):
+        d.arrow(start, end)
+    d.arrow(up, attend, "keys, values")
+    d.arrow(to_q, attend, "queries")
+    return d
+
+
+def absorbed_matrix() -> Diagram:
+    """Two rows of boxes. Explicit: n latents, (n, L), go through the matrix W_uk,h and become n
+    keys, (n, d), which are compared with one query, (1, d). Absorbed: the query, (1, d), goes
+    through the same matrix and becomes a new query, (1, L), which is compared with the n latents,
+    (n, L), themselves. Both give the same scores, (1, n).
+    """
+    d = Diagram("The matrix multiplies n latents, or a single query", 10, 4.9)
+    many, one = "latents c\n(n, L)", "query\n(1, d)"
+    rows = (3.75, "explicit", many, "keys\n(n, d)", one), (1.8, "absorbed", one, "", many)
+    for y, name, given, made, other in rows:
+        d.ax.text(0.15, y, name, fontsize=14, va="center")
+        start = d.box(given, 2.1, y, 1.4, kind=TENSOR)
+        matrix = d.box("$W_{uk,h}$", 3.95, y, 1.1, kind=LEARNED)
+        result = d.box(made or "new query\n(1, L)", 5.75, y, 1.3, kind=TENSOR)
+        compare = d.box("compare", 7.5, y, 1.2)
+        scores = d.box("scores\n(1, n)", 9.2, y, 1.2, kind=TENSOR)
+        line = (start, matrix, result, compare, scores)
+        for left, right in pairwise(line):
+            d.arrow(left, right)
+        d.arrow(d.box(other, 5.75, y - 0.95, 1.3, kind=TENSOR), compare)
+    return d
+
+
+def delta_rule() -> Diagram:
+    """One step as boxes and arrows. The key, (1, D), queries the state, (D, V), which answers k S.
+    This answer is subtracted from the value v, (1, V), the difference is multiplied by beta and
+    written under the key, and the product is added to the state. The new state has the same
+    shape, (D, V).
+    """
+    d = Diagram("The rule writes only what the state does not yet answer", 10, 3.7)
+    state = d.box("state S\n(D, V)", 0.85, 2.85, 1.2, kind=TENSOR)
+    key = d.box("key k\n(1, D)", 0.85, 1.8, 1.2, kind=TENSOR)
+    query_it = d.box("query\nk S", 2.75, 1.8, 1.2)
+    value = d.box("value v\n(1, V)", 2.75, 0.75, 1.2, kind=TENSOR)
+    differ = d.box("difference\nv \u2212 k S", 5.0, 1.8, 1.5)
+    write = d.box("write it\nunder k", 7.05, 1.8, 1.3)
+    plus = d.box("add", 7.05, 2.85, 1.0)
+    result = d.box("new state\n(D, V)", 9.1, 2.85, 1.4, kind=TENSOR)
+    d.arrow(state, plus)
+    d.arrow(d.branch(2.75, 2.85), query_it)
+    for start, end in ((key, query_it), (query_it, differ), (value, differ)):
+        d.arrow(start, end)
+    d.arrow(differ, write, "\u03b2")
+    d.arrow(write, plus)
+    d.arrow(plus, result)
+    return d
+
+
+def indexer() -> Diagram:
+    """Two ways from the tokens, (n, D), to the output, (n, D). Below, the tokens give queries, keys
+    and values to the attention. Above, the indexer scores all pairs, (n, n), the best k of each row
+    are chosen, and this choice is the mask of the attention.
+    """
+    d = Diagram("The indexer scores all n keys, and the attention reads k of them", 10, 3.7)
+    tokens = d.box("tokens X\n(n, D)", 0.95, 2.05, 1.4, 2.2, kind=TENSOR)
+    index = d.box("indexer", 2.85, 2.75, 1.3, kind=LEARNED)
+    scored = d.box("scores I\n(n, n)", 4.75, 2.75, 1.4, kind=TENSOR)
+    choose = d.box("best k\nof a row", 6.75, 2.75, 1.4)
+    to_qkv = d.box("$W_q$, $W_k$, $W_v$", 3.6, 1.3, 1.9, kind=LEARNED)
+    attention = d.box("attention", 6.75, 1.3, 1.4)
+    output = d.box("output\n(n, D)", 9.1, 1.3, 1.3, kind=TENSOR)
+    for start, end in ((tokens, index), (index, scored), (scored, choose), (tokens, to_qkv)):
+        d.arrow(start, end)
+    d.arrow(choose, attention, "mask")
+    d.arrow(to_qkv, attention)
+    d.arrow(attention, output)
+    return d
+
+
 PICTURES = {
     "attention pooling": attention_pooling,
     "scaled dot-product": scaled_dot_product,
@@ -291,4 +387,8 @@ PICTURES = {
     "encoder block": encoder_block,
     "decoder block": decoder_block,
     "key-value cache": key_value_cache,
+    "latent attention": latent_attention,
+    "absorbed matrix": absorbed_matrix,
+    "delta rule": delta_rule,
+    "indexer": indexer,
 }
