@@ -202,7 +202,7 @@ for n in lengths:  # with the mask
 # answer without a mask moves on a straight line to the padding's value: (4, 2) for 2 tokens, then
 # the answers for 3, 10 and 100 tokens. With the mask it is (4, 2) each time.*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Without a mask, the answer ends close to the padding's own value, and PyTorch gave no warning.
 # With the mask it stays at $(4, 2)$.
 
@@ -479,9 +479,9 @@ loss.backward()
 print("loss", loss.item(), "  gradient of the values", values.grad[:, 0].tolist())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The loss is finite, but the gradient of every value is NaN. It is a sum over all rows, and the
-# rows that the loss leaves out add $\text{NaN} \cdot 0 = \text{NaN}$. Such gradients spoil the
-# parameters of the layer that made the values.
+# The loss is finite, but the gradient of every value is NaN. This gradient is a sum over all rows,
+# and the rows that the loss leaves out add $\text{NaN} \cdot 0 = \text{NaN}$. Such gradients spoil
+# the parameters of the layer that made the values.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Two votes. Expect most hands for 'loss finite', rightly, and then 'so the gradient
@@ -629,8 +629,7 @@ print("equal in every bit:", torch.equal(before, after))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two wrong masks in test 1
 #
-# A test that cannot fail shows nothing. So let us replace the masked softmax by two wrong
-# functions:
+# A test that cannot fail shows nothing. So let us try two wrong masked softmaxes:
 
 # %% slideshow={"slide_type": "-"}
 suspects = {
@@ -642,7 +641,7 @@ suspects = {
 # The second combines the mask with a copy that `roll` has shifted one key to the left, so each
 # padded row loses its last visible key.
 #
-# **Predict.** Which of the two, if any, passes in every sentence?
+# **Predict.** Which of the two, if any, passes for all lengths, 5, 3, 1 and 0?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes, the vote in pairs. Many say that nothing wrong can pass.
@@ -661,7 +660,10 @@ for ax, (name, softmax) in zip(axes, suspects.items(), strict=True):
     hatch_zeros(ax, weights)
     ax.step([4.5, 2.5, 0.5, -0.5, -0.5], [-0.5, 0.5, 1.5, 2.5, 3.5], color=INK, lw=4, zorder=5)
     ax.set(
-        title=name, xlabel="key (right of the line: padding)", xlim=(-0.5, 4.5), ylim=(3.5, -0.5)
+        title=f"{name}, equal scores",
+        xlabel="key (right of the line: padding)",
+        xlim=(-0.5, 4.5),
+        ylim=(3.5, -0.5),
     )
 figure.suptitle("Test 1 finds weight in the padding, but no word that is lost", fontsize=16)
 plt.show()
@@ -710,9 +712,9 @@ for too_far in (4, 1, 0):
 # ## A causal self-attention layer
 #
 # In **self-attention**, the tokens of a sentence attend to each other: three learned matrices, as
-# in chapter 1, turn them into queries, keys and values. With the two masks and the two fills,
-# this is a layer that you can copy into a file of your own. The argument `is_word` marks the words,
-# and padding may be at either end.
+# in chapter 1, turn them into queries, keys and values. The two masks and the two fills complete a
+# layer that you can copy into a file of your own. The argument `is_word` marks the words, and
+# padding may be at either end.
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
 import torch
@@ -917,7 +919,7 @@ dyed = values.clone()
 dyed[:, 4] = math.nan
 print(dot_product_attention(queries, keys, dyed, is_causal=True)[0].isnan().any(dim=-1))
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # All of them do. Row 0 may not see key 4, but row 4 may, so the package cannot put a zero there.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
@@ -978,7 +980,7 @@ print("checked: masked_fill refuses -1e9, and -1e6 becomes minus infinity where 
 # Row 0 of a causal mask belongs to position 0, whereas this query is at position 4, so the
 # package's `causal_mask` has an `offset`, the number of keys before the first query.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 print("without an offset", causal_mask(1, 5).int())
 print("with an offset   ", causal_mask(1, 5, offset=4).int())
 
@@ -998,7 +1000,7 @@ plt.show()
 # framed as the row without an offset; row 4, where all five keys are visible, as the row with
 # offset 4.*
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # PyTorch's `is_causal=True` also begins at position 0 and would show our query only key 0. A single
 # newest token can do without a causal mask, because no key comes after it, while several new tokens
 # need one with an offset.
