@@ -22,12 +22,17 @@
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
+import math
+
 import matplotlib.pyplot as plt
 import torch
+import torch.nn.functional as F
+from matplotlib.patches import Rectangle
 from torch import nn
 
 from d2l_attention import causal_mask, dot_product_attention, masked_softmax
 from d2l_attention.views import explore, schematic
+from d2l_attention.views.palette import GROUND, HATCHED, INK, OUTPUT, TINT, VALUE
 from d2l_attention.views.plots import compare_heatmaps, hatch_zeros, heatmap, set_style
 
 torch.manual_seed(0)
@@ -39,22 +44,16 @@ set_style()
 # ## What you need
 #
 # - Chapter 3 gave each pair of a query and a key a **score**, which may be any number. The scores
-#   of a batch form a tensor of shape (B, Q, K), with a row for each query and a column for each
-#   key.
+#   of a batch have the shape (B, Q, K): a row for each query, a column for each key.
 # - The softmax divides the exponential of each score by the sum over its row. For the scores
 #   $\ln 2$ and $0$ the exponentials are 2 and 1, so the **weights** are $\frac23$ and $\frac13$.
-# - The answer to a query, chapter 3's output, is the weighted sum of the values. With the values
+# - The answer to a query, chapter 3's output, is the weighted sum of the values. For the values
 #   $(6, 0)$ and $(0, 6)$ it is $\frac23 (6, 0) + \frac13 (0, 6) = (4, 2)$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A whole attention in code: the query is compared with the keys, and their values are averaged.
+# The same in code:
 
 # %% slideshow={"slide_type": "skip"}
-import math
-
-import torch
-import torch.nn.functional as F
-
 query, keys = torch.tensor([[math.log(2)]]), torch.tensor([[1.0], [0.0]])  # (Q, D), (K, D)
 values = torch.tensor([[6.0, 0.0], [0.0, 6.0]])  # (K, V)
 scores = query @ keys.mT / math.sqrt(1)  # (Q, K); .mT exchanges the last two axes
@@ -68,25 +67,47 @@ print(scores.softmax(dim=-1) @ values)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Padding: unequal sentences in one tensor
 #
-# Our batch has three sentences, of four, three and two words. Because a tensor is a rectangle, the
-# shorter sentences are filled up with `<pad>`, a token without meaning.
+# Suppose our batch has three sentences. A tensor is a rectangle, so the shorter ones are filled up
+# with `<pad>`, a token without meaning.
 
 # %% slideshow={"slide_type": "-"}
-tokens = [
-    ["Dive", "into", "Deep", "Learning"],
-    ["Learn", "to", "code", "<pad>"],
-    ["Hello", "world", "<pad>", "<pad>"],
-]
+sentences = "Dive into Deep Learning", "Learn to code <pad>", "Hello world <pad> <pad>"
+tokens = [sentence.split() for sentence in sentences]
 valid_lens = torch.tensor([4, 3, 2])  # (B,)
 
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the batch as a rectangle of tokens; the function draws every mask of this chapter
+
+
+def draw_mask(ax, mask, rows):  # visible cells filled, hidden ones hatched
+    heatmap(ax, mask.float(), rows, range(mask.shape[1]), vmax=4.0)
+    hatch_zeros(ax, mask)
+    ax.vlines([x - 0.5 for x in range(1, mask.shape[1])], *ax.get_ylim(), color=GROUND, zorder=5)
+    ax.hlines([y - 0.5 for y in range(1, len(mask))], *ax.get_xlim(), color=GROUND, zorder=5)
+
+
+figure, ax = plt.subplots(figsize=(9, 2.4))
+has_word = torch.tensor([[token != "<pad>" for token in line] for line in tokens])
+draw_mask(ax, has_word, [f"sentence {i}" for i in range(3)])
+behind = {"facecolor": GROUND, "edgecolor": GROUND, "pad": 2}
+for row, line in enumerate(tokens):
+    for column, token in enumerate(line):
+        box = behind if token == "<pad>" else None
+        ax.text(column, row, token, ha="center", va="center", size=15, bbox=box, zorder=6)
+ax.set(title="Three of the twelve cells are padding", xlabel="position")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the batch as three rows of four cells. 'Dive into Deep Learning' fills its row; 'Learn to
+# code' is followed by one hatched cell of padding, 'Hello world' by two.*
+
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Draw the rectangle and shade its three cells of padding. Ask what fills it up in the
-# students' own code: the data loader.
+# One minute. Ask what fills the rectangle up in the students' own code: the data loader.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How much weight does the padding get?
 #
-# Like every token, `<pad>` has a key and a value, and every query has a score for it.
+# Like every token, `<pad>` has a key and a value, so every query has a score for it.
 #
 # **Predict.** The scores of 'Hello' for the keys 'Hello', 'world' and `<pad>` are $\ln 2$, $0$
 # and $0$. How much of its attention does the padding get: nothing, one quarter or one third?
@@ -95,8 +116,7 @@ valid_lens = torch.tensor([4, 3, 2])  # (B,)
 print("weights", torch.tensor([math.log(2), 0.0, 0.0]).softmax(dim=-1))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The padding gets one quarter. Since $e^0 = 1$, a score of 0 is far from 'no attention': it means
-# half as much attention as a score of $\ln 2$.
+# The padding gets one quarter. Since $e^0 = 1$, a score of 0 is far from 'no attention'.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Let the room vote by hands, and expect many for 'nothing', because the score
@@ -105,8 +125,8 @@ print("weights", torch.tensor([math.log(2), 0.0, 0.0]).softmax(dim=-1))
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Where the mask acts
 #
-# If another sentence of the batch is long, 'Hello world' gets many `<pad>` tokens. Its words are
-# the first $\ell = 2$ tokens, so let the sum of the softmax run over their keys only:
+# To keep the padding out, notice that the words of 'Hello world' are its first $\ell = 2$ tokens,
+# and let the sum of the softmax run over their keys only:
 #
 # $$\alpha_j = \frac{e^{a_j}}{e^{a_0} + \dots + e^{a_{\ell - 1}}} \quad (j < \ell),
 # \qquad \alpha_j = 0 \quad (j \ge \ell).$$
@@ -115,29 +135,76 @@ print("weights", torch.tensor([math.log(2), 0.0, 0.0]).softmax(dim=-1))
 # the query may attend to the key. Where it is `False`, the score becomes $-\infty$ before the
 # softmax, because $e^{-\infty} = 0$.
 
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws what each key of 'Hello' adds to the sum, without the mask and with it
+figure, ax = plt.subplots(figsize=(9, 2.6))
+for y, total in ((1, 4), (0, 3)):
+    for x, width, token in ((0, 2, "Hello"), (2, 1, "world"), (3, 1, "<pad>")):
+        hidden = x >= total
+        style = HATCHED if hidden else {"facecolor": TINT, "edgecolor": INK}
+        ax.add_patch(Rectangle((x, y - 0.4), width, 0.8, **style))
+        text = f"{token}: 0" if hidden else f"{token}: {width} of {total}"
+        box = {"facecolor": GROUND, "edgecolor": GROUND, "pad": 2} if hidden else None
+        ax.text(x + width / 2, y, text, ha="center", va="center", size=14, bbox=box)
+ax.set(xlim=(-0.02, 4.02), ylim=(-0.5, 1.5), xticks=range(5), xlabel="exponentials, added up")
+ax.set_yticks([1, 0], ["without a mask", "with the mask"])
+ax.set_title("The mask takes the padding's 1 out of the sum")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two bars of exponentials, added up. Without a mask, Hello has 2 of 4, world 1 of 4 and
+# the padding 1 of 4. With the mask, the padding's part is hatched, and Hello has 2 of 3, world 1 of
+# 3.*
+
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Write the sum for 'Hello' on the board and strike the padding's 1 out of it: 2 + 1. A
-# stumble: `~mask` exchanges True and False, because `masked_fill` wants to know where to fill. Say
-# 'True is visible' aloud, and keep to it.
+# One minute. Let the room read the three weights off each bar. A stumble: `~mask` exchanges True
+# and False, because `masked_fill` wants to know where to fill. Say 'True is visible' aloud, and
+# keep to it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The weight of more and more padding
 #
-# To see what the mask is worth, let each `<pad>` have score 0 and value $(-6, 0)$:
+# Suppose another sentence is long, so that 'Hello world' gets 98 `<pad>` tokens, each with score 0
+# and value $(-6, 0)$:
 
 # %% slideshow={"slide_type": "fragment"}
 hello_scores = torch.tensor([math.log(2)] + [0.0] * 99)
 hello_values = torch.tensor([[6.0, 0.0], [0.0, 6.0]] + [[-6.0, 0.0]] * 98)
-for n in (2, 3, 10, 100):
-    hello_mask = torch.arange(n) < 2  # True for the two words
-    plain = hello_scores[:n]
-    filled = plain.masked_fill(~hello_mask, -math.inf)
-    answers = [scores.softmax(dim=-1) @ hello_values[:n] for scores in (plain, filled)]
-    print(f"{n:3d} tokens: without a mask {answers[0]}, with it {answers[1]}")
+hello_mask = torch.arange(100) < 2  # True for the two words
+filled = hello_scores.masked_fill(~hello_mask, -math.inf)
+print("without a mask", hello_scores.softmax(dim=-1) @ hello_values)
+print("with the mask ", filled.softmax(dim=-1) @ hello_values)
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# Without a mask, one question has four answers, and the last is close to the padding's own value.
-# PyTorch gave no warning. With the mask the answer stays $(4, 2)$, however much padding there is.
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the answers for sentences filled up to 2, 3, 10 and 100 tokens
+figure, ax = plt.subplots(figsize=(9, 2.9))
+places = (14, "left"), (14, "left"), (-14, "right")
+for (x, y), name, (dx, ha) in zip(
+    hello_values[:3].tolist(), ("Hello", "world", "<pad>"), places, strict=True
+):
+    ax.plot(x, y, "D", color=VALUE, markersize=12)
+    style = {"textcoords": "offset points", "va": "center", "ha": ha, "color": VALUE}
+    ax.annotate(name, (x, y), (dx, 0), **style)
+lengths = (2, 3, 10, 100)
+path = torch.stack([hello_scores[:n].softmax(dim=-1) @ hello_values[:n] for n in lengths])
+ax.plot(*path.T, "o-", color=OUTPUT, markersize=10, linewidth=1.5)
+names = ("2 tokens, or any number with the mask", "3 tokens", "10 tokens", "100 tokens")
+for spot, name, dy in zip(path.tolist(), names, (12, -24, 12, 12), strict=True):
+    ax.annotate(name, spot, (0, dy), textcoords="offset points", ha="center", color=OUTPUT)
+ax.set(xlabel="dimension 0", ylabel="dimension 1", xlim=(-8, 9), ylim=(-0.8, 7))
+ax.set(title="Padding draws the answer to its own value")
+plt.show()
+for n in lengths:  # with the mask
+    torch.testing.assert_close(filled[:n].softmax(dim=-1) @ hello_values[:n], path[0])
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a plane with the values of Hello, (6, 0), world, (0, 6), and the padding, (-6, 0). The
+# answer without a mask moves on a straight line to the padding's value: (4, 2) for 2 tokens, then
+# the answers for 3, 10 and 100 tokens. With the mask it is (4, 2) each time.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Without a mask, the answer ends close to the padding's own value, and PyTorch gave no warning.
+# With the mask it stays at $(4, 2)$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Before the numbers, ask what the answer comes close to with 100 tokens and no mask.
@@ -160,11 +227,11 @@ for pad_score in (0.0, 80.0, 100.0, 105.0):
     print(f"padding {pad_score:3.0f}: sum {late.sum():7.2g}   weights", late / late.sum())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It works only while the padding's score stays moderate, because the softmax divides the
-# exponentials of the words by more than $e$ to the power of this score, and the smallest positive
-# number of float32 is about $e^{-103}$. At a padding score of 100, the weights of the words come so
-# close to this limit that rounding spoils the third digit. At 105 they are 0, and 0 divided by 0 is
-# NaN, 'not a number'. This is why the mask acts **on the scores, before the softmax**.
+# It works only while the padding's score stays moderate. The larger this score, the smaller the
+# weights that the plain softmax leaves to the words, and float32 has no positive number below about
+# $e^{-103}$. At a padding score of 100, rounding already spoils the third digit. At 105 both words
+# have weight 0, and 0 divided by 0 is NaN, 'not a number'. This is why the mask acts **on the
+# scores, before the softmax**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Most say 'the same, since the padding is multiplied by 0'. If someone asks where a
@@ -174,9 +241,9 @@ for pad_score in (0.0, 80.0, 100.0, 105.0):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## One length per sentence, or one per query
 #
-# Positions are counted from 0, so a length $\ell$ shows the positions below $\ell$. One length
-# per sentence hides its padding, and one per query will give us the causal mask of the next
-# section. One function can serve both:
+# Since positions are counted from 0, a length $\ell$ shows the positions below $\ell$. One length
+# per sentence hides its padding, while one per query will soon hide the future. A single function
+# can serve both:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -186,16 +253,29 @@ def plain_length_mask(valid_lens, num_keys):  # (B,) -> (B, 1, K), or (B, Q) -> 
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# PyTorch works out the -1 in `reshape`: it is 1 for lengths (B,), and Q for lengths (B, Q).
+# PyTorch works out the -1 in `reshape`, which becomes 1 or Q.
 
 # %% slideshow={"slide_type": "fragment"}
 is_word = plain_length_mask(valid_lens, 4)  # (B, 1, K)
 one_more_each = plain_length_mask(torch.tensor([[1, 2, 3, 4]]), 4)  # (1, Q, K)
-print(is_word[:, 0].int())  # a row for each sentence
-print(one_more_each[0].int())  # a row for each query
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws both masks: a row for each sentence, a row for each query
+figure, axes = plt.subplots(1, 2, figsize=(10, 2.9))
+draw_mask(axes[0], is_word[:, 0], [f"length {n}" for n in valid_lens.tolist()])
+draw_mask(axes[1], one_more_each[0], [f"length {n}" for n in range(1, 5)])
+axes[0].set(title="a sentence in each row", xlabel="key")
+axes[1].set(title="a query in each row", xlabel="key")
+figure.suptitle("Each row sees as many keys as its length says", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two masks, hidden keys hatched. Left, three sentences of lengths 4, 3 and 2: all four
+# keys are visible, the first three, the first two. Right, four queries of lengths 1, 2, 3 and 4:
+# one key more is visible in each row, which makes a triangle.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Let the room say the row of 'Learn to code' before the output. Ask why the 1 in the
+# 1½ minutes. Let the room say the row of 'Learn to code' before the picture. Ask why the 1 in the
 # middle of (3, 1, 4) is needed: broadcasting repeats the row for every query. Which model could
 # want the triangle? One that must not read ahead; 'A causal mask' comes back to it.
 
@@ -203,11 +283,11 @@ print(one_more_each[0].int())  # a row for each query
 # ## Not seeing the future
 #
 # A language model learns to guess the next word. In training it computes all positions of a
-# sentence at once, so the word that position 1 should guess is in the same tensor, at position 2,
-# where attention could simply copy it. To see whether it does, let us take words that nobody can
-# guess: each is one of four, drawn at random. Our whole model is a learned 5 × 6 table of scores.
-# With one-hot vectors as values, an answer lists the share of the weight that fell on each of the
-# four words, and the largest share is the guess.
+# sentence at once, so the word that position 1 should guess is already there, at position 2, where
+# attention could simply copy it. To see whether it does, let us draw each word at random from four,
+# so that nobody can guess it. Our whole model is a learned table of scores. With one-hot vectors as
+# values, an answer lists how much weight each of the four words got, and the largest share is the
+# guess.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -226,8 +306,7 @@ def learn_to_guess(mask):  # (5, 6): row i guesses word i + 1; the columns are a
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# `F.cross_entropy` takes the softmax of our shares as if they were scores, which keeps the loss
-# finite where the right word has a share of 0.
+# `F.cross_entropy` takes our shares as if they were scores, so a share of 0 is harmless.
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # **Predict.** Without a mask, how many of the random words does the model guess right: 25%, 50%
@@ -238,8 +317,8 @@ share_right, open_weights = learn_to_guess(torch.ones(5, 6, dtype=torch.bool))
 print(f"without a mask {share_right:.0%} right; weights of query 1:", open_weights[1])
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# All of them, by copying: query 1 gives nearly all of its weight to word 2, the word that it should
-# guess. When such a model later generates text, that word is still unwritten.
+# All of them, by copying: query 1 gives nearly all of its weight to word 2, which it should guess.
+# When such a model later generates text, that word is still unwritten.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. The code is on the student's page: 100 steps of Adam on a (5, 6) table of scores. Let
@@ -259,15 +338,14 @@ def plain_causal_mask(n):  # -> (n, n)
 
 
 # %% slideshow={"slide_type": "fragment"}
-causal = plain_causal_mask(4)
-print("the same as the lengths 1, 2, 3, 4:", torch.equal(causal, one_more_each[0]))
+print("lengths 1 to 4 give the same:", torch.equal(plain_causal_mask(4), one_more_each[0]))
 share_right, causal_weights = learn_to_guess(plain_causal_mask(6)[:5])
 print(f"with the mask {share_right:.0%} right")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Now the model guesses about one word in four, as it should. A query may see its own position,
-# because the word there has been read already, while the word to guess is the next one. In PyTorch
-# and in the course's package, `is_causal=True` asks for this mask.
+# because the word to guess is the next one. In PyTorch and in our package,
+# `is_causal=True` asks for this mask.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for row 0 before you show it. Then ask why the diagonal is open. Expect 'so it
@@ -303,9 +381,9 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Padding and future together
 #
-# A key is visible where *both* masks are `True`: `is_word & causal`, a mask of shape (B, Q, K). Let
-# all scores of 'Learn to code `<pad>`' be 0, so that a query that sees $\ell$ keys gives each of
-# them $1/\ell$. Change the length, and switch the causal mask off and on:
+# A key is visible where *both* masks are `True`: `is_word & plain_causal_mask(4)`. Let all scores
+# of 'Learn to code `<pad>`' be 0, so that a query that sees $\ell$ keys gives each $1/\ell$. Change
+# the length, and switch the causal mask off and on:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Shows the weights of 'Learn to code <pad>' under a length and a causal mask
@@ -337,16 +415,16 @@ explore(play, figsize=(6.5, 4.2), alt=alt, length=(1, 4), causal=True)
 # see the same three words.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A good place to stop.** You can now hide padding and the future with one boolean mask, which
-# acts before the softmax. One case is still open: the query for which everything is hidden.
+# **A good place to stop.** You can now hide padding and the future with one boolean mask, but
+# one case is still open: the query for which everything is hidden.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A query that sees nothing
 #
 # When a model writes several texts at once, they are often padded on the *left*, so that all of
-# them continue at the right end (pytorch #110213). Because lengths count from the left, this
-# padding needs a boolean mask. Together with the causal mask, it leaves the first two rows of
-# '`<pad> <pad>` Hello world' **empty**: every key is hidden from these queries.
+# them continue at the right end. A boolean mask can hide this padding, but together with the causal
+# mask it leaves the first two rows of '`<pad> <pad>` Hello world' **empty**: every key is
+# hidden from these queries.
 
 # %% slideshow={"slide_type": "-"}
 left_padded = plain_causal_mask(4) & torch.tensor([False, False, True, True])
@@ -354,8 +432,7 @@ print(left_padded.int())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Which weights do such rows get? So far we have hidden scores with $-\infty$, as *Attention Is All
-# You Need* does. Many programs use a large negative number instead, $-10^6$ in the code of *Dive
-# into Deep Learning* (D2L).
+# You Need* does. Many programs use a large negative number instead, such as D2L's $-10^6$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Why pad on the left? The next word of every text is appended at the right, so
@@ -364,8 +441,8 @@ print(left_padded.int())
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Minus infinity or minus a million
 #
-# **Predict.** All scores are 0. Which weights do the rows 0 and 3 get if hidden scores become
-# $-\infty$, and which if they become $-10^6$?
+# **Predict.** All scores are 0. Which weights do rows 0 and 3 get if hidden scores become
+# $-\infty$, and which with $-10^6$?
 
 # %% slideshow={"slide_type": "fragment"}
 print(torch.zeros(4, 4).masked_fill(~left_padded, -math.inf).softmax(dim=-1)[[0, 3]])
@@ -391,8 +468,8 @@ print(torch.zeros(4, 4).masked_fill(~left_padded, -1e6).softmax(dim=-1)[[0, 3]])
 # 'My loss leaves out the empty rows', says the friend, 'so they may be NaN.' To try this, let all
 # values be 1, and let the loss add up the answers of the two words, rows 2 and 3.
 #
-# **Predict.** Hidden scores become $-\infty$. Is the loss finite? Is its gradient with respect to
-# the values finite?
+# **Predict.** If hidden scores become $-\infty$, is the loss finite, and is the gradient of the
+# values?
 
 # %% slideshow={"slide_type": "fragment"}
 values = torch.ones(4, 1, requires_grad=True)
@@ -402,21 +479,47 @@ loss.backward()
 print("loss", loss.item(), "  gradient of the values", values.grad[:, 0].tolist())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The loss is finite, but the gradient of every value is NaN, because it is a sum over all rows, to
-# which rows 0 and 1 add $\text{NaN} \cdot 0 = \text{NaN}$. Such gradients spoil the parameters of
-# the layer that made the values.
+# The loss is finite, but the gradient of every value is NaN. This gradient is a sum over all rows,
+# and the rows that the loss leaves out add $\text{NaN} \cdot 0 = \text{NaN}$. Such gradients spoil
+# the parameters of the layer that made the values.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes. Two votes. Expect most hands for 'loss finite', rightly, and then 'so the gradient is,
-# too'. Write the product on the board: the last column of weights, NaN, NaN, 0 and 1/2, times the
-# gradients of the four answers, 0, 0, 1 and 1.
+# Two minutes. Two votes. Expect most hands for 'loss finite', rightly, and then 'so the gradient
+# is, too'.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the sum over the rows that makes the gradient of each value
+figure, axes = plt.subplots(
+    2, 2, figsize=(8.5, 4.4), width_ratios=(4, 1), height_ratios=(4, 1), sharex="col"
+)
+of_answers = torch.tensor([[0.0], [0.0], [1.0], [1.0]])  # the loss adds up rows 2 and 3
+rows, columns = [f"query {i}" for i in range(4)], [f"value {j}" for j in range(4)]
+heatmap(axes[0, 0], weights, rows, columns, vmax=1.0, numbers=True)
+hatch_zeros(axes[0, 0], weights)
+heatmap(axes[0, 1], of_answers, vmax=4.0, numbers=True)
+heatmap(axes[1, 0], values.grad.mT, ["gradient"], columns, vmax=1.0, numbers=True)
+axes[0, 0].set_title("weights")
+axes[0, 1].set(title="gradient of\nthe answers", xticks=[], yticks=[])
+axes[1, 1].axis("off")
+axes[1, 1].text(-0.5, 0.5, "sum of weight\n× gradient", transform=axes[1, 1].transData, va="center")
+figure.suptitle("NaN times 0 is NaN, and spoils the sum of every column", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a map of four queries and four values. The weights of queries 0 and 1 are NaN, those of
+# query 2 lie on value 2, those of query 3 are a half on the values 2 and 3. Right of it, the
+# gradients of the four answers: 0, 0, 1, 1. Below, the sum of each column, weight times gradient,
+# is NaN for all four values.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Follow the last column aloud: NaN, NaN, 0 and 1/2, times 0, 0, 1 and 1.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Build the masked softmax
 #
 # Let us give an empty row zero weights. With finite values, its answer is then the zero vector, and
-# no NaN enters the gradients. A softmax by itself returns weights that sum to 1, so a second step
-# must follow it.
+# no NaN enters the gradients. Since a softmax returns weights that sum to 1, a second step must
+# follow it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for that second step: someone will say 'set them to 0'. Then let pairs write
@@ -424,8 +527,8 @@ print("loss", loss.item(), "  gradient of the values", values.grad[:, 0].tolist(
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # You need one new part: `torch.finfo(scores.dtype).min`, the lowest finite number of a type. Write
-# the function before you read ours. `check` says what is right or what went wrong, `hint("4.2")`
-# gives one more hint each time, and `solution("4.2")` shows all.
+# the function before you read ours. `check` says what went wrong, `hint("4.2")` gives one more hint
+# each time, and `solution("4.2")` shows all.
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
@@ -477,9 +580,6 @@ def plain_softmax_where(scores, mask):  # (*, Q, K), and a mask that broadcasts 
 # %% slideshow={"slide_type": "fragment"}
 print(plain_softmax_where(torch.zeros(4, 4), left_padded))
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Chapter 3's `plain_masked_softmax` is this function with `plain_length_mask` as its mask.
-
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks it with lengths against the package's
 some_scores = torch.randn(3, 2, 5)
@@ -495,7 +595,7 @@ print("checked: with lengths it equals the package's masked_softmax")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Two tests for a mask
 #
-# To find leaks, two experiments need only a function's inputs and outputs. Here we test this one:
+# Two experiments find leaks without a look at the code. Let us try them on this function:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -511,14 +611,12 @@ def plain_attention(queries, keys, values, mask, softmax=plain_softmax_where):
 # ### Test 1: dye in the padding
 #
 # A plumber who looks for a leak pours dye into a pipe. Our dye is the number 7, in the **keys and
-# values** of the padding. If the mask is tight, every answer stays the same in every bit. Run, dye,
-# run, compare:
+# values** of the padding. If the mask is tight, every answer stays the same in every bit:
 
 # %% slideshow={"slide_type": "-"}
 queries, keys, values = torch.randn(3, 4, 5, 8)  # three times (B, n, D)
 mask = plain_length_mask(torch.tensor([5, 3, 1, 0]), 5)  # the last of the sentences is empty
-padding = ~mask.mT  # (B, K, 1), a column for the keys and values
-dyed = [x.masked_fill(padding, 7.0) for x in (keys, values)]
+dyed = [x.masked_fill(~mask.mT, 7.0) for x in (keys, values)]  # where the key is padding
 before = plain_attention(queries, keys, values, mask)
 after = plain_attention(queries, *dyed, mask)
 print("equal in every bit:", torch.equal(before, after))
@@ -531,8 +629,7 @@ print("equal in every bit:", torch.equal(before, after))
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two wrong masks in test 1
 #
-# A test that cannot fail shows nothing. So we put two wrong functions in the place of the masked
-# softmax:
+# A test that cannot fail shows nothing. So let us try two wrong masked softmaxes:
 
 # %% slideshow={"slide_type": "-"}
 suspects = {
@@ -541,29 +638,46 @@ suspects = {
 }
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# In the second, `roll` shifts a copy of the mask one key to the left. Combined with the mask by
-# `&`, the copy drops the last visible key of each padded row.
+# The second combines the mask with a copy that `roll` has shifted one key to the left, so each
+# padded row loses its last visible key.
 #
-# **Predict.** Which of the two, if any, passes in every sentence? The lengths are 5, 3, 1 and 0.
+# **Predict.** Which of the two, if any, passes for all lengths, 5, 3, 1 and 0?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes, the vote in pairs. Many say that nothing wrong can pass.
 
-# %% slideshow={"slide_type": "subslide"}
-print(f"{'length':16} 5      3      1      0")
-for name, softmax in suspects.items():
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Runs test 1 on both suspects, and draws the weights that they give to equal scores
+figure, axes = plt.subplots(1, 2, figsize=(11, 3.4))
+for ax, (name, softmax) in zip(axes, suspects.items(), strict=True):
     before = plain_attention(queries, keys, values, mask, softmax)
     after = plain_attention(queries, *dyed, mask, softmax)
-    same = [torch.equal(one, other) for one, other in zip(before, after, strict=True)]
-    print(f"{name:16}", *(f"{'clean' if each else 'leaks':6}" for each in same))
+    rows = []
+    for n, one, other in zip((5, 3, 1, 0), before, after, strict=True):
+        rows.append(f"length {n}: {'clean' if torch.equal(one, other) else 'leaks'}")
+    weights = softmax(torch.zeros(4, 1, 5), mask)[:, 0]
+    heatmap(ax, weights, rows, range(5), vmax=1.0, numbers=True)
+    hatch_zeros(ax, weights)
+    ax.step([4.5, 2.5, 0.5, -0.5, -0.5], [-0.5, 0.5, 1.5, 2.5, 3.5], color=INK, lw=4, zorder=5)
+    ax.set(
+        title=f"{name}, equal scores",
+        xlabel="key (right of the line: padding)",
+        xlim=(-0.5, 4.5),
+        ylim=(3.5, -0.5),
+    )
+figure.suptitle("Test 1 finds weight in the padding, but no word that is lost", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the weights of both functions for equal scores, with a row for each sentence and a
+# staircase between words and padding. minus_a_million is clean for 5, 3 and 1 words, and leaks for
+# 0 words, where all five keys of padding have 0.2. one_key_too_few is clean four times, but gives
+# the third of three words and the only word of one the weight 0.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# `one_key_too_few` passes. It hides the padding but, in padded sentences, also the last word. Test
-# 1 misses a mask that hides too much; even a function that always answers 0 would pass. So add a
-# check by hand: with length 3 and equal scores, each of three keys must get 1/3.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# `minus_a_million` is found by the empty sentence only, where the padding gets equal weights.
+# `one_key_too_few` passes, although it hides the last word of each padded sentence. Test 1 misses a
+# mask that hides too much; even a function that always answers 0 would pass. So add a check by
+# hand: with length 3 and equal scores, each of three keys must get 1/3.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask why -1e6 is found: only the empty sentence gives equal weights to its padding.
@@ -582,11 +696,13 @@ then[:2] = now[:2]  # the same two tokens, and another future
 for too_far in (4, 1, 0):
     mask = torch.ones(5, 5).tril(too_far).bool()  # query i sees the keys up to i + too_far
     before, after = (plain_attention(x, x, x, mask) for x in (now, then))
-    print(f"{too_far} too far, changed:", (before != after).any(dim=-1).int().tolist())
+    print(
+        f"{too_far} too far, changed (1) or not (0):", (before != after).any(dim=-1).int().tolist()
+    )
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Answer 1 gives it away, since query 1 now sees position 2. (A 1 marks an answer that has changed.)
-# Both tests are experiments rather than proofs: they find a leak only on the inputs that you try.
+# Answer 1 gives it away, since query 1 now sees position 2. Both tests are experiments rather than
+# proofs: they find a leak only on the inputs that you try.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask first what must stay and what must change. Most forget the second: a function
@@ -596,9 +712,9 @@ for too_far in (4, 1, 0):
 # ## A causal self-attention layer
 #
 # In **self-attention**, the tokens of a sentence attend to each other: three learned matrices, as
-# in chapter 1, turn them into queries, keys and values. Add the two masks and the two fills, and
-# you have a layer that you can copy into a file of your own. `is_word` marks the words, and padding
-# may be at either end.
+# in chapter 1, turn them into queries, keys and values. The two masks and the two fills complete a
+# layer that you can copy into a file of your own. The argument `is_word` marks the words, and
+# padding may be at either end.
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
 import torch
@@ -618,8 +734,8 @@ class PlainCausalSelfAttention(torch.nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The folded cell puts the layer through both tests. All numbers in `X` must be finite, even in the
-# padding: 'NaN as a dye' in 'Going further' shows why.
+# The folded cell runs both tests on the layer. All numbers in `X` must be finite, even in the
+# padding, as 'NaN as a dye' in 'Going further' shows.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Do not read the cell: let the room find in it the two masks and the two fills. What a
@@ -643,13 +759,12 @@ print("checked: the layer equals the package's dot_product_attention")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - A score of 0 does not hide a key. The mask acts on the scores, before the softmax, and hides
-#   keys, which are columns.
+# - A score of 0 does not hide a key. The mask does, where it acts on the scores before the softmax.
 # - Without a causal mask, our model copied the word that it should guess. The causal mask shows
 #   query $i$ the keys $j \le i$ and combines with a padding mask by `&`.
 # - Where every key is hidden, $-\infty$ gives NaN, which spreads through the gradient, and $-10^6$
 #   gives equal weights. A second fill, with 0 after the softmax, clears such a row.
-# - Dye the padding's keys and values, change the future, compare every bit. Such tests see leaks
+# - To test a mask, dye the padding, change the future, and compare every bit. Such tests see leaks
 #   only on the inputs that they try, and may miss a mask that hides too much.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -658,22 +773,21 @@ print("checked: the layer equals the package's dot_product_attention")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## Exercises
 #
-# `check`, `hint` and `solution` work here as for exercise 4.2 above.
+# `check`, `hint` and `solution` work here as above.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **4.1** · by hand
 #
 # A query has the scores $\ln 3$, $0$ and $5$ for its three keys, and the length is 2. Work out the
-# three weights without a computer and give them as a list, such as `[0.2, 0.3, 0.5]`.
+# three weights and give them as a list, such as `[0.2, 0.3, 0.5]`.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **4.3** · predict, then measure
 #
 # A causal mask is off by one: query $i$ sees the keys up to $i + 1$. Ten tokens go through three
-# layers. In each layer they attend to each other under this mask, as in test 2, and its answers
-# are the tokens of the next. Which is the last of the ten tokens that can change the answer at
-# position 2 of layer 1, of layer 2, of layer 3? Give three positions, such as `[2, 2, 2]`. Predict
-# them first, then measure.
+# layers. In each, they attend to each other under this mask, as in test 2, and its answers are the
+# tokens of the next. Which is the last token that can change the answer at position 2 of layer 1,
+# of layer 2, of layer 3? Give three positions, such as `[2, 2, 2]`.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **4.4** · complete a function
@@ -692,8 +806,8 @@ print("checked: the layer equals the package's dot_product_attention")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Hide keys or queries?
 #
-# *2 minutes.* Lengths hide *keys*, the columns of the weights. But a padding token is also a
-# query. Should we hide its row instead of its column, or both?
+# *2 minutes.* Lengths hide *keys*, the columns of the weights. Since a padding token is also a
+# query, should we hide its row instead of its column, or both?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws the weights of 'Hello world' with columns, rows, or both hidden
@@ -748,7 +862,7 @@ print("mean over the words    ", losses[is_word[:, 0]].mean().item())
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### NaN as a dye
 #
-# *5 minutes.* In Test 1 the dye was 7. Now let it be NaN, which uninitialised memory may contain.
+# *6 minutes.* In Test 1 the dye was 7. Now let it be NaN, which uninitialised memory may contain.
 #
 # **Question.** Does `plain_attention`, which passed, leak it?
 
@@ -766,20 +880,20 @@ print("answers with NaN:", plain_attention(queries, *dyed, mask).isnan().any(dim
 # NaN comes from an uninitialised buffer (torch.empty), a division by a length of 0, or an empty
 # row's softmax in the layer before.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # #### Clear the padding first
 #
 # The remedy is to put zeros into the padding before anything is multiplied:
 
 
-# %% slideshow={"slide_type": "-"} tags=["build"]
+# %% slideshow={"slide_type": "skip"} tags=["build"]
 def plain_safe_attention(queries, keys, values, valid_lens):  # lengths (B,)
     mask = plain_length_mask(valid_lens, keys.shape[1])  # (B, 1, K)
     keys, values = (x.masked_fill(~mask.mT, 0.0) for x in (keys, values))
     return plain_attention(queries, keys, values, mask)
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 lens = torch.tensor([5, 3, 1, 0])
 before = plain_safe_attention(queries, keys, values, lens)
 after = plain_safe_attention(queries, *dyed, lens)
@@ -805,8 +919,26 @@ dyed = values.clone()
 dyed[:, 4] = math.nan
 print(dot_product_attention(queries, keys, dyed, is_causal=True)[0].isnan().any(dim=-1))
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # All of them do. Row 0 may not see key 4, but row 4 may, so the package cannot put a zero there.
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws who sees the last key when it is padding, and when it is the future
+figure, axes = plt.subplots(1, 2, figsize=(10, 3.2), sharey=True)
+masks = plain_length_mask(torch.tensor([4]), 5)[0].expand(5, 5), plain_causal_mask(5)
+for ax, mask, title in zip(axes, masks, ("key 4 is padding", "key 4 is the future"), strict=True):
+    draw_mask(ax, mask, [f"query {i}" for i in range(5)])
+    ax.add_patch(Rectangle((3.5, -0.5), 1, 5, fill=False, edgecolor=INK, lw=4, zorder=6))
+    ax.set(title=title, xlabel="key")
+figure.suptitle("Nobody sees the padding, but the last query sees the last key", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two masks of five queries and five keys, with key 4 framed. Left, under a length of 4,
+# key 4 is hatched in all rows. Right, under a causal mask, it is hatched in the rows 0 to 3, and
+# visible in row 4.*
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # Padding is hidden from *all* queries, the future only from *some*. This is why Test 2 fills the
 # future with other ordinary numbers and compares every bit.
 
@@ -815,9 +947,9 @@ print(dot_product_attention(queries, keys, dyed, is_causal=True)[0].isnan().any(
 #
 # *2 minutes.* Many models compute with 16 bits per number. In one such type, float16, the largest
 # finite number is 65,504, so `masked_fill` refuses $-10^9$, a popular choice for hidden scores
-# since Tensor2Tensor, the code of the Transformer's authors, in 2017. To fit every type,
-# `plain_softmax_where` asks `torch.finfo` for the lowest number of the scores' own type. (bfloat16
-# also has 16 bits, but spends more of them on the exponent and so reaches about as far as float32.)
+# since the code of the Transformer's authors. To fit every type, `plain_softmax_where` asks
+# `torch.finfo` for the lowest number of the scores' own type. The type bfloat16 also has 16 bits,
+# but spends more of them on the exponent, so that it reaches about as far as float32.
 
 # %% slideshow={"slide_type": "fragment"}
 for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
@@ -843,16 +975,32 @@ print("checked: masked_fill refuses -1e9, and -1e6 becomes minus infinity where 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Causal masks with an offset
 #
-# *2 minutes.* A model that writes adds one token at a time, and keeps the keys and values of the
-# earlier tokens (chapter 8). When the fifth token comes, its one query meets five keys. Row 0 of a
-# causal mask belongs to position 0, whereas this query is at position 4. For this purpose the
+# *3 minutes.* A model that writes adds one token at a time, and keeps the keys and values of the
+# earlier tokens, as chapter 8 will show. When the fifth token comes, its one query meets five keys.
+# Row 0 of a causal mask belongs to position 0, whereas this query is at position 4, so the
 # package's `causal_mask` has an `offset`, the number of keys before the first query.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 print("without an offset", causal_mask(1, 5).int())
 print("with an offset   ", causal_mask(1, 5, offset=4).int())
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws which row of the causal mask belongs to the fifth query
+figure, ax = plt.subplots(figsize=(8, 3.2))
+draw_mask(ax, causal_mask(5, 5), [f"query {i}" for i in range(5)])
+for row, text in ((0, "without an offset"), (4, "with offset 4")):
+    corner = -0.5, row - 0.5
+    ax.add_patch(Rectangle(corner, 5, 1, fill=False, edgecolor=INK, lw=4, zorder=6, clip_on=False))
+    ax.text(4.65, row, text, va="center", size=14)
+ax.set(title="The fifth query needs the last row of the triangle", xlabel="key")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a causal mask of five queries and five keys. Row 0, where only key 0 is visible, is
+# framed as the row without an offset; row 4, where all five keys are visible, as the row with
+# offset 4.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # PyTorch's `is_causal=True` also begins at position 0 and would show our query only key 0. A single
 # newest token can do without a causal mask, because no key comes after it, while several new tokens
 # need one with an offset.
@@ -911,6 +1059,7 @@ print("the answer to 'Hello' is the vector of <pad>:", torch.allclose(answers[2,
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks masks of booleans, masks of floats and empty rows in both functions
 sdpa, mha = F.scaled_dot_product_attention, nn.MultiheadAttention(8, num_heads=1, batch_first=True)
+causal = plain_causal_mask(4)
 nothing = torch.zeros(4, 4, dtype=torch.bool)  # nobody may attend to anything
 assert (sdpa(batch, batch, batch, nothing) == 0).all()
 assert mha(batch, batch, batch, attn_mask=~nothing)[0].isnan().all()
