@@ -13,9 +13,8 @@
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 35 minutes, with votes: 10½ to the picture of the layer, 8½ to the whole layer, 7 for what heads
-# learn, 9 from the ablation on. If time is short, skip first the two heads of a published model.
-# Open the notebook beforehand and run all of it. The slides of *Going further* come after the
-# summary.
+# learn, 9 from the ablation on. If time is short, skip first the picture of W_q. Open the notebook
+# beforehand and run all of it. The slides of *Going further* come after the summary.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -45,12 +44,10 @@ set_style()
 # ## What you need
 #
 # - **Attention averages** (chapters 1 and 3). Suppose a query gives two keys the scores $\ln 3$ and
-#   $0$. Their exponentials are 3 and 1, so the softmax makes the weights $3/4$ and $1/4$. If the
-#   two values are 8 and 4, the answer is $3/4 \cdot 8 + 1/4 \cdot 4 = 7$. Other scores give other
-#   weights, but these too are at least 0 and sum to one, so the answer always lies between 4 and 8.
-# - **A score** is $q \cdot k / \sqrt d$, where $d$ is the size of the query and of the key. If
-#   their numbers are independent, with mean 0 and variance 1, the score's variance is 1 for every
-#   $d$.
+#   $0$. Their exponentials are 3 and 1, so their weights are $3/4$ and $1/4$. From the values 8 and
+#   4 the answer is then $3/4 \cdot 8 + 1/4 \cdot 4 = 7$. Other scores give other weights, but the
+#   answer always lies between 4 and 8.
+# - **A score** is $q \cdot k / \sqrt d$, where $d$ is the size of the query and of the key.
 # - **Shapes.** Queries (B, Q, D), keys (B, K, D) and values (B, K, V) give weights (B, Q, K) and
 #   an output (B, Q, V).
 # - **Lengths** (chapter 4). `valid_lens` says how many keys, counted from the left, may be seen.
@@ -76,9 +73,8 @@ def compute_weights(q, k, visible=None):  # (..., Q, d), (..., K, d) -> (..., Q,
 # So far each query got one average, but sometimes it needs two facts at once. A pronoun, for
 # instance, may need both its referent and the verb that follows. Why one average is too few is
 # easiest to see in a soup that needs salt **and** pepper. Given a shelf of jars, we want a number
-# that is positive if it holds both, and negative otherwise. Every salt jar holds the number $s$,
-# every pepper jar the number $p$, and our number is the weighted average of these. You choose $s$,
-# $p$ and the weights.
+# that is positive if it holds both, and negative otherwise. Every salt jar holds $s$, every pepper
+# jar $p$, and our number is their weighted average. You choose $s$, $p$ and the weights.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the three kinds of shelves
@@ -156,6 +152,11 @@ for head in (0, 1):
 # On the second shelf head 2 finds 1, although two jars hold pepper: their keys are equal, so each
 # jar gets half of the weight. An average does not count the jars.
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. The shelves are salt and salt, pepper and pepper, salt and pepper, pepper and salt.
+# Ask how the room would turn the two numbers into one answer, before you show the last lines. Why
+# does head 2 find 1 on the second shelf, and not 2? An average does not count the jars.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One average and two, as a picture
 
@@ -165,8 +166,8 @@ figure, (line, plane) = plt.subplots(1, 2, figsize=(11, 3.6))
 line.axvspan(0, 1.2, color=PALE)
 line.plot([-3, -1], [0, 0], color=FAINT, linewidth=6)
 line.plot([-3, -1], [0, 0], linestyle="", marker="o", markersize=13, color=INK)
-for x, y, words_ in ((-1, 0.3, "two salt: $s$"), (-3, 0.3, "two pepper: $p$")):
-    line.text(x, y, words_, ha="center")
+for x, y, text in ((-1, 0.3, "two salt: $s$"), (-3, 0.3, "two pepper: $p$")):
+    line.text(x, y, text, ha="center")
 line.text(-2, -0.45, "salt and pepper:\nsomewhere between", ha="center", va="center")
 line.text(0.6, 0.65, "wanted for\nboth", ha="center", va="center")
 line.axvline(0, color=INK, linestyle="--", linewidth=1.5)
@@ -174,13 +175,13 @@ line.set(
     xlim=(-3.9, 1.2), ylim=(-1, 1), xlabel="answer", yticks=[], title="One average stays below 0"
 )
 line.spines["left"].set_visible(False)
-plane.fill_between([0.2, 1.5], [1.3, 0], [1.5, 1.5], color=PALE)
+plane.fill_between([0, 1.5], [1.5, 0], [1.5, 1.5], color=PALE)
 plane.plot([0, 1.5], [1.5, 0], color=INK, linestyle="--", linewidth=1.5)
 plane.plot([1, 0, 1], [0, 1, 1], linestyle="", marker="o", markersize=13, color=INK)
-for x, y, words_ in ((0.93, 0.13, "two salt"), (0.08, 1, "two pepper"), (0.93, 1.16, "both")):
-    plane.text(x, y, words_, ha="left" if x < 0.5 else "right", va="center")
+for x, y, text in ((0.93, 0.13, "two salt"), (0.08, 1, "two pepper"), (0.93, 1.16, "both")):
+    plane.text(x, y, text, ha="left" if x < 0.5 else "right", va="center")
 plane.set(xlim=(-0.1, 1.5), ylim=(-0.1, 1.5), xticks=[0, 1], yticks=[0, 1])
-plane.set(xlabel="head 1 finds", ylabel="head 2 finds", title="Two averages: a line separates both")
+plane.set(xlabel="head 1 finds", ylabel="head 2 finds", title="Two averages: a line cuts off both")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -190,9 +191,8 @@ plt.show()
 # where the sum is 1.5, separates (1, 1) from the others.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes. The shelves are salt and salt, pepper and pepper, salt and pepper, pepper and salt.
-# Ask how the room would turn the two numbers into one answer, before you show the last lines. Why
-# does head 2 find 1 on the second shelf, and not 2? An average does not count the jars.
+# Half a minute. Left: why can no weight reach the grey region? Right: where would a shelf with
+# neither be? At (0, 0), on the same side as the two wrong ones.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Multi-head attention in one formula
@@ -206,10 +206,10 @@ plt.show()
 #
 # $$\text{output} = W_o \begin{bmatrix} o_1 \\ \vdots \\ o_H \end{bmatrix}$$
 #
-# Concatenation lets $W_o$ treat each head differently; a plain sum would not. Together the $H$ heads
-# usually give $D$ numbers per query, so each head gives only $D / H$, and $H$ must divide $D$. Such
-# a head is **thin**, but it reads *all* numbers of a token. Eight thin heads therefore have no more
-# parameters than one wide head; *What do heads cost?* in *Going further* counts.
+# Concatenation lets $W_o$ treat each head differently; a plain sum would not. Together the $H$
+# heads usually give $D$ numbers per query, so each gives only $D / H$, and $H$ must divide $D$.
+# Such a head is **thin**, but it reads *all* numbers of a token. Eight thin heads have no more
+# parameters than one wide head, as *Going further* counts.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Read it aloud from the inside: project, attend, concatenate, mix. Then ask for the
@@ -235,22 +235,9 @@ schematic("multi-head")
 # nobody knows any more who found what.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# ### One head of any width
-#
-# In the soup a jar was one number. Would a wider head help, whose jars are vectors? Suppose that a
-# linear readout turns its answer, an average of the jars' values, into one number.
-#
-# Average then read out, or read out then average: for a linear readout the result is the same,
-# because the weights sum to one. So let us read out every jar first. All salt jars get one number
-# $s$, all pepper jars one number $p$, and the answer is again an average of the two, as in the
-# table. The width has not helped.
-#
-# The argument needs a linear readout. A multilayer perceptron (MLP), as in a Transformer
-# (chapter 8), could give the in-between value its own answer, so one head would do.
-#
-# Heads are useful all the same, because each has weights of its own. Vaswani et al. (2017) argue
-# that averaging in one head hinders attending to different positions at once. A game below tests
-# this, with a linear readout.
+# A wider head, which averages vectors, would do no better as long as its readout is linear (*One
+# head of any width* in *Going further*). Vaswani et al. (2017) argue that averaging in one head
+# hinders attending to different positions at once. A game below tests this, with a linear readout.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A loop over the heads
@@ -262,15 +249,15 @@ schematic("multi-head")
 # Draws the rows of W_q that belong to each of two heads, and what they give
 figure, ax = plt.subplots(figsize=(9, 2.7))
 for i in range(4):
-    colour = PALE if i < 2 else RULE
-    for left, width, text in ((2.6, 4, ""), (7.6, 1, f"$x_{i}$"), (9.6, 1, f"$q_{i}$")):
-        fill = GROUND if left == 7.6 else colour
-        ax.add_patch(Rectangle((left, 3 - i), width, 1, facecolor=fill, edgecolor=FAINT))
-        ax.text(left + width / 2, 3.5 - i, text, ha="center", va="center")
-for y, head in ((3, 1), (1, 2)):
-    ax.text(4.6, y, f"$W^{{(q)}}_{head}$", ha="center", va="center", fontsize=18)
-    ax.text(2.4, y, f"rows of head {head}", ha="right", va="center")
-    ax.text(10.8, y, f"query of head {head}", va="center")
+    for x, name in ((7.6, "x"), (9.6, "q")):
+        colour = GROUND if name == "x" else PALE if i < 2 else RULE
+        ax.add_patch(Rectangle((x, 3 - i), 1, 1, facecolor=colour, edgecolor=FAINT))
+        ax.text(x + 0.5, 3.5 - i, f"${name}_{i}$", ha="center", va="center")
+for y, head, colour in ((2, 1, PALE), (0, 2, RULE)):
+    ax.add_patch(Rectangle((2.6, y), 4, 2, facecolor=colour, edgecolor=FAINT))
+    ax.text(4.6, y + 1, f"$W^{{(q)}}_{head}$", ha="center", va="center", fontsize=18)
+    ax.text(2.4, y + 1, f"rows of head {head}", ha="right", va="center")
+    ax.text(10.8, y + 1, f"query of head {head}", va="center")
 ax.text(7.1, 2, "·", ha="center", va="center", fontsize=24)
 ax.text(9.1, 2, "=", ha="center", va="center", fontsize=18)
 ax.set(xlim=(0, 13.3), ylim=(-0.1, 4.1))
@@ -282,11 +269,15 @@ plt.show()
 # *Figure: a matrix of four rows times the four numbers of a token gives four numbers. The upper two
 # rows belong to head 1 and give its query, the lower two belong to head 2 and give its query.*
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Which rows of the output matrix belong to head 1? None: it has columns for each
+# head.
+
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Tokens are rows in code, so $W q$ becomes `q @ W.T`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Line by line, with the formula on the board. Ask what happens to K: keys and values
+# One minute. Line by line, with the formula on the board. Ask what happens to K: keys and values
 # are averaged away, so the output has one row for each query.
 
 
@@ -371,8 +362,8 @@ Player(
 # 2); on the page students write it as exercise 6.3.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# How do we get the halves, for a whole batch and without a loop? Write this step before you read
-# ours, which follows. `check`, `hint("6.3")` and `solution("6.3")` help.
+# How do we get the halves, for a whole batch? Write this step before you read ours. `check`,
+# `hint("6.3")` and `solution("6.3")` help.
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
@@ -442,10 +433,9 @@ Player(
 # **6.4** · complete a function
 #
 # Queries (B, Q, any size), keys and values (B, K, any size), `W_q`, `W_k`, `W_v` (size, D), `W_o`
-# (D, D), lengths (B,) from 0 to K, output (B, Q, D). A sentence of length 0 has no key to see, so
-# its weights are 0, and so is its output. Here the matrices are already transposed: it is
-# `queries @ W_q`, and the first head owns the first D / H *columns*.
-# `masked_softmax(scores, valid_lens)` (chapter 4) also takes scores (B, H, Q, K).
+# (D, D), lengths (B,) from 0 to K, output (B, Q, D). A sentence of length 0 gets the output 0.
+# The matrices are already transposed: it is `queries @ W_q`, and the first head owns the first
+# D / H *columns*. `masked_softmax(scores, valid_lens)` (chapter 4) also takes scores (B, H, Q, K).
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention import masked_softmax
@@ -512,7 +502,7 @@ print("checked: the layer equals the loop over heads, and the package's MultiHea
 #
 # To find out, we train a layer in a game whose right answer we know. Each position of a word with
 # seven letters must name two letters: the one **before** it, and the one **opposite**, as in a
-# mirror. Position 0 has no letter before it, so it names its own.
+# mirror. Position 0, which has no letter before it, names its own.
 #
 # | position | 0 | 1 | 2 | 3 | 4 | 5 | 6 |
 # |---|---|---|---|---|---|---|---|
@@ -528,10 +518,10 @@ print("checked: the layer equals the loop over heads, and the package's MultiHea
 # position: nothing in the formula tells it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The package supplies the game. `words(64)` draws 64 words, together with the two letters to name at
-# each position. `train` draws 64 new words for each step, computes the cross-entropy of the model's
-# answers, and lets Adam make one step. `accuracy` then gives, for each of the two jobs, the share
-# of right letters in 2,000 other words. The model is an attention layer with a linear readout:
+# `words(64)` draws 64 words, together with the two letters to name at each position. `train` draws
+# 64 new words for each step, computes the cross-entropy, and lets Adam make one step. `accuracy`
+# then gives, for each of the two jobs, the share of right letters in 2,000 other words. The model
+# is an attention layer with a linear readout:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
@@ -551,8 +541,8 @@ def rates(speller):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One head against two
 #
-# We train the model with one head and with two, for 300 steps, from three random initialisations
-# ('start 0' to 'start 2').
+# Let us train the model with one head and with two, for 300 steps, from three random
+# initialisations ('start 0' to 'start 2').
 #
 # **Predict.** One head computes one average for both jobs. Suppose it gives half of its weight to
 # each of the two positions. What, roughly, can its rates of right letters before and of right
@@ -588,14 +578,15 @@ deliver = torch.tensor([["abcdefghijklmnopqrstuvwxyz".index(letter) for letter i
 scores = spellers[0, 1](deliver)[0, 4].detach()  # (2, 26), start 0: a row for each job
 figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), width_ratios=[1.3, 1, 1])
 one_map = spellers[0, 1].attention.attention_weights[0, 0]
-heatmap(axes[0], one_map, list("deliver"), list("deliver"), vmin=0.0)
+heatmap(axes[0], one_map, list("deliver"), list("deliver"), vmin=0.0, vmax=1.0)
 axes[0].set(title="Half to each of two letters", xlabel="key", ylabel="query")
-for ax, job, score in zip(axes[1:], ("before", "opposite"), scores, strict=True):
+jobs = "before (right: i)", "opposite (right: l)"
+for ax, job, score in zip(axes[1:], jobs, scores, strict=True):
     best = score.topk(3)
     ax.barh(range(3), best.values, color=[INK, FAINT, RULE])
     ax.set_yticks(range(3), ["abcdefghijklmnopqrstuvwxyz"[i] for i in best.indices])
     ax.invert_yaxis()
-    ax.set(title=f"Job {job}: best letters", xlabel="score")
+    ax.set(title=job, xlabel="score")
 plt.show()
 for (seed, num_heads), speller in spellers.items():
     right = accuracy(speller, words)
@@ -615,7 +606,7 @@ for (seed, num_heads), speller in spellers.items():
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: on the left the seven by seven weights of the one head for 'deliver'. Each row has two
-# dark cells of about one half, at the letter before and at the letter opposite. In the middle and
+# cells of about one half, at the letter before and at the letter opposite. In the middle and
 # on the right are the three letters with the highest scores for position 4, for each job. Both jobs
 # put l first, i second and all others far behind.*
 
@@ -625,19 +616,17 @@ for (seed, num_heads), speller in spellers.items():
 # 97%: there the letter opposite weighs a little more, and wins both jobs.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The one head gives between 40% and 60% of its weight to each of the two positions, in all 2,000
-# words. So its average holds two letters in nearly equal shares, and nothing in it says which came
-# before.
+# In each of 2,000 words, and in all three starts, the one head gives 40% to 60% of its weight to
+# each of the two positions. So its average holds two letters in nearly equal shares, and nothing in
+# it says which came before.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The readout must nevertheless name a letter for each job. Since it is linear, it scores a letter by
-# its share of the average, and the one that weighs a little more tends to win *both* jobs: in
-# starts 0 and 2 mostly the one opposite. Could job two prefer the smaller share? No: a linear score
-# that falls as the share grows is highest for absent letters.
+# A linear readout scores a letter by its share of the average. So the letter that weighs a little
+# more tends to win *both* jobs: in starts 0 and 2 mostly the one opposite. Could job two prefer the
+# smaller share? No: a linear score that falls as the share grows is highest for absent letters.
 #
 # To name one letter twice is right for one of the two jobs, which makes 100%. The sums are a little
-# higher, partly because the two letters coincide once in 26 times, and partly because the readout
-# sometimes names both.
+# higher, because sometimes the two letters coincide, and sometimes the readout names both.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two heads at six stages of training
@@ -723,41 +712,15 @@ for seed in range(3):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Without the other head it is the reverse. So in these three starts each head has a job of its own,
-# and which head gets which job depends on the start.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Two heads of a published model
-#
-# Do heads have jobs in a real model as well? Here are two of the 72 heads of a small published BERT,
-# all-MiniLM-L6-v2, on one sentence. Chapter 13 measures and removes all of them.
-
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws stored weights of two heads of the published model; chapter 13 says how they were measured
-published = stored()
-figure, axes = plt.subplots(1, 2, figsize=(11, 4.6))
-for ax, head in zip(axes, ("1.3", "2.9"), strict=True):
-    layer, number = head.split(".")
-    tokens_, maps = published["tokens"], torch.tensor(published["maps"][head])
-    heatmap(ax, maps, tokens_, tokens_, vmax=1.0).tick_params(axis="x", rotation=90)
-    ax.set_title(f"layer {layer}, head {number}")
-figure.suptitle("One looks at the token before, one mostly at the token after", fontsize=15)
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two heat maps for the sentence 'The cat sat on the mat because it was tired'. Head 3 of
-# layer 1 has a line of weights near 1 just below the diagonal: each token looks at the one before
-# it. Head 9 of layer 2 has most of its weight just above the diagonal, at the token after.*
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask which token each of the two looks at in the row of 'it', and remind them that a
-# picture of a head is a guess, which an ablation tests.
+# and which head gets which job depends on the start. Heads of real models can have such jobs as
+# well: *Going further* shows two.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A missing transpose
 #
 # Now we break the layer on purpose, to see whether training would tell us. This version forgets the
-# transpose on the way back. Shapes match, but results land on wrong tokens, as the picture below
-# shows.
+# transpose on the way back. The shapes match, but results land on the wrong tokens, as the next
+# picture shows.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -769,8 +732,9 @@ class NoTransposeBack(PlainMultiHeadAttention):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Where the results land
 #
-# Take the four tokens R, S, T, U and two heads again. In memory the eight results form one long row, first head 1's four and then head 2's four. Without
-# the transpose, `reshape` simply splits this row into four pairs.
+# Take the four tokens R, S, T, U and two heads again. In memory the eight results form one long
+# row, first head 1's four and then head 2's four. Without the transpose, `reshape` simply splits
+# this row into four pairs.
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Draws the results in memory, and which position gets them
@@ -828,13 +792,14 @@ print("checked: after 500 steps the wrong layer names more than 99% right in all
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # After 500 steps it reaches 100% from all three starts, and after 300 only one start shows that
-# something is wrong. T and U can learn to ask *on behalf of S*. The network has **learned around
-# the bug**, so a good accuracy does not show that the code is right.
+# something is wrong. In the picture's terms, T and U can learn to ask *on behalf of S*; *Going
+# further* shows that start 0 did. The network has **learned around the bug**, so a good accuracy
+# does not show that the code is right.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This bug is real. A public teaching implementation shipped it, and its own test, training on a
-# copy task, passed
-# ([transformer-from-scratch #6](https://github.com/jsbaan/transformer-from-scratch/issues/6)).
+# copy task, passed ([transformer-from-scratch
+# #6](https://github.com/jsbaan/transformer-from-scratch/issues/6)).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The loop over heads finds the bug
@@ -892,13 +857,13 @@ for way in (PlainMultiHeadAttention, NoTransposeBack):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **6.2** · predict, then measure
 #
-# `MultiHeadAttention`, imported from the package, computes what our own layer does.
+# The package's `MultiHeadAttention` computes what ours does.
 # `layer = MultiHeadAttention(12, 3, 0.0)` reads five random tokens of 12 numbers: `layer(X, X, X)`.
-# Then the second head's four rows of `layer.W_q.weight` are set to 0. How many of one token's 12
-# numbers change *before* $W_o$, and how many *after* it? To see the numbers before it, set $W_o$ to
-# the identity. And what weight does each token now give to itself in this head? After a call,
-# `layer.attention_weights[0, 1]` has the weights of head 2. Predict, measure, and give three
-# numbers, such as `(1, 1, 0.5)`.
+# Then set the second head's four rows of `layer.W_q.weight` to 0. How many of one token's 12
+# numbers change *before* $W_o$, and how many *after* it? To see the former, set $W_o$ to the
+# identity. And what weight does each token now give to itself in this head? After a call,
+# `layer.attention_weights[0, 1]` has its weights. Predict, measure, and give three numbers, such as
+# `(1, 1, 0.5)`.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
@@ -942,6 +907,19 @@ print("checked: parameters, operations and weights, for one head and for eight")
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask where the eight went: into heads that are eight times thinner. Many heads have
 # another price: each compares a query and a key by D/H numbers only.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### One head of any width
+#
+# *1 minute.* In the soup, a jar was one number. Would a wider head help, which averages vectors?
+# Suppose that a linear readout turns this average into the answer.
+#
+# Average then read out, or read out then average: for a linear readout the result is the same,
+# because the weights sum to one. So let us read out every jar first. Every salt jar then has one
+# number $s$ and every pepper jar one number $p$, and we are back at the table.
+#
+# The argument needs a linear readout. A multilayer perceptron (MLP), as in a Transformer
+# (chapter 8), could give the in-between value its own answer, so one head would do.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Train one head and two on the shelves
@@ -996,7 +974,7 @@ for name, make in {
 # reach 100% from all five, and so does one head with an MLP. The answer for a mixed shelf lies
 # between the two others, and an MLP can learn that 'in between' means yes.
 
-# %% [markdown] slideshow={"slide_type": "skip"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The weights of a network that learned around the bug
 #
 # *2 minutes.* Without the transpose, positions can learn to ask on behalf of each other. With seven
@@ -1080,9 +1058,36 @@ for head in range(8):
 # In this run no head is indispensable: without the most important one, 70% of the letters opposite
 # are still right. That need not mean that heads share a job, because two heads that do the same
 # would look alike here. Four of the eight can be removed one at a time at a loss of at most 0.2
-# points. Likewise, many trained heads of translators and of BERT can be removed one at a time at little
-# loss (Michel et al., 2019), and those that matter often have a job that can be named, such as
-# looking at a neighbour (Voita et al., 2019).
+# points. Likewise, many trained heads of translators and of BERT can be removed one at a time at
+# little loss (Michel et al., 2019), and those that matter often have a job that can be named, such
+# as looking at a neighbour (Voita et al., 2019).
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Two heads of a published model
+#
+# *2 minutes.* Do heads have jobs in a real model as well? Here are two of the 72 heads of a small
+# published BERT, all-MiniLM-L6-v2, on one sentence. Chapter 13 measures and removes all of them.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws stored weights of two heads of the published model; chapter 13 says how they were measured
+published = stored()
+figure, axes = plt.subplots(1, 2, figsize=(11, 4.6))
+for ax, head in zip(axes, ("1.3", "2.9"), strict=True):
+    layer, number = head.split(".")
+    read, maps = published["tokens"], torch.tensor(published["maps"][head])
+    heatmap(ax, maps, read, read, vmax=1.0).tick_params(axis="x", rotation=90)
+    ax.set_title(f"layer {layer}, head {number}")
+figure.suptitle("One looks at the token before, one mostly at the token after", fontsize=15)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two heat maps for the sentence 'The cat sat on the mat because it was tired'. Head 3 of
+# layer 1 has a line of weights near 1 just below the diagonal: each token looks at the one before
+# it. Head 9 of layer 2 has most of its weight just above the diagonal, at the token after.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask which token each of the two looks at in the row of 'it', and remind them that a
+# picture of a head is a guess, which an ablation tests.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One mask for all heads
