@@ -242,8 +242,8 @@ schematic("multi-head")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A loop over the heads
 #
-# In code, one matrix `W_q` holds the matrices of all heads. Its first $D / H$ rows belong to head 1
-# and the next $D / H$ rows to head 2, so `chunk` can take them apart.
+# In code, one matrix `W_q` holds the matrices of all heads, each of $D / H$ rows, and `chunk` takes
+# them apart.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the rows of W_q that belong to each of two heads, and what they give
@@ -378,8 +378,7 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From (n, D) to (H, n, D / H)
 #
-# First, `reshape` **splits** the last axis, so that (4, 4) becomes (4, 2, 2). Then `transpose`
-# **moves** the heads to the front.
+# First, `reshape` **splits** the last axis. Then `transpose` **moves** the heads to the front.
 
 # %% slideshow={"slide_type": "-"}
 moved = tokens.reshape(4, 2, 2).transpose(0, 1)  # (n, D) -> (n, H, D / H) -> (H, n, D / H)
@@ -798,8 +797,8 @@ print("checked: after 500 steps the wrong layer names more than 99% right in all
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This bug is real. A public teaching implementation shipped it, and its own test, training on a
-# copy task, passed ([transformer-from-scratch
-# #6](https://github.com/jsbaan/transformer-from-scratch/issues/6)).
+# copy task, passed
+# ([transformer-from-scratch #6](https://github.com/jsbaan/transformer-from-scratch/issues/6)).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The loop over heads finds the bug
@@ -851,8 +850,7 @@ for way in (PlainMultiHeadAttention, NoTransposeBack):
 # | 2 | $(0, \ln 2)$ | $(4, 9)$ |
 # | 3 | $(0, 0)$ | $(0, 6)$ |
 #
-# Without a computer: what comes out for this query, the heads end to end, before $W_o$? Give a list
-# of two numbers.
+# Without a computer: what comes out for this query, before $W_o$? Give a list of two numbers.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **6.2** · predict, then measure
@@ -1065,7 +1063,7 @@ for head in range(8):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two heads of a published model
 #
-# *2 minutes.* Do heads have jobs in a real model as well? Here are two of the 72 heads of a small
+# *1 minute.* Do heads have jobs in a real model as well? Here are two of the 72 heads of a small
 # published BERT, all-MiniLM-L6-v2, on one sentence. Chapter 13 measures and removes all of them.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
@@ -1092,7 +1090,7 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One mask for all heads
 #
-# *5 minutes.* A mask (B, Q, K) must become (B, 1, Q, K) before it meets scores (B, H, Q, K).
+# *6 minutes.* A mask (B, Q, K) must become (B, 1, Q, K) before it meets scores (B, H, Q, K).
 # `length_mask` of chapter 4 makes such a mask from lengths.
 #
 # **Predict.** What happens if one forgets the new axis? Take two heads and two sentences, sentence
