@@ -181,7 +181,9 @@ plane.plot([1, 0, 1], [0, 1, 1], linestyle="", marker="o", markersize=13, color=
 for x, y, text in ((0.93, 0.13, "two salt"), (0.08, 1, "two pepper"), (0.93, 1.16, "both")):
     plane.text(x, y, text, ha="left" if x < 0.5 else "right", va="center")
 plane.set(xlim=(-0.1, 1.5), ylim=(-0.1, 1.5), xticks=[0, 1], yticks=[0, 1])
-plane.set(xlabel="head 1 finds", ylabel="head 2 finds", title="Two averages: a line cuts off both")
+plane.set(
+    xlabel="head 1 finds", ylabel="head 2 finds", title="Two averages: a line cuts off 'both'"
+)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -579,7 +581,7 @@ figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), width_ratios=[1.3, 1, 1])
 one_map = spellers[0, 1].attention.attention_weights[0, 0]
 heatmap(axes[0], one_map, list("deliver"), list("deliver"), vmin=0.0, vmax=1.0)
 axes[0].set(title="Half to each of two letters", xlabel="key", ylabel="query")
-jobs = "before (right: i)", "opposite (right: l)"
+jobs = "job before: right is i", "job opposite: right is l"
 for ax, job, score in zip(axes[1:], jobs, scores, strict=True):
     best = score.topk(3)
     ax.barh(range(3), best.values, color=[INK, FAINT, RULE])
@@ -587,7 +589,7 @@ for ax, job, score in zip(axes[1:], jobs, scores, strict=True):
     ax.invert_yaxis()
     ax.set(title=job, xlabel="score")
 plt.show()
-for (seed, num_heads), speller in spellers.items():
+for (_, num_heads), speller in spellers.items():
     right = accuracy(speller, words)
     if num_heads == 2:
         assert right.min() > 0.99
