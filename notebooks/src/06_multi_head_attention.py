@@ -238,8 +238,9 @@ schematic("multi-head")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # A wider head, which averages vectors, would do no better as long as its readout is linear (*One
-# head of any width* in *Going further*). Vaswani et al. (2017) argue that averaging in one head
-# hinders attending to different positions at once. A game below tests this, with a linear readout.
+# head of any width* in *Going further*). Yet soup is only one case: Vaswani et al. (2017) argue
+# that averaging in one head hinders attending to different positions at once. A game below tests
+# this, with a linear readout.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A loop over the heads
@@ -622,9 +623,10 @@ for (_, num_heads), speller in spellers.items():
 # it says which came before.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# A linear readout scores a letter by its share of the average. So the letter that weighs a little
-# more tends to win *both* jobs: in starts 0 and 2 mostly the one opposite. Could job two prefer the
-# smaller share? No: a linear score that falls as the share grows is highest for absent letters.
+# Because the readout is linear, it scores a letter by its share of the average. So the letter that
+# weighs a little more tends to win *both* jobs: in starts 0 and 2 mostly the one opposite. Could
+# job two prefer the smaller share? No: a linear score that falls as the share grows is highest for
+# absent letters.
 #
 # To name one letter twice is right for one of the two jobs, which makes 100%. The sums are a little
 # higher, because sometimes the two letters coincide, and sometimes the readout names both.
@@ -712,9 +714,9 @@ for seed in range(3):
 # Accuracy on *before* falls nearly to chance (1 in 26 is 4%), while *opposite* stays at 100%.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Without the other head it is the reverse. So in these three starts each head has a job of its own,
-# and which head gets which job depends on the start. Heads of real models can have such jobs as
-# well: *Going further* shows two.
+# If we remove the other head instead, it is the reverse. So in these three starts each head has a
+# job of its own, and which head gets which job depends on the start. Heads of real models can have
+# such jobs as well: *Going further* shows two.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A missing transpose
@@ -915,7 +917,7 @@ print("checked: parameters, operations and weights, for one head and for eight")
 # Suppose that a linear readout turns this average into the answer.
 #
 # Average then read out, or read out then average: for a linear readout the result is the same,
-# because the weights sum to one. So let us read out every jar first. Every salt jar then has one
+# because the weights sum to one. So let us read out every jar first. Then every salt jar has one
 # number $s$ and every pepper jar one number $p$, and we are back at the table.
 #
 # The argument needs a linear readout. A multilayer perceptron (MLP), as in a Transformer
@@ -1040,7 +1042,7 @@ for name, lens in (("self-attention", None), ("causal self-attention", causal)):
 # In cross-attention the answers stay as they are. In self-attention without a mask they are
 # shuffled along, so that each word still gets the answer that it had: without a mask, and without
 # positions in the tokens, attention cannot see their order, however many heads it has. With a
-# causal mask the answers do change, because now it matters which words come before.
+# causal mask, however, the answers do change, because now it matters which words come before.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Eight heads for two jobs
