@@ -13,9 +13,8 @@
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 35 minutes, with votes: 10½ to the picture of the layer, 8½ to the whole layer, 7 for what heads
-# learn, 9 from the ablation on. If time is short, skip first how training gets around the bug.
-# Open the notebook beforehand and run all of it. The slides of *Going further* come after the
-# summary.
+# learn, 9 from the ablation on. If time is short, skip first the picture of W_q. Open the notebook
+# beforehand and run all of it. The slides of *Going further* come after the summary.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
@@ -32,9 +31,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from d2l_attention import MultiHeadAttention, length_mask, show_source
 from d2l_attention.experiments.spelling import BEFORE, OPPOSITE, Speller, accuracy, train, words
+from d2l_attention.real_models.published import stored
 from d2l_attention.views import AttentionView, Player, State, grid, schematic
 from d2l_attention.views.palette import FAINT, GROUND, INK, PALE, RULE
-from d2l_attention.views.plots import set_style
+from d2l_attention.views.plots import heatmap, set_style, show_heatmaps
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -43,13 +43,11 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## What you need
 #
-# - **Attention averages** (chapters 1 and 3). A softmax turns the scores $\ln 3$ and $0$ into
-#   weights of $3/4$ and $1/4$. If the two values are 8 and 4, the answer is therefore
-#   $3/4 \cdot 8 + 1/4 \cdot 4 = 7$. Because weights are at least 0 and sum to one, the answer
-#   always lies between 4 and 8, whatever the scores are.
-# - **A score** is $q \cdot k / \sqrt d$, where $d$ is the size of the query and of the key. If
-#   their numbers are independent, with mean 0 and variance 1, the score's variance is 1 for every
-#   $d$.
+# - **Attention averages** (chapters 1 and 3). Suppose a query gives two keys the scores $\ln 3$ and
+#   $0$. Their exponentials are 3 and 1, so their weights are $3/4$ and $1/4$. From the values 8 and
+#   4 the answer is then $3/4 \cdot 8 + 1/4 \cdot 4 = 7$. Other scores give other weights, but the
+#   answer always lies between 4 and 8.
+# - **A score** is $q \cdot k / \sqrt d$, where $d$ is the size of the query and of the key.
 # - **Shapes.** Queries (B, Q, D), keys (B, K, D) and values (B, K, V) give weights (B, Q, K) and
 #   an output (B, Q, V).
 # - **Lengths** (chapter 4). `valid_lens` says how many keys, counted from the left, may be seen.
@@ -72,12 +70,11 @@ def compute_weights(q, k, visible=None):  # (..., Q, d), (..., K, d) -> (..., Q,
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Salt and pepper: what can one average say?
 #
-# So far each query got one average, but sometimes it needs two facts at once: a pronoun, say, what
-# it refers to and what the verb after it is. Why one average is too few is easiest to see in a soup
-# that needs salt **and** pepper. A formula must say whether a shelf of jars holds both: positive
-# means yes, negative means no. Every salt jar holds the number $s$, every pepper jar the number
-# $p$, and the answer is the weighted average of what the jars hold. You choose $s$, $p$ and the
-# weights.
+# So far each query got one average, but sometimes it needs two facts at once. A pronoun, for
+# instance, may need both its referent and the verb that follows. Why one average is too few is
+# easiest to see in a soup that needs salt **and** pepper. Given a shelf of jars, we want a number
+# that is positive if it holds both, and negative otherwise. Every salt jar holds $s$, every pepper
+# jar $p$, and our number is their weighted average. You choose $s$, $p$ and the weights.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the three kinds of shelves
@@ -135,8 +132,8 @@ for shelf, answer in {"ss": s, "pp": p, "sp": alpha * s + (1 - alpha) * p}.items
 # average: head 1 looks for salt, head 2 for pepper.
 #
 # A jar of salt is now the vector (1, 0), and a jar of pepper is (0, 1). Head 1 uses the first
-# number of each jar as its key and as its value, while head 2 uses the second. With the query 10, a
-# score is ten times the key.
+# number of each jar as its key and as its value, while head 2 uses the second. The query is 10, so
+# a score is ten times the key.
 
 # %% slideshow={"slide_type": "-"}
 jars = torch.tensor([[0, 0], [1, 1], [0, 1], [1, 0]])  # four shelves; 0 is salt, 1 is pepper
@@ -156,9 +153,48 @@ for head in (0, 1):
 # jar gets half of the weight. An average does not count the jars.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes. The shelves are salt and salt, pepper and pepper, salt and pepper, pepper and salt.
+# Two minutes. The shelves are salt and salt, pepper and pepper, salt and pepper, pepper and salt.
 # Ask how the room would turn the two numbers into one answer, before you show the last lines. Why
 # does head 2 find 1 on the second shelf, and not 2? An average does not count the jars.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One average and two, as a picture
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws what one average and what two averages give for the three kinds of shelves
+figure, (line, plane) = plt.subplots(1, 2, figsize=(11, 3.6))
+line.axvspan(0, 1.2, color=PALE)
+line.plot([-3, -1], [0, 0], color=FAINT, linewidth=6)
+line.plot([-3, -1], [0, 0], linestyle="", marker="o", markersize=13, color=INK)
+for x, y, text in ((-1, 0.3, "two salt: $s$"), (-3, 0.3, "two pepper: $p$")):
+    line.text(x, y, text, ha="center")
+line.text(-2, -0.45, "salt and pepper:\nsomewhere between", ha="center", va="center")
+line.text(0.6, 0.65, "wanted for\nboth", ha="center", va="center")
+line.axvline(0, color=INK, linestyle="--", linewidth=1.5)
+line.set(
+    xlim=(-3.9, 1.2), ylim=(-1, 1), xlabel="answer", yticks=[], title="One average stays below 0"
+)
+line.spines["left"].set_visible(False)
+plane.fill_between([0, 1.5], [1.5, 0], [1.5, 1.5], color=PALE)
+plane.plot([0, 1.5], [1.5, 0], color=INK, linestyle="--", linewidth=1.5)
+plane.plot([1, 0, 1], [0, 1, 1], linestyle="", marker="o", markersize=13, color=INK)
+for x, y, text in ((0.93, 0.13, "two salt"), (0.08, 1, "two pepper"), (0.93, 1.16, "both")):
+    plane.text(x, y, text, ha="left" if x < 0.5 else "right", va="center")
+plane.set(xlim=(-0.1, 1.5), ylim=(-0.1, 1.5), xticks=[0, 1], yticks=[0, 1])
+plane.set(
+    xlabel="head 1 finds", ylabel="head 2 finds", title="Two averages: a line cuts off 'both'"
+)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: on the left a number line. The answers s and p lie below 0, a bar between them holds all
+# mixtures, and the wanted region above 0 stays empty. On the right a plane with what heads 1 and 2
+# find: (1, 0) for two salt jars, (0, 1) for two pepper jars, and (1, 1) for both. A dashed line,
+# where the sum is 1.5, separates (1, 1) from the others.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Left: why can no weight reach the grey region? Right: where would a shelf with
+# neither be? At (0, 0), on the same side as the two wrong ones.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Multi-head attention in one formula
@@ -168,13 +204,14 @@ for head in (0, 1):
 #
 # $$o_h = f\big(W^{(q)}_h q,\; W^{(k)}_h k,\; W^{(v)}_h v\big), \qquad h = 1, \dots, H$$
 #
-# The outputs of the heads are put end to end (**concatenated**), because a sum could hide which
-# head found what, and one more matrix mixes them:
+# The outputs of the heads are put end to end (**concatenated**), and one more matrix mixes them:
 #
 # $$\text{output} = W_o \begin{bmatrix} o_1 \\ \vdots \\ o_H \end{bmatrix}$$
 #
-# Together the $H$ heads usually give $D$ numbers per query, so each head gives only $D / H$, and
-# $H$ must divide $D$. Such a head is **thin**, but it reads *all* numbers of a token.
+# Concatenation lets $W_o$ treat each head differently; a plain sum would not. Together the $H$
+# heads usually give $D$ numbers per query, so each gives only $D / H$, and $H$ must divide $D$.
+# Such a head is **thin**, but it reads *all* numbers of a token. Eight thin heads have no more
+# parameters than one wide head, as *Going further* counts.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Read it aloud from the inside: project, attend, concatenate, mix. Then ask for the
@@ -200,32 +237,50 @@ schematic("multi-head")
 # nobody knows any more who found what.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# On the shelf *salt, pepper*, for instance, the heads found $o_1 = 1$ and $o_2 = 1$. Concatenated
-# they are $(1, 1)$, which $W_o = \begin{bmatrix} 1 & 1 \\ 1 & -1 \end{bmatrix}$ turns into
-# $(2, 0)$. On two salt jars, $(1, 0)$ becomes $(1, 1)$.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# ### One head of any width
-#
-# The table of the soup also holds for a trained head of any width with a linear readout $w$, $b$.
-# In attention, jar $j$ is a vector $x_j$, and because the weights sum to one, the readout of the
-# average is the average of the jars' own readouts, $w^\top W_o W_v x_j + b$: one number $s$ for all
-# salt jars and one number $p$ for all pepper jars. For the soup, then, one head would be enough
-# with a multilayer perceptron (MLP) as its readout, as in a Transformer (chapter 8).
-#
-# Heads are useful all the same, because each has weights of its own. Vaswani et al. (2017) argue
-# that averaging in one head hinders attending to different positions at once, and a game below
-# tests this, with a linear readout.
+# A wider head, which averages vectors, would do no better as long as its readout is linear (*One
+# head of any width* in *Going further*). Yet soup is only one case: Vaswani et al. (2017) argue
+# that averaging in one head hinders attending to different positions at once. A game below tests
+# this, with a linear readout.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A loop over the heads
 #
-# In code, the matrix `W_q` holds the matrices of all heads. Its first $D / H$ rows belong to head 1
-# and the next $D / H$ rows to head 2, so `chunk` can take them apart. Because tokens are rows in
-# code, $W q$ becomes `q @ W.T`. (Heads are counted from 1.)
+# In code, one matrix `W_q` holds the matrices of all heads, each of $D / H$ rows, and `chunk` takes
+# them apart.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the rows of W_q that belong to each of two heads, and what they give
+figure, ax = plt.subplots(figsize=(9, 2.7))
+for i in range(4):
+    for x, name in ((7.6, "x"), (9.6, "q")):
+        colour = GROUND if name == "x" else PALE if i < 2 else RULE
+        ax.add_patch(Rectangle((x, 3 - i), 1, 1, facecolor=colour, edgecolor=FAINT))
+        ax.text(x + 0.5, 3.5 - i, f"${name}_{i}$", ha="center", va="center")
+for y, head, colour in ((2, 1, PALE), (0, 2, RULE)):
+    ax.add_patch(Rectangle((2.6, y), 4, 2, facecolor=colour, edgecolor=FAINT))
+    ax.text(4.6, y + 1, f"$W^{{(q)}}_{head}$", ha="center", va="center", fontsize=18)
+    ax.text(2.4, y + 1, f"rows of head {head}", ha="right", va="center")
+    ax.text(10.8, y + 1, f"query of head {head}", va="center")
+ax.text(7.1, 2, "·", ha="center", va="center", fontsize=24)
+ax.text(9.1, 2, "=", ha="center", va="center", fontsize=18)
+ax.set(xlim=(0, 13.3), ylim=(-0.1, 4.1))
+ax.axis("off")
+ax.set_title("One product with W_q gives the queries of all heads")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a matrix of four rows times the four numbers of a token gives four numbers. The upper two
+# rows belong to head 1 and give its query, the lower two belong to head 2 and give its query.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. Line by line, with the formula on the board. Ask what happens to K: keys and values
+# Half a minute. Which rows of the output matrix belong to head 1? None: it has columns for each
+# head.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Tokens are rows in code, so $W q$ becomes `q @ W.T`.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Line by line, with the formula on the board. Ask what happens to K: keys and values
 # are averaged away, so the output has one row for each query.
 
 
@@ -245,11 +300,11 @@ def loop_over_heads(queries, keys, values, W_q, W_k, W_v, W_o, num_heads):
 #
 # The loop multiplies $3H$ times by a small matrix, but three large products do the same work. In
 # **self-attention**, where queries, keys and values come from the same $n$ tokens `X`,
-# `X @ W_q.T` gives each token $D$ numbers, the first $D / H$ for head 1, the next for head 2. Only
-# the axes are still wrong, because we have $(n, D)$ and want $(H, n, D / H)$.
+# `X @ W_q.T` gives each token $D$ numbers, the first $D / H$ for head 1, the next for head 2. The
+# numbers are right. What remains is to rearrange $(n, D)$ into $(H, n, D / H)$.
 #
-# Take four tokens R, S, T and U of four numbers each, and two heads. Head 1 should get the left
-# half:
+# Let us take four tokens R, S, T and U of four numbers each, and two heads. Head 1 should get the
+# left half:
 #
 # $$\text{tokens} = \begin{bmatrix}
 #   R_0 & R_1 & R_2 & R_3 \\ S_0 & S_1 & S_2 & S_3 \\
@@ -310,8 +365,8 @@ Player(
 # 2); on the page students write it as exercise 6.3.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# How do we get the halves, for a whole batch and without a loop? Write this step before you read
-# ours, which follows. `check`, `hint("6.3")` and `solution("6.3")` help.
+# How do we get the halves, for a whole batch? Write this step before you read ours. `check`,
+# `hint("6.3")` and `solution("6.3")` help.
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
@@ -326,8 +381,7 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From (n, D) to (H, n, D / H)
 #
-# First, `reshape` **splits** the last axis, so that (4, 4) becomes (4, 2, 2). Then `transpose`
-# **moves** the heads to the front.
+# First, `reshape` **splits** the last axis. Then `transpose` **moves** the heads to the front.
 
 # %% slideshow={"slide_type": "-"}
 moved = tokens.reshape(4, 2, 2).transpose(0, 1)  # (n, D) -> (n, H, D / H) -> (H, n, D / H)
@@ -375,9 +429,22 @@ Player(
 # mask (chapter 4) is the same for all heads. Without one, every head sees the last token.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# With these six steps you can write the layer before you read ours. Exercise 6.4, after the
-# summary, asks for this; allow 15 more minutes. As a rule, all heads of a sentence share a mask, so
-# we give it a head axis of size 1 and let broadcasting repeat it.
+# With these six steps you can write the layer before you read ours; allow 15 more minutes.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# **6.4** · complete a function
+#
+# Queries (B, Q, any size), keys and values (B, K, any size), `W_q`, `W_k`, `W_v` (size, D), `W_o`
+# (D, D), lengths (B,) from 0 to K, output (B, Q, D). A sentence of length 0 gets the output 0.
+# The matrices are already transposed: it is `queries @ W_q`, and the first head owns the first
+# D / H *columns*. `masked_softmax(scores, valid_lens)` (chapter 4) also takes scores (B, H, Q, K).
+
+# %% slideshow={"slide_type": "skip"}
+from d2l_attention import masked_softmax
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Our layer follows. All heads of a sentence share a mask, so we give it a head axis of size 1 and
+# let broadcasting repeat it.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -431,14 +498,13 @@ print("checked: the layer equals the loop over heads, and the package's MultiHea
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **A good place to stop.** You have a layer that computes all heads at once and equals the slow
 # loop. What remains is to see what heads learn, and whether training would have told you of a bug.
-# (What heads cost is in *Going further*.)
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What do heads learn?
 #
 # To find out, we train a layer in a game whose right answer we know. Each position of a word with
 # seven letters must name two letters: the one **before** it, and the one **opposite**, as in a
-# mirror. (Position 0 has no letter before it and names its own.)
+# mirror. Position 0, which has no letter before it, names its own.
 #
 # | position | 0 | 1 | 2 | 3 | 4 | 5 | 6 |
 # |---|---|---|---|---|---|---|---|
@@ -446,24 +512,27 @@ print("checked: the layer equals the loop over heads, and the package's MultiHea
 # | before | d | d | e | l | i | v | e |
 # | opposite | r | e | v | i | l | e | d |
 #
-# Queries, keys and values all come from the same seven tokens (self-attention). A token consists of
-# its letter (26 numbers) and its position (7 numbers). The words are random.
+# This is self-attention over seven tokens, each of which consists of its letter and its position.
+# The words are random.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room name the two letters for position 4. Ask why a token must contain its
 # position: nothing in the formula tells it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# `words(64)` draws 64 words, together with the two letters to name at each position. `train` fits a
-# model to 64 new words per step (cross-entropy, Adam), and `accuracy` gives, for each of the two
-# jobs, the share of letters that are named right in 2,000 other words. `BEFORE[i]` and
-# `OPPOSITE[i]` are the positions of the two letters that position `i` must name. The model is an
-# attention layer with a linear readout:
+# `words(64)` draws 64 words, together with the two letters to name at each position. `train` draws
+# 64 new words for each step, computes the cross-entropy, and lets Adam make one step. `accuracy`
+# then gives, for each of the two jobs, the share of right letters in 2,000 other words. The model
+# is an attention layer with a linear readout:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Shows the model, which gives a score for each letter and job
 show_source(Speller)
+
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Shows how it is trained
+show_source(train)
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -474,12 +543,12 @@ def rates(speller):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One head against two
 #
-# We train the model with one head and with two, for 300 steps, from three random initialisations
-# ('start 0' to 'start 2').
+# Let us train the model with one head and with two, for 300 steps, from three random
+# initialisations ('start 0' to 'start 2').
 #
-# **Predict.** One head computes one average for both jobs. If it gives half of its weight to each
-# of the two positions, how much, roughly, can its two rates (right letters before, right letters
-# opposite) sum to: 200%, 150% or 100%?
+# **Predict.** One head computes one average for both jobs. Suppose it gives half of its weight to
+# each of the two positions. What, roughly, can its rates of right letters before and of right
+# letters opposite sum to: 200%, 150% or 100%?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes, the vote in pairs.
@@ -502,24 +571,46 @@ for seed in range(3):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Where the one head looks
 #
-# Why not more? These are its mean weights on the two positions:
+# Why can one head not do better? Let us see where it looks in the word *deliver*, and how the
+# readout then scores the letters for position 4, which must name *i* and *l*.
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
-# Prints the one head's mean weights, and checks what the text says about one head and two
-for (seed, num_heads), speller in spellers.items():
+# Draws one head's weights and its readout's scores, and checks what the text says about them
+deliver = torch.tensor([["abcdefghijklmnopqrstuvwxyz".index(letter) for letter in "deliver"]])
+scores = spellers[0, 1](deliver)[0, 4].detach()  # (2, 26), start 0: a row for each job
+figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), width_ratios=[1.3, 1, 1])
+one_map = spellers[0, 1].attention.attention_weights[0, 0]
+heatmap(axes[0], one_map, list("deliver"), list("deliver"), vmin=0.0, vmax=1.0)
+axes[0].set(title="Half to each of two letters", xlabel="key", ylabel="query")
+jobs = "job before: right is i", "job opposite: right is l"
+for ax, job, score in zip(axes[1:], jobs, scores, strict=True):
+    best = score.topk(3)
+    ax.barh(range(3), best.values, color=[INK, FAINT, RULE])
+    ax.set_yticks(range(3), ["abcdefghijklmnopqrstuvwxyz"[i] for i in best.indices])
+    ax.invert_yaxis()
+    ax.set(title=job, xlabel="score")
+plt.show()
+for (_, num_heads), speller in spellers.items():
     right = accuracy(speller, words)
     if num_heads == 2:
         assert right.min() > 0.99
         continue
-    weights = speller.attention.attention_weights.mean(dim=0)[0]  # (7, 7), of one head
-    on_before, on_opposite = weights[range(7), BEFORE].mean(), weights[range(7), OPPOSITE].mean()
-    print(f"start {seed}, one head: weight {on_before:.2f} before, {on_opposite:.2f} opposite")
-    assert 0.95 < right.sum() < 1.25 and 0.4 < on_before < 0.6 and 0.4 < on_opposite < 0.6
+    weights = speller.attention.attention_weights[:, 0]  # (2000, 7, 7), of one head
+    on_before, on_opposite = weights[:, range(7), BEFORE], weights[:, range(7), OPPOSITE]
+    assert 0.95 < right.sum() < 1.25
+    assert 0.4 < on_before.min() and on_before.max() < 0.6
+    assert 0.4 < on_opposite.min() and on_opposite.max() < 0.6
     right_ones = words(2000)
     named = speller(right_ones[0]).argmax(dim=-1)  # (2000, 7, 2): a letter for each job
     assert 0.6 < (named[..., 0] == named[..., 1]).float().mean() < 0.95
-    if on_opposite - on_before > 0.01:  # the letter opposite wins both jobs
+    if on_opposite.mean() - on_before.mean() > 0.01:  # the letter opposite wins both jobs
         assert (named == right_ones[1][..., 1:]).float().mean() > 0.85
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: on the left the seven by seven weights of the one head for 'deliver'. Each row has two
+# cells of about one half, at the letter before and at the letter opposite. In the middle and
+# on the right are the three letters with the highest scores for position 4, for each job. Both jobs
+# put l first, i second and all others far behind.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Write the letters x and y on the board and let them change places: half x and half y
@@ -527,13 +618,18 @@ for (seed, num_heads), speller in spellers.items():
 # 97%: there the letter opposite weighs a little more, and wins both jobs.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The one head gives about half of its weight to each position. Its linear readout scores a letter
-# by how much of it is in the average, so two equal halves tie, and a letter that weighs a little
-# more tends to win *both* jobs: in starts 0 and 2 mostly the one opposite. (Nor can the readout of
-# the second job choose the smaller share, because then a letter with no share at all would score
-# even higher.) To name one letter twice is right for one of the two jobs, which makes 100%. The
-# sums are higher partly because the two letters coincide once in 26 times, and partly because the
-# readout sometimes names both.
+# In each of 2,000 words, and in all three starts, the one head gives 40% to 60% of its weight to
+# each of the two positions. So its average holds two letters in nearly equal shares, and nothing in
+# it says which came before.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Because the readout is linear, it scores a letter by its share of the average. So the letter that
+# weighs a little more tends to win *both* jobs: in starts 0 and 2 mostly the one opposite. Could
+# job two prefer the smaller share? No: a linear score that falls as the share grows is highest for
+# absent letters.
+#
+# To name one letter twice is right for one of the two jobs, which makes 100%. The sums are a little
+# higher, because sometimes the two letters coincide, and sometimes the readout names both.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two heads at six stages of training
@@ -546,11 +642,10 @@ for (seed, num_heads), speller in spellers.items():
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
 # Shows the weights of both heads at six stages of training
-letters = torch.tensor([["abcdefghijklmnopqrstuvwxyz".index(letter) for letter in "deliver"]])
 stops, frames = [0, 40, 80, 120, 200, 300], []
 for stop in stops:
     speller = train(lambda: Speller(PlainMultiHeadAttention, 2), words, stop)  # start 0 each time
-    speller(letters)
+    speller(deliver)
     frames.append(speller.attention.attention_weights[0].detach())
 rules = torch.eye(7)[BEFORE], torch.eye(7)[OPPOSITE]
 final = [max(rules, key=lambda rule: (head * rule).sum().item()) for head in frames[-1]]
@@ -619,16 +714,16 @@ for seed in range(3):
 # Accuracy on *before* falls nearly to chance (1 in 26 is 4%), while *opposite* stays at 100%.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Without the other head it is the reverse. So in these three starts each head has a job of its own,
-# and which head gets which job depends on the start. In trained language models as well, some heads
-# look at the token just before; chapter 13 finds them.
+# If we remove the other head instead, it is the reverse. So in these three starts each head has a
+# job of its own, and which head gets which job depends on the start. Heads of real models can have
+# such jobs as well: *Going further* shows two.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A missing transpose
 #
 # Now we break the layer on purpose, to see whether training would tell us. This version forgets the
-# transpose on the way back. All its shapes are right, but most tokens get numbers that the heads
-# found for other tokens.
+# transpose on the way back. The shapes match, but results land on the wrong tokens, as the next
+# picture shows.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -637,7 +732,44 @@ class NoTransposeBack(PlainMultiHeadAttention):
         return X.reshape(X.shape[0], X.shape[2], -1)
 
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Where the results land
+#
+# Take the four tokens R, S, T, U and two heads again. In memory the eight results form one long
+# row, first head 1's four and then head 2's four. Without the transpose, `reshape` simply splits
+# this row into four pairs.
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the results in memory, and which position gets them
+figure, ax = plt.subplots(figsize=(9.5, 3.0))
+for i in range(8):
+    head, asker = divmod(i, 4)
+    colour = PALE if head == 0 else RULE
+    ax.add_patch(Rectangle((i, 1.2), 1, 0.8, facecolor=colour, edgecolor=GROUND, linewidth=2))
+    ax.text(i + 0.5, 1.6, f"head {head + 1}\nfor {'RSTU'[asker]}", ha="center", va="center")
+for i in range(4):
+    ax.add_patch(Rectangle((2 * i + 0.06, 0), 1.88, 0.7, facecolor=GROUND, edgecolor=FAINT))
+    ax.text(2 * i + 1, 0.35, f"goes to {'RSTU'[i]}", ha="center", va="center")
+    ax.annotate("", (2 * i + 1, 0.72), (2 * i + 1, 1.18), arrowprops={"arrowstyle": "-|>", "lw": 2})
+ax.set(xlim=(-0.1, 8.1), ylim=(-0.1, 2.1))
+ax.axis("off")
+ax.set_title("Without the transpose, S gets the results of T and U")
+plt.show()
+
 # %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a row of eight boxes, what is in memory: head 1 for R, S, T, U, then head 2 for R, S, T,
+# U. Arrows lead down from each pair: R gets what head 1 found for R and S, S what head 1 found for
+# T and U, T what head 2 found for R and S, U what head 2 found for T and U.*
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# S receives none of its own results, only those head 1 computed for T and U.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 2½ minutes. Let the room draw the arrows before you show them: which two results does S get?
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Trained with the bug
+#
 # **Predict.** We train it in the same game, for 300 steps and for 500. The right layer named all
 # letters after 300. Which rates will this one reach?
 
@@ -645,10 +777,7 @@ class NoTransposeBack(PlainMultiHeadAttention):
 # Two minutes. If time is short, this is the slide to keep: a wrong program that scores 100%. Ask
 # for two numbers and collect them on the board: expect low ones.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### Trained with the bug
-
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
 fooled = {}
 for steps in (300, 500):
     for seed in range(3):
@@ -666,49 +795,14 @@ print("checked: after 500 steps the wrong layer names more than 99% right in all
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # After 500 steps it reaches 100% from all three starts, and after 300 only one start shows that
-# something is wrong. The network has **learned around the bug**, so a good accuracy does not show
-# that the code is right.
+# something is wrong. In the picture's terms, T and U can learn to ask *on behalf of S*; *Going
+# further* shows that start 0 did. The network has **learned around the bug**, so a good accuracy
+# does not show that the code is right.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This bug is real. A public teaching implementation shipped it, and its own test, training on a
 # copy task, passed
 # ([transformer-from-scratch #6](https://github.com/jsbaan/transformer-from-scratch/issues/6)).
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### How training gets around the bug
-#
-# How can a model with this bug reach 100%? Take four tokens R, S, T, U and two heads.
-# In memory the eight results form one long row, first head 1's four and then head 2's four. Without
-# the transpose, `reshape` simply splits this row into four pairs.
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Draws the results in memory, and which position gets them
-figure, ax = plt.subplots(figsize=(9.5, 3.0))
-for i in range(8):
-    head, asker = divmod(i, 4)
-    colour = PALE if head == 0 else RULE
-    ax.add_patch(Rectangle((i, 1.2), 1, 0.8, facecolor=colour, edgecolor=GROUND, linewidth=2))
-    ax.text(i + 0.5, 1.6, f"head {head + 1}\nfor {'RSTU'[asker]}", ha="center", va="center")
-for i in range(4):
-    ax.add_patch(Rectangle((2 * i + 0.06, 0), 1.88, 0.7, facecolor=GROUND, edgecolor=FAINT))
-    ax.text(2 * i + 1, 0.35, f"goes to {'RSTU'[i]}", ha="center", va="center")
-    ax.annotate("", (2 * i + 1, 0.72), (2 * i + 1, 1.18), arrowprops={"arrowstyle": "-|>", "lw": 2})
-ax.set(xlim=(-0.1, 8.1), ylim=(-0.1, 2.1))
-ax.axis("off")
-ax.set_title("Without the transpose, S gets what T and U asked for")
-plt.show()
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a row of eight boxes, what is in memory: head 1 for R, S, T, U, then head 2 for R, S, T,
-# U. Arrows lead down from each pair: R gets what head 1 found for R and S, S what head 1 found for
-# T and U, T what head 2 found for R and S, U what head 2 found for T and U.*
-
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# S gets nothing that S asked for, but what head 1 found for T and for U. So T and U can learn to
-# ask *on behalf of S*. (*Going further* has the weights of start 0, which learned just that.)
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes. Let the room draw the arrows before you show them: which two results does S get?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The loop over heads finds the bug
@@ -760,29 +854,18 @@ for way in (PlainMultiHeadAttention, NoTransposeBack):
 # | 2 | $(0, \ln 2)$ | $(4, 9)$ |
 # | 3 | $(0, 0)$ | $(0, 6)$ |
 #
-# Without a computer: what comes out for this query, the heads end to end, before $W_o$? Give a list
-# of two numbers.
+# Without a computer: what comes out for this query, before $W_o$? Give a list of two numbers.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **6.2** · predict, then measure
 #
+# The package's `MultiHeadAttention` computes what ours does.
 # `layer = MultiHeadAttention(12, 3, 0.0)` reads five random tokens of 12 numbers: `layer(X, X, X)`.
-# Then the second head's four rows of `layer.W_q.weight` are set to 0. How many of one token's 12
-# numbers change *before* $W_o$ (set it to the identity to see them), and how many *after* it? And
-# what weight does each token now give to itself in this head? (After a call,
-# `layer.attention_weights[0, 1]` has the weights of head 2.) Predict, measure, and give three
-# numbers, such as `(1, 1, 0.5)`.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# **6.4** · complete a function
-#
-# Queries (B, Q, any size), keys and values (B, K, any size), `W_q`, `W_k`, `W_v` (size, D), `W_o`
-# (D, D), lengths (B,) from 0 to K, output (B, Q, D). Here the matrices are already transposed, so
-# it is `queries @ W_q`, and the first head owns the first D / H *columns*.
-# `masked_softmax(scores, valid_lens)` takes scores (B, H, Q, K), too.
-
-# %% slideshow={"slide_type": "skip"}
-from d2l_attention import masked_softmax
+# Then set the second head's four rows of `layer.W_q.weight` to 0. How many of one token's 12
+# numbers change *before* $W_o$, and how many *after* it? To see the former, set $W_o$ to the
+# identity. And what weight does each token now give to itself in this head? After a call,
+# `layer.attention_weights[0, 1]` has its weights. Predict, measure, and give three numbers, such as
+# `(1, 1, 0.5)`.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Going further
@@ -826,6 +909,19 @@ print("checked: parameters, operations and weights, for one head and for eight")
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask where the eight went: into heads that are eight times thinner. Many heads have
 # another price: each compares a query and a key by D/H numbers only.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# ### One head of any width
+#
+# *1 minute.* In the soup, a jar was one number. Would a wider head help, which averages vectors?
+# Suppose that a linear readout turns this average into the answer.
+#
+# Average then read out, or read out then average: for a linear readout the result is the same,
+# because the weights sum to one. So let us read out every jar first. Then every salt jar has one
+# number $s$ and every pepper jar one number $p$, and we are back at the table.
+#
+# The argument needs a linear readout. A multilayer perceptron (MLP), as in a Transformer
+# (chapter 8), could give the in-between value its own answer, so one head would do.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Train one head and two on the shelves
@@ -873,28 +969,44 @@ for name, make in {
 # 75%. One head gives one answer to every all-salt shelf, another one to every all-pepper shelf, and
 # an average of the two to mixed shelves. If the first two answers are right, all mixed shelves are
 # wrong, which leaves 50%. Otherwise at least a quarter of the shelves is wrong, which leaves at
-# most 75%. (The 2,000 shelves of the test are a random draw, so it can be 76% there.)
+# most 75%. The 2,000 shelves of the test are a random draw, so it can be 76% there.
 #
 # Two heads have as many parameters and reach 100% from four of these five starts. Although they
 # *can* learn the task, from start 2 they end where one head ends. Four heads, each half as wide,
 # reach 100% from all five, and so does one head with an MLP. The answer for a mixed shelf lies
 # between the two others, and an MLP can learn that 'in between' means yes.
 
-# %% [markdown] slideshow={"slide_type": "skip"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The weights of a network that learned around the bug
 #
-# *2 minutes.* Without the transpose, positions can learn to ask on behalf of each other. In our
-# game, the network of start 0 learned to do so, as its weights show. With seven letters there are
-# 14 results, and position $i$ gets the results $2i$ and $2i + 1$. The weights of these two lie on
-# the two positions whose letters position $i$ must name:
+# *2 minutes.* Without the transpose, positions can learn to ask on behalf of each other. With seven
+# letters there are 14 results, and position $i$ gets the results $2i$ and $2i + 1$. Let us see
+# where the network of start 0 looks for them.
 
-# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
+# Draws the weights of the wrong layer, and outlines what each receiver needs
 speller = fooled[500, 0]
 speller(words(1000)[0])
-asked = speller.attention.attention_weights.mean(dim=0).reshape(14, 7)  # in the order of memory
-gets = torch.arange(14) // 2  # the position that gets this result
-on_behalf = asked[range(14), BEFORE[gets]] + asked[range(14), OPPOSITE[gets]]
-print(f"weight on the two positions that the receiver needs: {on_behalf.min():.0%} or more")
+asked = speller.attention.attention_weights.detach().mean(dim=0)  # (2, 7, 7)
+gets = torch.arange(14).reshape(2, 7) // 2  # the position that gets this result
+figure, axes = plt.subplots(1, 2, figsize=(11, 3.8))
+for head, ax in enumerate(axes):
+    rows = [f"{i} for {receiver}" for i, receiver in enumerate(gets[head])]
+    heatmap(ax, asked[head], rows, list("0123456"), vmin=0.0, vmax=1.0)
+    for i, receiver in enumerate(gets[head]):
+        for key in (BEFORE[receiver], OPPOSITE[receiver]):
+            ax.add_patch(Rectangle((key - 0.5, i - 0.5), 1, 1, fill=False, linewidth=2))
+    ax.set(title=f"head {head + 1}", xlabel="position looked at")
+figure.suptitle("Each position looks where the receiver of its result needs it", fontsize=15)
+plt.show()
+on_behalf = asked.flatten(0, 1)[range(14), BEFORE[gets.flatten()]]
+on_behalf = on_behalf + asked.flatten(0, 1)[range(14), OPPOSITE[gets.flatten()]]
+assert on_behalf.min() > 0.8
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two heat maps of seven rows, one for each head. A row says which position asks and which
+# position gets the result, such as '2 for 1'. In each row nearly all of the weight lies in
+# outlined cells: the position before the receiver and the position opposite it.*
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Self-attention, cross-attention and the order of tokens
@@ -928,9 +1040,9 @@ for name, lens in (("self-attention", None), ("causal self-attention", causal)):
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # In cross-attention the answers stay as they are. In self-attention without a mask they are
-# shuffled along, so that each word still gets the answer that it had: without a mask, attention
-# with any number of heads cannot see the order of its tokens. With a causal mask the answers do
-# change, because now it matters which words come before.
+# shuffled along, so that each word still gets the answer that it had: without a mask, and without
+# positions in the tokens, attention cannot see their order, however many heads it has. With a
+# causal mask, however, the answers do change, because now it matters which words come before.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Eight heads for two jobs
@@ -945,17 +1057,45 @@ for head in range(8):
     print(f"without head {head + 1}:   {rates(without(eight, head))}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In this run no head does a whole job: without the most important one, 70% of the letters opposite
-# are still right. Four of the eight can be removed one at a time at a loss of at most 0.2 points.
-# Likewise, many trained heads of translators and of BERT can be removed one at a time at little
-# loss (Michel et al., 2019), and those that matter often have a job that can be named, such as
-# looking at a neighbour (Voita et al., 2019).
+# In this run no head is indispensable: without the most important one, 70% of the letters opposite
+# are still right. That need not mean that heads share a job, because two heads that do the same
+# would look alike here. Four of the eight can be removed one at a time at a loss of at most 0.2
+# points. Likewise, many trained heads of translators and of BERT can be removed one at a time at
+# little loss (Michel et al., 2019), and those that matter often have a job that can be named, such
+# as looking at a neighbour (Voita et al., 2019).
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Two heads of a published model
+#
+# *1 minute.* Do heads have jobs in a real model as well? Here are two of the 72 heads of a small
+# published BERT, all-MiniLM-L6-v2, on one sentence. Chapter 13 measures and removes all of them.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws stored weights of two heads of the published model; chapter 13 says how they were measured
+published = stored()
+figure, axes = plt.subplots(1, 2, figsize=(11, 4.6))
+for ax, head in zip(axes, ("1.3", "2.9"), strict=True):
+    layer, number = head.split(".")
+    read, maps = published["tokens"], torch.tensor(published["maps"][head])
+    heatmap(ax, maps, read, read, vmax=1.0).tick_params(axis="x", rotation=90)
+    ax.set_title(f"layer {layer}, head {number}")
+figure.suptitle("One looks at the token before, one mostly at the token after", fontsize=15)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two heat maps for the sentence 'The cat sat on the mat because it was tired'. Head 3 of
+# layer 1 has a line of weights near 1 just below the diagonal: each token looks at the one before
+# it. Head 9 of layer 2 has most of its weight just above the diagonal, at the token after.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# One minute. Ask which token each of the two looks at in the row of 'it', and remind them that a
+# picture of a head is a guess, which an ablation tests.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One mask for all heads
 #
-# *5 minutes.* As a rule, all heads of a sentence share its mask. So a mask (B, Q, K) must
-# become (B, 1, Q, K) before it meets scores (B, H, Q, K).
+# *6 minutes.* A mask (B, Q, K) must become (B, 1, Q, K) before it meets scores (B, H, Q, K).
+# `length_mask` of chapter 4 makes such a mask from lengths.
 #
 # **Predict.** What happens if one forgets the new axis? Take two heads and two sentences, sentence
 # 0 of three words and sentence 1 of one. The cell prints how many words each head sees.
@@ -973,10 +1113,23 @@ for name, laid in {"(B, 1, Q, K)": mask[:, None], "(B, Q, K)": mask}.items():
 # There is no error. Broadcasting lines up axes from the right, so sentences met heads: in both
 # sentences head 1 sees three words and head 2 sees one.
 
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the weights of both heads and sentences, with the head axis and without it
+both = [compute_weights(X, X, laid).reshape(4, 3, 3) for laid in (mask[:, None], mask)]
+names = [f"sentence {i},\nhead {head}" for i in (0, 1) for head in (1, 2)]
+show_heatmaps(torch.stack(both), "key", "query", titles=names, figsize=(11, 4.6))
+plt.gcf().suptitle("Above with the head axis, below without: head 2 gets the mask of sentence 1")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two rows of four heat maps, three by three, for two sentences and two heads. Above, with
+# the head axis, both heads of sentence 0 see three words and both of sentence 1 see one. Below,
+# without it, head 1 sees three words and head 2 one, in both sentences.*
+
 # %% [markdown] slideshow={"slide_type": "skip"}
 # It runs because there are as many sentences as heads, so test with different numbers, both above
-# one. (With one head this cell would run as well, and be as wrong; with one sentence it would be
-# right.)
+# one. With one head this cell would run as well, and be as wrong; with one sentence it would be
+# right.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for three votes: an error, all masked wrongly, nothing. Most expect an error.
@@ -1026,7 +1179,7 @@ print("mean", tuple(mean.shape), "  of each head", tuple(their_weights.shape))
 #
 # - heads cut by `view` alone;
 # - heads merged by `reshape` alone;
-# - heads summed instead of put end to end;
+# - heads summed instead of put end to end, with only the first D / H rows of `W_o`;
 # - the first head's columns of `W_q`, `W_k` and `W_v` used for all heads;
 # - scores divided by the root of D instead of D / H;
 # - the mask without its head axis where B = H, so that sentence h's mask acts on head h (for other
