@@ -651,7 +651,7 @@ def silent(*heads):
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Draws what is left without each head, beside the whole model and a guesser
-figure, ax = plt.subplots(figsize=(9, 3.2))
+figure, ax = plt.subplots(figsize=(9, 2.8))
 for shift, take_away, colour, name in (
     (-0.2, without, TINT, "equal weights"),
     (0.2, silent, WEIGHT, "output 0"),
@@ -680,7 +680,7 @@ plt.show()
 # Without head 2, both bars are near the line of a guesser that knows only its position, 24%; the
 # line of all heads is at 98%.*
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # When the previous-token head is silent, the accuracy falls to that of one layer. With equal
 # weights some of the token before may still get through, because it is a part of the mean. Head 3
 # shows the opposite: its silence does less harm than its mean.
@@ -937,7 +937,7 @@ print(*lines_of_order(minilm), sep="\n")
 # - *The layers of BERT and Llama, and ours*, 4 minutes
 # - *A model by its name*, 3 minutes
 # - *Softcap, bias and sinks*, 6 minutes
-# - *QK and OV: a head read from its weights*, 7 minutes
+# - *QK and OV: a head read from its weights*, 8 minutes
 # - *From the outside in*, 3 minutes
 # - *A window in a model that was trained without*, 5 minutes
 # - *Ablations of every head*, 1 minute
@@ -1192,7 +1192,7 @@ for name, given in inputs.items():
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### QK and OV: a head read from its weights
 #
-# *7 minutes.* So far we have judged heads by their maps of a text. Their weights can be read
+# *8 minutes.* So far we have judged heads by their maps of a text. Their weights can be read
 # without any text. Apart from scale and rotation, the score of a query made from $x$ and a key made
 # from $y$ is $x^\top (W_q^\top W_k) \, y$. So a single matrix holds what a head looks for, its **QK
 # circuit**. Another one holds what it then says of $y$, namely $W_o W_v \, y$: its **OV circuit**.
@@ -1225,6 +1225,12 @@ for name, numbers in zip(
 ):
     first = numbers.argmax(dim=-1) == torch.arange(64)  # is the diagonal the largest of its row?
     print(f"{name:35}", first.float().mean(dim=-1))
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Let the room vote on both questions before the numbers appear.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### What D looks for, and what i says
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
 # Draws QK of one head of layer 2 and OV of all four, for the letters of the text
@@ -1259,7 +1265,7 @@ plt.show()
 # to the query.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Ask which of the two matrices a copying head needs to be near the identity. Then
+# Two minutes. Ask which of the two matrices a copying head needs to be near the identity. Then
 # ask why QK must not be: a letter that looked for itself would find its copy, not the token after
 # it.
 
