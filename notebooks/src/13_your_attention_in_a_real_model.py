@@ -896,8 +896,8 @@ print(*lines_of_order(minilm), sep="\n")
 # - In thirteen architectures, attention is a function of queries, keys, values and a mask, for
 #   which yours can stand in. Three others also need a softcap, a bias or sinks, and say so.
 # - In five starts, two layers learned what one did not. Heads of layer 1 write into each token what
-#   came before it, and layer 2 finds tokens by this trace. In three starts nearly
-#   all of this effect passes through the keys of layer 2, in two only a part.
+#   came before it, and layer 2 finds tokens by this trace. In three starts nearly all of this
+#   effect passes through the keys of layer 2, in two only a part.
 # - A picture of a head is a guess, which an ablation tests. Take away all heads that share the
 #   work, with equal weights and with output 0, beside a control.
 # - In a published BERT, one head looks at the token before with all of its weight. Of 72 heads, it
