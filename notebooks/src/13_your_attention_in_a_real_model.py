@@ -707,7 +707,7 @@ plt.show()
 #
 # In starts 0 and 1 one head does the work. In the other three, two heads share it, and while one of
 # them is left, 49 to 92% of the answers are right. Without both, 37 to 48% remain, and with output
-# 0 little more than with one layer. The control keeps 76% and more in four starts. In start 2,
+# 0 about as few as with one layer. The control keeps 76% and more in four starts. In start 2,
 # however, it falls to 35%, since one of the other two heads looks at its own token, which this
 # model needs as well. There the ablation shows only that both pairs are needed.
 
