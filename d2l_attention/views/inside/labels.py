@@ -1,7 +1,7 @@
 """Which words stand at which tensor: the reader names those of the inputs, the run carries them on.
 
-A tensor is known by its memory, for as long as the tensor lives that was first seen there; where it
-has none that can be read, by itself.
+A tensor is known by where its numbers begin in memory, for as long as the tensor lives that was
+first seen there; where it has none that can be read, by itself.
 """
 
 import weakref
@@ -37,11 +37,11 @@ class Labels:
 
 
 def _place(tensor: Tensor) -> int:
-    """Where the numbers are, the same for all views of them; else the tensor itself, below 0."""
+    """Where the numbers begin: a storage may hold two sentences. Else the tensor itself, below 0."""
     try:
         memory = tensor.untyped_storage()
         # A fake tensor's is on meta, too: asked for its address, it warns.
-        place = 0 if memory.device.type == "meta" else memory.data_ptr()
+        place = 0 if memory.device.type == "meta" else tensor.data_ptr()
     except Exception:  # sparse, nested, a student's own kind: there are many
         place = 0
     return place or -id(tensor)

@@ -89,9 +89,10 @@ HEADS = MultiHeadAttention(8, 2, 0.0), nn.MultiheadAttention(8, 2, batch_first=T
 def test_words_follow_through_a_model_of_ones_own(attention):
     """harvardnlp/annotated-transformer#104: the rows had the words of the other language."""
     parts = {"E": nn.Embedding(9, 8), "F": nn.Embedding(9, 8), "P": torch.rand(4, 8)}
-    model, tokens = Made(attends, attention=attention, **parts), torch.tensor([[1, 2, 3, 4]])
+    model = Made(attends, attention=attention, **parts)
+    source, target = torch.tensor([[[1, 2, 3, 4]], [[1, 2, 3, 4]]])  # rows of one tensor
     words = {"input 0": SOURCE, "input 1": TARGET}
-    look = looks(recorded(model, tokens, tokens.clone(), tokens=words))[0]
+    look = looks(recorded(model, source, target, tokens=words))[0]
     assert (look.query_words, look.key_words) == (tuple(TARGET), tuple(SOURCE))
 
 
