@@ -16,6 +16,7 @@ from d2l_attention.views.words import whole
 
 Words = tuple[str, ...]
 PRODUCTS = "matmul", "bmm", "mm", "einsum"  # whose rows are those of the first factor
+RECURRENT = "gru", "lstm", "rnn_tanh", "rnn_relu"  # whose states have a row for each layer
 
 
 class Labels:
@@ -67,7 +68,7 @@ class CarriedWords(TorchFunctionMode):
         if name == "scaled_dot_product_attention" or name in PRODUCTS and not any(found[:1]):
             found = found[:1]
         if any(found):
-            for X in _tensors_in([result]):
+            for X in _tensors_in([result[0] if name in RECURRENT else result]):
                 if words := guessed(X, found):
                     self.labels.give(X, words)
         return result

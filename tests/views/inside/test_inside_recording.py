@@ -6,6 +6,8 @@ from made import Made
 from torch import nn
 
 from d2l_attention import DotProductAttention, MultiHeadAttention
+from d2l_attention.models.encoder_decoder import EncoderDecoder
+from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder, Seq2SeqEncoder
 from d2l_attention.training.presets import MODELS
 from d2l_attention.variants import LearnedQueries
 from d2l_attention.views.inside.recording import record
@@ -127,6 +129,25 @@ def test_classes_and_features_have_no_words_though_they_are_as_many():
     classify = nn.Sequential(nn.Embedding(9, 4), First(), nn.Linear(4, 4))
     run = record(classify, (torch.tensor([[1, 2, 3, 4]]),), {}, list("abcd"))
     assert [call.outputs[0].words for call in run.call.calls] == [tuple("abcd"), None, None]
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
+def test_states_have_no_words_though_their_layers_are_as_many(kind):
+    model = nn.Sequential(nn.Embedding(9, 8), kind(8, 6, 2, bidirectional=True, batch_first=True))
+    words, *of_states = [
+        held.words for held in recorded(model, torch.ones(1, 4).long(), tokens=SOURCE).outputs
+    ]
+    assert words == tuple(SOURCE) and set(of_states) == {None}
+
+
+def test_the_states_of_a_translator_have_no_words_either():
+    model = EncoderDecoder(Seq2SeqEncoder(9, 6, 8, 2), Seq2SeqAttentionDecoder(9, 6, 8, 2))
+    tokens = {"source": ["va", "!"], "target": ["<bos>", "go"]}
+    encoder, _, decoder = recorded(model, *torch.ones(2, 1, 2).long(), tokens=tokens).calls
+    words = {held.name: held.words for held in (*encoder.outputs, *decoder.inputs)}
+    assert words["output[0]"] == words["state[0]"] == ("va", "!")
+    assert words["output[1]"] is words["state[1]"] is None
+    assert [held.words for held in decoder.outputs] == [("<bos>", "go"), None]
 
 
 def test_a_part_that_is_called_twice_or_never_and_outputs_in_a_dictionary():
