@@ -38,7 +38,7 @@ class Labels:
 
 
 def _place(tensor: Tensor) -> int:
-    """Where the numbers begin: a storage may hold two sentences. Else the tensor itself, below 0."""
+    """Where its numbers begin: one storage may hold two sentences. Else the tensor, below 0."""
     try:
         memory = tensor.untyped_storage()
         # A fake tensor's is on meta, too: asked for its address, it warns.
@@ -93,8 +93,8 @@ def guessed(tensor: Tensor, candidates: Iterable[Words | None]) -> Words | None:
 def words_of_inputs(tokens, inputs: Mapping[str, Tensor]) -> dict[str, Words]:
     """The reader's ``tokens`` as words by the name of the input that they belong to.
 
-    Errors: ``TypeError`` for what is no list of str, ``ValueError`` for an unknown input or another
-    number of words than the input has tokens.
+    Errors: ``TypeError`` for what is no list of str, ``ValueError`` for an unknown input, another
+    number of words than the input has tokens, or as many words as there are sentences.
     """
     if tokens is None:
         return {}
@@ -113,5 +113,11 @@ def words_of_inputs(tokens, inputs: Mapping[str, Tensor]) -> dict[str, Words]:
         shape = shape_of(inputs[name])
         if len(words) not in shape:
             raise ValueError(f"tokens has {len(words)} words for {name}, whose shape is {shape}")
+        axes = shape[:-1] if inputs[name].is_floating_point() else shape
+        if len(words) > 1 and axes == (len(words),) * 2:  # which of the two has the words?
+            raise ValueError(
+                f"tokens has {len(words)} words for {name}, whose shape {shape} is that of "
+                f"{len(words)} sentences: give one"
+            )
         found[name] = tuple(map(whole, words))
     return found
