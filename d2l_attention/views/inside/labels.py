@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from d2l_attention.views.values import shape_of
 from d2l_attention.views.words import whole
@@ -67,6 +68,10 @@ class CarriedWords(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name == "scaled_dot_product_attention" or name in PRODUCTS and not any(found[:1]):
             found = found[:1]
+        if name == "flip" and found[0]:  # as of a source that is read backwards
+            axes = tree_leaves((args[1:], kwargs or {}))
+            turned = any(args[0].shape[axis] == len(found[0]) for axis in axes)
+            found = [found[0][::-1] if turned else found[0]]
         if any(found):
             for X in _tensors_in([result[0] if name in RECURRENT else result]):
                 if words := guessed(X, found):

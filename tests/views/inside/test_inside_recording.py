@@ -131,6 +131,14 @@ def test_classes_and_features_have_no_words_though_they_are_as_many():
     assert [call.outputs[0].words for call in run.call.calls] == [tuple("abcd"), None, None]
 
 
+def test_words_turn_round_with_the_tokens():
+    turned = Made(lambda self, X: torch.flip(self.E(X), [1]), E=nn.Embedding(9, 8))
+    back = Made(lambda self, X: self.turned(X).flip(dims=(1,)).flip(0), turned=turned)
+    call = recorded(back, torch.tensor([[1, 2, 3, 4]]), tokens=SOURCE)
+    assert call.calls[0].outputs[0].words == tuple(reversed(SOURCE))
+    assert call.outputs[0].words == tuple(SOURCE)
+
+
 @pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
 def test_states_have_no_words_though_their_layers_are_as_many(kind):
     model = nn.Sequential(nn.Embedding(9, 8), kind(8, 6, 2, bidirectional=True, batch_first=True))
