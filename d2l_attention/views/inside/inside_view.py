@@ -82,6 +82,7 @@ def look_inside(
     shown. A part whose exception the model caught is called so: "encoder (raised)".
 
     Errors: ``TypeError`` for what is no ``nn.Module``; ``ValueError`` for a place that is not there
-    or for tokens that fit no input, or one of as many sentences; what the model raises.
+    or for tokens that fit no input, one of as many sentences, or one with other words already; what
+    the model raises.
     """
     return LookInside(record(model, inputs, named, tokens), whole(title), at)

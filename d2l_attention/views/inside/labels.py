@@ -99,7 +99,8 @@ def words_of_inputs(tokens, inputs: Mapping[str, Tensor]) -> dict[str, Words]:
     """The reader's ``tokens`` as words by the name of the input that they belong to.
 
     Errors: ``TypeError`` for what is no list of str, ``ValueError`` for an unknown input, another
-    number of words than the input has tokens, or as many words as there are sentences.
+    number of words than the input has tokens, as many words as there are sentences, or other words
+    for the same tensor.
     """
     if tokens is None:
         return {}
@@ -125,4 +126,7 @@ def words_of_inputs(tokens, inputs: Mapping[str, Tensor]) -> dict[str, Words]:
                 f"{len(words)} sentences: give one"
             )
         found[name] = tuple(map(whole, words))
+        for other in found:
+            if inputs[other] is inputs[name] and found[other] != found[name]:
+                raise ValueError(f"{other} and {name} are one tensor with two lists of tokens")
     return found

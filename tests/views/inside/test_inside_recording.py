@@ -204,6 +204,15 @@ def test_pytorchs_own_transformer_opens_into_the_same_parts(batch_first):
         ((nn.ReLU(), (X,), "ab"), TypeError, "list of str, got str"),
         ((nn.ReLU(), (X,), [1, 2]), TypeError, r"list of str, got \[1, 2\]"),
         ((nn.ReLU(), (X,), {"Y": ["a", "b"]}), ValueError, "'Y', the inputs are input"),
+        (
+            (
+                DotProductAttention(0.0),
+                (X[None, :, None],) * 3,
+                {"queries": [*"ab"], "keys": [*"cd"]},
+            ),
+            ValueError,
+            "queries and keys are one tensor",
+        ),
         # The sentences of a layer that has time first would get the words of one of them.
         ((nn.ReLU(), (torch.ones(2, 2, 3),), ["a", "b"]), ValueError, "of 2 sentences: give one"),
     ],
