@@ -72,7 +72,8 @@ def look_inside(
     ``model(source, target)``, without gradients and without dropout, and leaves the model as it
     was, but for what its own ``forward`` writes down, in a buffer or a cache. ``tokens`` are the
     words of the first input, or words by the names of the inputs; under the name "output" the words
-    that the model scores, so that the view can say which it prefers.
+    that the model scores, so that the view can say which it prefers. Words turn round with
+    ``flip``; a model that moves its tokens otherwise (``roll``, an index) has them where they were.
     ``at`` is the place that is open at first, for example "decoder/block 2/cross-attention/head 1".
     ``named`` goes to the model. Large tensors are shown in part, and the view says which part.
     Parts that read the same stand side by side. An arrow is a tensor that one gave and the other
@@ -81,6 +82,7 @@ def look_inside(
     shown. A part whose exception the model caught is called so: "encoder (raised)".
 
     Errors: ``TypeError`` for what is no ``nn.Module``; ``ValueError`` for a place that is not there
-    or for tokens that fit no input; what the model raises.
+    or for tokens that fit no input, one of as many sentences, or one with other words already; what
+    the model raises.
     """
     return LookInside(record(model, inputs, named, tokens), whole(title), at)

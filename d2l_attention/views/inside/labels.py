@@ -1,7 +1,7 @@
 """Which words stand at which tensor: the reader names those of the inputs, the run carries them on.
 
-A tensor is known by its memory, for as long as the tensor lives that was first seen there; where it
-has none that can be read, by itself.
+A tensor is known by where its numbers begin in memory, for as long as the tensor lives that was
+first seen there; where it has none that can be read, by itself.
 """
 
 import weakref
@@ -10,12 +10,14 @@ from typing import Any
 
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from d2l_attention.views.values import shape_of
 from d2l_attention.views.words import whole
 
 Words = tuple[str, ...]
 PRODUCTS = "matmul", "bmm", "mm", "einsum"  # whose rows are those of the first factor
+RECURRENT = "gru", "lstm", "rnn_tanh", "rnn_relu"  # whose states have a row for each layer
 
 
 class Labels:
@@ -37,11 +39,11 @@ class Labels:
 
 
 def _place(tensor: Tensor) -> int:
-    """Where the numbers are, the same for all views of them; else the tensor itself, below 0."""
+    """Where its numbers begin: one storage may hold two sentences. Else the tensor, below 0."""
     try:
         memory = tensor.untyped_storage()
         # A fake tensor's is on meta, too: asked for its address, it warns.
-        place = 0 if memory.device.type == "meta" else memory.data_ptr()
+        place = 0 if memory.device.type == "meta" else tensor.data_ptr()
     except Exception:  # sparse, nested, a student's own kind: there are many
         place = 0
     return place or -id(tensor)
@@ -66,8 +68,12 @@ class CarriedWords(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name == "scaled_dot_product_attention" or name in PRODUCTS and not any(found[:1]):
             found = found[:1]
+        if name == "flip" and found[0]:  # as of a source that is read backwards
+            axes = tree_leaves((args[1:], kwargs or {}))
+            turned = any(args[0].shape[axis] == len(found[0]) for axis in axes)
+            found = [found[0][::-1] if turned else found[0]]
         if any(found):
-            for X in _tensors_in([result]):
+            for X in _tensors_in([result[0] if name in RECURRENT else result]):
                 if words := guessed(X, found):
                     self.labels.give(X, words)
         return result
@@ -92,8 +98,9 @@ def guessed(tensor: Tensor, candidates: Iterable[Words | None]) -> Words | None:
 def words_of_inputs(tokens, inputs: Mapping[str, Tensor]) -> dict[str, Words]:
     """The reader's ``tokens`` as words by the name of the input that they belong to.
 
-    Errors: ``TypeError`` for what is no list of str, ``ValueError`` for an unknown input or another
-    number of words than the input has tokens.
+    Errors: ``TypeError`` for what is no list of str, ``ValueError`` for an unknown input, another
+    number of words than the input has tokens, as many words as there are sentences, or other words
+    for the same tensor.
     """
     if tokens is None:
         return {}
@@ -112,5 +119,14 @@ def words_of_inputs(tokens, inputs: Mapping[str, Tensor]) -> dict[str, Words]:
         shape = shape_of(inputs[name])
         if len(words) not in shape:
             raise ValueError(f"tokens has {len(words)} words for {name}, whose shape is {shape}")
+        axes = shape[:-1] if inputs[name].is_floating_point() else shape
+        if len(words) > 1 and axes == (len(words),) * 2:  # which of the two has the words?
+            raise ValueError(
+                f"tokens has {len(words)} words for {name}, whose shape {shape} is that of "
+                f"{len(words)} sentences: give one"
+            )
         found[name] = tuple(map(whole, words))
+        for other in found:
+            if inputs[other] is inputs[name] and found[other] != found[name]:
+                raise ValueError(f"{other} and {name} are one tensor with two lists of tokens")
     return found

@@ -219,7 +219,9 @@ class _Listener:
             call.look.query_words, call.look.key_words = _words_of_look(call, call.look)
             known = [call.look.query_words]
         for name, tensor in (new or tensors).items():
-            words = self.labels.of(tensor) or guessed(tensor, known)
+            words = self.labels.of(tensor)
+            if words is None and tensor is shown[0]:  # beside it may stand a state, of layers
+                words = guessed(tensor, known)
             if words is not None:
                 self.labels.give(tensor, words)
             call.outputs.append(held(name, tensor, words, self.scored))

@@ -6,6 +6,8 @@ from made import Made
 from torch import nn
 
 from d2l_attention import DotProductAttention, MultiHeadAttention
+from d2l_attention.models.encoder_decoder import EncoderDecoder
+from d2l_attention.models.seq2seq import Seq2SeqAttentionDecoder, Seq2SeqEncoder
 from d2l_attention.training.presets import MODELS
 from d2l_attention.variants import LearnedQueries
 from d2l_attention.views.inside.recording import record
@@ -89,9 +91,10 @@ HEADS = MultiHeadAttention(8, 2, 0.0), nn.MultiheadAttention(8, 2, batch_first=T
 def test_words_follow_through_a_model_of_ones_own(attention):
     """harvardnlp/annotated-transformer#104: the rows had the words of the other language."""
     parts = {"E": nn.Embedding(9, 8), "F": nn.Embedding(9, 8), "P": torch.rand(4, 8)}
-    model, tokens = Made(attends, attention=attention, **parts), torch.tensor([[1, 2, 3, 4]])
+    model = Made(attends, attention=attention, **parts)
+    source, target = torch.tensor([[[1, 2, 3, 4]], [[1, 2, 3, 4]]])  # rows of one tensor
     words = {"input 0": SOURCE, "input 1": TARGET}
-    look = looks(recorded(model, tokens, tokens.clone(), tokens=words))[0]
+    look = looks(recorded(model, source, target, tokens=words))[0]
     assert (look.query_words, look.key_words) == (tuple(TARGET), tuple(SOURCE))
 
 
@@ -126,6 +129,33 @@ def test_classes_and_features_have_no_words_though_they_are_as_many():
     classify = nn.Sequential(nn.Embedding(9, 4), First(), nn.Linear(4, 4))
     run = record(classify, (torch.tensor([[1, 2, 3, 4]]),), {}, list("abcd"))
     assert [call.outputs[0].words for call in run.call.calls] == [tuple("abcd"), None, None]
+
+
+def test_words_turn_round_with_the_tokens():
+    turned = Made(lambda self, X: torch.flip(self.E(X), [1]), E=nn.Embedding(9, 8))
+    back = Made(lambda self, X: self.turned(X).flip(dims=(1,)).flip(0), turned=turned)
+    call = recorded(back, torch.tensor([[1, 2, 3, 4]]), tokens=SOURCE)
+    assert call.calls[0].outputs[0].words == tuple(reversed(SOURCE))
+    assert call.outputs[0].words == tuple(SOURCE)
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM])
+def test_states_have_no_words_though_their_layers_are_as_many(kind):
+    model = nn.Sequential(nn.Embedding(9, 8), kind(8, 6, 2, bidirectional=True, batch_first=True))
+    words, *of_states = [
+        held.words for held in recorded(model, torch.ones(1, 4).long(), tokens=SOURCE).outputs
+    ]
+    assert words == tuple(SOURCE) and set(of_states) == {None}
+
+
+def test_the_states_of_a_translator_have_no_words_either():
+    model = EncoderDecoder(Seq2SeqEncoder(9, 6, 8, 2), Seq2SeqAttentionDecoder(9, 6, 8, 2))
+    tokens = {"source": ["va", "!"], "target": ["<bos>", "go"]}
+    encoder, _, decoder = recorded(model, *torch.ones(2, 1, 2).long(), tokens=tokens).calls
+    words = {held.name: held.words for held in (*encoder.outputs, *decoder.inputs)}
+    assert words["output[0]"] == words["state[0]"] == ("va", "!")
+    assert words["output[1]"] is words["state[1]"] is None
+    assert [held.words for held in decoder.outputs] == [("<bos>", "go"), None]
 
 
 def test_a_part_that_is_called_twice_or_never_and_outputs_in_a_dictionary():
@@ -174,6 +204,17 @@ def test_pytorchs_own_transformer_opens_into_the_same_parts(batch_first):
         ((nn.ReLU(), (X,), "ab"), TypeError, "list of str, got str"),
         ((nn.ReLU(), (X,), [1, 2]), TypeError, r"list of str, got \[1, 2\]"),
         ((nn.ReLU(), (X,), {"Y": ["a", "b"]}), ValueError, "'Y', the inputs are input"),
+        (
+            (
+                DotProductAttention(0.0),
+                (X[None, :, None],) * 3,
+                {"queries": [*"ab"], "keys": [*"cd"]},
+            ),
+            ValueError,
+            "queries and keys are one tensor",
+        ),
+        # The sentences of a layer that has time first would get the words of one of them.
+        ((nn.ReLU(), (torch.ones(2, 2, 3),), ["a", "b"]), ValueError, "of 2 sentences: give one"),
     ],
 )
 def test_bad_arguments_are_said(arguments, error, words):
