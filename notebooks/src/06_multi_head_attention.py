@@ -34,7 +34,7 @@ from d2l_attention.experiments.spelling import BEFORE, OPPOSITE, Speller, accura
 from d2l_attention.real_models.published import stored
 from d2l_attention.views import AttentionView, Player, State, grid, schematic
 from d2l_attention.views.palette import FAINT, GROUND, INK, PALE, RULE
-from d2l_attention.views.plots import heatmap, set_style, show_heatmaps
+from d2l_attention.views.plots import hatch_zeros, heatmap, set_style, show_heatmaps
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=2, sci_mode=False)
@@ -1118,6 +1118,8 @@ for name, laid in {"(B, 1, Q, K)": mask[:, None], "(B, Q, K)": mask}.items():
 both = [compute_weights(X, X, laid).reshape(4, 3, 3) for laid in (mask[:, None], mask)]
 names = [f"sentence {i},\nhead {head}" for i in (0, 1) for head in (1, 2)]
 show_heatmaps(torch.stack(both), "key", "query", titles=names, figsize=(11, 4.6))
+for ax, weights in zip(plt.gcf().axes, torch.cat(both), strict=False):  # and the colour bar
+    hatch_zeros(ax, weights)
 plt.gcf().suptitle("Above with the head axis, below without: head 2 gets the mask of sentence 1")
 plt.show()
 
