@@ -10,8 +10,8 @@
 # Core path: 60 to 90 minutes, in two sittings. Going further: 20. Exercises: 119. The six exercises
 # beside the core's exhibits come on top of its minutes, and take a little over an hour.
 #
-# Builds on chapters 3, 4, 6, 7 and 8. One exhibit comes from section 11.7 of *Dive into Deep
-# Learning* (D2L).
+# Builds on chapters 3, 4, 6, 7 and 8. *Dive into Deep Learning* (D2L) lends one exhibit, from its
+# section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 36 minutes, with votes. If time is short, leave out 12.4 and the second half of *Checks for your
@@ -47,7 +47,7 @@ set_style()
 
 def side_by_side(maps, finding, width=3.2, numbers=True, labels=None):
     """Weights (Q, K) by title, in one row of heat maps; what is exactly 0 is hatched."""
-    size = (width * len(maps) + 1, 3.9 if labels else 3.4)
+    size = (width * len(maps) + 1, 3.9 if labels else 3.1)
     figure, axes = plt.subplots(1, len(maps), figsize=size, sharey=True)
     for ax, (title, weights) in zip(axes, maps.items(), strict=True):
         names = labels or range(len(weights))
@@ -149,10 +149,10 @@ sentences, valid = (
 )
 
 
-def trained(make, seed=0, steps=300, batch=None):  # -> the model, and the loss of each step
+def trained(make, seed=0, steps=300, batch=None, rate=4e-3):  # -> the model, its losses
     torch.manual_seed(seed)
     model, curve = make(), []
-    optimizer = torch.optim.Adam(model.parameters(), lr=4e-3, fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
     for _ in range(steps):
         drawn = sentences[torch.randint(len(sentences), (32,))]
         loss = loss_of(model, drawn if batch is None else batch)
@@ -698,7 +698,7 @@ for name in ("W_q.weight", "W_k.weight"):
 # them has begun. A model that stays far above the floor has failed to learn the sentences; one
 # *below* it knows what it cannot know.
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input", "nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
 # Counts the floor, trains three models on one batch, and draws their losses
 eight = sentences[:8]
 floor, known = 0.0, 0
@@ -709,9 +709,9 @@ for row in eight.tolist():
             floor += math.log(len(alike) / sum(other[i] == row[i] for other in alike))
             known += 1
 floor = floor / known
-figure, ax = plt.subplots(figsize=(8.5, 3.8))
+figure, ax = plt.subplots(figsize=(8.5, 3.3))
 for i, (name, bug) in enumerate({letter: bugs[letter] for letter in "CAB"}.items()):
-    _, curve = trained(partial(LanguageModel, bug), steps=200, batch=eight)
+    _, curve = trained(partial(LanguageModel, bug), steps=200, batch=eight, rate=3e-3)
     ax.semilogy(curve, **SERIES[i] | {"marker": ""}, label=f"model {name}")
 ax.axhline(floor, color=CUT, linewidth=1.5)
 ax.text(200, floor * 1.08, f"floor {floor:.2f}", color=CUT, ha="right", va="bottom")
@@ -1062,7 +1062,7 @@ assert all(map(any, found[:-1])) and not any(found[-1])
 # %% slideshow={"slide_type": "-"}
 show_source(broken("12.7"))
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the weights: equal scores, and one-hot values that show them
 zeros, one_hot = torch.zeros(1, 4, 4), torch.eye(4)[None]
 both = {"right": right("12.7"), "broken": broken("12.7")}
@@ -1074,7 +1074,7 @@ side_by_side(maps, "Broken: each token sees only the future")
 # and the future is hatched, exactly 0. Broken: each row has weight on the later tokens only, and
 # the last row is all hatched.*
 
-# %% [markdown] slideshow={"slide_type": "skip"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # **The mask is read the other way.** True means 'ignore' for `nn.MultiheadAttention` but 'attend'
 # for `F.scaled_dot_product_attention`
 # ([pytorch #170415](https://github.com/pytorch/pytorch/pull/170415) adds a note about it). Each
@@ -1147,13 +1147,12 @@ for dtype in (torch.float32, torch.bfloat16, torch.float16):
 # %% slideshow={"slide_type": "-"}
 show_source(broken("12.10"))
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws the weights of random queries and keys under a causal mask
 torch.manual_seed(0)
 q, k, one_hot = torch.randn(1, 3, 4), torch.randn(1, 3, 4), torch.eye(3)[None]
 both = {"right": right("12.10"), "broken": broken("12.10")}
-gap = (both["broken"](q, k, one_hot) - both["right"](q, k, one_hot)).abs().max()
-print(f"without a mask, right and broken differ by {gap:.2f}")
+torch.testing.assert_close(both["broken"](q, k, one_hot), both["right"](q, k, one_hot))
 causal = torch.ones(1, 3, 3, dtype=torch.bool).tril()
 maps = {name: function(q, k, one_hot, causal)[0] for name, function in both.items()}
 side_by_side(maps, "Broken: under a causal mask, token 0 sees all")
@@ -1162,10 +1161,10 @@ side_by_side(maps, "Broken: under a causal mask, token 0 sees all")
 # *Figure: two maps of weights for three tokens under a causal mask. Right: the future, above the
 # diagonal, is hatched. Broken: the past, below the diagonal, is hatched.*
 
-# %% [markdown] slideshow={"slide_type": "skip"}
+# %% [markdown] slideshow={"slide_type": "-"}
 # **Two mistakes that hide each other.** The scores are transposed, and so is the softmax; at the
-# end the weights are transposed back. The mask, which comes in between, keeps its axes, so that
-# token 0 sees all and the last token sees only itself.
+# end the weights are transposed back, so that without a mask the output is right. The mask, which
+# comes in between, keeps its axes: token 0 sees all, and the last token sees only itself.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **12.10** · write the test
