@@ -303,8 +303,8 @@ side_by_side(maps, "B looks one word ahead; D's columns sum to one, not its rows
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: the weights of models C, B and D for six words, a row for each query; weights of exactly
 # 0 are hatched. In C, the cells above the diagonal are hatched. In B, the next word is open as
-# well, and it has nearly all of the weight; in the last row, where no word follows, 0.82 lies on the
-# query's own. In D each column sums to one, so that the last key, which only the last query sees,
+# well, and it has nearly all of the weight; in the last row, where no word follows, 0.82 lies on
+# the query's own. In D each column sums to one, so that the last key, seen by the last query only,
 # has the weight 1.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
