@@ -158,11 +158,12 @@ print("absorbed: query", (q @ W_uk).tolist(), "scores", (q @ W_uk @ c.T).tolist(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Positions beside the latent
 #
-# Why not rotate the keys by their positions, as in chapter 7? The rotation would sit between the
-# two matrices, and since it depends on the key, no single absorbed query would serve all keys. So a
-# few more numbers carry the position: each head's query has a rotary part, and one small **rotary
-# key** per token, rotated by its position, is kept beside $c$ for all heads. Their products are
-# added to those of query and key:
+# Why not rotate the keys by their positions, as in chapter 7? If the key at position $s$ were
+# rotated by $R_s$, its score would be $(q_h\, R_s\, W_{uk,h})\, c^\top$. The absorbed query would
+# then differ from position to position, and nothing would be saved. So a few more numbers carry the
+# position: each head's query has a rotary part, and one small **rotary key** per token, rotated by
+# its position, is kept beside $c$ for all heads. Their products are added to those of query and
+# key:
 #
 # $$\text{scores}_h = q_h\, k_h^\top + q_h^\text{rot} \left(k^\text{rot}\right)^\top .$$
 
@@ -390,7 +391,7 @@ print("weights:", scores.softmax(dim=0))
 # ### A game with an idle head
 #
 # A small game, after Guo et al. (2024), produces a sink that we can watch. Letters follow each
-# other by chance, and each depends only on the letter before. From time to time a bell `*` rings,
+# other by chance, and a letter depends only on the one before. From time to time a bell `*` rings,
 # and after it the letter before the bell comes again. `<bos>` marks the beginning:
 #
 # `<bos> f c d * d a d k e * e b ...`
@@ -512,7 +513,9 @@ print(f"{'all 17 equally':20} {math.log(17):13.2f} ({math.log(17):.2f})")
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Yes, although no letter needs an old token: the loss at letters rises from 1.76, about the best
 # possible, to about 2.6, near that of guessing, 2.83. At letters the head looks mostly at `<bos>`
-# (last column), which the window has dropped. As soon as `<bos>` is kept beside the latest 16
+# (last column). What `<bos>` adds through this head is less than a fifth as long as what a letter
+# adds, so weight on it does almost nothing. When the window drops it, this weight must fall on
+# letters, which probably disturb the prediction. As soon as `<bos>` is kept beside the latest 16
 # tokens, the loss is as before.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -649,9 +652,8 @@ assert 0.03 < adds[BOS] / adds[:NUM_LETTERS].mean() < 0.2
 # | with a sink | 1.76, 1.75, 1.76 | 1.83, 1.75, 1.76 | 91, 1, 1% |
 #
 # How much the window hurts varies: without `<bos>`, starts 1 and 2 do even worse than guessing
-# (2.83), while start 3 loses only 0.12. What `<bos>` adds is small. When it leaves, its weight
-# moves to ordinary tokens, whose larger values probably corrupt the prediction. With a sink, start
-# 1 found the `<bos>` solution again, and loses 0.07: a learned sink is available, not compulsory.
+# (2.83), while start 3 loses only 0.12. With a sink, start 1 found the `<bos>` solution again, and
+# loses 0.07: a learned sink is available, not compulsory.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Many windows, few global layers
@@ -855,8 +857,8 @@ plt.show()
 # newest.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Where does the rule lose? Random keys overlap a little, so each erasure with $\beta = 1$ also
-# takes away a part of what older keys stored.
+# The oldest pairs suffer most. Because random keys overlap a little, each later erasure with
+# $\beta = 1$ also takes away a part of what they stored.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks both findings with other draws
@@ -968,10 +970,11 @@ def follow_loss(scores, weights):  # (B, n, n), (B, H, n, n) -> ()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A teacher and its indexers
 #
-# The teacher is chapter 9's model, which reads in both directions. Its texts have 32 tokens here,
-# in random order: 16 statements, each a letter with a digit, and 16 questions, each a letter
-# without one. Three functions of the package help: `train` trains the teacher as in chapter 9,
-# `texts` draws a batch, and `inputs_and_weights` returns what each layer gets and where it looks.
+# The teacher is chapter 9's model, in which every token sees the whole text, later tokens as well.
+# Its texts have 32 tokens here, in random order: 16 statements, each a letter with a digit, and 16
+# questions, each a letter without one. Three functions of the package help: `train` trains the
+# teacher as in chapter 9, `texts` draws a batch, and `inputs_and_weights` returns what each layer
+# gets and where it looks.
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
 n = 32
@@ -1031,8 +1034,8 @@ for name, choose in ways.items():
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Nearly all: a question has one right statement, and with 4 of 32 keys the indexer rarely misses
-# it. A window finds only what is near, so far away it guesses. The second row is a yardstick, not
-# an upper limit: it needs the full attention weights first.
+# it. A window finds only what is near, so far away it guesses. The second row is only a yardstick,
+# because it needs all the attention's weights before it can choose.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input", "nbval-ignore-output"]
 # Draws where the teacher looks and what the indexer chooses, in one text
@@ -1128,7 +1131,8 @@ plt.show()
 # - The weights of a softmax sum to one. In our game the idle head put them mostly on the first
 #   token, and a window that dropped this token hurt, little or much, in four of four starts. With a
 #   learned sink, three of four lost nothing.
-# - One global layer anywhere opens a path over the whole text; few of them keep the cache small.
+# - One global layer anywhere opens a path over the whole text, and using only a few of them keeps
+#   the cache small.
 # - The delta rule replaces what a key said before. For keys written once, plain sums looked up
 #   more; for rewritten keys, the delta rule did.
 # - An indexer chooses keys by content. With 8 of 64 keys, nearly all of our far questions were
@@ -1232,8 +1236,8 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 # `transformers` that it names. Some are those of a published model, others the defaults of a class,
 # from which a published model may differ; chapter 13 says which is which. *Linear* layers keep a
 # state, *chosen* ones have an indexer. *Keys* are the key-value heads of a layer and their size, or
-# the size of its latent and of the key beside it, which mostly is rotary. An indexer mostly adds
-# 128 numbers per token and layer. *QK-norm* has a section of its own below.
+# the size of its latent and of the rotary key beside it, if there is one. An indexer mostly adds
+# 128 numbers per token and layer (257 in GLM-5.3-Flash). *QK-norm* has a section of its own below.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Shows what twelve models are made of, computed from the installed library
@@ -1264,7 +1268,7 @@ replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(
 # (Kimi Team, 2025). Layers can also share a cache: cross-layer attention (Brandon et al., 2024)
 # computes keys and values in every second layer only, and the next layer reads the same ones. In
 # Mistral Large 4, according to colibri's page on it, some layers read the latent of a layer before
-# them.
+# them, so that its cache is smaller than its columns suggest.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the rows by hand and what the text says of the newest classes
@@ -1460,10 +1464,10 @@ print("chosen block:", choose_blocks(torch.tensor([1.0, 0.0]), needle, 4, 1).tol
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The best key is in block 0, but the three opposite keys of this block outvote it: the mean is
-# $(-0.5, 0)$. In the indexer's game with 64 tokens, where the right statement shares its block with
-# other tokens, the own block of 4 and the best other answer 55 to 58% of far questions in eight
-# starts, though this rule, unlike the indexers, was not trained. If all keys of a block share a
-# direction, the mean shows what is in it, and training can give keys such a form.
+# $(-0.5, 0)$. In the indexer's game with 64 tokens, the own block of 4 and the best other one
+# answer only 55 to 58% of far questions in eight starts. This rule, unlike the indexers, was not
+# trained. If all keys of a block share a direction, the mean shows what is in it, and training can
+# give keys such a form.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # The needle on the board, before the cell runs, with means.
@@ -1542,10 +1546,10 @@ assert torch.equal(sliding_window_mask(1024, window=127) & causal_mask(1024), vi
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Longer than trained
 #
-# *6 minutes.* Chapter 7's reader with rotary positions was trained on texts of 16 letters. From
-# about position 35 on it fails, because far letters rotate the slow pairs by angles that training
-# never showed. But the speeds of a trained model can be changed so that long distances look like
-# short ones.
+# *6 minutes.* Chapter 7's reader with rotary positions was trained on texts of 16 letters. Beyond
+# position 35 or so it begins to fail, because far letters rotate the slow pairs by angles that
+# training never showed. But the speeds of a trained model can be changed so that long distances
+# look like short ones.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # #### Four ways to choose the speeds
