@@ -155,9 +155,11 @@ plt.show()
 # times.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Training would keep all 41 TB for the backward pass. Reading needs one layer at a time, but
-# already its scores take 1.3 TB and its weights as much again. And yet this model reads 128K tokens
-# (Llama Team, 2024), each of which sees all tokens before it.
+# All 1,024 heads together need 41 TB, which training would keep for the backward pass. Reading can
+# drop a layer's matrices when it is done, but the scores of a single layer already take 1.3 TB, and
+# its weights another 1.3 TB. (Causal attention uses half of each matrix, which plain code computes
+# whole.) And yet this model reads 128K tokens (Llama Team, 2024), each of which sees all tokens
+# before it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room do the product before you show the areas: $10^5 \cdot 10^5 \cdot 4$ for
@@ -165,8 +167,8 @@ plt.show()
 # and changes how it is computed.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **Plain** attention is the formula of chapter 3. The code scales the queries, usually fewer
-# numbers than the scores:
+# **Plain** attention is the formula of chapter 3. We divide the queries by $\sqrt d$ rather than
+# the scores, because there are usually far fewer numbers in them:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -664,10 +666,11 @@ for name, machine in (("core, 4-byte numbers", core), ("H100, 2-byte numbers", h
 # answers at the pace of its memory.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Only fused prefill can. Its intensity of up to 1,024 lies right of the ridge, even of the new one
-# at 590, if keys are carried about once. Plain prefill, with at most 64, is memory-bound as long as
-# its matrices exceed the fast memory, and so is decoding, with 1. **Here faster arithmetic speeds
-# up fused prefill, but not decoding.**
+# Only fused prefill can. The ridge moves to 590, and fused prefill, with an intensity of up to
+# 1,024, stays right of it. Plain prefill (64) and decoding (1) were left of the ridge already, so
+# faster arithmetic does not help them. **Here faster arithmetic speeds up fused prefill, but not
+# decoding.** (We assume that the matrices do not fit into the fast memory, and that fused prefill
+# carries its keys about once.)
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the roofline says
@@ -728,10 +731,11 @@ assert core.ridge > 0.5 and decoding < best / 2
 # NVIDIA's two figures: fused prefill on the flat top, plain prefill and decoding on the slope.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# A roof is an upper bound. On this core, plain prefill lies right of the ridge and still reaches
-# only part of the arithmetic, because its steps run one after the other: during the softmax, about
-# a third of the time in the run shown, the products wait. Decoding lies below its roof as well, and
-# above all its roof is low. **To make decoding faster, carry fewer bytes, or do more with each.**
+# A roof is an upper bound. On this core, whose ridge is much lower than the H100's, plain prefill
+# lies right of it and still reaches only part of the arithmetic, because its steps run one after
+# the other: during the softmax, about a third of the time in the run shown, the products wait.
+# Decoding lies below its roof as well, and above all its roof is low. **To make decoding faster,
+# carry fewer bytes, or do more with each.**
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Point at each cloud. The grey marks were measured on this core; the hollow ones are
@@ -841,9 +845,10 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Each waits 4.6 times as long, and the GPU writes 12.7 times as many tokens per second. **The
 # parameters are carried anyway, so a further user adds only the time of one more cache.** So a
-# server weighs the **latency** for each user against the **throughput** for all. With novels it
-# gains less, because two caches already outweigh the parameters: four users wait more than twice as
-# long as one, and together get 1.7 times as many tokens. All this is computed.
+# server weighs the **latency** for each user against the **throughput** for all. When every user
+# brings a novel, batching helps less, because two caches already outweigh the parameters that all
+# share: four users wait more than twice as long as one, and together get 1.7 times as many tokens.
+# All this is computed.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the numbers of the text, and that arithmetic is not the limit
@@ -867,17 +872,18 @@ print("checked: the numbers of users and the times")
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Three ways to use the spare arithmetic
 #
-# Without caches, a step of up to 295 tokens takes no longer than a step of one. How can a server
-# fill such a step?
+# If we ignore the time that the caches take, a step of up to 295 tokens takes no longer than a step
+# of one. How can a server fill such a step?
 #
 # - **Continuous batching**: users join and leave between steps, so that the batch stays large (Yu
 #   et al., 2022).
 # - **Speculative decoding**: a small model guesses a few tokens, and the large one checks them in
-#   one step, which carries parameters and cache once. It keeps the guesses up to the first wrong
-#   one, which it replaces, and the answers keep their distribution (Leviathan et al., 2023).
-# - **Chunked prefill**: in one step, a prompt of 8,192 tokens makes all other users wait. In chunks
-#   it travels along in their steps (Agrawal et al., 2023). Its own **time to first token** grows a
-#   little, so that the others' **time per token** stays.
+#   one step, which carries parameters and cache once. It keeps the guesses up to the first that it
+#   rejects, which it replaces. With sampling, guesses are rejected at random in such a way that the
+#   answers keep their distribution (Leviathan et al., 2023).
+# - **Chunked prefill**: in one step, a prompt of 8,192 tokens makes all other users wait. Cut into
+#   chunks, it rides along in their steps (Agrawal et al., 2023). Its first token comes a little
+#   later (**time to first token**), but the others keep their pace (**time per token**).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Ask for each of the three what fills the step: other users, guesses, or a prompt.
@@ -1333,7 +1339,8 @@ assert all(abs(work[i] / work[0] - (2 * i + 1)) < 0.01 for i in range(4))
 # - The next token takes (B · cache + parameters) / (bytes per second), so a further user adds the
 #   time of one more cache.
 # - Data parallel sends gradients, tensor parallel outputs and gradients of inputs, context parallel
-#   keys and values. Done right, two or three processes gave the numbers of one, up to rounding.
+#   keys and values (in training, their gradients and the parameters' as well). Done right, two or
+#   three processes gave the numbers of one, up to rounding.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Chapter 11 shows how today's models make the cache smaller.
@@ -1670,8 +1677,8 @@ else:
 # ms.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The same waiting is probably why this course's models gain hardly anything from such a GPU: 300
-# training steps of its Transformer took 9 s on the H100 and 10 s on the CPU beside it.
+# This course's models gain hardly anything from such a GPU: 300 training steps of its Transformer
+# took 9 s on the H100 and 10 s on the CPU beside it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # With 16,384 tokens the work is 96 times as much, 1.6 ms at the product's speed, so the starts
@@ -1821,7 +1828,7 @@ assert round(786 / 989 * between[0], 2) == 0.84  # at the measured speed
 # which nobody has tried here.) **Sharded data parallel** (PyTorch's FSDP2, DeepSpeed's ZeRO) also
 # spreads parameters, gradients and the optimiser's state (Rajbhandari et al., 2020). NVIDIA adds
 # kernels (**cuDNN**), layers with 8-bit and 4-bit formats (**Transformer Engine**) and heads split
-# as above (**Megatron-LM**). None of these libraries ran here.
+# as above (**Megatron-LM**).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. 672 MiB take 14 ms. Take votes for the others; 'tensor is slow, data is fine' is
