@@ -209,9 +209,10 @@ plt.show()
 # $$\text{output} = W_o \begin{bmatrix} o_1 \\ \vdots \\ o_H \end{bmatrix}$$
 #
 # Concatenation lets $W_o$ treat each head differently; a plain sum would not. Together the $H$
-# heads usually give $D$ numbers per query, so each gives only $D / H$, and $H$ must divide $D$.
-# Such a head is **thin**, but it reads *all* numbers of a token. Eight thin heads have no more
-# parameters than one wide head, as *Going further* counts.
+# heads usually give $D$ numbers per query, so each gives only $D / H$, and $H$ must divide $D$. Its
+# scores are then divided by $\sqrt{D / H}$, the root of the head's own size. Such a head is
+# **thin**, but it reads *all* numbers of a token. Eight thin heads have no more parameters than one
+# wide head, as *Going further* counts.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Read it aloud from the inside: project, attend, concatenate, mix. Then ask for the
@@ -619,17 +620,18 @@ for (_, num_heads), speller in spellers.items():
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # In each of 2,000 words, and in all three starts, the one head gives 40% to 60% of its weight to
-# each of the two positions. So its average holds two letters in nearly equal shares, and nothing in
-# it says which came before.
+# each of the two positions. So its average holds two letters in nearly equal shares, and a linear
+# readout cannot tell both jobs from it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Because the readout is linear, it scores a letter by its share of the average. So the letter that
 # weighs a little more tends to win *both* jobs: in starts 0 and 2 mostly the one opposite. Could
-# job two prefer the smaller share? No: a linear score that falls as the share grows is highest for
-# absent letters.
+# the scores of the other job favour the letter with the smaller share? Then they would have to fall
+# as a share grows, and the letters that are absent, with a share of 0, would beat both.
 #
-# To name one letter twice is right for one of the two jobs, which makes 100%. The sums are a little
-# higher, because sometimes the two letters coincide, and sometimes the readout names both.
+# A readout that names the same letter for both jobs gets exactly one of them right, so the two
+# rates sum to 100%. The sums are a little higher, because sometimes the two letters coincide, and
+# sometimes the readout names both.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two heads at six stages of training
@@ -795,14 +797,15 @@ print("checked: after 500 steps the wrong layer names more than 99% right in all
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # After 500 steps it reaches 100% from all three starts, and after 300 only one start shows that
-# something is wrong. In the picture's terms, T and U can learn to ask *on behalf of S*; *Going
-# further* shows that start 0 did. The network has **learned around the bug**, so a good accuracy
-# does not show that the code is right.
+# something is wrong. How? S receives what head 1 computed for T and U. Since every token carries
+# its position, T's query can learn to look where S would have to look: T asks *on behalf of S*.
+# (*Going further* shows this in the weights of start 0.) The network has **learned around the
+# bug**, so a good accuracy does not show that the code is right.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # This bug is real. A public teaching implementation shipped it, and its own test, training on a
-# copy task, passed
-# ([transformer-from-scratch #6](https://github.com/jsbaan/transformer-from-scratch/issues/6)).
+# copy task, passed ([transformer-from-scratch
+# #6](https://github.com/jsbaan/transformer-from-scratch/issues/6)).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The loop over heads finds the bug
@@ -1058,11 +1061,11 @@ for head in range(8):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In this run no head is indispensable: without the most important one, 70% of the letters opposite
-# are still right. That need not mean that heads share a job, because two heads that do the same
-# would look alike here. Four of the eight can be removed one at a time at a loss of at most 0.2
-# points. Likewise, many trained heads of translators and of BERT can be removed one at a time at
-# little loss (Michel et al., 2019), and those that matter often have a job that can be named, such
-# as looking at a neighbour (Voita et al., 2019).
+# are still right. This does not say why the others suffice: they may share the job, or one of them
+# may do the same as the head that is gone. Four of the eight can be removed one at a time at a loss
+# of at most 0.2 points. Likewise, many trained heads of translators and of BERT can be removed one
+# at a time at little loss (Michel et al., 2019), and those that matter often have a job that can be
+# named, such as looking at a neighbour (Voita et al., 2019).
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two heads of a published model
@@ -1129,9 +1132,8 @@ plt.show()
 # without it, head 1 sees three words and head 2 one, in both sentences.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# It runs because there are as many sentences as heads, so test with different numbers, both above
-# one. With one head this cell would run as well, and be as wrong; with one sentence it would be
-# right.
+# Equal numbers of sentences and heads hide the error, and so does a 1 in either place. So test with
+# two sentences and three heads, for example.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for three votes: an error, all masked wrongly, nothing. Most expect an error.
@@ -1169,8 +1171,8 @@ print("mean", tuple(mean.shape), "  of each head", tuple(their_weights.shape))
 #
 # `attend_in_heads` gets queries (B, Q, D), keys and values (B, K, D), all projected already, and a
 # boolean mask (B, Q, K), True = may attend, in which each query sees at least one key. The output
-# is (B, Q, D), heads end to end. Its author ran it with two sentences and two heads, and no error
-# came. It has three bugs. Mend it.
+# is (B, Q, D), heads end to end. Its author ran it with two sentences and two heads, and saw no
+# error. It has three bugs. Repair it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **6.6** · write the test

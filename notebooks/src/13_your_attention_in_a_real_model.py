@@ -433,9 +433,9 @@ assert accuracy(two) > 0.9 and accuracy(one) < 0.4
 # | 4 | 96% | 21% | 21% |
 #
 # One layer stays near 20%, even when it is twice as wide. Is this a lot? A random letter of the
-# first half would be right in 8% of the cases. But a guesser that knows only its own position, and
-# always copies from one of the distances that are possible there, is right in 24%, and none of the
-# ten models with one layer beats it.
+# first half would be right in 8% of the cases. But think of a guesser that ignores the letters. At
+# each position it assumes one possible length of the half, and copies from so far back. It is right
+# in 24%, and none of the ten models with one layer beats it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # All this holds for models of these sizes. Sanford, Hsu and Telgarsky (2024) prove that one layer
@@ -521,8 +521,9 @@ from d2l_attention.exercises import check, hint, solution
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Scores of the trained heads
 #
-# Since the halves of our sequences are alike, each score is the mean of one diagonal, here over 100
-# new sequences:
+# The token before always lies on the diagonal below the main one. Because the halves of our
+# sequences are alike, the token after the copy lies on one diagonal as well. So each score is the
+# mean of a diagonal, here over 100 new sequences:
 
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output"]
@@ -577,8 +578,8 @@ plt.show()
 #    has `D` before it?', and finds position 1.
 # 3. The value of position 1 says `i`, and the model predicts `i`.
 #
-# Elhage et al. (2021) explained such pairs of heads, and Olsson et al. (2022) found **induction
-# heads** in large language models.
+# Elhage et al. (2021) explained such pairs of heads and named the second kind **induction heads**,
+# and Olsson et al. (2022) found these in large language models.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Four minutes. Point with two hands: what a key says was written by a look of the layer before.
@@ -693,9 +694,9 @@ plt.show()
 # #### In five starts
 #
 # Does this hold in other starts? Here are the same five. A head of layer 1 *looks back* if its
-# weight on the token before, shown in the second column, is at least half of the largest. Where the
-# column does not say otherwise, it gets equal weights. As a control, as many of the *other* heads
-# are taken away, and the worst choice is shown.
+# weight on the token before, shown in the second column, is at least half of the largest. Heads
+# that are taken away get equal weights, except under 'output 0'. As a control we take away equally
+# many of the *other* heads of layer 1, and show the choice with the lowest accuracy.
 #
 # | start | look back | one away | all away | all, output 0 | others away | others, output 0 |
 # |---|---|---|---|---|---|---|
@@ -705,11 +706,12 @@ plt.show()
 # | 3 | 0.48 and 0.44 | 63%, 49% | 37% | 17% | 93% | 92% |
 # | 4 | 0.46 and 0.46 | 65%, 55% | 48% | 27% | 94% | 93% |
 #
-# In starts 0 and 1 one head does the work. In the other three, two heads share it, and while one of
-# them is left, 49 to 92% of the answers are right. Without both, 37 to 48% remain, and with output
-# 0 about as few as with one layer. The control keeps 76% and more in four starts. In start 2,
-# however, it falls to 35%, since one of the other two heads looks at its own token, which this
-# model needs as well. There the ablation shows only that both pairs are needed.
+# In starts 0 and 1 only one head looks back, and does most of the work. In the other three, two
+# heads share it, and while one of them is left, 49 to 92% of the answers are right. Without both,
+# 37 to 48% remain, and with output 0 about as few as with one layer. The control keeps 76% and more
+# in four starts. In start 2, however, it falls to 35%, since one of the other two heads looks at
+# its own token, which this model needs as well. There the ablation shows only that both pairs are
+# needed.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. When heads share the look, no single one carries all of it, and only both together
@@ -841,7 +843,7 @@ print(*lines_of_looks(minilm), sep="\n")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # It has one for the token before and one for the token after. Head 3 of layer 1, in short 1.3,
-# gives *all* of its weight to the token before, and head 2.9 gives two thirds to the token after.
+# gives 1.00 of its weight to the token before, and head 2.9 gives two thirds to the token after.
 # But no head gives [SEP] more than 0.15, where equal weights would give 0.08. In this model the
 # weight goes to [CLS] instead, and we did not test why. So what was found in one model is only a
 # guess about its relatives.
@@ -881,8 +883,9 @@ print(*lines_of_order(minilm), sep="\n")
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The answer is head 1.3: without it all ten pairs come nearer, and 63% of their distance is left,
 # or 71% with output 0. The other heads are the control, since without the median one at least 99%
-# is left. And because the distance to other compounds hardly changes, what suffers is the order.
-# Yet much of it survives, perhaps in other heads that look at a neighbour, which we did not test.
+# is left. As a second control, the distances between different compounds hardly change, so what
+# suffers is the order. Yet much of it survives, perhaps in other heads that look at a neighbour,
+# which we did not test.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for a second control before you show the last column: everything might come
@@ -1004,8 +1007,8 @@ for name, function, layers in (
 #   token before 0.80 in place of 0.98. So layer 2 gets other vectors than in training.
 # - **Layer 2 only**: the loss hardly changes, nor does the text. The query of position 8 still
 #   finds position 1, by what layer 1 wrote there: in the second half, the heads of layer 2 keep 0.8
-#   on the token after the copy. Position 9, an `i` after a `D` as well, gets little, for which our
-#   story has no reason. In generation, the last token has no later one.
+#   on the token after the copy. Position 9, also an `i` after a `D`, gets little, and we cannot say
+#   why. The generated text is unharmed, because the newest token has no later one to see.
 # - **Divided by $d$**: the largest weight of a row falls from 0.8 to 0.4 on average, so each
 #   output is a mixture. The loss rises, and the text is wrong.
 
@@ -1388,9 +1391,9 @@ for head in range(4):
         print(f"without head {head + 1}: {accuracy(two):.0%}", end="   ")
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# Although all four score high as induction heads, in this start each of them can go, because they
-# do the same work and three are enough. So 'the accuracy stays' does not mean 'the head does
-# nothing'.
+# All four score high as induction heads, and yet in this start each of them can be removed alone,
+# probably because the other three do the same work. So a head without which nothing changes may
+# still be working.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Who uses what
