@@ -287,7 +287,10 @@ plt.show()
 #
 # The matrix is a **rotation**, the same for every $i$.
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 1½ minutes. Ask which letter does not occur in the rotation.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # Put one such block for each hand on the diagonal of a large matrix, and it shifts whole rows. So a
 # layer could learn to look three positions back:
 
@@ -329,8 +332,8 @@ assert torch.equal(found[3:], torch.arange(61))
 print("checked: each of 61 rows, shifted by -3, has its highest score with the row 3 before it")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask which letter does not occur in the rotation, and why the last blocks are nearly
-# the identity. Say what this does not show: that training finds such a matrix.
+# Half a minute. Ask why the last blocks are nearly the identity. Say what this does not show: that
+# training finds such a matrix.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Learned positions
@@ -552,8 +555,10 @@ schematic("rotary")
 # $$\text{score}(i, j) = \frac{q_i \cdot k_j}{\sqrt d} - m\,\lvert i - j\rvert$$
 #
 # Each head has its own fixed slope: eight heads have
-# $\frac12, \frac14, \frac18, \dots, \frac1{256}$. The paper defines this with a causal mask, where
-# $j \le i$; without one, left and right are alike.
+# $\frac12, \frac14, \frac18, \dots, \frac1{256}$.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The paper defines this with a causal mask, where $j \le i$; without one, left and right are alike.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -656,6 +661,9 @@ plt.show()
 # each letter to the one three positions before. At last capital the arrows lead to the latest
 # capital, up to seven positions back; a capital is its own answer.*
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. The model is one layer with four heads, and guessing is right once in eight.
+
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The model is one layer with four heads, made of the page's own functions. Each letter's vector is
 # added to the answer of attention, so that the layer keeps it. The kind `"none"` leaves out the
@@ -720,16 +728,15 @@ def train(kind, game, start):
     return model
 
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # **Predict.** Which encodings learn which game, with at least 85% right answers at positions 3 to
 # 15? And which of them still do so at positions 32 to 63?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes. The vote of the hour. The model is one layer with four heads; guessing is right once
-# in eight. Draw a table of 4 by 2 on the board: does it learn the game, and does it reach 63?
-# Typical: sinusoidal yes, 'because a formula has no end', learned no, rotary yes, 'because only the
-# distance counts', ALiBi yes in both games. Then ask what a model without any encoding would get.
-# Leave it there.
+# Two minutes. The vote of the hour. Draw a table of 4 by 2 on the board: does it learn the game,
+# and does it reach 63? Typical: sinusoidal yes, 'because a formula has no end', learned no, rotary
+# yes, 'because only the distance counts', ALiBi yes in both games. Then ask what a model without
+# any encoding would get. Leave it there.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Right answers at each position
