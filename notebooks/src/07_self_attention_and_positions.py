@@ -7,7 +7,7 @@
 # - derive why rotary positions enter a score only as the signed distance $j - i$;
 # - train a small layer with each encoding, and find out where it fails on longer texts, and why.
 #
-# Core path: 60 to 90 minutes, in two sittings. Going further: 30. Exercises: 68.
+# Core path: 60 to 90 minutes, in two sittings. Going further: 25. Exercises: 68.
 #
 # Builds on chapters 3, 4 and 6. The book is *Dive into Deep Learning* (D2L), section 11.6.
 
@@ -16,17 +16,20 @@
 # rotary, 2½ for ALiBi and the table, 12 for the experiment and the summary. The slides after the
 # summary are not in the plan, among them the costs beside CNN and RNN. After 16 minutes you should
 # be at the dot products of rotary. Behind? Leave out 'A shift is a rotation'. The code of the
-# sinusoidal encoding and of the experiment is on the page only. On the page students write the
-# rotation themselves (7.4), on the slides pairs do it on paper. Homework: exercises 7.1 to 7.3.
+# sinusoidal encoding, of ALiBi and of the experiment is on the page only. On the page students
+# write the rotation themselves (7.4), on the slides pairs do it on paper. Homework: exercises 7.1
+# to 7.3.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
 import math
+import re
 
 import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
 from ipywidgets import SelectionSlider
+from matplotlib.patches import ConnectionPatch, Patch, Rectangle
 from torch import nn
 
 from d2l_attention import ALiBi, MultiHeadAttention, PositionalEncoding, RotaryEncoding
@@ -41,6 +44,7 @@ from d2l_attention.views.palette import (
     POSITION,
     QUERY,
     RULE,
+    SERIES,
     signed,
 )
 from d2l_attention.views.plots import heatmap, set_style
@@ -87,8 +91,8 @@ def plain_self_attention(X, W_q, W_k, W_v):  # (B, n, D) -> (B, n, D)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Why attend at all? A recurrent network (chapter 5) carries information through $n$ tokens in $n$
-# steps. Self-attention connects any two tokens in one layer, at the price of $n^2$ scores (*Going
-# further* compares the costs). There is a second price, which two headlines reveal.
+# steps, while self-attention connects any two tokens in one layer. The price is $n^2$ scores, and
+# there is a second one, which two headlines reveal.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let somebody find query, key and value in the formula.
@@ -113,8 +117,34 @@ one, other = (plain_self_attention(X, *matrices) for X in (no_news, news))
 print(f"the averages differ by {(one.mean(dim=1) - other.mean(dim=1)).norm():.6f}")
 print(f"the answers to 'dog' differ by {(one[0, 0] - other[0, 2]).norm():.6f}")
 
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Two minutes. Vote by hands before you show the code. Expect 'a little, because the words are the
+# same'.
+
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The averages are equal.
+# The averages are equal, and each word has the same answer in both headlines:
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the answers and their averages, and joins each word to itself
+figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.0), gridspec_kw={"wspace": 0.45})
+orders = ("dog", "bites", "man", "average"), ("man", "bites", "dog", "average")
+for ax, words, found in zip(axes, orders, (one[0], other[0]), strict=True):
+    rows = torch.cat([found, found.mean(dim=0, keepdim=True)])  # (4, 8)
+    heatmap(ax, rows, words, vmin=-1, vmax=1, cmap=signed())
+    ax.axhline(2.5, color=INK)
+    ax.set(xticks=[], title=" ".join(words[:3]))
+axes[0].yaxis.tick_right()
+for row, word in enumerate(orders[0]):
+    line = {"xyA": (1.34, row), "xyB": (-0.34, orders[1].index(word)), "annotation_clip": False}
+    line |= {"coordsA": axes[0].get_yaxis_transform(), "coordsB": axes[1].get_yaxis_transform()}
+    figure.add_artist(ConnectionPatch(**line, color=FAINT, linewidth=1.5))
+figure.suptitle("Two answers change places, the average stays", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two heat maps, one for each headline, with the answers to its three words as rows of
+# eight numbers and their average below. Lines join each word to itself: the rows of 'dog' and 'man'
+# have changed places, while those of 'bites' and of the average are the same.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Call the layer $f$. No position occurs in its formula, so if we shuffle the rows of $X$ by a
@@ -134,9 +164,8 @@ for _ in range(20):
 print("checked: f(X) in 20 random orders of seven tokens")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Vote by hands before you show the code. Expect 'a little, because the words are the
-# same'. Wait for somebody who asks which part of the formula contains a position. None does. Then
-# read the equation aloud: shuffle in, shuffle out.
+# One minute. Wait for somebody who asks which part of the formula contains a position. None does.
+# Then read the equation aloud: shuffle in, shuffle out.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Sines and cosines
@@ -258,10 +287,36 @@ plt.show()
 #
 # The matrix is a **rotation**, the same for every $i$.
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# One large matrix with such a block for each hand shifts a whole row, so a layer could learn it,
-# for example for 'three positions back'. The experiment below shows whether training finds such a
-# matrix.
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 1½ minutes. Ask which letter does not occur in the rotation.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# Put one such block for each hand on the diagonal of a large matrix, and it shifts whole rows. So a
+# layer could learn to look three positions back:
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the matrix that shifts rows of 16 columns by -3, and applies it to row 20
+steps = -3 * plain_angles(2, 16)[1]  # (8,): the angle by which each hand turns
+blocks = [torch.tensor([[t.cos(), t.sin()], [-t.sin(), t.cos()]]) for t in steps]
+shift, P = torch.block_diag(*blocks), PlainPositionalEncoding(16, dropout=0.0).P[0, :64]
+panels = {"shift by −3": shift, "row 20": P[20][:, None], "row 17": shift @ P[20][:, None]}
+torch.testing.assert_close(P[:-3], P[3:] @ shift.T, atol=1e-5, rtol=0)
+figure, axes = plt.subplots(1, 3, figsize=(6.6, 4.1), width_ratios=[16, 1.6, 1.6])
+for ax, sign, (title, panel) in zip(axes, ("", "×", "="), panels.items(), strict=True):
+    heatmap(ax, panel, vmin=-1, vmax=1, cmap=signed())
+    ax.set(xticks=[], yticks=[], title=title)
+    ax.set_ylabel(sign, rotation=0, fontsize=22, labelpad=20, va="center")
+figure.colorbar(axes[0].images[0], ax=axes, ticks=[-1, 0, 1])
+figure.suptitle("A block for each hand shifts row 20 to row 17", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a matrix of 16 by 16 numbers, times row 20 of an encoding as a column, gives row 17. The
+# matrix is 0 except in eight blocks of 2 by 2 on its diagonal. The first blocks turn their hands
+# far; the last four are nearly the identity.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The experiment below shows whether training finds such a matrix.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks that rows shifted by such matrices are the rows three positions before, as keys as well
@@ -277,8 +332,8 @@ assert torch.equal(found[3:], torch.arange(61))
 print("checked: each of 61 rows, shifted by -3, has its highest score with the row 3 before it")
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask which letter does not occur in the matrix. Say what this does not show: that
-# training finds these matrices.
+# Half a minute. Ask why the last blocks are nearly the identity. Say what this does not show: that
+# training finds such a matrix.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Learned positions
@@ -439,8 +494,8 @@ explore(
 # angles, two turns. Then show ours. Before the next slide ask: should the values be turned as well?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# You know all the parts, `plain_angles` among them, so write the turn before you read ours.
-# `check`, `hint("7.4")` and `solution("7.4")` help.
+# You know all the parts, so write the turn before you read ours. `check`, `hint("7.4")` and
+# `solution("7.4")` help.
 
 # %% slideshow={"slide_type": "skip"}
 from d2l_attention.exercises import check, hint, solution
@@ -500,12 +555,13 @@ schematic("rotary")
 # $$\text{score}(i, j) = \frac{q_i \cdot k_j}{\sqrt d} - m\,\lvert i - j\rvert$$
 #
 # Each head has its own fixed slope: eight heads have
-# $\frac12, \frac14, \frac18, \dots, \frac1{256}$. The steeper the slope, the more a head prefers
-# near keys. The paper defines this with a causal mask, where $j \le i$; without one, left and right
-# are alike.
+# $\frac12, \frac14, \frac18, \dots, \frac1{256}$.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The paper defines this with a causal mask, where $j \le i$; without one, left and right are alike.
 
 
-# %% slideshow={"slide_type": "-"} tags=["build"]
+# %% slideshow={"slide_type": "skip"} tags=["build"]
 def plain_alibi_bias(num_heads, n):  # (H, n, n), for 1, 2, 4, 8, ... heads
     slopes = 2 ** (-8 * torch.arange(1, num_heads + 1) / num_heads)  # (H,)
     positions = torch.arange(n)
@@ -514,9 +570,29 @@ def plain_alibi_bias(num_heads, n):  # (H, n, n), for 1, 2, 4, 8, ... heads
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# By hand, take three identical words with equal content scores, let the third be the query, and let
-# $m = \frac12$. At the distances 2, 1 and 0 the biases are $-1$, $-\frac12$ and $0$. Their
-# exponentials are $0.37$, $0.61$ and $1$, so the weights are $0.19$, $0.31$ and $0.51$.
+# By hand, let the third of three identical words be the query, and let $m = \frac12$. At the
+# distances 2, 1 and 0 the biases are $-1$, $-\frac12$ and $0$. Their exponentials are $0.37$,
+# $0.61$ and $1$, so the weights are $0.19$, $0.31$ and $0.51$. With sixteen identical words and
+# three of eight heads:
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws biases and weights of three heads, for the last of sixteen identical words
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.1))
+for head, series in ((1, SERIES[0]), (4, SERIES[1]), (8, SERIES[2])):
+    bias = plain_alibi_bias(8, 16)[head - 1, -1].flip(0)  # (16,): by distance
+    left.plot(bias, **series, markersize=6, label=f"head {head}, m = 1/{2**head}")
+    right.plot(bias.softmax(dim=0), **series, markersize=6)
+left.set(xlabel="distance", ylabel="bias", xticks=range(0, 16, 3))
+right.set(xlabel="distance", ylabel="weight", xticks=range(0, 16, 3), ylim=(0, None))
+left.legend(frameon=False)
+figure.suptitle("Between equal words, a steep slope leaves only the near ones", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two panels against the distance, 0 to 15, for heads 1, 4 and 8 with slopes 1/2, 1/16 and
+# 1/256. Left, the bias falls from 0 to −7.5, to about −0.9, and hardly at all. Right, the weight of
+# head 1 falls from 0.39 to nearly 0 within about eight positions, that of head 4 from 0.10 to 0.04,
+# and that of head 8 stays near 0.06.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. On the board: three equal words, slope 1/2, the last word is the query. The biases are
@@ -540,13 +616,15 @@ def plain_alibi_bias(num_heads, n):  # (H, n, n), for 1, 2, 4, 8, ... heads
 # ## Beyond the training length
 #
 # Let us train models on positions 0 to 15 and then give them 64 letters. In both of our games a
-# model sees random letters up to its position (a causal mask) and names one letter:
+# causal mask shows a model random letters up to its position, and it names one letter:
 #
 # - **three back**: the letter three positions before.
 # - **last capital**: the latest capital letter, this position included.
 
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Makes the two games, and draws a short sequence of each, with its answers
 
-# %% slideshow={"slide_type": "skip"}
+
 def three_back(B, n):
     letters = torch.randint(8, (B, n))
     return letters, F.pad(letters[:, :-3], (3, 0), value=-100)  # cross_entropy leaves out -100
@@ -559,18 +637,37 @@ def last_capital(B, n):  # small letters are 0 to 7, capitals 8 to 15
     return letters + 8 * capital, letters.gather(1, latest)
 
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Prints a short sequence of each game, with its answers
 torch.manual_seed(0)
-for game in (three_back, last_capital):
-    letters, targets = game(1, 16)
-    print(f"{game.__name__:12}", *("abcdefghABCDEFGH"[i] for i in letters[0].tolist()))
-    print(f"{'answer':12}", *("abcdefgh"[i] if i >= 0 else "-" for i in targets[0].tolist()))
+figure, axes = plt.subplots(2, 1, figsize=(10, 4.0))
+for ax, game in zip(axes, (three_back, last_capital), strict=True):
+    letters, targets = (X[0].tolist() for X in game(1, 16))
+    for i, (letter, target) in enumerate(zip(letters, targets, strict=True)):
+        ax.text(i, 0, "abcdefghABCDEFGH"[letter], ha="center", fontsize=16)
+        ax.text(i, -1.1, "abcdefgh"[target] if target >= 0 else "–", ha="center", fontsize=16)
+        key = max((j for j in range(i + 1) if letters[j] >= 8), default=i - 3)
+        if 0 <= key < i:
+            arrow = {"arrowstyle": "->", "connectionstyle": "arc3,rad=0.4", "color": FAINT}
+            ax.annotate("", (key, 0.75), (i, 0.75), arrowprops=arrow)
+    for y, words in ((0, "letter"), (-1.1, "answer")):
+        ax.text(-0.8, y, words, ha="right")
+    ax.text(-2.6, 2, game.__name__.replace("_", " "), fontsize=16)
+    ax.set(xlim=(-2.6, 15.4), ylim=(-1.5, 2.6))
+    ax.axis("off")
+figure.suptitle("Three back needs one distance, last capital needs many", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: sixteen letters of each game with the answers below. At three back an arrow leads from
+# each letter to the one three positions before. At last capital the arrows lead to the latest
+# capital, up to seven positions back; a capital is its own answer.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. The model is one layer with four heads, and guessing is right once in eight.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The model is one layer with four heads, made of the page's own functions. Each letter's vector is
 # added to the answer of attention, so that the layer keeps it. The kind `"none"` leaves out the
-# encoding.
+# encoding. Each model is trained for 200 steps.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -614,8 +711,10 @@ for kind, positions in (("sinusoidal", None), ("rotary", RotaryEncoding(8)), ("A
     torch.testing.assert_close(reader.attend(X, past), expected)
 print("checked: the reader's attention equals the package's, with three encodings")
 
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Trains a model on fresh letters in each step
 
-# %% slideshow={"slide_type": "skip"}
+
 def train(kind, game, start):
     torch.manual_seed(start)
     model = Reader(kind)
@@ -629,16 +728,15 @@ def train(kind, game, start):
     return model
 
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # **Predict.** Which encodings learn which game, with at least 85% right answers at positions 3 to
 # 15? And which of them still do so at positions 32 to 63?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes. The vote of the hour. The model is one layer with four heads; guessing is right once
-# in eight. Draw a table of 4 by 2 on the board: does it learn the game, and does it reach 63?
-# Typical: sinusoidal yes, 'because a formula has no end', learned no, rotary yes, 'because only the
-# distance counts', ALiBi yes in both games. Then ask what a model without any encoding would get.
-# Leave it there.
+# Two minutes. The vote of the hour. Draw a table of 4 by 2 on the board: does it learn the game,
+# and does it reach 63? Typical: sinusoidal yes, 'because a formula has no end', learned no, rotary
+# yes, 'because only the distance counts', ALiBi yes in both games. Then ask what a model without
+# any encoding would get. Leave it there.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Right answers at each position
@@ -680,10 +778,9 @@ for (name, kind), curve in curves.items():
 # ALiBi reaches 85% only at *last capital*, but there in both ranges. The other three encodings
 # reach it in both games at 3 to 15, and miss it at 32 to 63.
 #
-# Each cell shows three numbers, one per random initialisation (**start**). Compare them
-# with the row `none`: this layer knows which letters came, but lacks their order, so it does about
-# as well as the guesser of the row `commonest`, which names the commonest letter so far (at *last
-# capital*, the current letter if that is a capital, otherwise the commonest capital).
+# Each cell shows three numbers, one per random initialisation (**start**). Compare them with the
+# row `none`: a layer without encoding does about as well as the row `commonest`, a guesser that
+# counts letters and ignores their order.
 #
 # - **Learned positions do worse than no encoding** at 32 to 63, in both games, and so do sinusoidal
 #   ones at *last capital*.
@@ -734,10 +831,9 @@ plt.show()
 #
 # - **Learned.** Training reached rows 0 to 15 only. The others still hold random numbers, and
 #   adding these does harm.
-# - **ALiBi** learns *three back* hardly better than no encoding at positions 3 to 15 (33% against
-#   32%), and is far from right later (about 28% against 19%). In every head the nearest of several
-#   equal letters gets the most weight, so no head by itself looks three back. *Last capital* suits
-#   it: there the nearest capital is the right one.
+# - **ALiBi** stays far from right at *three back*. In every head the nearest of several equal
+#   letters gets the most weight, so no head by itself looks three back. *Last capital* suits it,
+#   because there the nearest capital is the right one.
 # - **Rotary and sinusoidal.** At position 40 most distances are longer than any in training, but
 #   there are also more keys. Which of the two is to blame?
 
@@ -757,10 +853,9 @@ plt.show()
 # | the latest 4 and the first 12 | as in training | most are new |
 # | all keys, none farther than 15 (rotary only) | new | as in training |
 #
-# In the second row, the latest 4 keys include the right one, while the first 12 are at least 21
-# positions away. In the third, a key farther than 15 positions away is turned as if it were 15
-# away. If the number of keys is to blame, the first two rows give right answers; if the new
-# distances are, the first and the third.
+# In the second row, the latest 4 include the right key. In the third, a key farther away than 15 is
+# turned as if it were at 15. If the number of keys is to blame, the first two rows give right
+# answers; if the new distances are, the first and the third.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Two explanations that expect different rows to be right: the first two, or the first
@@ -770,7 +865,7 @@ plt.show()
 # ### The control, measured
 
 # %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
-# Prints the right answers of three starts for each row at three back (last capital: for a check)
+# Draws the keys of each row, and the right answers at three back (last capital: for a check)
 positions = torch.arange(64)
 distances = positions[:, None] - positions  # (64, 64): query minus key
 latest_16 = past & (distances < 16)
@@ -823,21 +918,46 @@ for kind in ("none", "rotary", "sinusoidal"):
             [accuracy_far(model, game, past, clipped(model)) for model in models[name, kind]]
             for name, game in games.items()
         ]
-for (kind, keys), (back, _) in controls.items():
-    print(f"{kind:10} {keys:30}", "".join(f"{share:6.0%}" for share in back))
+figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 3.9), width_ratios=[1.6, 1], sharey=True)
+names = [*shown, "all keys, none farther than 15"]
+for y, keys in enumerate(names):
+    for key in shown.get(keys, past)[40, :41].nonzero()[:, 0].tolist():
+        is_new = distances[40, key] > 15 and keys in shown
+        look = {"facecolor": KEY if key == 37 else INK if is_new else PALE, "edgecolor": GREY}
+        left.add_patch(Rectangle((key - 0.5, y - 0.3), 1, 0.6, **look))
+    for kind, series in zip(("none", "sinusoidal", "rotary"), SERIES[:3], strict=True):
+        back, _ = controls.get((kind, keys), ([], []))
+        label = kind if y == 0 else None
+        right.plot(back, [y] * len(back), **series | {"linestyle": "", "label": label})
+left.set(xlim=(-1, 41), ylim=(3.5, -0.5), xlabel="keys of the query at position 40")
+left.set_yticks(range(4), [re.sub("( and|,) ", r"\1\n", keys) for keys in names])
+right.set(xlim=(0, 1.05), xlabel="right answers at three back")
+right.set_xticks([0, 0.5, 1], ["0%", "50%", "100%"])
+looks = ((PALE, "distance as in training"), (INK, "new distance"), (KEY, "the right key"))
+patches = [Patch(facecolor=color, edgecolor=GREY, label=words) for color, words in looks]
+figure.legend(handles=patches, frameon=False, loc="outside lower left", ncols=3)
+figure.legend(*right.get_legend_handles_labels(), frameon=False, loc="outside lower right", ncols=3)
+figure.suptitle("Rotary is right whenever the distances are as in training", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: four rows. Left, which keys the query at position 40 sees, light where the distance is as
+# in training, dark where it is new, with the right key, 37, marked: all 41 keys, most of them dark;
+# the latest 16, light; the latest 4, light, and the first 12, dark; all 41, light. Right, the
+# shares of right answers of three starts, in the run shown. All keys: none 19% to 20%, sinusoidal
+# 34% to 36%, rotary 30% to 36%. The latest 16: 25% to 26%, 56% to 62%, 100%. The latest 4 and the
+# first 12: 25% to 27%, 53% to 62%, 30% to 35%. None farther than 15: rotary 100%.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# - **Rotary.** The latest 16 keys give right answers, and so do all keys if they are turned as if
-#   at most 15 away, while the latest 4 and the first 12 stay near the row `none`. So in these
-#   models the new distances are to blame.
-# - **Sinusoidal.** Fewer keys help, but too little. Even where number and distances are as in
-#   training, about four answers in ten are wrong.
+# - **Rotary** is right wherever all distances are as in training, while with the first 12 keys it
+#   stays near the model without encoding. So in these models the new distances are to blame.
+# - **Sinusoidal** positions gain from fewer keys, but too little. Even where number and distances
+#   are as in training, about four answers in ten are wrong.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Both points hold in 20 of 20 starts (in the second, 30 to 46% are wrong), and *last capital*
-# agrees. So training did not find what holds at every position, although a matrix that shifts all
-# positions by three exists. Many other matrices fit positions 0 to 15. *Why added positions fail*,
-# in *Going further*, shows that training found one of these.
+# Both points hold in 20 of 20 starts, and *last capital* agrees. So training did not find the
+# matrix that shifts every row by three. Many others fit positions 0 to 15, and *Why added positions
+# fail*, in *Going further*, shows that it found one of these.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask which explanation is left, for rotary and then for sinusoidal. Ask what the first
@@ -889,15 +1009,16 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # A head of size 8 has four hands, and these scores come from the first two. Since hand 0 needs 6.28
-# positions for a turn, it hardly tells 3 from 9, 16, 22, 28, 34, 41, 47 and 53. Hand 1, ten times
-# as slow, scores highest for a key about 13 positions ahead, which the mask hides. From there its
-# score falls through all distances of training, and thus keeps 9 and 15 below 3. But a turn later,
-# near 50, this score is as high again. So from 22 on the peaks rise: at 34 they nearly reach that
-# at 3, and **at 41, 47 and 53 they are higher**.
+# positions for a turn, it hardly tells 3 from 9, 16, 22 and so on. Hand 1, ten times as slow,
+# scores highest for a key about 13 positions ahead, which the mask hides. From there its score
+# falls through all distances of training, and thus keeps 9 and 15 below 3. But a turn later, near
+# 50, this score is as high again. So from 22 on the peaks rise: at 34 they nearly reach that at 3,
+# and **at 41, 47 and 53 they are higher**.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Since distance 34 first occurs at position 34, the accuracy falls in steps: at 34 and 35, then at
-# 40 and 41. With the one key at distance 34 hidden, position 34 is as good as 33 (20 of 20 models).
+# 40 and 41. With the one key at distance 34 hidden, position 34 is as good as 33, in 20 of 20
+# models.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask which distances the fastest hand cannot tell from 3. Let the room add 6.28 three
@@ -957,13 +1078,12 @@ print("checked: curves, untouched rows, ALiBi's nearest letter, controls and pea
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What the experiment does not show
 #
-# This was one layer in two small games, so it does not say which encoding gives the better language
-# model. *Last capital* also shares ALiBi's own assumption, that what matters is near. In larger
-# models, on tasks of reasoning, Kazemnejad et al. (2023) find ALiBi and rotary 'not well suited' to
-# longer inputs, and a decoder without any encoding better (it can learn some order from its causal
-# mask: Haviv et al., 2022). Even so, 18 of the 20 models in the course's table
-# `who_uses_what` use rotary positions, and some read longer texts with slowed hands
-# (chapter 11, *Longer than trained*).
+# This was one layer in two small games, one of which suits ALiBi, so it does not say which encoding
+# gives the better language model. In larger models, on tasks of reasoning, Kazemnejad et al. (2023)
+# find ALiBi and rotary 'not well suited' to longer inputs. A decoder without any encoding did
+# better there, and it can learn some order from its causal mask (Haviv et al., 2022). Even so, 18
+# of the 20 models in the course's table `who_uses_what` use rotary positions, and some read longer
+# texts with slowed hands (chapter 11, *Longer than trained*).
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask what follows in practice. Answers to expect: train on longer texts, keep a window
@@ -979,11 +1099,10 @@ print("checked: curves, untouched rows, ALiBi's nearest letter, controls and pea
 #   rotation. **Learned** positions are a table with an end.
 # - **Rotary** turns queries and keys, but not values, so positions enter a score only through the
 #   signed distance $j - i$. **ALiBi** subtracts a slope times the distance $\lvert i - j\rvert$.
-# - In our experiment (one layer, two small games, positions 0 to 15), sinusoidal and learned
-#   positions failed at most later positions. From 32 on, learned ones did worse than no encoding in
-#   both games, and sinusoidal ones in one. Rotary held to position 33 and was worse than no
-#   encoding from 48 on, because distances were new. ALiBi learned only the game that suits it, and
-#   also got it right far away.
+# - In our experiment, one layer and two small games on positions 0 to 15, sinusoidal and learned
+#   positions failed at most later positions, where they were often worse than no encoding. Rotary
+#   held to position 33, until new distances misled it. ALiBi learned only the game that suits it,
+#   but got that one right far away as well.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Homework: exercises 7.1 to 7.3. Exercise 7.6 suits a lab in pairs.
@@ -1029,15 +1148,16 @@ print("checked: curves, untouched rows, ALiBi's nearest letter, controls and pea
 # other matrices do the same at these sixteen positions.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Let the room multiply out the bracket. Ask which term knows that a key is three back. 1½ minutes.
+# Let the room multiply out the bracket. Ask which term knows that a key is three back. The page
+# measures it: with only the fourth term the models do about as well as with all four. 1½ minutes.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # #### The fourth term, measured
 #
 # Which term does the work? We replace the scores of the sinusoidal models at *three back* by parts
 # of them, and count right answers at positions 32 to 63 with the latest 16 keys:
 
-# %% slideshow={"slide_type": "-"} tags=["nbval-ignore-output", "hide-input"]
+# %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output", "hide-input"]
 # Prints how often the sinusoidal models are right with parts of their scores, latest 16 keys only
 P = PlainPositionalEncoding(32, dropout=0.0).P[0, :64]  # (64, 32)
 
@@ -1081,9 +1201,9 @@ of_terms = {t: [accuracy_of(t, m) for m in models["three back", "sinusoidal"]] f
 for term, found in of_terms.items():
     print(f"{term:30}", *(f"{share:5.0%}" for share in found))
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The fourth term does it. With only the rotations in $A$, more answers are right. With the term's
-# mean at each distance, taken over positions 0 to 15, nearly all are (92% or more in 20 starts). So
+# mean at each distance, taken over positions 0 to 15, nearly all are, 92% or more in 20 starts. So
 # the models had learned 'three back' for the positions of training only. A rotary score depends
 # on $j - i$ only, so it cannot fit sixteen positions one by one.
 
@@ -1094,14 +1214,10 @@ assert (every - fourth).abs().max() < 0.2 and every.max() < 0.85
 assert mean.min() > 0.9 and (turned > every).all()
 print("checked: the fourth term, its rotations and its means, in all starts")
 
-# %% [markdown] slideshow={"slide_type": "notes"}
-# The last row is the proof: means over positions 0 to 15, carried along each diagonal. Half a
-# minute.
-
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One token at a time
 #
-# *8 minutes.* A decoder writes one token after the other, so each call of the encoding gets a
+# *6 minutes.* A decoder writes one token after the other, so each call of the encoding gets a
 # sequence `X` of one token. D2L's decoder (section 11.7) calls the encoding of section 11.6, which
 # adds `P[:, :X.shape[1]]`. With one token this is row 0, in every call.
 #
@@ -1110,7 +1226,7 @@ print("checked: the fourth term, its rotations and its means, in all starts")
 # in ten as if it named the commonest letter, or once in eight as if it guessed?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Here `seen` keeps the vectors of the letters so far. (Chapter 8 keeps their keys and values.)
+# Here `seen` keeps the vectors of the letters so far, while chapter 8 keeps their keys and values.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -1128,7 +1244,8 @@ def one_by_one(model, letters, counts_on):
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Let the room vote. Expect 'once in eight'. One minute.
 
-# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output"]
+# %% slideshow={"slide_type": "subslide"} tags=["nbval-ignore-output", "hide-input"]
+# Prints the right answers of three starts, with the right offset and with 0 for every letter
 torch.manual_seed(5)
 letters, targets = three_back(500, 16)
 for start in range(3):
@@ -1321,9 +1438,9 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The dot product of two positions
 #
-# *1 minute.* If two hands turn by the same angle, the angle between them stays the same. So the
-# dot product of two rows depends only on their distance $\lvert\delta\rvert$ (here without words,
-# $W_q$ and $W_k$):
+# *1 minute.* If two hands turn by the same angle, the angle between them stays the same. So without
+# words, $W_q$ and $W_k$, the dot product of two rows depends only on their distance
+# $\lvert\delta\rvert$:
 #
 # $$p_i \cdot p_{i+\delta} = \sum_r \cos(\delta\,\omega_r)$$
 #
