@@ -8,8 +8,7 @@
 # - keep keys and values in a cache, and get the same answers.
 #
 # Core path: 70 to 105 minutes, in two sittings. Going further: 55. Exercises: 80. Builds on
-# chapters 1, 3, 4, 6 and 7, although the opening needs only chapter 1. *Dive into Deep Learning*
-# (D2L) treats the subject in section 11.7.
+# chapters 1, 3, 4, 6 and 7. *Dive into Deep Learning* (D2L) treats the subject in section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 33 minutes: 11 for the opening, from 'it' to a number and back; 7½ for positions, the feed-forward
@@ -28,11 +27,11 @@ import time
 import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
-from matplotlib.patches import Rectangle
 from torch import nn
 
 from d2l_attention import TransformerDecoder, TransformerEncoder
 from d2l_attention.data import BOS, EOS, load, make_batch
+from d2l_attention.exercises import check, hint, solution
 from d2l_attention.models.encoder_decoder import EncoderDecoder, sequence_loss
 from d2l_attention.training import train
 from d2l_attention.training.evaluation import translate
@@ -429,6 +428,7 @@ ax.set(
     ylabel="result",
     title="A linear map cannot follow the network",
     ylim=(-0.2, 2.6),
+    yticks=(0, 1, 2),
 )
 ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 plt.show()
@@ -581,7 +581,6 @@ names = ["X, what comes in", "+ attention", "add & norm", "+ FFN", "add & norm"]
 heatmap(ax, torch.stack([strip[1] for strip in strips]), vmin=-3, vmax=3, cmap=signed())
 ax.set_yticks(range(5), names)
 ax.set(title="The block changes 'sees', but does not replace it", xlabel="64 numbers", xticks=[])
-figure.colorbar(ax.images[0], ax=ax)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -707,7 +706,7 @@ class PlainEncoderBlock(nn.Module):
 # row some let the English ask. The language that is written asks the one that is read.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws one head of each of the three attentions, with a padding token behind the English
+# Draws one head of each of the three attentions, with a padding token after the English
 padded = [*english, "<pad>"]
 with torch.no_grad():
     trained(torch.tensor([src_vocab[padded]]), so_far, torch.tensor([4]))
@@ -717,7 +716,7 @@ roles = (
     ("decoder, attention1\n(B, H, T, T)", decoder_block.attention1, french, french),
     ("decoder, attention2\n(B, H, T, S)", decoder_block.attention2, french, padded),
 )
-figure, axes = plt.subplots(1, 3, figsize=(11, 3.9))
+figure, axes = plt.subplots(1, 3, figsize=(10, 3.7))
 for ax, (name, layer, rows, columns) in zip(axes, roles, strict=True):
     weights = layer.attention_weights[0, 3]
     hatch_zeros(heatmap(ax, weights, rows, columns, vmin=0, vmax=1), weights)
@@ -725,7 +724,6 @@ for ax, (name, layer, rows, columns) in zip(axes, roles, strict=True):
     ax.tick_params("x", rotation=60)
 figure.supxlabel("keys", color=KEY, fontsize=14)
 figure.supylabel("queries", color=QUERY, fontsize=14)
-figure.colorbar(axes[2].images[0], ax=axes, label="weight in head 4")
 figure.suptitle("Hatched: the padding for all queries, the future for earlier ones", fontsize=16)
 plt.show()
 
@@ -765,9 +763,6 @@ schematic("decoder block")
 # Only the second sublayer is new, since the first differs from the encoder's by its mask only.
 # Write this block before you read ours, in both orders, post-norm and pre-norm. `check` says what
 # is right or what went wrong, and `hint("8.4")` and `solution("8.4")` help.
-
-# %% slideshow={"slide_type": "skip"}
-from d2l_attention.exercises import check, hint, solution
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **8.4** · complete a function
@@ -894,36 +889,26 @@ assert written == theirs
 #
 # Now we can return to the sentence of the beginning: *... took the good orange and ate it* becomes
 # *... la bonne orange et l' a mangée*, and the last *e* must come from the noun. Does *it* look at
-# *orange*? Here is the map of head 4 in the encoder's second block:
+# *orange*? Here are the weights that each English word gives to *orange*, in head 4 of the
+# encoder's second block:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws the map of head 4 in the encoder's second block
+# Prints the weight that each word gives to 'orange' in one head
 english = [*"the old doctor took the good orange and ate it".split(), EOS]
 french = [BOS, *"le vieux médecin a pris la bonne orange et l' a".split()]
 source, so_far = torch.tensor([src_vocab[english]]), torch.tensor([tgt_vocab[french]])
 ours, lens = OurTranslator(), torch.tensor([len(english)])
 ours.encoder(source, lens)
-by_head_4 = reading[1].attention.attention_weights[0, 3]  # (11, 11)
-assert by_head_4[9, 6] > 0.95 and by_head_4[[4, 5], 6].min() > 0.8
-figure, ax = plt.subplots(figsize=(6.5, 4.6))
-heatmap(ax, by_head_4, english, english, vmin=0, vmax=1)
-ax.add_patch(Rectangle((5.5, 8.5), 1, 1, fill=False, ec=CUT, lw=3))
-ax.tick_params("x", rotation=60)
-ax.set_xlabel("key", color=KEY)
-ax.set_ylabel("query", color=QUERY)
-ax.set_title("In this head, 'it' looks at 'orange'")
-figure.colorbar(ax.images[0], ax=ax, label="weight")
-plt.show()
+onto_orange = reading[1].attention.attention_weights[0, 3, :, 6]  # head 4, all queries, key 6
+print(*(f"{word:>6}" for word in english))
+print(*(f"{weight:6.2f}" for weight in onto_orange))
+assert onto_orange[9] > 0.95
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a map of weights among the English words. In the row of 'it' nearly all the weight is in
-# the framed cell, the column of 'orange', as it is for the second 'the' and for 'good'.*
-
-# %% [markdown] slideshow={"slide_type": "-"}
-# No map could be clearer, but it shows only where a head looks. To find out what depends on this
-# look, we **mask it out**, in both blocks and in all heads. The folded cell below does so. Before
-# each `forward` of a layer, it gives the layer a mask that also hides the chosen keys from the
-# chosen queries.
+# *It*, the second *the* and *good* give *orange* nearly all their weight. No map could be clearer,
+# but it shows only where a head looks. To find out what depends on this look, we **mask it out**,
+# in both blocks and in all heads. The folded cell below does so. Before each `forward` of a layer,
+# it gives the layer a mask that also hides the chosen keys from the chosen queries.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Let the room find the column of 'it'.
@@ -961,7 +946,7 @@ print("... et l' a", last_word((among_english, slice(9, 10), slice(6, 7))))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Still *mangée*: as long as the other paths are open, the look of *it* at *orange* is not needed.
-# The gender can arrive by another path.
+# So the gender can arrive by another path.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes with the vote. Most say 'mangé'. Let those who say 'mangée' name the path by which
@@ -1001,11 +986,12 @@ assert last_word(PATHS[1], (among_english, slice(9, 10), slice(6, 7))) == "mang�
 
 def draw_paths(figure, close_1=False, close_2=False, close_3=False):
     ax, shut = figure.subplots(), (close_1, close_2, close_3)
-    ax.set(xlim=(-0.7, 13.2), ylim=(-1.5, 3.1))
+    ax.set(xlim=(2.8, 13.2), ylim=(-1.5, 3.1))
     ax.axis("off")
     rows = ((english[:-1], 2, 0.33, (4, 5, 6)), (french, 0, -0.33, (6, 7, 8)))
     for words, y, below, phrase in rows:
-        for i, word in enumerate(words):
+        ax.text(3.2, y, "...", ha="center", va="center", fontsize=13)
+        for i, word in list(enumerate(words))[4:]:
             bold = "bold" if i in phrase else "normal"
             ax.text(i, y, word, ha="center", va="center", fontsize=13, weight=bold)
             ax.text(i, y + below, i, ha="center", va="center", fontsize=12, color=FAINT)
@@ -1014,7 +1000,7 @@ def draw_paths(figure, close_1=False, close_2=False, close_3=False):
     state = f"Without {closed}" if closed else "With all paths"
     ax.set_title(f"{state} the translator writes {endings[shut]}", fontsize=16)
     arrow = dict(arrowstyle="-|>", lw=2, shrinkA=12, shrinkB=12)
-    ends = (((6, 2.2), (9, 2.2), -0.35), ((8, -0.2), (11, -0.2), 0.35), ((6, 2), (11, 0), 0))
+    ends = (((6, 2.2), (9, 2.2), -0.35), ((8, -0.2), (11, -0.2), 0.35), ((6.1, 1.8), (11, 0), 0))
     gates = ((7.5, 2.75), (9.5, -0.75), (8.5, 1))
     for i, (start, end, bend) in enumerate(ends):
         now = dict(color=CUT, ls=":") if shut[i] else dict(color=WEIGHT, ls="-")
@@ -1027,15 +1013,15 @@ def draw_paths(figure, close_1=False, close_2=False, close_3=False):
 
 
 alt = "The English sentence above the French one, with three paths from the noun to the last word."
-explore(draw_paths, figsize=(11, 4.2), alt=alt, close_1=False, close_2=False, close_3=False)
+explore(draw_paths, figsize=(9, 3.9), alt=alt, close_1=False, close_2=False, close_3=False)
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive drawing. Above is the English sentence with numbered words, below the
-# French one up to 'a', followed by the word that the translator writes next. Path 1 leads from
-# 'orange' to later English words, from which a dashed arrow goes on to 'a'; path 2 from 'la bonne
-# orange' to 'a'; path 3 from the English 'orange' straight down to 'a'. Each path has a box that
-# closes it. With one path closed, the last word stays 'mangée'. With paths 1 and 2 closed, it is
-# 'mangé', and with all three as well.*
+# *Figure: an interactive drawing. Above is the end of the English sentence with numbered words,
+# below the French up to 'a', followed by the word that the translator writes next. Path 1 leads
+# from 'orange' to later English words, from which a dashed arrow goes on to 'a'; path 2 from 'la
+# bonne orange' to 'a'; path 3 from the English 'orange' straight down to 'a'. Each path has a box
+# that closes it. With one path closed, the last word stays 'mangée'. With paths 1 and 2 closed, it
+# is 'mangé', and with all three as well.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. The room names the gates to close. Ask how the gender comes to the end when 'it'
@@ -1045,34 +1031,18 @@ explore(draw_paths, figsize=(11, 4.2), alt=alt, close_1=False, close_2=False, cl
 # ### All eight combinations
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Draws which word comes last for each combination of closed paths
-figure, ax = plt.subplots(figsize=(10, 2.9))
-ax.set(xlim=(-0.6, 7.6), ylim=(3.6, -0.6), xticks=[], yticks=range(4))
-ax.set_yticklabels(["path 1", "path 2", "path 3", "last word"])
-ax.spines[:].set_visible(False)
-ax.tick_params("y", length=0)
-for column, shut in enumerate(sorted(endings, key=sum)):
-    for row, closed in enumerate(shut):
-        text, color = ("✗ closed", CUT) if closed else ("open", FAINT)
-        ax.text(column, row, text, ha="center", va="center", color=color)
-    bold = "bold" if endings[shut] == "mangé" else "normal"
-    ax.text(column, 3, endings[shut], ha="center", va="center", weight=bold, fontsize=15)
-ax.axhline(2.5, color=INK, lw=1)
-ax.set_title("Only when paths 1 and 2 are both closed is the last e lost", fontsize=16)
-plt.show()
+# Prints the last word for each combination of closed paths
+print(f"{'path 1':10}{'path 2':10}{'path 3':10}last word")
+for shut in sorted(endings, key=sum):
+    print(*(f"{'closed' if closed else 'open':9}" for closed in shut), endings[shut])
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a table of the eight combinations of open and closed paths, with the last word below
-# each. It is 'mangée' in six of them, and 'mangé' where paths 1 and 2 are closed, with path 3 open
-# or closed.*
-
-# %% [markdown] slideshow={"slide_type": "skip"}
 # Closing any single path leaves *mangée*. The *e* disappears only when paths 1 and 2 are both
 # closed. So when *it* could not look at *orange*, path 2 was still open. With path 2 closed as
 # well, this one look decides: without it, the translator writes *mangé*.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Which two columns differ from all others, and what have they in common?
+# Half a minute. Which two lines differ from all others, and what have they in common?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### In 49 sentences and six translators
@@ -1113,11 +1083,11 @@ plt.show()
 # band marks 23 to 26, what a constant gender gives.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The band is what guessing achieves: if singular and plural were always right, always masculine
-# would score 23 and always feminine 26. So path 1 carries nearly half of what the stored translator
-# knows beyond guessing. *Every path* also hides the noun phrases from the words before them, which
-# could hand the gender on by a detour. The last row is a control: about as many looks are masked
-# out as in *all three paths*, but at words *before* the noun phrases.
+# The band is what guessing achieves: if singular and plural were always right, a constant masculine
+# would score 23, and a constant feminine 26. So closing path 1 costs the stored translator nearly
+# half of what it knows beyond guessing. *Every path* also hides the noun phrases from the words
+# before them, which could hand the gender on by a detour. The last row is a control, which masks
+# out about as many looks as *all three paths*, but at words *before* the noun phrases.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Compare the paths on the board with the table. Always masculine would be right in 23,
@@ -1132,8 +1102,8 @@ plt.show()
 # the translation depends on it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Nor do our three paths have to be all. Of ten further translators, one kept 47 right endings with
-# all three closed, because earlier French words had looked at the English phrase.
+# There can be other paths: of ten further translators, one kept 47 right endings with all three
+# closed, because earlier French words had looked at the English phrase.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask which single looks they would try next, and how many pairs of looks there are.
@@ -1176,8 +1146,6 @@ print("24 tokens one by one give what they give at once, within 0.0001:", same)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The price of the cache is memory, because each layer keeps two vectors per token (chapter 9).
-# Cross-attention can be cached as well, since its keys and values come from the English vectors,
-# which stay the same while the sentence is written.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask why the mask is all True: everything in the cache is the past.
@@ -1357,20 +1325,19 @@ weighed = in_cache + grid(weights, 1.9, 3, "weight", name="w", label="weights", 
 found = grid("answer", y=3, kind="head", **right)
 found += grid((weights @ v)[:, :2].T, y=4, kind="output", origin="w", name="answer", **right)
 texts = {
-    "The cache holds a key and a value for each earlier word": "They have not changed. "
-    "Drawn are two of 16 numbers each.",
-    "A new word needs one query, one key and one value": "No other is computed again.",
-    "Its key and its value go into the cache": "There they stay for all later words.",
-    "Its query meets all keys in the cache: four weights": "They sum to one.",
+    "A new word needs one query, one key and one value": "The cache holds the keys and values of "
+    "earlier words. Drawn are two of 16 numbers each.",
+    "Key and value go into the cache, and the query meets all keys": "The weights sum to one.",
     "Weighted with them, the values give the answer": "The query is needed no longer.",
 }
-drawn = [rows + free, rows + free + newest(new) + asked, in_cache, weighed, weighed + found]
+drawn = [rows + free + newest(new) + asked, weighed, weighed + found]
 Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=True)])
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: five steps in a table with a column for each French word. Three words have keys and
-# values in the cache. A fourth brings a query, a key and a value; the latter two move into the
-# cache. The query and the four keys give four weights, these and the four values the answer.*
+# *Figure: three steps in a table with a column for each French word. Three words have keys and
+# values in the cache, and a fourth brings a query, a key and a value. The key and the value move
+# into the cache. The query and the four keys give four weights, these and the four values the
+# answer.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask what still tells the order of the words: the position that the new word gets
@@ -1418,8 +1385,8 @@ assert torch.equal(*ways)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The seconds fall by less than the keys, because each step with the cache still goes through all
-# layers, copies the cache, and computes the English keys and values again. The package keeps these
-# as well.
+# layers, copies the cache, and computes the English keys and values again. These stay the same
+# while the sentence is written, so the package keeps them as well.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two bugs that training does not show
@@ -1448,7 +1415,7 @@ def sees_the_future(model, batch):
 # any model and without a look inside? 'Look at the mask' comes first. Ask what to do with a model
 # whose weights you cannot see. Exercise 8.6 is this question.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # #### Two mistakes of the book's decoder
 #
 # The book's decoder (section 11.7.5) hides the future only while training, because in decoding
@@ -1456,7 +1423,7 @@ def sees_the_future(model, batch):
 # are both mistakes in our code:
 
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "skip"}
 class MasksOnlyInTraining(PlainMultiHeadAttention):
     def forward(self, queries, keys, values, visible):
         if not self.training:
@@ -1606,7 +1573,7 @@ assert all(0.5 < each < 2 for each in normed)
 # sum now doubles its variance, because it adds two uncorrelated things of the same size. So 24
 # layers multiply the variance of the gradient by $2^{24}$ and its size by the root of that, 4,096.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # In the last two rows, a norm brings the numbers of each token back to one size. After a sum, it
 # keeps the gradient near 1 with both initialisations, and even without the sum, a third of the
 # gradient or more arrives. The experiment measures gradients only, before training, and not whether
