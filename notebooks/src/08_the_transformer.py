@@ -160,8 +160,8 @@ d.figure
 #
 # A word that looks has a **query**, a vector that describes what it needs. Each word that it looks
 # at has a **key**, by which it is found, and a **value**, which it hands over. All three are
-# products of a word's vector with learned matrices. Suppose a vector has only two numbers. Then its
-# query may be
+# products of a word's vector with learned matrices. If a vector has only two numbers, for instance,
+# its query may be
 #
 # $$(1, 1) \begin{pmatrix} 2 & 0 \\ 0 & 1 \end{pmatrix} = (2, 1).$$
 
@@ -581,6 +581,7 @@ names = ["X, what comes in", "+ attention", "add & norm", "+ FFN", "add & norm"]
 heatmap(ax, torch.stack([strip[1] for strip in strips]), vmin=-3, vmax=3, cmap=signed())
 ax.set_yticks(range(5), names)
 ax.set(title="The block changes 'sees', but does not replace it", xlabel="64 numbers", xticks=[])
+figure.colorbar(ax.images[0], ax=ax)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -1001,7 +1002,7 @@ def draw_paths(figure, close_1=False, close_2=False, close_3=False):
     ax.set_title(f"{state} the translator writes {endings[shut]}", fontsize=16)
     arrow = dict(arrowstyle="-|>", lw=2, shrinkA=12, shrinkB=12)
     ends = (((6, 2.2), (9, 2.2), -0.35), ((8, -0.2), (11, -0.2), 0.35), ((6.1, 1.8), (11, 0), 0))
-    gates = ((7.5, 2.75), (9.5, -0.75), (8.5, 1))
+    gates = ((7.5, 2.75), (9.5, -0.75), (8.55, 0.91))
     for i, (start, end, bend) in enumerate(ends):
         now = dict(color=CUT, ls=":") if shut[i] else dict(color=WEIGHT, ls="-")
         bent = dict(connectionstyle=f"arc3,rad={bend}")
@@ -1028,7 +1029,7 @@ explore(draw_paths, figsize=(9, 3.9), alt=alt, close_1=False, close_2=False, clo
 # cannot look at the noun: by one of the paths on the board.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# ### All eight combinations
+# ### All eight combinations of gates
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Prints the last word for each combination of closed paths
@@ -1047,9 +1048,9 @@ for shut in sorted(endings, key=sum):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### In 49 sentences and six translators
 #
-# One sentence is only an example. So we take 49 new sentences that end as this one does, with a
-# noun, 'and', a verb, and *it* or *them*. We count the right endings, for the stored translator and
-# for five others, trained less, each from its own random initialisation:
+# One sentence is only an example. So let us take 49 new sentences that end as this one does, with a
+# noun, 'and', a verb, and *it* or *them*, and count the right endings. We do so for the stored
+# translator and for five others, trained less, each from its own random initialisation:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws stored counts of right endings: python -m tests.benchmarks.blocked_looks
