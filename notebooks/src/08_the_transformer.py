@@ -3,19 +3,17 @@
 #
 # **You will**
 # - follow a sentence through a trained translator, from the whole down to one number and back;
-# - write what its blocks compute, and build a whole translator from plain parts that writes the
-#   same sentences as the trained one, word for word;
+# - build a whole translator from plain parts that writes the same sentences as the trained one;
 # - mask out single looks and whole paths, to find out which words one letter depends on;
 # - keep keys and values in a cache, and get the same answers.
 #
 # Core path: 70 to 105 minutes, in two sittings. Going further: 55. Exercises: 80. Builds on
-# chapters 1, 3, 4, 6 and 7, although the opening needs only chapter 1. *Dive into Deep Learning*
-# (D2L) treats the subject in section 11.7.
+# chapters 1, 3, 4, 6 and 7. *Dive into Deep Learning* (D2L) treats the subject in section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 32 minutes: 11 for the opening, from 'it' to a number and back; 7 for the feed-forward network
-# and for add and norm; 4 for the blocks; 1½ for the whole translator; 5½ for the paths of the
-# gender; 3 for the cache and the summary. After 18 minutes you should be at 'The encoder's block'.
+# 33 minutes: 11 for the opening, from 'it' to a number and back; 7½ for positions, the feed-forward
+# network and add and norm; 4½ for the blocks; 1½ for the whole translator; 5½ for the paths of the
+# gender; 3 for the cache and the summary. After 19 minutes you should be at 'The encoder's block'.
 # Two slides are not in the plan: 'Our order' and 'The encoder block in code'. Behind? Leave out the
 # slides of the cache. Nothing trains in the core. The slides after the summary are for questions.
 # Homework: exercises 8.1 to 8.4.
@@ -26,21 +24,34 @@ import copy
 import math
 import time
 
+import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
-from IPython.display import Image
 from torch import nn
 
 from d2l_attention import TransformerDecoder, TransformerEncoder
 from d2l_attention.data import BOS, EOS, load, make_batch
+from d2l_attention.exercises import check, hint, solution
 from d2l_attention.models.encoder_decoder import EncoderDecoder, sequence_loss
 from d2l_attention.training import train
 from d2l_attention.training.evaluation import translate
 from d2l_attention.training.metrics import bleu
 from d2l_attention.training.translators import translator
 from d2l_attention.views import Player, State, TranslatorView, explore, grid, look_inside, schematic
-from d2l_attention.views.palette import CUT, FAINT, GREY, GROUND, INK, WEIGHT
-from d2l_attention.views.plots import set_style
+from d2l_attention.views.palette import (
+    CUT,
+    FAINT,
+    GREY,
+    GROUND,
+    INK,
+    KEY,
+    PALE,
+    QUERY,
+    SERIES,
+    WEIGHT,
+    signed,
+)
+from d2l_attention.views.plots import hatch_zeros, heatmap, set_style
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
 torch.set_num_threads(1)
@@ -67,9 +78,10 @@ for noun in ("cake", "orange"):
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Mangé* and *mangée* both mean *eaten*. Because a cake is masculine in French and an orange is
-# feminine, the last letter depends on what *it* refers to. A machine that works on each word by
-# itself cannot know this: a word has to look at other words and take something from them, which is
-# what **attention** does. Once we have built such a translator, we will stop *it* from attending to
+# feminine, the last letter depends on what *it* refers to. A machine that treats each word by
+# itself cannot know this. **Attention** lets a word look at others and take something from them.
+# Unlike an RNN, it needs no chain of steps from word to word, so that a layer can compute all words
+# of a sentence at once. Once we have built such a translator, we will stop *it* from attending to
 # *orange*, and see whether the last *e* survives.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -79,17 +91,20 @@ for noun in ("cake", "orange"):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From the whole to one number
 #
-# To follow the numbers, we take a shorter sentence. The translator reads the English, together with
-# the French that it has written so far, and gives every French word a score for being the next one.
-# In training, its numbers were changed step by step to raise the score of the true next word
-# (chapter 5's loss). Each word is a **token** here, and so are two marks: `<bos>` begins the
-# French, and `<eos>` ends a sentence.
+# To follow the numbers, let us take a shorter sentence. The translator reads the English, together
+# with the French that it has written so far. At each French position, it scores all 442 entries of
+# its vocabulary as the next word. Training has found its numbers: step by step, it changed them so
+# that the true next word became more probable (chapter 5's loss). Each word is a **token** here,
+# and so are two marks: `<bos>` begins the French, and `<eos>` ends a sentence.
 
 # %% slideshow={"slide_type": "-"}
 english, french = ["he", "sees", "her", EOS], [BOS, "il", "la", "voit"]
 source, so_far = torch.tensor([src_vocab[english]]), torch.tensor([tgt_vocab[french]])
 with torch.no_grad():
-    scores = trained(source, so_far)  # a row of 442 scores for each French word so far
+    scores = trained(source, so_far)  # (1, 4, 442): a row for each French position
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Prints the word with the highest score after each French word
 for word, row in zip(french, scores[0], strict=True):
     print(f"after {word:6} comes {tgt_vocab.to_tokens([row.argmax()])[0]}")
 
@@ -132,9 +147,9 @@ d.figure
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # In the encoder, English words look at English words. In the decoder, each French word looks at
-# itself and the French words before it, and then at the encoder's English vectors. A **block**
-# combines such attention with a small feed-forward network, which works on each word's vector by
-# itself. Let us now open one box after the other, down to a single weight.
+# itself and the French words before it, and then at the encoder's vectors. A **block** combines
+# such attention with a small feed-forward network, which works on each word's vector by itself. Let
+# us now open one box after the other, down to a single weight.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let one student tell how 'sees' gets from the upper left to the score of a French
@@ -143,10 +158,10 @@ d.figure
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### One query and three keys, in small numbers
 #
-# The word that looks has a **query**, which describes what it looks for. Each word that it looks at
-# has a **key**, by which it is found, and a **value**, which it hands over. All three are products
-# of a word's vector with small matrices, whose numbers training has found. If a vector has only two
-# numbers, for instance, its query may be
+# A word that looks has a **query**, a vector that describes what it needs. Each word that it looks
+# at has a **key**, by which it is found, and a **value**, which it hands over. All three are
+# products of a word's vector with learned matrices. If a vector has only two numbers, for instance,
+# its query may be
 #
 # $$(1, 1) \begin{pmatrix} 2 & 0 \\ 0 & 1 \end{pmatrix} = (2, 1).$$
 
@@ -154,7 +169,8 @@ d.figure
 # Half a minute. Let the room multiply vector and matrix. The matrices are the same for all words.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# With this query, a word looks at three others, whose values are single numbers here:
+# With this query, the word looks at three others. Their keys below are already multiplied by a
+# matrix, and their values are single numbers:
 #
 # | word | key | score: query times key | $e^{\text{score}}$ | weight | value | weight times value |
 # |---|---|---|---|---|---|---|
@@ -163,8 +179,10 @@ d.figure
 # | word 3 | $(-1, 3)$ | $2 \cdot (-1) + 1 \cdot 3 = 1$ | 2.7 | 0.114 | 4 | 0.46 |
 # | sum | | | 23.8 | 1 | | 8.98 |
 #
-# A weight is $e^{\text{score}}$ divided by the sum of the three (the softmax). The answer is the
-# sum of the last column, 8.98, which is near the value of word 2.
+# A weight is $e^{\text{score}}$ divided by the sum of the three, which is called **softmax**. The
+# answer, 8.98, is near the value of word 2. If all queries are the rows of $Q$, and keys and values
+# those of $K$ and $V$, all answers are one formula. It divides by the root of a query's size $d$,
+# as chapter 3 explains: $\mathrm{softmax}(QK^\top / \sqrt{d})\, V$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Do the row of word 2 on the board. Ask what the answer becomes if the value of word 2
@@ -194,23 +212,52 @@ assert [f"{part:.2f}" for part in [*parts, parts.sum()]] == ["0.08", "8.44", "0.
 # just been written.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
-# Draws the numbers of one cell of the map
-tokens = dict(source=english, target=french, output=list(tgt_vocab.idx_to_token))
-view = look_inside(trained, source, so_far, tokens=tokens)
-cell = "decoder/block 2/cross-attention/head 4/la, sees"
-Image(view.still(cell, "After 'la' the head takes nearly all from 'sees'"), width=900)
+# Draws how head 4 finds its answer for 'la': scores, weights, and the values times their weights
+looks, seen = trained.decoder.blks.block1.attention2, {}
+hooks = [
+    getattr(looks, name).register_forward_hook(
+        lambda _, inputs, output, name=name: seen.update({name: output[0, :, 48:]})
+    )
+    for name in ("W_q", "W_k", "W_v")
+]
+with torch.no_grad():
+    trained(source, so_far)
+for hook in hooks:
+    hook.remove()
+head_scores = seen["W_k"] @ seen["W_q"][2] / math.sqrt(16)
+head_weights = head_scores.softmax(dim=0)
+torch.testing.assert_close(head_weights, looks.attention_weights[0, 3, 2])
+weighted = head_weights[:, None] * seen["W_v"]  # (4, 16)
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.6), width_ratios=[1, 1.35])
+answers = torch.cat([weighted, weighted.sum(dim=0, keepdim=True)])
+heatmap(right, answers, vmin=-3.6, vmax=3.6, cmap=signed())
+right.set(title="weight times value: 16 numbers", xticks=[], yticks=range(5))
+right.set_yticklabels([*english, "answer"])
+right.axhline(3.5, color=INK, lw=1.5)
+left.set(xlim=(0, 4), ylim=(4.5, -0.5), xticks=(0.8, 1.8, 3), yticks=[])
+left.set_xticklabels(["score", "$e^{score}$", "weight"])
+left.tick_params("x", top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+left.spines[:].set_visible(False)
+for i, (score, weight) in enumerate(zip(head_scores, head_weights, strict=True)):
+    left.text(0.8, i, f"{score:.2f}", ha="center", va="center")
+    left.text(1.8, i, f"{score.exp():.1f}", ha="center", va="center")
+    left.text(2.6, i, f"{weight:.3f}", ha="center", va="center")
+    left.barh(i, weight, left=3, height=0.5, color=WEIGHT)
+figure.colorbar(right.images[0], ax=right)
+figure.suptitle("The answer for 'la' is nearly the value of 'sees'", fontsize=17)
+plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: the numbers of one cell. The query of 'la' and the key of 'sees' have 16 products, whose
-# sum is divided by 4, the root of 16. Then, for each English word, its score, e to the power of the
-# score, and its weight as a bar. Nearly the whole weight is at 'sees'. Below, for each English
-# word, its weight times its value, 16 numbers, and in the last row their sum, the answer. The
-# answer is nearly the value of 'sees'.*
+# *Figure: a row for each English word, as in the table. The scores of 'he', 'sees', 'her' and
+# 'end of sentence' are -0.55, 7.01, 2.86 and -0.13, and their weights 0.001, 0.983, 0.016 and
+# 0.001, also drawn as bars. On the right, each word's value times its weight is a strip of 16
+# coloured cells. Only the strip of 'sees' has strong colours, and the last strip, the answer, looks
+# like it.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Head 4 looks at *sees*, whose French, *voit*, is the next word. The figure is the small table
-# again, only with 16 numbers in each query, key and value, and with a division by $\sqrt{16}$,
-# which chapter 3 explains.
+# Head 4 looks at *sees*, whose French, *voit*, is the next word. Its figure is the small table
+# again, with `<eos>` as a fourth key, with 16 numbers in each query, key and value, and with each
+# score divided by $\sqrt{16}$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let somebody compute one weight with a pocket calculator: e to the power of the score
@@ -220,45 +267,36 @@ Image(view.still(cell, "After 'la' the head takes nearly all from 'sees'"), widt
 # ### Inside the translator
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# To find this cell inside the whole, open *decoder*, *block 2*, *cross-attention*, *head 4*, and in
-# its map the cell *la*, *sees*: by click, or with the arrow keys and Enter. Escape goes back.
+# The view below is open at this head: *decoder*, *block 2*, *cross-attention*, *head 4*. A row is a
+# French word, a column an English one. Click on the cell *la*, *sees* to open its numbers. Escape
+# leads out, one box at a time, up to the whole translator.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
-# Shows the translator from the outside
-view
+# Shows the translator, opened at head 4
+tokens = dict(source=english, target=french, output=list(tgt_vocab.idx_to_token))
+place = "decoder/block 2/cross-attention/head 4"
+look_inside(trained, source, so_far, tokens=tokens, at=place)
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive view of the translator. It shows the English and the French numbers that
-# go in, encoder and decoder as two boxes with the vectors that they give, and the scores that come
-# out, with the three best words after each French word. A click on a box opens it.*
+# *Figure: an interactive view of the translator, opened at a map of weights, French queries by
+# English keys. Nearly all the weight of the beginning mark is at 'he', that of 'la' at 'sees' and
+# that of 'voit' at the end of the sentence; 'il' divides its weight between 'sees' and 'her'. A
+# click opens a cell's numbers, and Escape leads out to the boxes around the map.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes, live. Open one box at a time and say its sentence of the list. Keep the map of head
-# 4 open while the room looks for the row of 'la'.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Three of the boxes on the way:
-#
-# - **block 2.** *Self-attention* looks at the French words so far, *cross-attention* at the English
-#   vectors, and a feed-forward *network* works on each vector by itself. Each adds its result to
-#   the vector.
-# - **cross-attention.** The matrices `W_q`, `W_k` and `W_v` turn French vectors into queries, and
-#   English ones into keys and values, which are then split into the four heads.
-# - **head 4.** Each row of the map shows how one word divides its attention, and each cell is one
-#   weight.
+# Three minutes, live. Let the room find the row of 'la', open its cell, and then climb: Escape, one
+# box at a time, with a sentence for each.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### From the heads back to a word
 #
 # The answers of the four heads, put end to end (**concatenated**), are 64 numbers again. The matrix
-# `W_o` mixes them, and *add and norm* adds the result to the vector of *la*. After the last block,
-# one more matrix turns this vector into 442 scores. Here is what comes after *il la* for four
-# verbs, first from the whole translator, then with zeros in place of the answers of head 4, and
-# then of all four heads of its layer:
+# `W_o` mixes them, and the result is added to the vector of *la*. After the last block, one more
+# matrix turns this vector into 442 scores. Suppose now that we put zeros in place of the answers of
+# head 4, and then of all four heads. What comes after *il la*, for four verbs?
 
 # %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
 # Translates the sentence with four verbs, also without head 4 and without all heads of its layer
-looks = trained.decoder.blks.block1.attention2
 verbs = ["sees", "finds", "follows", "visits"]
 four = torch.tensor([src_vocab[["he", verb, "her", EOS]] for verb in verbs])
 found = {}
@@ -283,10 +321,10 @@ print(f"\n{'weight in head 4':18}", *(f"{weight:<8.2f}" for weight in on_the_ver
 assert (on_the_verb > 0.9).all()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The output follows the verb, to which head 4 gives over 0.9 of its weight. Yet all four words are
-# still right when this head is silenced. When all four are silenced, the word is *a*, 'has', for
-# each verb. What a map shows need not be what the answer depends on, which we examine once we have
-# a translator of our own. So let us build the boxes from plain parts.
+# The output follows the verb, to which head 4 gives over 0.9 of its weight. Yet silencing head 4
+# changes none of the four words, whereas silencing all four heads turns each word into *a*, 'has'.
+# So what a map shows need not be what the answer depends on. To examine this, we need a translator
+# of our own. Let us build its boxes from plain parts.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Before the second row, ask whether the verb decides only through head 4. All four
@@ -295,13 +333,12 @@ assert (on_the_verb > 0.9).all()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ## What you need
 #
-# - **Attention** (chapter 3) is the small table above, with scores $q \cdot k / \sqrt d$.
-# - **Mask** (chapter 4). True means 'may attend'. A causal mask shows query $i$ the keys 0 to $i$,
-#   so that the second of three tokens has the row True, True, False.
+# - **Attention** (chapter 3) is $\mathrm{softmax}(QK^\top / \sqrt{d})\, V$.
+# - A **mask** (chapter 4) is True where a query may attend. A causal mask shows query $i$ the keys
+#   0 to $i$.
 # - **Heads** (chapter 6). $H$ attentions of width $D/H$ work side by side, between $W_q$, $W_k$,
 #   $W_v$ and $W_o$. Here $D = 64$ and $H = 4$.
-# - **Positions** (chapter 7). Sines and cosines of the position are added to each word's vector: at
-#   position 3, $\sin 3$ and $\cos 3$ to its first two numbers.
+# - **Positions** (chapter 7). Sines and cosines of the position are added to each word's vector.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What attention lacks
@@ -315,12 +352,53 @@ assert (on_the_verb > 0.9).all()
 # | ignores the order | positions (chapter 7) |
 # | sees words that are not written yet | a causal mask (chapter 4) |
 #
-# The first two are new. The last one matters in training, where the decoder reads the whole French
+# The first two are new. The mask matters in training, where the decoder reads the whole French
 # sentence at once, and with it the words that it should predict.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask what is missing before you show it. 'The order' comes at once. 'It sees the
 # answer' comes from those who remember chapter 4. The first row is the hard one, and it is next.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### Positions
+#
+# Without a mask, attention gives a word the same answer wherever it stands. Therefore each word's
+# vector gets a second one added, which depends only on its position. It consists of sines and
+# cosines, from fast waves to slow ones (chapter 7):
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the vectors that are added at the first ten positions
+angles = torch.arange(10)[:, None] / 10000 ** (torch.arange(0, 64, 2) / 64)  # (10, 32)
+P = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(start_dim=1)  # (10, 64)
+figure, ax = plt.subplots(figsize=(9, 3.6))
+places = [f"{word}  {i}" for i, word in enumerate(words)]
+heatmap(ax, P, places, vmin=-1, vmax=1, cmap=signed())
+ax.set_xlabel("the 64 numbers of each position's vector")
+ax.set_title("No two positions are alike, although both 'the' are the same word")
+figure.colorbar(ax.images[0], ax=ax)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a heat map with a row for each of the ten English words of the first sentence, in
+# positions 0 to 9, and 64 columns. On the left the colours change fast from row to row, on the
+# right hardly at all. No two rows are the same, not even those of 'the' in positions 0 and 4.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Ask in which columns neighbouring words differ most.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# The factor $\sqrt D$ raises the learned numbers, which start at about $1 / \sqrt D$, to the size
+# of the positions.
+
+
+# %% slideshow={"slide_type": "skip"} tags=["build"]
+def embed(embedding, X, offset=0):  # X (B, n), the first token at position offset -> (B, n, D)
+    D = embedding.embedding_dim
+    positions = torch.arange(offset, offset + X.shape[1], device=X.device)[:, None]
+    angles = positions / 10000 ** (torch.arange(0, D, 2, device=X.device) / D)  # (n, D / 2)
+    P = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(start_dim=1)  # (n, D)
+    return embedding(X) * math.sqrt(D) + P
+
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A feed-forward network for each token
@@ -335,10 +413,29 @@ assert (on_the_verb > 0.9).all()
 #
 # **Predict.** A linear map fits the first two. What is its third value?
 
-# %% slideshow={"slide_type": "fragment"}
-a, b = torch.tensor([[3.0, 1.0], [1.0, 3.0], [2.0, 2.0]]).T
-print("network   ", F.relu(a - b) + F.relu(b - a))
-print("linear map", 0.5 * a + 0.5 * b)
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws what the network and a fitted linear map give between the two tokens
+way = torch.linspace(0, 1, 41)
+a, b = 3 - 2 * way, 1 + 2 * way  # from (3, 1) to (1, 3)
+network = F.relu(a - b) + F.relu(b - a)
+assert network[[0, 20, 40]].tolist() == [2, 0, 2]
+figure, ax = plt.subplots(figsize=(7, 3))
+ax.plot(way, 0.5 * a + 0.5 * b, **SERIES[1], markevery=[0, 20, 40], label="linear map")
+ax.plot(way, network, **SERIES[0], markevery=[0, 20, 40], label="network")
+ax.set_xticks((0, 0.5, 1), ["(3, 1)", "(2, 2)", "(1, 3)"])
+ax.set(
+    xlabel="token",
+    ylabel="result",
+    title="A linear map cannot follow the network",
+    ylim=(-0.2, 2.6),
+    yticks=(0, 1, 2),
+)
+ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two curves between the tokens (3, 1) and (1, 3), with (2, 2) in the middle. The network
+# falls from 2 to 0 in the middle and rises to 2 again. The linear map is 2 everywhere.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # It gives 2, like every linear map that is right for the first two, because a linear map sends an
@@ -394,19 +491,18 @@ class PlainFFN(nn.Module):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Layer norm
 #
-# Residual sums also grow: if a token and what is added to it are uncorrelated and of the same size,
-# their variances add (chapter 3), so each sum doubles the variance. Therefore **layer norm** (Ba et
-# al., 2016) brings the numbers of each token back to mean 0 and standard deviation 1. The token
-# $(2, 2, 5)$ has mean 3 and variance $(1 + 1 + 4) / 3 = 2$, so it becomes $(-1, -1, 2) / \sqrt 2$.
-# Ten times the token gives the same:
+# Residual sums also grow. Suppose a token and what is added to it are uncorrelated and of the same
+# size: then each sum doubles the variance (chapter 3). Therefore **layer norm** (Ba et al., 2016)
+# brings the numbers of each token back to mean 0 and standard deviation 1. Take the token
+# $(2, 2, 5)$: its mean is 3 and its variance $(1 + 1 + 4) / 3 = 2$, so it becomes
+# $(-1, -1, 2) / \sqrt 2$. Ten times the token gives the same:
 
 # %% slideshow={"slide_type": "fragment"}
 print(nn.LayerNorm(3)(torch.tensor([[2.0, 2.0, 5.0], [20.0, 20.0, 50.0]])).detach())
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Layer norm works on each token by itself. Afterwards it multiplies each number by a learned factor
-# and adds a learned shift. *Going further* measures what sum and norm do to the gradient in a stack
-# of 24 networks.
+# and adds a learned shift.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Somebody divides by n - 1 and gets (-0.58, -0.58, 1.15). The norm divides by n.
@@ -435,8 +531,8 @@ class PlainAddNorm(nn.Module):
 # signs.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A good place to stop.** You have followed one weight through the trained translator, and you
-# have the parts that attention lacks. What remains is to assemble them.
+# **A good place to stop.** You have the parts that attention lacks; what remains is to assemble
+# them.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The encoder's block
@@ -458,11 +554,50 @@ schematic("encoder block")
 # One minute. Follow one token with a finger. Ask where it meets other tokens: in one
 # box of four.
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### One vector on its way through the block
+#
+# What do the four boxes do to a real vector? Here is that of *sees*, in the trained encoder's first
+# block:
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the vector of 'sees' after each part of the trained encoder's first block
+first_block, after = trained.encoder.blks.block0, {}
+hooks = [
+    getattr(first_block, name).register_forward_hook(
+        lambda _, inputs, output, name=name: after.update({name: (inputs[0][0], output[0])})
+    )
+    for name in ("attention", "addnorm1", "ffn", "addnorm2")
+]
+with torch.no_grad():
+    trained(source, so_far)
+for hook in hooks:
+    hook.remove()
+strips = [after["attention"][0], *(output for _, output in after.values())]  # each (4, 64)
+turned = F.cosine_similarity(strips[0], strips[-1], dim=-1)
+assert (turned > 0.7).all()
+figure, ax = plt.subplots(figsize=(9, 2.9))
+names = ["X, what comes in", "+ attention", "add & norm", "+ FFN", "add & norm"]
+heatmap(ax, torch.stack([strip[1] for strip in strips]), vmin=-3, vmax=3, cmap=signed())
+ax.set_yticks(range(5), names)
+ax.set(title="The block changes 'sees', but does not replace it", xlabel="64 numbers", xticks=[])
+figure.colorbar(ax.images[0], ax=ax)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: five strips of 64 coloured cells. The first is what comes in. Attention and the FFN, the
+# second and the fourth strip, add only pale colours, so that the third and the fifth, after the two
+# sums with their norms, still have nearly the pattern of the first.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Ask which two strips are small: what attention and FFN add.
+
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The block reads $B$ sentences of $n$ tokens at once, and each token keeps $D$ numbers
-# (`num_hiddens`) all the way through. For its attention we take chapter 6's layer, with chapter 4's
-# mask. It is called as `attention(queries, keys, values, visible)`, where `visible` is True where a
-# query may attend, and must broadcast to batch × heads × queries × keys, (B, H, Q, K).
+# Let us write this block. It reads $B$ sentences of $n$ tokens at once, and each token keeps $D$
+# numbers (`num_hiddens`) all the way through. For its attention we take the layer that we built in
+# chapters 3 and 6, with chapter 4's mask. It is called as
+# `attention(queries, keys, values, visible)`, where `visible` is True where a query may attend. Its
+# shape must expand to (B, H, Q, K): sentences, heads, number of queries, number of keys.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -491,8 +626,8 @@ class PlainMultiHeadAttention(nn.Module):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Now write what the block computes, one line for each box named 'add & norm'. `addnorm1` and
-# `addnorm2` are of the class `PlainAddNorm`, and `ffn` is a `PlainFFN`. The second cell gives your
-# function the parts of the trained encoder's first block and compares the results.
+# `addnorm2` are of the class `PlainAddNorm`, and `ffn` is a `PlainFFN`. The second cell compares
+# your function with the trained encoder's first block.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -559,20 +694,51 @@ class PlainEncoderBlock(nn.Module):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The decoder's block
 #
-# In the whole translator, attention plays three roles. Let there be $S$ English tokens and $T$
-# French ones:
+# In the whole translator, attention plays three roles, each with a mask of its own:
 #
-# | | queries | keys, values | a query may see | weights |
-# |---|---|---|---|---|
-# | encoder | English | English | all words, no padding | (B, H, S, S) |
-# | decoder, `attention1` | French | French | itself and earlier words | (B, H, T, T) |
-# | decoder, `attention2` | French | the encoder's output | all words, no padding | (B, H, T, S) |
-#
+# | | queries | keys, values | a query may see |
+# |---|---|---|---|
+# | encoder | English | English | all words, no padding |
+# | decoder, `attention1` | French | French | itself and earlier words |
+# | decoder, `attention2` | French | the encoder's output | all words, no padding |
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# 1½ minutes. Draw the empty table on the board and let the room fill it, row by row. In the last
+# row some let the English ask. The language that is written asks the one that is read.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws one head of each of the three attentions, with a padding token after the English
+padded = [*english, "<pad>"]
+with torch.no_grad():
+    trained(torch.tensor([src_vocab[padded]]), so_far, torch.tensor([4]))
+encoder_block, decoder_block = trained.encoder.blks.block1, trained.decoder.blks.block1
+roles = (
+    ("encoder\n(B, H, S, S)", encoder_block.attention, padded, padded),
+    ("decoder, attention1\n(B, H, T, T)", decoder_block.attention1, french, french),
+    ("decoder, attention2\n(B, H, T, S)", decoder_block.attention2, french, padded),
+)
+figure, axes = plt.subplots(1, 3, figsize=(10, 3.7))
+for ax, (name, layer, rows, columns) in zip(axes, roles, strict=True):
+    weights = layer.attention_weights[0, 3]
+    hatch_zeros(heatmap(ax, weights, rows, columns, vmin=0, vmax=1), weights)
+    ax.set_title(name)
+    ax.tick_params("x", rotation=60)
+figure.supxlabel("keys", color=KEY, fontsize=14)
+figure.supylabel("queries", color=QUERY, fontsize=14)
+figure.suptitle("Hatched: the padding for all queries, the future for earlier ones", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: three maps of weights, queries by keys, with S English tokens, the last a padding token,
+# and T French ones. In the encoder's, (B, H, S, S), the column of the padding is hatched. In the
+# decoder's first, (B, H, T, T), all cells above the diagonal are hatched. In its second,
+# (B, H, T, S), the column of the padding is hatched again.*
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
 # French padding needs no mask of its own, because it is in the future of all real words.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Draw the empty table on the board and let the room fill it, row by row. In the last
-# row some let the English ask. The language that is written asks the one that is read.
+# Half a minute. Ask why the upper right is hatched in one of the three only.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Three sublayers
@@ -595,12 +761,9 @@ schematic("decoder block")
 # without them: an encoder's block with a causal mask, the block of a chat model.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The third sublayer, the FFN, is the encoder's, and the first differs by its mask only, so the new
-# part is the second. Write this block before you read ours, in both orders, post-norm and pre-norm.
-# `check` says what is right or what went wrong, and `hint("8.4")` and `solution("8.4")` help.
-
-# %% slideshow={"slide_type": "skip"}
-from d2l_attention.exercises import check, hint, solution
+# Only the second sublayer is new, since the first differs from the encoder's by its mask only.
+# Write this block before you read ours, in both orders, post-norm and pre-norm. `check` says what
+# is right or what went wrong, and `hint("8.4")` and `solution("8.4")` help.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **8.4** · complete a function
@@ -645,23 +808,9 @@ class PlainDecoderBlock(nn.Module):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## The whole translator
 #
-# Around the blocks we need only vectors for the words, with chapter 7's positions, and a last
-# linear layer, `dense`, which computes the scores. The factor $\sqrt D$ raises the learned
-# numbers, which start at about $1 / \sqrt D$, to the size of the positions.
-
-
-# %% slideshow={"slide_type": "skip"} tags=["build"]
-def embed(embedding, X, offset=0):  # X (B, n), the first token at position offset -> (B, n, D)
-    D = embedding.embedding_dim
-    positions = torch.arange(offset, offset + X.shape[1], device=X.device)[:, None]
-    angles = positions / 10000 ** (torch.arange(0, D, 2, device=X.device) / D)  # (n, D / 2)
-    P = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(start_dim=1)  # (n, D)
-    return embedding(X) * math.sqrt(D) + P
-
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Our four blocks take over the trained numbers. The two embeddings and `dense` are plain PyTorch
-# layers, `nn.Embedding` and `nn.Linear`, and come from the trained translator as they are.
+# Around the blocks we need only the words' vectors with their positions, which `embed` gives, and a
+# last linear layer, `dense`, which computes the scores. Both embeddings and `dense` come from the
+# trained translator as they are. Our four blocks take over its numbers:
 
 # %% slideshow={"slide_type": "skip"}
 reading = [PlainEncoderBlock(64, 128, num_heads=4, dropout=0.0) for _ in range(2)]
@@ -693,7 +842,8 @@ class OurTranslator:
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### The loop that writes
 #
-# To write a sentence, the translator chooses the best next word, appends it, and begins again:
+# To write a sentence, the translator chooses the best next word, appends it, and begins again,
+# which is called **greedy search**:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -728,9 +878,9 @@ print("100 new sentences, the same as the package's, word for word:", written ==
 assert written == theirs
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This is a whole translator of plain parts, and training has added only the numbers. Once your own
-# block is right, run these cells again: the encoder then uses it. *Going further* trains a
-# translator in half a minute.
+# This is a whole translator of plain parts, and training has added only the numbers. If
+# `your_block` is right when the last cell runs, that cell puts it into the encoder and says so.
+# *Going further* trains a translator in half a minute.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask which line of the loop does work that an earlier step has done already.
@@ -738,10 +888,10 @@ assert written == theirs
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Which path carries the gender?
 #
-# With a translator of our own, we can return to the sentence of the beginning: *... took the good
-# orange and ate it* becomes *... la bonne orange et l' a mangée*, and the last *e* must come from
-# the noun. Does *it* look at *orange*? Here are the weights that each English word gives to
-# *orange*, in head 4 of the encoder's second block:
+# Now we can return to the sentence of the beginning: *... took the good orange and ate it* becomes
+# *... la bonne orange et l' a mangée*, and the last *e* must come from the noun. Does *it* look at
+# *orange*? Here are the weights that each English word gives to *orange*, in head 4 of the
+# encoder's second block:
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Prints the weight that each word gives to 'orange' in one head
@@ -758,13 +908,21 @@ assert onto_orange[9] > 0.95
 # %% [markdown] slideshow={"slide_type": "-"}
 # *It*, the second *the* and *good* give *orange* nearly all their weight. No map could be clearer,
 # but it shows only where a head looks. To find out what depends on this look, we **mask it out**,
-# in both blocks and in all heads, with a function that hides keys from queries:
+# in both blocks and in all heads. The folded cell below does so. Before each `forward` of a layer,
+# it gives the layer a mask that also hides the chosen keys from the chosen queries.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Let the room find the column of 'it'.
 
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The look of 'it' at 'orange'
+#
+# **Predict.** *It*, word 9, can no longer look at *orange*, word 6. What does the translator write
+# at the end: *mangée*, *mangé* or something else?
 
-# %% slideshow={"slide_type": "skip"}
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Computes the last word again, without the look of 'it' at 'orange'
 def forbid(layer, queries, keys):  # slices of positions
     def hide(layer, inputs):
         X, Y, values, visible = inputs  # queries come from X, keys from Y
@@ -773,21 +931,6 @@ def forbid(layer, queries, keys):  # slices of positions
         return X, Y, values, visible & allowed
 
     return layer.register_forward_pre_hook(hide)
-
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# PyTorch calls `hide` before each `forward` of the layer, with the four inputs of `forward`, and
-# what `hide` returns replaces them. So the layer gets the same tokens, with a mask that also hides
-# the chosen keys from the chosen queries.
-
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The look of 'it' at 'orange'
-#
-# **Predict.** *It*, word 9, can no longer look at *orange*, word 6. What does the translator write
-# at the end: *mangée*, *mangé* or something else?
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Computes the last word again, without the look of 'it' at 'orange'
 
 
 def last_word(*cuts):  # each cut: layers, queries, keys
@@ -818,9 +961,9 @@ print("... et l' a", last_word((among_english, slice(9, 10), slice(6, 7))))
 #
 # | path | who looks at the noun phrase | how it reaches *a* |
 # |---|---|---|
-# | 1 | later English words, at *the good orange* | French words look at these words |
-# | 2 | later French words, at *la bonne orange* | directly, or from word to word |
-# | 3 | later French words, at *the good orange* | directly, or from word to word |
+# | 1 | later English words, at *the good orange* | French words look at them |
+# | 2 | later French words, at *la bonne orange* | directly or word by word |
+# | 3 | later French words, at *the good orange* | directly or word by word |
 #
 # Close one gate after the other, and watch the last letter.
 
@@ -844,11 +987,12 @@ assert last_word(PATHS[1], (among_english, slice(9, 10), slice(6, 7))) == "mang�
 
 def draw_paths(figure, close_1=False, close_2=False, close_3=False):
     ax, shut = figure.subplots(), (close_1, close_2, close_3)
-    ax.set(xlim=(-0.7, 13.2), ylim=(-1.5, 3.1))
+    ax.set(xlim=(2.8, 13.2), ylim=(-1.5, 3.1))
     ax.axis("off")
     rows = ((english[:-1], 2, 0.33, (4, 5, 6)), (french, 0, -0.33, (6, 7, 8)))
     for words, y, below, phrase in rows:
-        for i, word in enumerate(words):
+        ax.text(3.2, y, "...", ha="center", va="center", fontsize=13)
+        for i, word in list(enumerate(words))[4:]:
             bold = "bold" if i in phrase else "normal"
             ax.text(i, y, word, ha="center", va="center", fontsize=13, weight=bold)
             ax.text(i, y + below, i, ha="center", va="center", fontsize=12, color=FAINT)
@@ -857,8 +1001,8 @@ def draw_paths(figure, close_1=False, close_2=False, close_3=False):
     state = f"Without {closed}" if closed else "With all paths"
     ax.set_title(f"{state} the translator writes {endings[shut]}", fontsize=16)
     arrow = dict(arrowstyle="-|>", lw=2, shrinkA=12, shrinkB=12)
-    ends = (((6, 2.2), (9, 2.2), -0.35), ((8, -0.2), (11, -0.2), 0.35), ((6, 2), (11, 0), 0))
-    gates = ((7.5, 2.75), (9.5, -0.75), (8.5, 1))
+    ends = (((6, 2.2), (9, 2.2), -0.35), ((8, -0.2), (11, -0.2), 0.35), ((6.1, 1.8), (11, 0), 0))
+    gates = ((7.5, 2.75), (9.5, -0.75), (8.55, 0.91))
     for i, (start, end, bend) in enumerate(ends):
         now = dict(color=CUT, ls=":") if shut[i] else dict(color=WEIGHT, ls="-")
         bent = dict(connectionstyle=f"arc3,rad={bend}")
@@ -870,49 +1014,81 @@ def draw_paths(figure, close_1=False, close_2=False, close_3=False):
 
 
 alt = "The English sentence above the French one, with three paths from the noun to the last word."
-explore(draw_paths, figsize=(11, 4.2), alt=alt, close_1=False, close_2=False, close_3=False)
+explore(draw_paths, figsize=(9, 3.9), alt=alt, close_1=False, close_2=False, close_3=False)
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: an interactive drawing. Above is the English sentence with numbered words, below the
-# French one up to 'a', followed by the word that the translator writes next. Path 1 leads from
-# 'orange' to later English words, from which a dashed arrow goes on to 'a'; path 2 from 'la bonne
-# orange' to 'a'; path 3 from the English 'orange' straight down to 'a'. Each path has a box that
-# closes it. With one path closed, the last word stays 'mangée'. With paths 1 and 2 closed, it is
-# 'mangé', and with all three as well.*
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# Closing any one path leaves *mangée*, and so does hiding *la* from the last French word, *a*
-# (has). Of whole paths, it takes 1 and 2 together to lose the *e*. So when *it* alone could not
-# look at *orange*, path 2 was still open. With path 2 closed as well, this one look decides:
-# without it the translator writes *mangé*.
+# *Figure: an interactive drawing. Above is the end of the English sentence with numbered words,
+# below the French up to 'a', followed by the word that the translator writes next. Path 1 leads
+# from 'orange' to later English words, from which a dashed arrow goes on to 'a'; path 2 from 'la
+# bonne orange' to 'a'; path 3 from the English 'orange' straight down to 'a'. Each path has a box
+# that closes it. With one path closed, the last word stays 'mangée'. With paths 1 and 2 closed, it
+# is 'mangé', and with all three as well.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. The room names the gates to close. Ask how the gender comes to the end when 'it'
+# One minute. The room names the gates to close. Ask how the gender comes to the end when 'it'
 # cannot look at the noun: by one of the paths on the board.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### All eight combinations of gates
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Prints the last word for each combination of closed paths
+print(f"{'path 1':10}{'path 2':10}{'path 3':10}last word")
+for shut in sorted(endings, key=sum):
+    print(*(f"{'closed' if closed else 'open':9}" for closed in shut), endings[shut])
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# Closing any single path leaves *mangée*. The *e* disappears only when paths 1 and 2 are both
+# closed. So when *it* could not look at *orange*, path 2 was still open. With path 2 closed as
+# well, this one look decides: without it, the translator writes *mangé*.
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Which two lines differ from all others, and what have they in common?
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### In 49 sentences and six translators
 #
-# One sentence is only an example. So we take 49 new sentences that end as this one does, with a
-# noun, 'and', a verb, and *it* or *them*, and count the right endings, for the stored translator
-# and for five others, trained less, each from its own random initialisation:
-#
-# | masked out | stored | five others, in one run |
-# |---|---|---|
-# | nothing | 49 | 45 to 48 |
-# | pronoun → noun | 49 | 42 to 48 |
-# | path 1 | 38 | 41 to 44 |
-# | path 2 | 48 | 36 to 45 |
-# | all three paths | 25 | 22 to 32 |
-# | every path | 23 | 23 to 30 |
-# | as much, elsewhere | 49 | 46 to 47 |
+# One sentence is only an example. So let us take 49 new sentences that end as this one does, with a
+# noun, 'and', a verb, and *it* or *them*, and count the right endings. We do so for the stored
+# translator and for five others, trained less, each from its own random initialisation:
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws stored counts of right endings: python -m tests.benchmarks.blocked_looks
+COUNTS = {  # masked out: right endings of the stored translator, fewest and most of five others
+    "nothing": (49, 45, 48),
+    "pronoun → noun": (49, 42, 48),
+    "path 1": (38, 41, 44),
+    "path 2": (48, 36, 45),
+    "all three paths": (25, 22, 32),
+    "every path": (23, 23, 30),
+    "as much, elsewhere": (49, 46, 47),
+}
+figure, ax = plt.subplots(figsize=(9, 3.9))
+ax.axvspan(23, 26, facecolor=PALE, label="one gender always")
+for i, (stored, fewest, most) in enumerate(COUNTS.values()):
+    ax.plot(
+        (fewest, most), (i, i), color=GREY, lw=9, label=None if i else "five others, fewest to most"
+    )
+    ax.plot(stored, i, marker="D", ls="", ms=9, color=INK, label=None if i else "stored")
+ax.set_yticks(range(len(COUNTS)), COUNTS)
+ax.set(ylim=(6.5, -0.5), xlim=(20, 50), xlabel="right endings of 49", ylabel="masked out")
+ax.set_title("One path costs some endings; all paths cost nearly all that is learned")
+figure.legend(loc="outside lower center", ncols=3, frameon=False)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: right endings of 49, for the stored translator and five others. Nothing masked out: 49,
+# and 45 to 48. The pronoun's look at the noun: 49, 42 to 48. Path 1: 38, 41 to 44. Path 2: 48, 36
+# to
+# 45. All three paths: 25, 22 to 32. Every path: 23, 23 to 30. As much, elsewhere: 49, 46 to 47. A
+# band marks 23 to 26, what a constant gender gives.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In *every path*, no word may look into either noun phrase from outside it. The last row is a
-# control, which masks out about as many looks as *all three paths*, but at the words *before* the
-# two noun phrases. If singular and plural were always right, a constant guess of masculine would
-# score 23 of 49, and one of feminine 26, about as many as with every path closed. Neither
-# path 1 nor path 2 is needed for most endings; for the stored translator, path 1 matters more.
+# The band is what guessing achieves: if singular and plural were always right, a constant masculine
+# would score 23, and a constant feminine 26. So closing path 1 costs the stored translator nearly
+# half of what it knows beyond guessing. *Every path* also hides the noun phrases from the words
+# before them, which could hand the gender on by a detour. The last row is a control, which masks
+# out about as many looks as *all three paths*, but at words *before* the noun phrases.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Compare the paths on the board with the table. Always masculine would be right in 23,
@@ -922,15 +1098,13 @@ explore(draw_paths, figsize=(11, 4.2), alt=alt, close_1=False, close_2=False, cl
 # ### What a map does not show
 #
 # Without the look of the pronoun at the noun, the stored translator keeps all 49 endings, and the
-# others lose at most 3. The gender takes several paths, and random initialisations differ, since
-# with path 2 closed the five lose between 1 and 11 endings. A strong cell in a map shows a look. It
-# does not show that the translation depends on it.
+# others lose at most 3. Several paths carry the gender, and their importance varies: closing path 2
+# costs the five models 1 to 11 endings. A strong cell in a map shows a look. It does not show that
+# the translation depends on it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# There can be a fourth path: of ten further translators, one kept 47 right endings with all three
-# closed. There, earlier French words had looked at the English phrase and handed the gender on.
-# (The table comes from `python -m tests.benchmarks.blocked_looks`; other machines give other
-# numbers.)
+# There can be other paths: of ten further translators, one kept 47 right endings with all three
+# closed, because earlier French words had looked at the English phrase.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask which single looks they would try next, and how many pairs of looks there are.
@@ -938,10 +1112,10 @@ explore(draw_paths, figsize=(11, 4.2), alt=alt, close_1=False, close_2=False, cl
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A cache for keys and values
 #
-# One thing about our translator is wasteful: for each new word, the loop `write` reads all French
-# words again, although earlier steps have already computed the keys and values of all but the
-# newest. They have not changed, because the mask lets no word see a later one. So a layer can keep
-# them in a **key-value cache**. For 24 words it then computes 24 keys, where the loop computes
+# Our translator still wastes work. For each new word, the loop `write` reads all French words
+# again, although earlier steps have already computed the keys and values of all but the newest.
+# They have not changed, because the mask lets no word see a later one. So a layer can keep them in
+# a **key-value cache**. For 24 words it then computes 24 keys, where the loop computes
 # $1 + 2 + \dots + 24 = 300$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -973,9 +1147,6 @@ print("24 tokens one by one give what they give at once, within 0.0001:", same)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The price of the cache is memory, because each layer keeps two vectors per token (chapter 9).
-# Cross-attention can be cached as well, more simply still: its keys and values come from the
-# English vectors, which stay the same while the sentence is written. *Going further* gives the
-# whole decoder its caches.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask why the mask is all True: everything in the cache is the past.
@@ -1155,20 +1326,19 @@ weighed = in_cache + grid(weights, 1.9, 3, "weight", name="w", label="weights", 
 found = grid("answer", y=3, kind="head", **right)
 found += grid((weights @ v)[:, :2].T, y=4, kind="output", origin="w", name="answer", **right)
 texts = {
-    "The cache holds a key and a value for each earlier word": "They have not changed. "
-    "Drawn are two of 16 numbers each.",
-    "A new word needs one query, one key and one value": "No other is computed again.",
-    "Its key and its value go into the cache": "There they stay for all later words.",
-    "Its query meets all keys in the cache: four weights": "They sum to one.",
+    "A new word needs one query, one key and one value": "The cache holds the keys and values of "
+    "earlier words. Drawn are two of 16 numbers each.",
+    "Key and value go into the cache, and the query meets all keys": "The weights sum to one.",
     "Weighted with them, the values give the answer": "The query is needed no longer.",
 }
-drawn = [rows + free, rows + free + newest(new) + asked, in_cache, weighed, weighed + found]
+drawn = [rows + free + newest(new) + asked, weighed, weighed + found]
 Player([State(*text, cells) for text, cells in zip(texts.items(), drawn, strict=True)])
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: five steps in a table with a column for each French word. Three words have keys and
-# values in the cache. A fourth brings a query, a key and a value; the latter two move into the
-# cache. The query and the four keys give four weights, these and the four values the answer.*
+# *Figure: three steps in a table with a column for each French word. Three words have keys and
+# values in the cache, and a fourth brings a query, a key and a value. The key and the value move
+# into the cache. The query and the four keys give four weights, these and the four values the
+# answer.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask what still tells the order of the words: the position that the new word gets
@@ -1216,8 +1386,8 @@ assert torch.equal(*ways)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The seconds fall by less than the keys, because each step with the cache still goes through all
-# layers, copies the cache, and computes the English keys and values again. The package keeps these
-# as well.
+# layers, copies the cache, and computes the English keys and values again. These stay the same
+# while the sentence is written, so the package keeps them as well.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Two bugs that training does not show
@@ -1246,7 +1416,7 @@ def sees_the_future(model, batch):
 # any model and without a look inside? 'Look at the mask' comes first. Ask what to do with a model
 # whose weights you cannot see. Exercise 8.6 is this question.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # #### Two mistakes of the book's decoder
 #
 # The book's decoder (section 11.7.5) hides the future only while training, because in decoding
@@ -1254,7 +1424,7 @@ def sees_the_future(model, batch):
 # are both mistakes in our code:
 
 
-# %% slideshow={"slide_type": "-"}
+# %% slideshow={"slide_type": "skip"}
 class MasksOnlyInTraining(PlainMultiHeadAttention):
     def forward(self, queries, keys, values, visible):
         if not self.training:
@@ -1404,12 +1574,11 @@ assert all(0.5 < each < 2 for each in normed)
 # sum now doubles its variance, because it adds two uncorrelated things of the same size. So 24
 # layers multiply the variance of the gradient by $2^{24}$ and its size by the root of that, 4,096.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # In the last two rows, a norm brings the numbers of each token back to one size. After a sum, it
-# keeps the gradient near 1 with both initialisations, and even without the sum 0.35 and 0.84 of the
-# gradient arrive. So in these networks, before training, the norm by itself already keeps a third
-# of the gradient or more. That the sum keeps the token is another matter, which this experiment
-# does not test.
+# keeps the gradient near 1 with both initialisations, and even without the sum, a third of the
+# gradient or more arrives. The experiment measures gradients only, before training, and not whether
+# the residuals preserve the token.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask for the variance of X + Y, if both have variance 1 and do not depend on each
@@ -1454,11 +1623,10 @@ assert all(abs(ended["post-norm", rate] - ended["pre-norm", rate]) < 1 for rate 
 assert ended["post-norm", 0.03] > 1 + ended["pre-norm", 0.03]
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# At 0.006 the two end close together, and at 0.012 pre-norm is ahead by 0.35. At 0.03 pre-norm ends
-# at 3.20, and post-norm at 4.72. With the seeds 0 to 4, pre-norm reaches 2.5 to 3.2 at this rate,
-# and post-norm 3.2 to 5.0; each time pre-norm is ahead. So in this model, pre-norm bears the larger
-# rate, as the report says. The larger rate did not help pre-norm, however: after 400 steps with the
-# seeds 0 and 1, it was worse at 0.03 than at 0.012.
+# At 0.006 the two end close together. At 0.03 pre-norm ends at 3.20, and post-norm at 4.72; with
+# the seeds 0 to 4, pre-norm is ahead each time. So in this model, pre-norm bears the larger rate,
+# as the report says. The larger rate did not help pre-norm, however: after 400 steps with the seeds
+# 0 and 1, it was worse at 0.03 than at 0.012.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for a guess at 0.03 before the table. It is no proof: one start of a small
