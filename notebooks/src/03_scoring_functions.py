@@ -8,7 +8,7 @@
 # - build scaled dot-product attention and additive attention, and test both against the package;
 # - say what a dot product leaves out of a distance, and choose between four scores.
 #
-# Core path: 60 to 90 minutes, in two sittings. Going further: 20. Exercises: 66.
+# Core path: 60 to 90 minutes, in two sittings. Going further: 25. Exercises: 66.
 #
 # Builds on chapters 1 and 2. *Dive into Deep Learning* (D2L), section 11.3.
 
@@ -131,12 +131,13 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two heat maps with a row for each of twelve queries and a column for each of its five
-# keys. For $d = 4$, nearly every row has several cells of middling weight. For $d = 1024$, nearly
-# every row has one dark cell, now in this column, now in that, and is white otherwise.*
+# keys. For $d = 4$, most rows spread their weight over several cells. For $d = 1024$, eleven rows
+# have one dark cell, now in this column, now in that, and are white otherwise; only the last row
+# shares its weight.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Half a minute. Let them find the rows on the right that still share their weight. Is it always the
-# same key that wins?
+# Half a minute. Which row on the right still shares its weight? The last. Is it always the same
+# column that wins? No, because each query has keys of its own.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # To see why, let us find out how large such scores are.
@@ -259,8 +260,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why the variance is $d$
 #
-# Each product $q_i k_i$ of independent entries has mean 0, and its variance is
-# $E[q_i^2]\,E[k_i^2] = 1$. Variances of independent terms add up:
+# Since all entries are independent, with mean 0 and variance 1, each product $q_i k_i$ has mean 0
+# and variance $E[q_i^2]\,E[k_i^2] = 1$. Variances of independent terms add up:
 #
 # $$\operatorname{Var}(q\cdot k) = \sum_{i=1}^d 1 = d, \qquad \text{standard deviation } \sqrt d.$$
 
@@ -277,7 +278,7 @@ for sign, name in ((1, r"$\sqrt{d}$ = 32"), (-1, "−32")):
 ax.set(xlim=(0, 1150), ylim=(-100, 100), xticks=[0, 256, 512, 768, 1024], yticks=[-100, 0, 100])
 ax.set_xlabel("number of terms d", fontsize=14)
 ax.set_ylabel("sum so far", fontsize=14)
-ax.set_title(r"Terms of both signs cancel, so a sum of $d$ terms is about $\sqrt{d}$", fontsize=16)
+ax.set_title(r"Terms of both signs cancel: the typical sum of $d$ terms is $\sqrt{d}$", fontsize=16)
 plt.show()
 assert sums.abs().max() < 100 and 0.5 < (sums[:, -1].abs() < 32).float().mean() < 1
 
@@ -349,17 +350,18 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: above, the weight of one of two keys against the gap of their scores, a curve that rises
 # from 0 to 1 between gaps of about −5 and 5 and is flat elsewhere. Below, the gaps of 150 random
-# pairs of keys as ticks. For $d = 2$ nearly all lie below the slope, for $d = 32$ about half, and
-# for $d = 512$ most lie far outside.*
+# pairs of keys as ticks. For $d = 2$ nearly all lie where the curve rises, for $d = 32$ fewer
+# than half, and for $d = 512$ few.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# When a gradient passes back through the softmax, it is multiplied by such slopes. With a slope of
-# $10^{-14}$, almost nothing of it reaches the query and the keys.
+# When a gradient passes back through the softmax, it is multiplied by such slopes. At a gap of 32,
+# the slope is $10^{-14}$, so that almost nothing reaches the query and the keys.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. How fast training moves a weight depends on its slope. Write the gap on the board and
-# ask where the 2 comes from: the variances of k0 and k1 add up. The small weight is about e^-32,
-# and e^2.3 is about 10, so 32 divided by 2.3 gives the 14.
+# ask where the 2 comes from: the variances of k0 and k1 add up. In the picture, the slope is above
+# 0.01 in the grey band only. The small weight is about e^-32, and e^2.3 is about 10, so 32 divided
+# by 2.3 gives the 14.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Divide by the standard deviation
@@ -449,10 +451,10 @@ assert (scores_for[1024] / 1024).softmax(dim=-1).max() < 0.11
 # become almost equal, so what would a query be for?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# From $d = 64$ on, one key holds more than 90%, but each time another one: each $d$ takes the first
-# $d$ entries of the same vectors. After division by $\sqrt d$, no key reaches 90% for any of the
-# 400 queries. After division by $d = 1024$, all keys get about 10%, as in a plain average, so the
-# query has almost no influence.
+# In the picture, one key holds more than 90% from $d = 64$ on, but each time another one: each $d$
+# takes the first $d$ entries of the same vectors. After division by $\sqrt d$, no key reaches 90%
+# for any of the 400 queries. After division by $d = 1024$, all keys get about 10%, as in a plain
+# average, so the query has almost no influence.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Does the division only shrink the gradient?
@@ -942,7 +944,8 @@ for ax, depth, title in zip(axes, (1, 6), titles, strict=True):
     ax.set(xlim=(-2.5, 7.5), ylim=(-0.9, 5.6), aspect="equal")
     ax.axis("off")
     ax.set_title(title)
-axes[1].text(5.1, 0.5, "h", fontsize=16)
+axes[1].annotate("", (5.9, 1.4), (4.4, -0.1), arrowprops={"arrowstyle": "<->", "color": INK})
+axes[1].text(5.4, 0.2, "h", fontsize=16)
 figure.suptitle("The scores are a sheet, what the tanh needs is a block", fontsize=16)
 plt.show()
 
@@ -1133,8 +1136,8 @@ for d in (4, 64, 1024):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A key that no dot product selects
 #
-# *3 minutes.* What is the fee on the norm good for? To see this, put a fourth key inside the
-# triangle of three others. For how many random queries does it have the highest score?
+# *4 minutes.* What is the fee on the norm good for? Suppose a fourth key lies inside the triangle
+# of three others. For how many random queries does it have the highest score?
 
 # %% slideshow={"slide_type": "skip"}
 triangle = torch.tensor([[3.0, 0.0], [0.0, 3.0], [-3.0, -3.0], [0.5, 0.5]])
@@ -1160,8 +1163,9 @@ for ax, (name, score) in zip(axes, named.items(), strict=True):
         shift = (8, -18) if j == 2 else (8, 5)
         ax.annotate(j, (x, y), shift, textcoords="offset points", color=KEY, fontsize=16)
     ax.set(aspect="equal", xticks=[-3, 0, 3], yticks=[-3, 0, 3])
-    ax.set_title(f"{name}: {first.unique().numel()} regions")
-figure.suptitle("Only the Gaussian score has queries that prefer key 3", fontsize=17)
+    ax.tick_params(labelsize=15)
+    ax.set_title(f"{name}: {first.unique().numel()} regions", fontsize=17)
+figure.suptitle("Only under the Gaussian score do queries prefer key 3", fontsize=19)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
