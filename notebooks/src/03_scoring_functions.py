@@ -278,7 +278,7 @@ for sign, name in ((1, r"$\sqrt{d}$ = 32"), (-1, "−32")):
 ax.set(xlim=(0, 1150), ylim=(-100, 100), xticks=[0, 256, 512, 768, 1024], yticks=[-100, 0, 100])
 ax.set_xlabel("number of terms d", fontsize=14)
 ax.set_ylabel("sum so far", fontsize=14)
-ax.set_title(r"Terms of both signs cancel: the typical sum of $d$ terms is $\sqrt{d}$", fontsize=16)
+ax.set_title(r"Terms of both signs cancel: the sum's typical size is only $\sqrt{d}$", fontsize=16)
 plt.show()
 assert sums.abs().max() < 100 and 0.5 < (sums[:, -1].abs() < 32).float().mean() < 1
 
@@ -354,8 +354,8 @@ plt.show()
 # than half, and for $d = 512$ few.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# When a gradient passes back through the softmax, it is multiplied by such slopes. At a gap of 32,
-# the slope is $10^{-14}$, so that almost nothing reaches the query and the keys.
+# A gradient that passes back through the softmax is multiplied by this slope. At a gap of 32 the
+# slope is $10^{-14}$, and almost nothing reaches query and keys.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. How fast training moves a weight depends on its slope. Write the gap on the board and
@@ -844,8 +844,8 @@ d.figure
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What is the tanh for?
 #
-# Suppose we leave the tanh out, so that the score is $w_v^\top(W_q\, q + W_k\, k)$. Then three
-# different queries give five keys these weights:
+# Suppose we leave the tanh out, so that the score is $w_v^\top(W_q\, q + W_k\, k)$. Here are
+# the weights of three queries and five keys, with the tanh and without it:
 
 # %% slideshow={"slide_type": "skip"}
 torch.manual_seed(5)
