@@ -8,7 +8,7 @@
 # - build scaled dot-product attention and additive attention, and test both against the package;
 # - say what a dot product leaves out of a distance, and choose between four scores.
 #
-# Core path: 60 to 90 minutes, in two sittings. Going further: 20. Exercises: 66.
+# Core path: 60 to 90 minutes, in two sittings. Going further: 25. Exercises: 66.
 #
 # Builds on chapters 1 and 2. *Dive into Deep Learning* (D2L), section 11.3.
 
@@ -27,6 +27,7 @@ from time import process_time
 import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
+from matplotlib.patches import Rectangle
 from torch import nn
 
 from d2l_attention import (
@@ -40,8 +41,9 @@ from d2l_attention import (
     show_source,
 )
 from d2l_attention.views import explore, schematic
-from d2l_attention.views.palette import GREY, GROUND, INK, KEY, QUERY, RULE, WEIGHT
+from d2l_attention.views.palette import GREY, GROUND, INK, KEY, PALE, QUERY, RULE, TINT, WEIGHT
 from d2l_attention.views.plots import heatmap, set_style
+from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
 torch.set_num_threads(1)
 set_style()
@@ -67,9 +69,9 @@ set_style()
 # number? We also need two facts from chapter 1:
 #
 # - A softmax sees only differences, so the scores (100, 101, 102) give the same three weights.
-# - The **slope** of a weight is here its derivative with respect to its own score,
-#   $\alpha_j\,(1 - \alpha_j)$. It is a quarter where the weight is ½, and almost 0 where the weight
-#   is close to 0 or 1.
+# - The **slope** of a weight, its derivative with respect to its own score, is
+#   $\alpha_j\,(1 - \alpha_j)$: a quarter where the weight is ½, and almost 0 where it is close to 0
+#   or 1.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Write (0, 1, 2) and (0.09, 0.24, 0.67) on the board and leave them there. The slope of
@@ -100,7 +102,7 @@ five_keys(4)
 # from it?
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 2½ minutes. Collect guesses before you show the last line. Expect: 'more numbers average out, so
+# Two minutes. Collect guesses before you show the last line. Expect: 'more numbers average out, so
 # the weights become more equal'. Write it on the board and come back to it at 'What a softmax does
 # with large scores'. Do not explain yet.
 
@@ -109,7 +111,36 @@ five_keys(1024)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Further from it. For 93% of the queries, one key now takes more than 90% of the weight, although
-# nothing has been learned. To see why, let us find out how large such scores are.
+# nothing has been learned. Here are the first twelve queries, each with the weights of its own five
+# keys:
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the weights of the first twelve queries in both dimensions
+figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.2))
+for ax, d in zip(axes, (4, 1024), strict=True):
+    torch.manual_seed(3)  # as in five_keys
+    queries, keys = torch.randn(1000, 1, d), torch.randn(1000, 5, d)
+    weights = (queries * keys).sum(dim=-1).softmax(dim=-1)
+    heatmap(ax, weights[:12], range(1, 13), range(1, 6), vmin=0, vmax=1)
+    ax.set_title(f"d = {d:,}")
+    ax.set_xlabel("one of its five keys", color=KEY)
+axes[0].set_ylabel("query", color=QUERY)
+figure.colorbar(axes[0].images[0], ax=axes, label="weight", ticks=[0, 0.5, 1])
+figure.suptitle("In 1,024 dimensions nearly every query takes a single key", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: two heat maps with a row for each of twelve queries and a column for each of its five
+# keys. For $d = 4$, most rows spread their weight over several cells. For $d = 1024$, eleven rows
+# have one dark cell, now in this column, now in that, and are white otherwise; only the last row
+# shares its weight.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Which row on the right still shares its weight? The last. Is it always the same
+# column that wins? No, because each query has keys of its own.
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# To see why, let us find out how large such scores are.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## How large is a dot product?
@@ -176,8 +207,8 @@ explore(
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Random vectors
 #
-# Let all entries again be drawn independently, with mean 0 and variance 1. Since the dot product
-# then has mean 0, its standard deviation tells how large it typically is.
+# Let all entries again be independent, with mean 0 and variance 1. Since the dot product then has
+# mean 0, its standard deviation tells how large it typically is.
 #
 # **Predict.** What is the standard deviation of $q\cdot k$ for $d = 1024$: about 1, about 32, or
 # about 1,024?
@@ -229,12 +260,34 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Why the variance is $d$
 #
-# Let all entries be independent, with mean 0 and variance 1. Then each product $q_i k_i$ has mean
-# 0, and its variance is $E[q_i^2]\,E[k_i^2] = 1$. Variances of independent terms add up:
+# Since all entries are independent, with mean 0 and variance 1, each product $q_i k_i$ has mean 0
+# and variance $E[q_i^2]\,E[k_i^2] = 1$. Variances of independent terms add up:
 #
 # $$\operatorname{Var}(q\cdot k) = \sum_{i=1}^d 1 = d, \qquad \text{standard deviation } \sqrt d.$$
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws forty dot products term by term, with the root of d beside them
+torch.manual_seed(0)
+sums = (torch.randn(40, 1024) * torch.randn(40, 1024)).cumsum(dim=1)
+figure, ax = plt.subplots(figsize=(9.5, 2.9))
+ax.plot(range(1, 1025), sums.T, color=RULE, linewidth=1)
+ax.plot(range(1, 1025), sums[0], color=INK, linewidth=2)
+for sign, name in ((1, r"$\sqrt{d}$ = 32"), (-1, "−32")):
+    ax.plot(sign * torch.arange(1025).sqrt(), color=INK, linewidth=2, linestyle="--")
+    ax.text(1035, 32 * sign, name, va="center", fontsize=14)
+ax.set(xlim=(0, 1150), ylim=(-100, 100), xticks=[0, 256, 512, 768, 1024], yticks=[-100, 0, 100])
+ax.set_xlabel("number of terms d", fontsize=14)
+ax.set_ylabel("sum so far", fontsize=14)
+ax.set_title(r"Terms of both signs cancel: the sum's typical size is only $\sqrt{d}$", fontsize=16)
+plt.show()
+assert sums.abs().max() < 100 and 0.5 < (sums[:, -1].abs() < 32).float().mean() < 1
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: forty dot products, added term by term up to 1,024 terms. The lines begin at 0, wander up
+# and down, and spread slowly. Most end between the two dashed curves, plus and minus the root of
+# $d$, which reach 32 and −32, and none of them leaves the range from −100 to 100.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
 # The proof needs independence and the mean 0, but no particular shape of the distribution.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -270,19 +323,45 @@ print([round(weight, 2) for weight in torch.tensor([10.0, 20.0, 30.0]).softmax(d
 # entries of $k_0 - k_1$ have variance 2, this gap has standard deviation $\sqrt{2d}$, which is 2, 8
 # and 32 for $d = 2$, 32 and 512. How much slope $\alpha_j\,(1 - \alpha_j)$ is left at such gaps?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Prints the smaller of two weights, and its slope, for four gaps
 for gap in (0.0, 2.0, 8.0, 32.0):
     alpha = torch.tensor([gap, 0.0], dtype=torch.float64).softmax(dim=0)
     print(f"gap {gap:2.0f}   small weight {alpha[1]:.2g}   slope {alpha.prod():.2g}")
 
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the weight against the gap, and below it where the gaps of random keys lie
+torch.manual_seed(0)
+figure, (curve, strip) = plt.subplots(2, 1, figsize=(9.5, 3.5), sharex=True)
+gaps = torch.linspace(-75, 75, 601)
+curve.plot(gaps, gaps.sigmoid(), color=WEIGHT)
+curve.set(ylabel="weight", yticks=[0, 1])
+for row, d in enumerate((2, 32, 512)):
+    query, key_0, key_1 = torch.randn(3, 150, d)
+    gap = (query * (key_0 - key_1)).sum(dim=-1)
+    strip.plot(gap, [row] * 150, "|", color=INK, markersize=13, markeredgewidth=1)
+for ax in (curve, strip):
+    ax.axvspan(-4.6, 4.6, color=PALE, zorder=0)  # outside it the slope is below 0.01
+strip.set_yticks(range(3), ["d = 2", "d = 32", "d = 512"])
+strip.set(xlim=(-75, 75), ylim=(2.6, -0.6), xlabel="gap between two scores")
+figure.suptitle("The larger d, the fewer gaps lie where the curve has a slope", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: above, the weight of one of two keys against the gap of their scores, a curve that rises
+# from 0 to 1 between gaps of about −5 and 5 and is flat elsewhere. Below, the gaps of 150 random
+# pairs of keys as ticks. For $d = 2$ nearly all lie where the curve rises, for $d = 32$ fewer
+# than half, and for $d = 512$ few.*
+
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# When a gradient passes back through the softmax, it is multiplied by such slopes. With a slope of
-# $10^{-14}$, almost nothing of it reaches the query and the keys.
+# A gradient that passes back through the softmax is multiplied by this slope. At a gap of 32 the
+# slope is $10^{-14}$, and almost nothing reaches query and keys.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. How fast training moves a weight depends on its slope. Write the gap on the board and
-# ask where the 2 comes from: the variances of k0 and k1 add up. The small weight is about e^-32,
-# and e^2.3 is about 10, so 32 divided by 2.3 gives the 14.
+# ask where the 2 comes from: the variances of k0 and k1 add up. In the picture, the slope is above
+# 0.01 in the grey band only. The small weight is about e^-32, and e^2.3 is about 10, so 32 divided
+# by 2.3 gives the 14.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Divide by the standard deviation
@@ -372,17 +451,17 @@ assert (scores_for[1024] / 1024).softmax(dim=-1).max() < 0.11
 # become almost equal, so what would a query be for?
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# For the query of the view, one key holds more than 90% from $d = 64$ on, but the winner changes:
-# each $d$ takes the first $d$ entries of the same vectors, and three different keys win. Divided by
-# $\sqrt d$, the scores give every key of all 400 queries less than 90%. Divided by $d = 1024$, they
-# give all keys about 10%, as a plain average would, so the query has almost no influence.
+# In the picture, one key holds more than 90% from $d = 64$ on, but each time another one: each $d$
+# takes the first $d$ entries of the same vectors. After division by $\sqrt d$, no key reaches 90%
+# for any of the 400 queries. After division by $d = 1024$, all keys get about 10%, as in a plain
+# average, so the query has almost no influence.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Does the division only shrink the gradient?
 #
-# Dividing the scores by 32 also divides their gradient by 32, so is anything won? Let 400 queries
-# meet ten random keys and values each, with $d = 1024$, and measure the gradient that arrives at
-# each query, with the factor $1/32$ included.
+# Dividing the scores by 32 also divides their gradient by 32, so is anything won? To find out,
+# let 400 queries meet ten random keys and values each, with $d = 1024$, and measure the gradient
+# that arrives at each query, with the factor $1/32$ included.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -398,7 +477,8 @@ def gradient_at_queries(score, seed):
 # **Predict.** Is the *median* of the 400 gradients larger with the division or without? And the
 # *mean*?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Measures the median and the mean of the gradients in 20 draws, without the division and with it
 for score in (dot_score, scaled_dot_score):
     norms = torch.stack([gradient_at_queries(score, seed) for seed in range(20)])  # (20, 400)
     medians, means = norms.median(dim=1).values, norms.mean(dim=1)
@@ -454,15 +534,15 @@ plt.show()
 # root of $d$: they lie in a level band a little below 1, whatever the gap.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Without the division, about a fifth of the queries have a gap below 5, and they receive more than
-# 97% of the sum of all gradients.
+# Without the division, the queries with a gap below 5, about a fifth of all, receive more than 97%
+# of the sum of the gradients.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The division does not make more gradient. It **spreads** it over all queries.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# All this is the first step of training, with random vectors. How well a model learns in the end is
-# not measured here.
+# All this describes the first step of training, with random vectors. It does not say how well a
+# model learns in the end.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let them find the queries that can learn without the division: the crosses at the
@@ -470,9 +550,7 @@ plt.show()
 # suspect'.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A good place to stop.** You now know how large a dot product is, what such scores do to a
-# softmax, and why we divide them by $\sqrt d$. In the second half you write and compare scores, and
-# build attention.
+# **A good place to stop.** In the second half you write and compare scores, and build attention.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From distance to dot product
@@ -497,9 +575,7 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # With this formula, one matrix product and the squared norms score all pairs of a batch, because
 # `@` multiplies the last two axes and treats the axes before them as a list of matrices. Write this
-# score before you read ours. `check` says what is right or wrong, as often as you like,
-# `hint("3.4")` gives one more hint each time, and `solution("3.4")` shows a solution and says why
-# it is right.
+# score before you read ours. `check`, `hint("3.4")` and `solution("3.4")` help, as in chapter 1.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # **3.4** · complete a function
@@ -567,7 +643,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Where all keys have the same norm, they pay the same fee, so both scores give the same weights.
-# 'Going further' asks whether a Transformer has such keys.
+# *Going further* asks whether a Transformer has such keys.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks our score, and which of the two squared norms the weights depend on
@@ -630,7 +706,7 @@ print(queries @ keys.mT / math.sqrt(4))  # (2, 1, 4) @ (2, 4, 3) -> (2, 1, 3)
 # %% [markdown] slideshow={"slide_type": "skip"}
 # As `@` computes one product per sentence, a query meets only the keys of its own sentence. By
 # hand, the noun's score is $2\cdot2/\sqrt4 = 2$ and the other scores are 0, so the noun gets weight
-# $e^2/(e^2 + 1 + 1) = 0.79$, and the two others get 0.11 each.
+# $e^2/(e^2 + 1 + 1) = 0.79$.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Dot-product attention, built
@@ -641,8 +717,8 @@ print(queries @ keys.mT / math.sqrt(4))  # (2, 1, 4) @ (2, 4, 3) -> (2, 1, 3)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # For this, `plain_masked_softmax` replaces the scores of padding by the lowest number before the
-# softmax. It also sets their weights to 0 afterwards, which matters for a sentence of length 0
-# (chapter 4). `reshape` makes lengths (B,) and lengths (B, Q) fit beside (B, Q, K).
+# softmax and sets their weights to 0 after it. Chapter 4 says why both are needed. `reshape` makes
+# lengths (B,) and lengths (B, Q) fit beside (B, Q, K).
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -688,7 +764,8 @@ for valid_lens in (None, torch.tensor([3, 2])):
 # It does, both times. Without lengths the padding takes 11% of the weight, so with them 'dogs' gets
 # 88% instead of 79%. PyTorch's own function and the package's layer give the same outputs:
 
-# %% slideshow={"slide_type": "skip"}
+# %% slideshow={"slide_type": "skip"} tags=["hide-input"]
+# Compares our layer with PyTorch's function and with the package's layer
 package = DotProductAttention(dropout=0.1).eval()
 print(torch.allclose(attend(*qkv), F.scaled_dot_product_attention(*qkv)))
 print(torch.allclose(attend(*qkv, valid_lens), package(*qkv, valid_lens)))
@@ -708,9 +785,9 @@ print(torch.allclose(attend(*qkv, valid_lens), package(*qkv, valid_lens)))
 # First $q^\top M = (1, 2, 4)$, then $(1, 2, 4)\cdot(1, 0, 1) = 5$.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The Transformer learns the two matrices. They bring query and key to one dimension $d$, so that
-# $W_q^\top W_k$ is an $M$ of rank at most $d$. Even where the sizes are equal, they let a query
-# look for something unlike itself ('Going further').
+# The Transformer learns the two matrices, which bring query and key to one dimension $d$. Even
+# where the sizes are equal already, they let a query look for something unlike itself, as *Going
+# further* shows.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let the room work out the score of the example before you show it: half a minute. Why
@@ -732,21 +809,43 @@ print(torch.allclose(attend(*qkv, valid_lens), package(*qkv, valid_lens)))
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # They are $\tanh 2$, $\tanh 0$ and $\tanh(-2)$, that is 0.96, 0 and −0.96.
 
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws who feeds what in the additive score
+d = Diagram("A network with one hidden layer of h units scores the pair", 10, 2.9)
+query = d.box("query\n(D)", 0.75, 1.85, 1.1, kind=TENSOR)
+key = d.box("key\n(D')", 0.75, 0.75, 1.1, kind=TENSOR)
+to_q = d.box("$W_q$", 2.4, 1.85, 0.8, 0.6, kind=LEARNED)
+to_k = d.box("$W_k$", 2.4, 0.75, 0.8, 0.6, kind=LEARNED)
+both = d.box("+", 4.2, 1.85, 0.6, 0.6)
+squash = d.box("tanh", 5.8, 1.85, 0.9, 0.6)
+join = d.box("$w_v$", 7.5, 1.85, 0.8, 0.6, kind=LEARNED)
+score = d.box("score\n(1)", 9.2, 1.85, 1.1, kind=TENSOR)
+d.arrow(query, to_q)
+d.arrow(key, to_k)
+for start, end in ((to_q, both), (to_k, both), (both, squash), (squash, join)):
+    d.arrow(start, end, "(h)")
+d.arrow(join, score)
+d.add_legend()
+d.figure
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: boxes and arrows. A query (D) goes through the learned matrix W_q and a key (D') through
+# the learned matrix W_k, which gives h numbers each. They are added, go through the tanh, and the
+# learned vector w_v turns the h numbers into one score.*
+
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This **additive** score is a network with one hidden layer of $h$ units, whose input is the query
-# and the key, concatenated.
+# Because of this sum, the score is called **additive**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room add query and key first, then ask what a tanh does to 2, 0 and -2: only
-# the signs, and 'nearly 1', are needed. Why a network? With one hidden layer it can learn many
-# functions of a pair, and query and key may have any sizes. Draw it: query and key below, h units,
-# one output.
+# the signs, and 'nearly 1', are needed. Then point along the picture. Why a network? With one
+# hidden layer it can learn many functions of a pair, and query and key may have any sizes.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### What is the tanh for?
 #
-# What is the tanh good for? Leave it out: $w_v^\top(W_q\, q + W_k\, k)$. Three different queries
-# give five keys these weights:
+# Suppose we leave the tanh out, so that the score is $w_v^\top(W_q\, q + W_k\, k)$. Here are
+# the weights of three queries and five keys, with the tanh and without it:
 
 # %% slideshow={"slide_type": "skip"}
 torch.manual_seed(5)
@@ -804,8 +903,8 @@ class PlainAdditiveAttention(nn.Module):
 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# By broadcasting, each query meets each key in the sum `q + k`. To test it with queries of
-# 13 entries and keys of 7, we copy the parameters of our layer into the package's:
+# By broadcasting, each query meets each key in the sum `q + k`. To test the layer with queries of
+# 13 entries and keys of 7, we copy its parameters into the package's:
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks our layer against the package's, and prints the shapes of the parameters
@@ -829,11 +928,35 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # It is so large because the tanh needs $h$ numbers **for each pair** of query and key, where the
-# dot product needs one.
+# dot product needs one:
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws what both scores hold for four queries and four keys
+figure, axes = plt.subplots(1, 2, figsize=(9.5, 2.8))
+titles = "dot product: 1 number per pair", "inside the tanh: h numbers per pair"
+for ax, depth, title in zip(axes, (1, 6), titles, strict=True):
+    for layer in reversed(range(depth)):
+        for pair in range(16):
+            corner = pair % 4 + 0.3 * layer, pair // 4 + 0.3 * layer
+            ax.add_patch(Rectangle(corner, 1, 1, facecolor=GROUND, edgecolor=INK, linewidth=1.2))
+    ax.text(2, -0.2, "keys", ha="center", va="top", color=KEY, fontsize=14)
+    ax.text(-0.2, 2, "queries", ha="right", va="center", color=QUERY, fontsize=14)
+    ax.set(xlim=(-2.5, 7.5), ylim=(-0.9, 5.6), aspect="equal")
+    ax.axis("off")
+    ax.set_title(title)
+axes[1].annotate("", (5.9, 1.4), (4.4, -0.1), arrowprops={"arrowstyle": "<->", "color": INK})
+axes[1].text(5.4, 0.2, "h", fontsize=16)
+figure.suptitle("The scores are a sheet, what the tanh needs is a block", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: on the left a sheet of four by four squares, a row for each query and a column for each
+# key, as the dot product needs. On the right $h$ such sheets one behind the other, a block, as the
+# tanh needs.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Expect 2 MiB: they project 128 queries and 128 keys and forget the pairs. Draw the
-# grid of pairs, with a vector of h numbers in each cell.
+# Two minutes. Expect 2 MiB: they project 128 queries and 128 keys and forget the pairs. In the
+# picture, ask where the h numbers of one pair are: behind one another, through the block.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Four scores
@@ -851,8 +974,8 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Since the Transformer takes the scaled dot product after $W_q$ and $W_k$, it uses the **bilinear**
-# score, divided by $\sqrt d$. Chapter 5 uses the **additive** score. Of the two, Vaswani et
-# al. (2017) chose the product because it is faster in practice and needs less memory.
+# score, divided by $\sqrt d$. Vaswani et al. (2017) chose the product because it is faster in
+# practice than the additive score and needs less memory. Chapter 5 uses the **additive** score.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; one minute. Ask which rows hold a vector for a pair: the Gaussian, with D, and
@@ -867,7 +990,7 @@ print(f"inside the tanh: {8 * 128 * 128 * 256 * 4 / 2**20:.0f} MiB")  # 4 bytes 
 # - Division by $\sqrt d$ removes this effect of $d$, and no other. It spreads the gradient over all
 #   queries.
 # - $\operatorname{softmax}(\mathbf Q\mathbf K^\top/\sqrt d)\,\mathbf V$ gives each query a weighted
-#   average of the values. Scores and weights have a row for each query and a column for each key.
+#   average of the values.
 # - The dot product is the Gaussian score without a fee on the key's norm.
 # - Of the four scores, only the bilinear and the additive one take queries and keys of unequal
 #   size. Written out, the additive score holds $h$ numbers for each pair.
@@ -958,7 +1081,7 @@ for name, shares in agree.items():
 # %% [markdown] slideshow={"slide_type": "skip"}
 # After layer norm (without learned factors), because then all keys pay the same fee. By hand,
 # $(1, 2, 3)$ becomes $(-1, 0, 1)$ and then $(-1.22, 0, 1.22)$, whose squared norm is 3, the number
-# of entries. (A vector of equal entries becomes 0.)
+# of entries.
 #
 # The linear layer makes the norms differ again. So for the keys of a Transformer, leaving out the
 # fee is a **choice**: a key of large norm gets a higher score from queries on its side, and a lower
@@ -1013,16 +1136,43 @@ for d in (4, 64, 1024):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A key that no dot product selects
 #
-# *3 minutes.* What is the fee on the norm good for? To see this, put a fourth key inside the
-# triangle of three others. For how many random queries does it have the highest score?
+# *4 minutes.* What is the fee on the norm good for? Suppose a fourth key lies inside the triangle
+# of three others. For how many random queries does it have the highest score?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 triangle = torch.tensor([[3.0, 0.0], [0.0, 3.0], [-3.0, -3.0], [0.5, 0.5]])
 torch.manual_seed(0)
 anything = torch.randn(10_000, 2)
 for score in (dot_score, gaussian_score):
     wins = (score(anything, triangle).argmax(dim=-1) == 3).float().mean()
     print(f"{score.__name__:15} key 3 is first for {wins:.0%} of 10,000 queries")
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws which key each query of the plane prefers
+side = torch.linspace(-4, 4, 401)
+plane = torch.cartesian_prod(side, side)  # (401 * 401, 2), a column of the picture after the other
+figure, axes = plt.subplots(1, 2, figsize=(9.5, 4.1), sharey=True)
+fills = {"levels": [-0.5, 0.5, 1.5, 2.5, 3.5], "colors": [GROUND, PALE, RULE, TINT]}
+named = {"dot product": dot_score, "Gaussian score": gaussian_score}
+for ax, (name, score) in zip(axes, named.items(), strict=True):
+    first = score(plane, triangle).argmax(dim=-1).reshape(401, 401).T
+    ax.contourf(side, side, first, **fills)
+    ax.fill(*triangle[:3].T, fill=False, edgecolor=KEY, linewidth=1.5, linestyle="--")
+    ax.plot(*triangle.T, "s", color=KEY, markersize=9)
+    for j, (x, y) in enumerate(triangle.tolist()):
+        shift = (8, -18) if j == 2 else (8, 5)
+        ax.annotate(j, (x, y), shift, textcoords="offset points", color=KEY, fontsize=16)
+    ax.set(aspect="equal", xticks=[-3, 0, 3], yticks=[-3, 0, 3])
+    ax.tick_params(labelsize=15)
+    ax.set_title(f"{name}: {first.unique().numel()} regions", fontsize=17)
+figure.suptitle("Only under the Gaussian score do queries prefer key 3", fontsize=19)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the plane of queries, twice, with keys 0, 1 and 2 as the corners of a triangle and key 3
+# inside it, filled by the key that a query prefers. Under the dot product the plane is cut into
+# three sectors that meet at the origin, one for each corner. Under the Gaussian score there is a
+# fourth region, a triangle around key 3.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Under the dot product it is first for none, because $q\cdot k_3$ is a weighted average of the
@@ -1035,8 +1185,9 @@ for score in (dot_score, gaussian_score):
 # and where it leads to fewer dimensions, it may bring keys inside again.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Draw the triangle (3, 0), (0, 3), (-3, -3) with the point (0.5, 0.5) in it, and a query as an
-# arrow: a line at a right angle to it, pushed outwards, leaves the triangle at a corner.
+# Under the dot product key 3 is first for 0% of 10,000 random queries, under the Gaussian score for
+# 86%. On the left, draw a query as an arrow: a line at a right angle to it, pushed outwards, leaves
+# the triangle at a corner.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A bilinear score for unlike pairs
