@@ -29,7 +29,7 @@ import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
 from ipywidgets import SelectionSlider
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import FancyArrowPatch, Polygon, Rectangle
 from torch import nn
 
 from d2l_attention import causal_mask, dot_product_attention, scaled_dot_score
@@ -48,6 +48,7 @@ from d2l_attention.variants.multi_token import multi_token_weights
 from d2l_attention.views import explore
 from d2l_attention.views.palette import (
     FAINT,
+    FORBIDDEN,
     GREY,
     GROUND,
     INK,
@@ -115,9 +116,9 @@ def arrow(ax, start, end):
 #
 # So far every word saw all others, or all before it. This chapter asks who has to see whom, and we
 # call a pair of a query and a key that it may see a **link**. Four tokens have $4 \cdot 4 = 16$
-# links. If each sees itself and the tokens before it, $1 + 2 + 3 + 4 = 10$ are left. If each sees
-# itself and one neighbour on each side, $2 + 3 + 3 + 2 = 10$ are left as well. With 100 tokens,
-# however, the first rule leaves 5,050 links and the second only 298.
+# links. If each sees itself and the tokens before it, $1 + 2 + 3 + 4 = 10$ are left, and with one
+# neighbour on each side $2 + 3 + 3 + 2 = 10$ as well. With 100 tokens, however, the first rule
+# leaves 5,050 links and the second only 298.
 #
 # As code, attention is four lines:
 
@@ -133,11 +134,12 @@ def attend(q, k, v, mask=None):  # (*, Q, d), (*, K, d), (*, K, V) -> (*, Q, V)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What plain attention costs: a book of 100,000 words
 #
-# Suppose a model reads a novel of 100,000 words, of which each may look at every other. (In this
-# chapter, a token is a word.) Since each link has one weight, one head computes $100{,}000^2$
-# weights. With four bytes for each, that is:
+# In this chapter, a token is a word. Suppose a model reads a novel of 100,000 of them, and each may
+# look at every other. Since each link has one weight, one head computes $100{,}000^2$ weights. With
+# four bytes for each, that is:
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Works out the weights of the book, and their bytes
 words = 100_000
 print(f"{words**2:,} weights, {4 * words**2 / 1e9:.0f} GB")
 
@@ -149,7 +151,7 @@ print(f"on one core: {head:.0f} s per head of size 64, {32 * head / 60:.0f} minu
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # As chapter 10 shows, PyTorch's fused kernel never writes these 40 GB down, but it does compute
-# every link. We measured this for 4,096 words and multiplied the time by $(100{,}000 / 4096)^2$.
+# every link. We measured the time for 4,096 words and multiplied it by $(100{,}000 / 4096)^2$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Let the room vote on the bytes. 40 GB is more than most graphics cards in the room
@@ -274,8 +276,8 @@ print(f"one word: {a_word / 2**20} MiB, 4,096 words: {4096 * a_word / 2**30} GiB
 # One factor of this product is the number of heads of keys and values, and these can be shared. In
 # **multi-query** attention (Shazeer, 2019) all $H$ heads of queries share a single head of keys and
 # values. In **grouped-query** attention (GQA; Ainslie et al., 2023) there are $G$ of them, and each
-# serves $H/G$ heads of queries: head $h$ of the queries, counted from 0, reads head $\lfloor
-# h\,G/H \rfloor$.
+# serves $H/G$ heads of queries: head $h$ of the queries, counted from 0, reads head
+# $\lfloor h\,G/H \rfloor$ of the keys and values.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws which head of queries reads which head of keys and values
@@ -351,7 +353,8 @@ print("checked: 8, 4, 2 and 1 groups equal the package's, and multi-head with re
 #
 # **Predict.** Which of the two has the larger cache, and how many times as large?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Works out the caches of these two models, and of three more
 for model in PUBLISHED:
     print(f"{model.name:13}{model.bytes(1) / 2**10:4.0f} KiB per word, ", end="")
     print(f"{model.bytes(4096) / 2**30:.2f} GiB after 4,096 words")
@@ -367,8 +370,8 @@ for model in PUBLISHED:
 # ### Grouped queries save cache, not links
 #
 # Suppose an attention layer of 16 heads, of 64 numbers each, has 8,192 words in its cache and reads
-# one more. Each head of queries looks at each word, whatever $G$ is, so the number of links stays
-# the same. Does the time stay the same as well?
+# one more. Each head of queries looks at each word, whatever $G$ is, so the number of links does
+# not change. Does the time change?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 # Measures how long one more word takes, for each number of groups
@@ -385,17 +388,16 @@ for groups in (16, 8, 4, 1):
 assert all(fewer < more for fewer, more in zip(took[1], took[16], strict=True))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# No, it falls, because fewer keys and values have to be read from memory. The matrices
+# Yes, it falls, because fewer keys and values have to be read from memory. The matrices
 # $\mathbf W_k$ and $\mathbf W_v$ shrink as well, which adds a smaller part to the gain. But reading
 # the whole book at once still computes about $n^2/2$ links per head.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# With a single head of keys, all heads read the same key and value of a word. Ainslie et al. report
-# that multi-query attention can lose quality, and that groups come close to multi-head attention in
-# quality and to multi-query attention in speed.
+# Ainslie et al. report that multi-query attention can lose quality, and that groups come close to
+# multi-head attention in quality and to multi-query attention in speed.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Expect 'yes, the links are the same'. Ask back what the machine must *fetch* for one
+# Two minutes. Expect 'no, the links are the same'. Ask back what the machine must *fetch* for one
 # link. Close with the links: they are the bridge to the next section.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -469,7 +471,10 @@ panels = {"plain": (every, every), "plain, masked": (near, every), "window": (ne
 for ax, (name, (used, computed)) in zip(axes, panels.items(), strict=True):
     heatmap(ax, used + 0.35 * (computed & ~used), vmax=1.4)
     ax.set(title=name, aspect="equal", xticks=[], yticks=[], xlabel="key")
-axes[1].contourf(~near, levels=[0.5, 1.5], colors="none", hatches=["//"])
+triangles = [(4, -0.5), (127.5, -0.5), (127.5, 123)], [(-0.5, 4), (-0.5, 127.5), (123, 127.5)]
+for corners in triangles:  # what the mask hides, at both sides of the band
+    hidden = Polygon(corners, fill=False, edgecolor=FORBIDDEN, hatch="//", linewidth=0)
+    axes[1].add_patch(hidden)
 axes[0].set_ylabel("query")
 figure.suptitle("The mask hides scores that were computed; the window computes fewer", fontsize=17)
 plt.show()
@@ -486,9 +491,9 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How far does information travel?
 #
-# In a stack of layers, tokens pass on what they have learnt about others. A window carries it $w$
-# positions further per layer, so 64 tokens with $w = 4$ need 16 layers, and the book would need
-# 25,000. Three ideas might make it faster at nearly the same cost:
+# In a stack of layers, tokens pass on what they have learnt about others. With a window, this
+# information travels $w$ positions per layer, so 64 tokens with $w = 4$ need 16 layers, and the
+# book would need 25,000. Three ideas might make it faster at nearly the same cost:
 #
 # - **Dilated** window: the $w$ neighbours on each side are $\delta$ positions apart. Query $i$ sees
 #   key $j$ if $\lvert i - j \rvert \le w\,\delta$ and $\delta$ divides $i - j$.
@@ -584,8 +589,7 @@ assert patterns["dilated"][5].nonzero().flatten().tolist() == [2, 5, 8, 11, 14, 
 # $$\mathrm{softmax}\!\left(\frac{\mathbf Q \mathbf K^\top}{\sqrt d} + \mathbf R\right)
 #   \mathbf V \quad \text{in each window}$$
 #
-# The matrix $\mathbf R$ is learned, with one number for each step of so many rows and columns from
-# one pixel to another.
+# The matrix $\mathbf R$ is learned, with one number for each step from one pixel to another.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Point at a pixel and at the one below it: in a sequence of rows they are a row apart.
@@ -668,9 +672,8 @@ plt.show()
 # apart in the real one. The mask itself is exercise 9.6.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A good place to stop.** Shared keys cut the cache, windows cut the links, and a dense mask saves
-# no time. The second half asks whether the matrix of weights is needed at all, and what each form
-# can look up.
+# **A good place to stop.** The second half asks whether the matrix of weights is needed at all, and
+# what trained models can look up.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Linformer: fewer keys
@@ -692,17 +695,17 @@ def plain_linformer(q, k, v, E_k, E_v):  # (n, d), (n, d), (n, V), (r, n), (r, n
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws Linformer as rectangles: the keys are mixed, then the queries meet the mixtures
 ax = canvas(12, 3.3, "$n$ keys become $r$ mixtures, and the weights a narrow matrix")
-long, short, few, y = 2.0, 0.9, 0.5, 1.6  # n, d, r
+long, short, few, y = 2.0, 1.0, 0.5, 1.6  # n, d, r
 block(ax, 1.15, y, long, few, "$\\mathbf{E}_k$", below="$(r, n)$")
 block(ax, 2.8, y, short, long, "$\\mathbf{K}$", KEY, "$(n, d)$")
-block(ax, 4.3, y, short, few, "mixtures", KEY, "$(r, d)$", size=12)
-arrow(ax, (4.9, y), (5.6, y))
+block(ax, 4.35, y, short, few, "mixtures", KEY, "$(r, d)$", size=12)
+arrow(ax, (4.95, y), (5.6, y))
 block(ax, 6.2, y, short, long, "$\\mathbf{Q}$", QUERY, "$(n, d)$")
 block(ax, 7.1, y, few, short, "", KEY, "$(d, r)$")
 block(ax, 8.4, y, few, long, "", WEIGHT, "weights $(n, r)$")
 block(ax, 9.6, y, short, few, "$\\mathbf{E}_v\\mathbf{V}$", VALUE, "$(r, d)$")
 block(ax, 11.2, y, short, long, "", below="output $(n, d)$")
-for x in (3.55, 7.75, 10.4):
+for x in (3.57, 7.75, 10.4):
     ax.text(x, y, "=", fontsize=20, ha="center", va="center")
 plt.show()
 
@@ -850,14 +853,15 @@ def plain_linear_attention(q, k, v):  # causal: (n, d), (n, d), (n, V) -> (n, V)
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # **By hand.** If keys and values have $d = 64$ numbers, the state has $64 \cdot 64 + 64$ numbers,
-# at the first word as at the last. After how many words is a cache of keys and values larger?
+# at the first word as at the last. From how many words on is a cache of keys and values larger?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Compares the cache with the state
 for n in (32, 33):
     print(f"{n} words: cache {2 * 64 * n} numbers, state {64 * 64 + 64} numbers")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# From 33 words on the state is smaller.
+# From 33 words on.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks Linformer and linear attention against the package, and Linformer's special case
@@ -962,8 +966,7 @@ plt.show()
 #
 # What subtracting cannot repair is the **blur**. A state of one size is a sum over all pairs, from
 # which linear attention finds a sixth of 64 values, and the bare sum of all $k\,v^\top$ less than a
-# third. Quiet plain attention does about as well as that sum, because where scores are small, $e^s$
-# is nearly $1 + s$. To single out one key of 64 takes a loud exponential.
+# third. To single out one key of 64 takes a loud exponential.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Look-up in trained models
@@ -974,7 +977,7 @@ plt.show()
 # letter. A guess is right once in ten, and the digit that the text states most often, in 19% of the
 # cases.
 #
-# Plain attention has 64 links per token, and all other forms have at most 9 on average.
+# Plain attention has 64 links per token, and the others have at most 9 on average.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws a short text of this task, and the way from three statements to their questions
@@ -1047,11 +1050,11 @@ plt.show()
 # layers.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# These are stored figures of `python -m d2l_attention.experiments.lookups --starts 5`, which takes
-# about ten minutes; each start draws its own random links. Linear attention's sums cost as much as
-# 8 links per token, and Linformer's mixing of keys and values as much as 9 more. With 2,400 steps
-# instead of 800, one start each answers 12% with global tokens and 18% with random links, of the
-# questions with a path of two layers.
+# These are stored figures of `python -m d2l_attention.experiments.lookups --starts 5`; each start
+# draws its own random links. Linear attention's sums cost as much as 8 links per token, their
+# building included, and Linformer's mixing as much as 9 more. With 2,400 steps instead of 800, one
+# start each answers 12% with global tokens and 18% with random links, of the questions with a path
+# of two layers.
 #
 # Although linear attention found few of many random keys, it answers nearly everything here. A part
 # of this is its size, because eight heads of 8 numbers find more even of random pairs:
@@ -1200,7 +1203,7 @@ for (matching, seed), finder in zip(starts, finders, strict=True):
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # DETR's own queries pass six layers, in which they also attend to each other, and may answer 'no
-# object'. In this first form it is weak at small objects, and slow to train.
+# object'. This first DETR was weak at small objects, and slow to train.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. The vote is about the fixed order. Many say 'it learns it anyway'. Ask what a loss
@@ -1331,7 +1334,8 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 #
 # - There are two bills: $n^2$ links, and a cache that grows with every word. Grouped queries cut
 #   the cache, and windows and linear attention cut both.
-# - In long texts a window is much faster, because it leaves out blocks. A dense mask saves no time.
+# - In long texts a window is much faster, because it leaves out blocks. A dense mask in the
+#   fused kernel saves no time.
 # - Information travels $w$ positions per layer with a window, and everywhere in two layers by way
 #   of a global token, if the model may see what is later.
 # - A path is not yet an answer. With about 9 links per token and 800 steps of training, global
@@ -1425,8 +1429,8 @@ from d2l_attention.exercises import check, hint, solution
 # $$\alpha_{ij} = \mathrm{softmax}_j\Big(\sum_{s,\,t} \kappa_{st}\, a_{i-s,\,j-t}\Big)$$
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Here $s$ counts queries back from $i$, and $t$ counts keys to both sides of $j$. Alice and the
-# rabbit are the authors' example; the sentences are ours.
+# Here $s$ counts queries back from $i$, and $t$ counts keys to both sides of $j$. The example is
+# the authors', the sentences are ours.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -1454,21 +1458,20 @@ figure, ax = plt.subplots(figsize=(11, 2.6))
 ax.bar(range(len(text)), sums, color=RULE, edgecolor=INK)
 ax.set_xticks(range(len(text)), text)
 ax.set(ylabel="sum of 5 scores", yticks=[0, 1, 2])
-ax.set_title("Only two sums hold both names")
+ax.set_title("Only two of the sums reach both Alice and rabbit")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: a bar for each of the fifteen words and full stops. All are 1 high, but for *at*, which
-# has 0, and *saw* and *the* in the last sentence, which have 2.*
+# *Figure: a bar for each of the sixteen words and full stops. All are 1 high, but for 'at', which
+# has 0, and 'saw' and 'the' in the last sentence, which have 2.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # It is at *saw* and *the*, and nowhere else. But a kernel knows neighbours, not sentences: a word
 # between two Alices would get a 2 as well.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Afterwards the heads are mixed as well, within groups. **Special case:** the kernel 0, 1, 0 gives
-# plain attention, if the heads stay apart. **Cost:** $n^2$ links, here written down. **Good for**
-# looking up by several marks at once.
+# Afterwards the heads are mixed as well, within groups. With the kernel 0, 1, 0 and heads that stay
+# apart, this is plain attention. It has $n^2$ links, here written down.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # A minute with pencil and paper. Then ask how to fool the kernel: a shorter first sentence does it.
