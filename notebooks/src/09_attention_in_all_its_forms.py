@@ -457,9 +457,9 @@ assert took["window"] < took["plain"] < took["plain, masked"]
 # attention: to believe that zeros are free.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# It is slower, not faster, because the kernel computes the hidden scores anyway, and has the mask
-# to process on top. The window of the last row gives the same outputs, but computes only the blocks
-# that it touches: here each block of 128 queries meets 384 keys instead of 4,096.
+# With the mask it is slower, not faster, because the kernel computes the hidden scores anyway, and
+# has the mask to process on top. The window's own layer gives the same outputs, but computes only
+# the blocks that it touches: here each block of 128 queries meets 384 keys instead of 4,096.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws which scores are computed, and which of them are hidden afterwards
@@ -813,17 +813,17 @@ print("sums", sums.T.tolist(), total.tolist(), "answer", (phi_q @ sums / (phi_q 
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the sums after each word, and below them what a cache would hold
-ax = canvas(11, 3.4, "The state keeps its size, and a cache grows with every word")
+ax = canvas(11, 2.8, "The state keeps its size, and a cache grows with every word")
 for i in range(1, 5):
     x = 2.4 * i
-    ax.text(x, 2.65, f"word {i}: $k_{i}$, $v_{i}$", ha="center")
-    arrow(ax, (x, 2.55), (x, 2.1))
-    arrow(ax, (x - 1.8 + 0.45 * (i == 1), 1.7), (x - 0.6, 1.7))
-    block(ax, x, 1.7, 1.2, 0.8, f"$\\mathbf{{S}}_{i}$, $z_{i}$", size=14)
-    for row, colour, marker in ((0.7, KEY, "s"), (0.35, VALUE, "D")):
+    ax.text(x, 2.2, f"word {i}: $k_{i}$, $v_{i}$", ha="center")
+    arrow(ax, (x, 2.12), (x, 1.75))
+    arrow(ax, (x - 1.8 + 0.45 * (i == 1), 1.4), (x - 0.6, 1.4))
+    block(ax, x, 1.4, 1.2, 0.7, f"$\\mathbf{{S}}_{i}$, $z_{i}$", size=14)
+    for row, colour, marker in ((0.6, KEY, "s"), (0.25, VALUE, "D")):
         columns = [x + 0.3 * j - 0.15 * (i - 1) for j in range(i)]
         ax.plot(columns, [row] * i, marker, color=colour, markersize=9)
-for y, name in ((1.7, "state:"), (0.52, "cache:")):
+for y, name in ((1.4, "state:"), (0.42, "cache:")):
     ax.text(0.95, y, name, ha="right", va="center")
 plt.show()
 
