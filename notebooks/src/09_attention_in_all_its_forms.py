@@ -10,8 +10,7 @@
 #
 # Core path: 75 to 110 minutes, in two sittings. Going further: 25. Exercises: 92. A good place to
 # stop is after *Swin: windows in a grid*. Builds on chapters 3 to 8. *Dive into Deep Learning*
-# (D2L) keeps to plain attention in its chapter 11, also for pictures (section 11.8) and for
-# pretraining (section 11.9); this chapter goes on from there.
+# (D2L) keeps to plain attention in its chapter 11, and this chapter goes on from there.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 52 minutes, for two lectures of 45: 24 for the first, up to *Swin: windows in a grid*, and 28 for
@@ -30,7 +29,7 @@ import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
 from ipywidgets import SelectionSlider
-from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.patches import FancyArrowPatch, Polygon, Rectangle
 from torch import nn
 
 from d2l_attention import causal_mask, dot_product_attention, scaled_dot_score
@@ -49,6 +48,7 @@ from d2l_attention.variants.multi_token import multi_token_weights
 from d2l_attention.views import explore
 from d2l_attention.views.palette import (
     FAINT,
+    FORBIDDEN,
     GREY,
     GROUND,
     INK,
@@ -116,12 +116,11 @@ def arrow(ax, start, end):
 #
 # So far every word saw all others, or all before it. This chapter asks who has to see whom, and we
 # call a pair of a query and a key that it may see a **link**. Four tokens have $4 \cdot 4 = 16$
-# links. If each sees itself and the tokens before it, $1 + 2 + 3 + 4 = 10$ are left. If each sees
-# itself and one neighbour on each side, the two in the middle have 3 links and the two at the ends
-# have 2, which makes 10 again. With 100 tokens, however, the first rule leaves 5,050 links and the
-# second only 298.
+# links. If each sees itself and the tokens before it, $1 + 2 + 3 + 4 = 10$ are left, and with one
+# neighbour on each side $2 + 3 + 3 + 2 = 10$ as well. With 100 tokens, however, the first rule
+# leaves 5,050 links and the second only 298.
 #
-# As code, attention is four lines, on which we build the other forms:
+# As code, attention is four lines:
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -135,11 +134,12 @@ def attend(q, k, v, mask=None):  # (*, Q, d), (*, K, d), (*, K, V) -> (*, Q, V)
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## What plain attention costs: a book of 100,000 words
 #
-# A model reads a novel of 100,000 words (in this chapter, a token is a word), and each word may
+# In this chapter, a token is a word. Suppose a model reads a novel of 100,000 of them, and each may
 # look at every other. Since each link has one weight, one head computes $100{,}000^2$ weights. With
 # four bytes for each, that is:
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Works out the weights of the book, and their bytes
 words = 100_000
 print(f"{words**2:,} weights, {4 * words**2 / 1e9:.0f} GB")
 
@@ -150,7 +150,7 @@ head = seconds(lambda: dot_product_attention(q, k, v)) * (100_000 / 4096) ** 2
 print(f"on one core: {head:.0f} s per head of size 64, {32 * head / 60:.0f} minutes for 32 heads")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# PyTorch's fused kernel avoids writing these 40 GB down (chapter 10 shows how), but it computes
+# As chapter 10 shows, PyTorch's fused kernel never writes these 40 GB down, but it does compute
 # every link. We measured the time for 4,096 words and multiplied it by $(100{,}000 / 4096)^2$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -167,14 +167,32 @@ print(f"on one core: {head:.0f} s per head of size 64, {32 * head / 60:.0f} minu
 #   multiplications for the score and $d$ for the value.
 # - **Cache.** A model that generates text keeps a key and a value of each word, in each head and
 #   layer, and reads all of them for every new word.
-#
-# The forms of this chapter change plain attention in six places:
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the links and the cache of 4 and of 8 words
+ax = canvas(11, 2.9, "Twice the words: twice the cache, but four times the links")
+for n, left, y in ((4, 0.9, 1.75), (8, 2.7, 0.75)):
+    for i, j in itertools.product(range(n), range(n)):
+        corner = left + 0.25 * j, 0.45 + 0.25 * i
+        ax.add_patch(Rectangle(corner, 0.25, 0.25, facecolor=TINT, edgecolor=INK))
+    ax.text(left + n / 8, 0.35, f"{n * n} links", ha="center", va="top")
+    for row, colour, marker in ((y + 0.35, KEY, "s"), (y, VALUE, "D")):
+        ax.plot([6 + 0.3 * i for i in range(n)], [row] * n, marker, color=colour, markersize=9)
+    ax.text(5.95 + 0.3 * n, y + 0.17, f"keys and values\nof {n} words", va="center")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: left, squares of 4 by 4 and of 8 by 8 cells, named 16 links and 64 links. Right, a row of
+# keys and one of values, first for 4 words, then for 8.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Which of the two bills could you cut, and how? Write the answers on the board: 'not
 # look so far', 'look at summaries', 'fewer heads'. Nearly every form of this chapter comes up.
 
-# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# The forms of this chapter change plain attention in six places:
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws the map: what each form changes, and which bill it cuts
 ax = canvas(12, 3.3, "Each form changes another piece of plain attention")
 
@@ -255,11 +273,11 @@ print(f"one word: {a_word / 2**20} MiB, 4,096 words: {4096 * a_word / 2**30} GiB
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Let heads share keys
 #
-# One factor of this product is the number of heads of keys and values, and several heads of queries
-# can share one of them. In **multi-query** attention (Shazeer, 2019) all $H$ heads of queries share
-# a single head of keys and values. In **grouped-query** attention (GQA; Ainslie et al., 2023) there
-# are $G$ of them, each of which serves $H/G$ heads of queries: head $h$ of the queries, counted
-# from 0, reads head $\lfloor h\,G/H \rfloor$ of the keys and values.
+# One factor of this product is the number of heads of keys and values, and these can be shared. In
+# **multi-query** attention (Shazeer, 2019) all $H$ heads of queries share a single head of keys and
+# values. In **grouped-query** attention (GQA; Ainslie et al., 2023) there are $G$ of them, and each
+# serves $H/G$ heads of queries: head $h$ of the queries, counted from 0, reads head
+# $\lfloor h\,G/H \rfloor$ of the keys and values.
 
 # %% slideshow={"slide_type": "-"} tags=["hide-input"]
 # Draws which head of queries reads which head of keys and values
@@ -307,8 +325,7 @@ def plain_grouped_attention(q, k, v):  # (B, H, Q, d), (B, G, K, d), (B, G, K, V
 
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# With $G = H$ this is multi-head attention, and with $G = 1$ it is multi-query attention. In a
-# layer, the matrices $\mathbf W_k$ and $\mathbf W_v$ are $G/H$ as large as in multi-head attention.
+# With $G = H$ this is multi-head attention, and with $G = 1$ it is multi-query attention.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Which line makes the heads share? The axis of 1 that the keys get.
@@ -336,15 +353,15 @@ print("checked: 8, 4, 2 and 1 groups equal the package's, and multi-head with re
 #
 # **Predict.** Which of the two has the larger cache, and how many times as large?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Works out the caches of these two models, and of three more
 for model in PUBLISHED:
     print(f"{model.name:13}{model.bytes(1) / 2**10:4.0f} KiB per word, ", end="")
     print(f"{model.bytes(4096) / 2**30:.2f} GiB after 4,096 words")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The small one: it keeps $32 \cdot 32 = 1024$ heads of keys and the large one $80 \cdot 8 = 640$,
-# so the small one's cache is 1.6 times as large. The other models in the table have 8 groups as
-# well.
+# so the small one's cache is 1.6 times as large. The three models below them also have 8 groups.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Vote first: expect 70B. Then let them multiply.
@@ -352,9 +369,9 @@ for model in PUBLISHED:
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Grouped queries save cache, not links
 #
-# Let one attention layer of 16 heads of 64 numbers have 8,192 words in its cache and read one more.
-# Each head of queries looks at each word, whatever $G$ is, so the number of links stays the same.
-# Does the time for one word stay the same as well?
+# Suppose an attention layer of 16 heads, of 64 numbers each, has 8,192 words in its cache and reads
+# one more. Each head of queries looks at each word, whatever $G$ is, so the number of links does
+# not change. Does the time change?
 
 # %% slideshow={"slide_type": "fragment"} tags=["nbval-ignore-output", "hide-input"]
 # Measures how long one more word takes, for each number of groups
@@ -371,18 +388,16 @@ for groups in (16, 8, 4, 1):
 assert all(fewer < more for fewer, more in zip(took[1], took[16], strict=True))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# No: fewer keys and values have to be read from memory. A layer's matrices $\mathbf W_k$ and
-# $\mathbf W_v$ shrink as well, which adds a smaller part to the gain. But reading the whole book at
-# once still computes about $n^2/2$ links per head.
+# Yes, it falls, because fewer keys and values have to be read from memory. The matrices
+# $\mathbf W_k$ and $\mathbf W_v$ shrink as well, which adds a smaller part to the gain. But reading
+# the whole book at once still computes about $n^2/2$ links per head.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **Good for** generating long texts, and many of them at once. **Weak** with a single head of keys,
-# because all heads then read the same key and the same value of a word. Ainslie et al. report that
-# multi-query attention can lose quality, and that groups come close to multi-head attention in
-# quality and to multi-query attention in speed.
+# Ainslie et al. report that multi-query attention can lose quality, and that groups come close to
+# multi-head attention in quality and to multi-query attention in speed.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Expect 'yes, the links are the same'. Ask back what the machine must *fetch* for one
+# Two minutes. Expect 'no, the links are the same'. Ask back what the machine must *fetch* for one
 # link. Close with the links: they are the bridge to the next section.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
@@ -409,8 +424,6 @@ def plain_window_attention(q, k, v, window):  # (n, d), (n, d), (n, V) -> (n, V)
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # There are $n(2w + 1) - w(w + 1)$ links if $w < n$, which for a fixed window grows like $n$.
-# (Longformer, Beltagy et al., 2020, made the window known for long documents; Luong et al., 2015,
-# already had it in translation.)
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let them count the links of six words with a window of 1: 16 of 36.
@@ -439,31 +452,53 @@ expected = dot_product_attention(q, k, v, mask=mask)
 torch.testing.assert_close(window_attention(q, k, v), expected)
 assert took["window"] < took["plain"] < took["plain, masked"]
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
-# It is slower, not faster, because the kernel computes the hidden scores anyway, and has the mask
-# to process on top. The window of the last row gives the same outputs, but computes only the blocks
-# that it touches: here each block of 128 queries meets 384 keys instead of 4,096.
-
-# %% [markdown] slideshow={"slide_type": "skip"}
-# This holds for a **dense** mask. A kernel that is told which *blocks* of the matrix are empty can
-# skip them (chapter 11).
-
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Expect 'sixteen times', from 4096 / 257. This is the commonest mistake about sparse
 # attention: to believe that zeros are free.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
+# With the mask it is slower, not faster, because the kernel computes the hidden scores anyway, and
+# has the mask to process on top. The window's own layer gives the same outputs, but computes only
+# the blocks that it touches: here each block of 128 queries meets 384 keys instead of 4,096.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws which scores are computed, and which of them are hidden afterwards
+near = plain_window_mask(128, window=4)  # a cell for each 32 words, and blocks of 4 cells
+number = torch.arange(128) // 4  # of the block
+blocks, every = (number[:, None] - number).abs() <= 1, torch.ones_like(near)
+figure, axes = plt.subplots(1, 3, figsize=(10.5, 4.1))
+panels = {"plain": (every, every), "plain, masked": (near, every), "window": (near, blocks)}
+for ax, (name, (used, computed)) in zip(axes, panels.items(), strict=True):
+    heatmap(ax, used + 0.35 * (computed & ~used), vmax=1.4)
+    ax.set(title=name, aspect="equal", xticks=[], yticks=[], xlabel="key")
+triangles = [(4, -0.5), (127.5, -0.5), (127.5, 123)], [(-0.5, 4), (-0.5, 127.5), (123, 127.5)]
+for corners in triangles:  # what the mask hides, at both sides of the band
+    hidden = Polygon(corners, fill=False, edgecolor=FORBIDDEN, hatch="//", linewidth=0)
+    axes[1].add_patch(hidden)
+axes[0].set_ylabel("query")
+figure.suptitle("The mask hides scores that were computed; the window computes fewer", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: three squares, queries down, keys across. Plain: all filled. Plain, masked: a narrow band
+# along the diagonal is filled, all the rest is computed and then hidden, pale and hatched. Window:
+# the same band, with pale steps of blocks on both sides of it, and nothing beyond.*
+
+# %% [markdown] slideshow={"slide_type": "skip"}
+# This holds for a **dense** mask. A kernel that is told which *blocks* of the matrix are empty can
+# skip them (chapter 11).
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # ### How far does information travel?
 #
-# In a stack of layers, a token can also learn about tokens that it does not see, because others
-# pass their information on. A window passes it on by $w$ positions per layer, so 64 tokens with $w
-# = 4$ need 16 layers, and the book would need 25,000. Three ideas might make it faster at nearly
-# the same cost:
+# In a stack of layers, tokens pass on what they have learnt about others. With a window, this
+# information travels $w$ positions per layer, so 64 tokens with $w = 4$ need 16 layers, and the
+# book would need 25,000. Three ideas might make it faster at nearly the same cost:
 #
 # - **Dilated** window: the $w$ neighbours on each side are $\delta$ positions apart. Query $i$ sees
 #   key $j$ if $\lvert i - j \rvert \le w\,\delta$ and $\delta$ divides $i - j$.
 # - **Global** tokens: a few tokens see all and are seen by all. Together with a window this is
-#   **Longformer**.
+#   **Longformer** (Beltagy et al., 2020).
 # - **Random** links between blocks of tokens, beside a window and global tokens: **BigBird**
 #   (Zaheer et al., 2020).
 
@@ -528,12 +563,11 @@ assert patterns["dilated"][5].nonzero().flatten().tolist() == [2, 5, 8, 11, 14, 
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # With the dilated window it never does. At gaps of 3, token 5 sees tokens 2, 5, 8, 11, 14 and 17,
-# and no later layer leaves this third of the text. (Longformer's language model gives gaps to some
-# heads only, to keep what is near.) With one global token two layers are enough, one to it and one
-# from it.
+# and no later layer leaves this third of the text. With one global token two layers are enough, one
+# to it and one from it.
 #
 # A model that **generates** text loses this path. If each word sees only what is before it, a
-# global first token is still seen by all, but sees only itself, with nothing to pass on.
+# global first token is still seen by all, but it sees only itself and has nothing to pass on.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Collect three numbers from the room before the picture. Expect 6 for dilated (63 /
@@ -542,31 +576,26 @@ assert patterns["dilated"][5].nonzero().flatten().tolist() == [2, 5, 8, 11, 14, 
 # dilation.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **Good for** long documents in which most is local, with the question as global tokens. The cache
-# of a causal window stops growing, but a model that was trained without a window breaks when the
-# first tokens leave its cache (Xiao et al., 2023; chapter 11). **Weak** at looking up an exact word
-# far away, because each layer on the way must carry it. How weak, the second half of this chapter
-# measures.
+# The cache of a causal window stops growing, but a model that was trained without a window breaks
+# when the first tokens leave its cache (Xiao et al., 2023; chapter 11).
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Swin: windows in a grid
 #
 # A pixel of a picture has neighbours on all four sides. If we put the rows one after the other,
-# those above and below end up far away. So **Swin** (Liu et al., 2021) cuts the picture into
-# square windows, $M$ pixels a side, and each pixel sees those of its own window. (Its first
-# 'pixels' are patches of 4 by 4.)
+# those above and below end up far away. So **Swin** (Liu et al., 2021) cuts the picture into square
+# windows, and each pixel sees those of its own window.
 #
 # $$\mathrm{softmax}\!\left(\frac{\mathbf Q \mathbf K^\top}{\sqrt d} + \mathbf R\right)
 #   \mathbf V \quad \text{in each window}$$
 #
-# The matrix $\mathbf R$ is learned: it has one number for each step (so many rows, so many columns)
-# from one pixel to another.
+# The matrix $\mathbf R$ is learned, with one number for each step from one pixel to another.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Point at a pixel and at the one below it: in a sequence of rows they are a row apart.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
-# In code, the picture is cut along both axes, and each window becomes a sequence of its own:
+# In code, both axes are cut, and each window becomes a sequence of its own:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -636,26 +665,23 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Five of the nine windows need the mask: those of the last row and of the last column. After one
-# layer with windows and one with shifted windows, information crosses the borders of both. In one
-# window as large as the picture, with $\mathbf R = 0$, this is plain attention.
+# layer with windows and one with shifted windows, information crosses the borders of both.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Have someone point at two pixels that are side by side in the rolled picture and far
 # apart in the real one. The mask itself is exercise 9.6.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **A good place to stop.** You can now count links and cache, and you know that shared keys cut the
-# cache, that windows cut the links, and that a dense mask saves no time. The second half asks
-# whether the matrix of weights is needed at all, and builds on the four lines of *What you need*.
-# Two of its tables come back to windows and global tokens.
+# **A good place to stop.** The second half asks whether the matrix of weights is needed at all, and
+# what trained models can look up.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Linformer: fewer keys
 #
-# Windows and grids left holes in the matrix of weights, and the next two forms ask whether the
-# whole matrix is needed. **Linformer** (Wang et al., 2020) makes it narrow. To do so, it learns a
-# matrix $\mathbf E_k$ of $r$ rows and $n$ columns, which mixes the $n$ keys into $r$, and a second
-# matrix $\mathbf E_v$, which does the same for the values. Each query then attends to $r$ mixtures:
+# Windows and grids left holes in the matrix of weights. **Linformer** (Wang et al., 2020) makes it
+# narrow instead. To do so, it learns a matrix $\mathbf E_k$ of $r$ rows and $n$ columns, which
+# mixes the $n$ keys into $r$, and a second matrix $\mathbf E_v$, which does the same for the
+# values. Each query then attends to $r$ mixtures:
 #
 # $$\mathrm{softmax}\!\left(\frac{\mathbf Q\,(\mathbf E_k \mathbf K)^\top}{\sqrt d}\right)
 #   \mathbf E_v \mathbf V$$
@@ -666,7 +692,29 @@ def plain_linformer(q, k, v, E_k, E_v):  # (n, d), (n, d), (n, V), (r, n), (r, n
     return attend(q, E_k @ k, E_v @ v)  # n * r scores
 
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws Linformer as rectangles: the keys are mixed, then the queries meet the mixtures
+ax = canvas(12, 3.3, "$n$ keys become $r$ mixtures, and the weights a narrow matrix")
+long, short, few, y = 2.0, 1.0, 0.5, 1.6  # n, d, r
+block(ax, 1.15, y, long, few, "$\\mathbf{E}_k$", below="$(r, n)$")
+block(ax, 2.8, y, short, long, "$\\mathbf{K}$", KEY, "$(n, d)$")
+block(ax, 4.35, y, short, few, "mixtures", KEY, "$(r, d)$", size=12)
+arrow(ax, (4.95, y), (5.6, y))
+block(ax, 6.2, y, short, long, "$\\mathbf{Q}$", QUERY, "$(n, d)$")
+block(ax, 7.1, y, few, short, "", KEY, "$(d, r)$")
+block(ax, 8.4, y, few, long, "", WEIGHT, "weights $(n, r)$")
+block(ax, 9.6, y, short, few, "$\\mathbf{E}_v\\mathbf{V}$", VALUE, "$(r, d)$")
+block(ax, 11.2, y, short, long, "", below="output $(n, d)$")
+for x in (3.57, 7.75, 10.4):
+    ax.text(x, y, "=", fontsize=20, ha="center", va="center")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a row of rectangles. E_k, flat (r, n), times K, tall (n, d), gives the mixtures, small
+# (r, d). Q, tall (n, d), times the mixtures turned to (d, r), gives the weights, narrow (n, r).
+# These times E_v V, (r, d), give the output (n, d).*
+
+# %% [markdown] slideshow={"slide_type": "-"}
 # There are $n \cdot r$ links. A row of $\mathbf E_k$ says how much each **position** counts in one
 # mixture, and it is the same for every text. With $r = n$ and $\mathbf E_k = \mathbf E_v = \mathbf
 # I$ each mixture is one key, and this is plain attention.
@@ -761,8 +809,28 @@ print("sums", sums.T.tolist(), total.tolist(), "answer", (phi_q @ sums / (phi_q 
 #   z_i = z_{i-1} + \varphi(k_i), \qquad
 #   o_i = \frac{\varphi(q_i)^\top \mathbf S_i}{\varphi(q_i) \cdot z_i}$$
 #
-# This is a recurrent network: its state is the pair of sums, which has the same size after every
-# word.
+# This is a recurrent network, whose state is the pair of sums.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the sums after each word, and below them what a cache would hold
+ax = canvas(11, 2.8, "The state keeps its size, and a cache grows with every word")
+for i in range(1, 5):
+    x = 2.4 * i
+    ax.text(x, 2.2, f"word {i}: $k_{i}$, $v_{i}$", ha="center")
+    arrow(ax, (x, 2.12), (x, 1.75))
+    arrow(ax, (x - 1.8 + 0.45 * (i == 1), 1.4), (x - 0.6, 1.4))
+    block(ax, x, 1.4, 1.2, 0.7, f"$\\mathbf{{S}}_{i}$, $z_{i}$", size=14)
+    for row, colour, marker in ((0.6, KEY, "s"), (0.25, VALUE, "D")):
+        columns = [x + 0.3 * j - 0.15 * (i - 1) for j in range(i)]
+        ax.plot(columns, [row] * i, marker, color=colour, markersize=9)
+for y, name in ((1.4, "state:"), (0.42, "cache:")):
+    ax.text(0.95, y, name, ha="right", va="center")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: four boxes of one size, the states $S_1, z_1$ to $S_4, z_4$, in a chain of arrows. From
+# above, each word brings a key and a value into its box. Below, the cache: one key and one value
+# after word 1, four of each after word 4.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Who has seen a recurrent network? Ask what its state holds here: two sums.
@@ -785,14 +853,15 @@ def plain_linear_attention(q, k, v):  # causal: (n, d), (n, d), (n, V) -> (n, V)
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # **By hand.** If keys and values have $d = 64$ numbers, the state has $64 \cdot 64 + 64$ numbers,
-# at the first word as at the last. After how many words is a cache of keys and values larger?
+# at the first word as at the last. From how many words on is a cache of keys and values larger?
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Compares the cache with the state
 for n in (32, 33):
     print(f"{n} words: cache {2 * 64 * n} numbers, state {64 * 64 + 64} numbers")
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# From 33 words on the state is smaller.
+# From 33 words on.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks Linformer and linear attention against the package, and Linformer's special case
@@ -855,27 +924,49 @@ assert max(quiet[0]) < 0.5 and quiet[1][1] > 0.9 and 0.3 < quiet[1][2] < 0.4 and
 assert linear[0][1] < 0.25 and linear[1][1] > 0.6 and linear[1][2] < 0.2
 assert min(raw[0][1], raw[1][1]) > 0.8 and max(raw[0][2], raw[1][2]) < 0.3
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Three minutes. Expect 'nearly all' for plain attention: the key is there, after all. Compute one
+# weight: scores of 1/4 and about 0 give e^0.25 = 1.28 to 1. Then ask what subtracting the average
+# repairs, and what only loudness does.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the weights of three rows of this table, for one text of 16 pairs
+torch.manual_seed(0)
+keys = F.normalize(torch.randn(1, 16, 16), dim=-1)
+panels = {
+    "softmax": (dot_product_attention, 1, 1),
+    "softmax, query x 400": (dot_product_attention, 400, 1),
+    "linear,\nquery x 400, key x 16": (linear_attention, 400, 16),
+}
+figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.9))
+for ax, (name, (form, louder, longer)) in zip(axes, panels.items(), strict=True):
+    _, weights = form(louder * keys, longer * keys, keys, need_weights=True)
+    heatmap(ax, weights[0], vmin=0, vmax=1)
+    ax.set(title=name, aspect="equal", xticks=[], yticks=[], xlabel="key")
+axes[0].set_ylabel("query")
+figure.colorbar(axes[0].images[0], ax=axes, label="weight", shrink=0.8)
+figure.suptitle("Only the loud softmax singles out one key", fontsize=17)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: three grids of weights, 16 queries by 16 keys. Softmax: all pale, the diagonal only a
+# little darker. With a query 400 times as long: the diagonal has weight 1, and the rest is empty.
+# Linear: a pale diagonal among other pale cells.*
+
+# %% [markdown] slideshow={"slide_type": "-"}
 # Fewer than half (row *softmax*). Scores between $-\tfrac14$ and $\tfrac14$ make weights that are
 # nearly equal, so every answer is close to the average of the values. A query that is 400 times as
 # **loud** finds all of them.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Yet the quiet answers hold more than they seem to. If we subtract the average of the values and
-# compare directions (right half of the table), they find nine in ten of 16, and a third of 64. The
-# same average hides the answers of linear attention (with a longer query and longer keys here,
-# because at length 1 its features hardly differ). Once it is subtracted, they find nearly two
-# thirds of 16.
+# compare directions, as in the right half of the table, they find nine in ten of 16 and a third of
+# 64. The same average hides the answers of linear attention, which then find nearly two thirds of
+# 16. Its queries and keys are longer here, because at length 1 its features hardly differ.
 #
 # What subtracting cannot repair is the **blur**. A state of one size is a sum over all pairs, from
-# which linear attention finds a sixth of 64 values, and the bare sum of all $k\,v^\top$ (last row)
-# less than a third. Quiet plain attention does about as well as that sum, because where scores are
-# small, $e^s$ is nearly $1 + s$. To single out one key of 64 takes a loud exponential.
-
-# %% [markdown] slideshow={"slide_type": "notes"}
-# Three minutes. Expect 'nearly all' for plain attention: the key is there, after all. Compute one
-# weight: scores of 1/4 and about 0 give e^0.25 = 1.28 to 1. Then ask what subtracting the average
-# repairs, and what only loudness does.
+# which linear attention finds a sixth of 64 values, and the bare sum of all $k\,v^\top$ less than a
+# third. To single out one key of 64 takes a loud exponential.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Look-up in trained models
@@ -883,11 +974,35 @@ assert min(raw[0][1], raw[1][1]) > 0.8 and max(raw[0][2], raw[1][2]) < 0.3
 # These keys were random, but a trained model chooses its keys. So let us train one model of two
 # layers in seven forms. A text has 64 tokens in random order: 32 statements, a letter with a digit,
 # and 32 questions, a letter without one. Each question should be answered with the digit of its
-# letter. A random digit is right once in ten; the digit that the text states most often, in 19% of
-# the cases.
+# letter. A guess is right once in ten, and the digit that the text states most often, in 19% of the
+# cases.
 #
-# Plain attention has 64 links per token, and all other forms have at most 9 on average.
-#
+# Plain attention has 64 links per token, and the others have at most 9 on average.
+
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws a short text of this task, and the way from three statements to their questions
+ax = canvas(11, 3.4, "A near statement is linked directly, a far one often by a global token")
+text = "c4 a? k3 a1 d? b7 b? d5 e2 c? e? k?".split()
+places = [1.9 + 0.78 * i for i in range(12)]
+for i, (x, token) in enumerate(zip(places, text, strict=True)):
+    block(ax, x, 0.65, 0.58, 0.45, token)
+    edge = {"mec": INK, "mew": 3} if i < 2 else {"mec": GREY, "mew": 1}
+    ax.plot([x, x], [1.7, 2.6], "o", color=PALE, markersize=14, **edge)
+for y, name in ((0.65, "text"), (1.7, "layer 1"), (2.6, "layer 2")):
+    ax.text(0.2, y, name, va="center")
+ax.text(2.29, 0.33, "global", ha="center", va="top")
+for start, end in ((5, 6), (0, 9), (2, 1)):
+    arrow(ax, (places[start], 0.88), (places[end], 1.57))
+arrow(ax, (places[1], 1.83), (places[11], 2.48))
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: twelve tokens, c4 a? k3 a1 d? b7 b? d5 e2 c? e? k?, of which the first two are global,
+# and two rows of dots above them, layer 1 and layer 2. From b7 an arrow leads to its neighbour b?
+# in layer 1, and from the global c4 one to the far c?. The far k? is reached from k3 in two steps:
+# to the second global token in layer 1, and from there in layer 2.*
+
+# %% [markdown] slideshow={"slide_type": "-"}
 # **Predict.** With two global tokens, information from every token can reach every other in two
 # layers. How many questions are answered if the statement is far away: nearly all, half, or hardly
 # more than by guessing?
@@ -935,11 +1050,11 @@ assert min(raw[0][1], raw[1][1]) > 0.8 and max(raw[0][2], raw[1][2]) < 0.3
 # layers.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# (Stored figures of `python -m d2l_attention.experiments.lookups --starts 5`, which takes about ten
-# minutes; each start draws its own random links. Linear attention's sums cost as much as 8 links
-# per token, their building included, and Linformer's mixing of keys and values as much as 9 more.
-# With 2,400 steps instead of 800, one start each answers 12% (global tokens) and 18% (random links)
-# of the questions with a path of two layers.)
+# These are stored figures of `python -m d2l_attention.experiments.lookups --starts 5`; each start
+# draws its own random links. Linear attention's sums cost as much as 8 links per token, their
+# building included, and Linformer's mixing as much as 9 more. With 2,400 steps instead of 800, one
+# start each answers 12% with global tokens and 18% with random links, of the questions with a path
+# of two layers.
 #
 # Although linear attention found few of many random keys, it answers nearly everything here. A part
 # of this is its size, because eight heads of 8 numbers find more even of random pairs:
@@ -994,22 +1109,37 @@ class PlainLearnedQueries(nn.Module):
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # Let us try it on a small scale. A picture of $8 \times 8$ pixels shows two lights, and each pixel
 # is given as three numbers: its brightness, its row and its column. Two learned queries each answer
-# with (row, column) of one light. Which light belongs to which query is left open: the loss takes
-# the better of the two ways to **match** answers to lights.
+# with the row and column of one light. Which light belongs to which query is left open: the loss
+# takes the better of the two ways to **match** answers to lights, the one with the smaller sum of
+# squares.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the two ways to match two answers to the two lights of a picture
+figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.9))
+image = torch.zeros(8, 8).index_put((torch.tensor([1, 5]), torch.tensor([2, 6])), torch.ones(2))
+answers, ways = ((5.0, 3.3), (2.9, 2.9)), {"as listed": (2, 6), "swapped": (6, 2)}
+for ax, (title, columns) in zip(axes, ways.items(), strict=True):
+    heatmap(ax, image, vmax=1.8)
+    for query, (x, y), column in zip((1, 2), answers, columns, strict=True):
+        ax.plot([x, column], [y, column - 1], color=INK)
+        ax.plot(x, y, "o", color=QUERY, markersize=20)
+        ax.text(x, y, query, color=GROUND, ha="center", va="center")
+    for name, x, y in (("first", 2, 0.2), ("second", 6, 6.0)):
+        ax.text(x, y, name, ha="center", va="center")
+    ax.set(title=title, aspect="equal", xticks=[], yticks=[])
+figure.suptitle("Swapped, both answers are closer to their lights", fontsize=16)
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: twice the same picture of 8 by 8 pixels, with a first light above on the left, a second
+# below on the right, and the answers of the queries, circles 1 and 2. As listed, long lines join 1
+# to the first light and 2 to the second. Swapped, short lines join 2 to the first light and 1 to
+# the second.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. The two lights have no order: remember it for the vote.
 
-
-# %% slideshow={"slide_type": "subslide"}
-def match(answers, lights):  # both (B, 2, 2) -> the lights in the order that suits the answers
-    swapped = lights.flip(1)
-    as_given = (answers - lights).pow(2).sum(dim=(1, 2))  # (B,)
-    other_way = (answers - swapped).pow(2).sum(dim=(1, 2))  # (B,)
-    return torch.where((as_given <= other_way)[:, None, None], lights, swapped)
-
-
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # **Predict.** Suppose the loss skips the matching: the two lights are listed in random order, and
 # the first is always for the first query. What do the two queries then answer?
 
@@ -1024,6 +1154,14 @@ def pictures(number):
     lights = torch.rand(number, SIDE**2).argsort(dim=-1)[:, :2]
     brightness = torch.zeros(number, SIDE**2).scatter_(1, lights, 1.0)
     return torch.cat([brightness[..., None], SPOTS.expand(number, -1, -1)], dim=-1), SPOTS[lights]
+
+
+def match(answers, lights):  # both (B, 2, 2)
+    """The lights in the order that suits the answers."""
+    swapped = lights.flip(1)
+    as_given = (answers - lights).pow(2).sum(dim=(1, 2))  # (B,)
+    other_way = (answers - swapped).pow(2).sum(dim=(1, 2))  # (B,)
+    return torch.where((as_given <= other_way)[:, None, None], lights, swapped)
 
 
 def train_finder(matching, seed, steps=300):
@@ -1064,9 +1202,8 @@ for (matching, seed), finder in zip(starts, finders, strict=True):
 # average, in 3 of 3 starts.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The matched loss made it pay to differ, and left open how. (DETR's queries pass six layers, in
-# which they also attend to each other, and one possible answer is 'no object'.) **Good for** a few
-# answers from many tokens. **Weak**, in this first form, at small objects, and slow to train.
+# DETR's own queries pass six layers, in which they also attend to each other, and may answer 'no
+# object'. This first DETR was weak at small objects, and slow to train.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. The vote is about the fixed order. Many say 'it learns it anyway'. Ask what a loss
@@ -1162,10 +1299,10 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # At 512 tokens the plain kernel is faster than windows, Longformer and BigBird, because blocks and
-# copies cost something as well; the window wins from 1,024 or 2,048 tokens on, depending on the
-# run. **Short texts need little of this.** From 2,048 to 8,192 tokens the links of plain attention
-# grow sixteenfold and those of most others fourfold. Linear attention is causal here, so compare it
-# with *plain, causal*, which has half as many links as plain attention.
+# copies cost something as well. The window wins from 1,024 or 2,048 tokens on, depending on the
+# run. **Short texts need little of this.** From 2,048 to 8,192 tokens, however, the links of plain
+# attention grow sixteenfold and those of most others fourfold. Linear attention is causal here, so
+# compare it with *plain, causal*.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before the figure: with a window of 128 a text of 512 tokens has 44% of its
@@ -1186,8 +1323,8 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 # | few answers from many tokens | learned queries | other answers |
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This is our judgement, from this page's runs and from what published models do. Chapter 11 adds
-# models that choose the links **by content**, where cheap scores pick the few keys for each query.
+# This is our judgement, from this page's runs and from published models. Chapter 11 adds models
+# that choose the links **by content**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Let the room say which row its own project is in.
@@ -1197,22 +1334,20 @@ assert times["linear, causal"][8192] < times["plain, causal"][8192]
 #
 # - There are two bills: $n^2$ links, and a cache that grows with every word. Grouped queries cut
 #   the cache, and windows and linear attention cut both.
-# - In long texts a window is much faster, because it leaves out hidden blocks; a dense mask in the
-#   fused kernel saves none.
-# - The links decide how far information can travel: $w$ positions per layer with a window,
-#   everywhere in two layers by way of a global token, if the model may see what is later.
-# - A path is not yet an answer. With about 9 links per token, and trained for 800 steps to look up,
-#   global tokens and random links answered what was linked directly and guessed what was two layers
-#   away. For windows two layers were mostly too few. Linear attention answered nearly all of 32
-#   statements, and fewer of 64 (85 to 92%).
-# - Queries may be learned (DETR); ours differed only with a matching.
+# - In long texts a window is much faster, because it leaves out blocks. A dense mask in the
+#   fused kernel saves no time.
+# - Information travels $w$ positions per layer with a window, and everywhere in two layers by way
+#   of a global token, if the model may see what is later.
+# - A path is not yet an answer. With about 9 links per token and 800 steps of training, global
+#   tokens and random links answered what was linked directly and guessed what was two layers away.
+#   Linear attention answered nearly all of 32 statements, but not of 64.
+# - Queries may be learned, as in DETR. Ours differed only with a matching.
 # - At 512 tokens plain attention was faster than windows, Longformer and BigBird; at 8,192 it was
 #   the slowest of all forms that were measured there.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# **Next.** With plain attention each new word still has to read the whole cache, and so far one
-# machine does all the work. Chapter 10 asks what the same attention costs on real machines, and how
-# several of them share it.
+# **Next.** Chapter 10 asks what plain attention costs on real machines, and how several of them
+# share it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Homework: exercises 9.1 to 9.4.
@@ -1294,11 +1429,11 @@ from d2l_attention.exercises import check, hint, solution
 # $$\alpha_{ij} = \mathrm{softmax}_j\Big(\sum_{s,\,t} \kappa_{st}\, a_{i-s,\,j-t}\Big)$$
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Here $s$ counts queries back from $i$, and $t$ counts keys to both sides of $j$. (Alice and the
-# rabbit are the authors' example; the sentences are ours.)
+# Here $s$ counts queries back from $i$, and $t$ counts keys to both sides of $j$. The example is
+# the authors', the sentences are ours.
 
 
-# %% slideshow={"slide_type": "subslide"} tags=["build"]
+# %% slideshow={"slide_type": "skip"} tags=["build"]
 def plain_multi_token_weights(scores, kernel, mask):  # (H, n, n), (H, rows, columns), (n, n)
     _, rows, columns = kernel.shape
     scores = scores.masked_fill(~mask, 0.0)  # no hidden score enters a sum ...
@@ -1316,17 +1451,27 @@ def plain_multi_token_weights(scores, kernel, mask):  # (H, n, n), (H, rows, col
 text = "Alice fell asleep . A rabbit ran home at once . Alice saw the rabbit .".split()
 scores = torch.tensor([float(word in ("Alice", "rabbit")) for word in text])
 sums = F.conv1d(scores[None, None], torch.ones(1, 1, 5), padding=2)[0, 0]
-pairs = [f"{word} {total:.0f}" for word, total in zip(text, sums, strict=True)]
-print("  ".join(pairs[:4]), "  ".join(pairs[4:11]), "  ".join(pairs[11:]), sep="\n")
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the sum at each word
+figure, ax = plt.subplots(figsize=(11, 2.6))
+ax.bar(range(len(text)), sums, color=RULE, edgecolor=INK)
+ax.set_xticks(range(len(text)), text)
+ax.set(ylabel="sum of 5 scores", yticks=[0, 1, 2])
+ax.set_title("Only two of the sums reach both Alice and rabbit")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: a bar for each of the sixteen words and full stops. All are 1 high, but for 'at', which
+# has 0, and 'saw' and 'the' in the last sentence, which have 2.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # It is at *saw* and *the*, and nowhere else. But a kernel knows neighbours, not sentences: a word
 # between two Alices would get a 2 as well.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Afterwards the heads are mixed as well, within groups. **Special case:** the kernel 0, 1, 0 gives
-# plain attention, if the heads stay apart. **Cost:** $n^2$ links, here written down. **Good for**
-# looking up by several marks at once.
+# Afterwards the heads are mixed as well, within groups. With the kernel 0, 1, 0 and heads that stay
+# apart, this is plain attention. It has $n^2$ links, here written down.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # A minute with pencil and paper. Then ask how to fool the kernel: a shorter first sentence does it.
@@ -1351,7 +1496,7 @@ print("  ".join(pairs[:4]), "  ".join(pairs[4:11]), "  ".join(pairs[11:]), sep="
 # spectrum, and the spectrum of a convolution is the product of the two, number by number:
 
 
-# %% slideshow={"slide_type": "subslide"} tags=["build"]
+# %% slideshow={"slide_type": "skip"} tags=["build"]
 def plain_long_convolution(v, c):  # (n, D), (n, D) -> (n, D)
     n = len(v)  # twice as long, or the end would come round to the beginning
     spectrum = torch.fft.rfft(v, 2 * n, dim=0) * torch.fft.rfft(c, 2 * n, dim=0)
@@ -1365,7 +1510,7 @@ def plain_hyena(v, gates, filters):  # (n, D), one or more of (n, D), as many of
     return u
 
 
-# %% [markdown] slideshow={"slide_type": "-"}
+# %% [markdown] slideshow={"slide_type": "subslide"}
 # **Question.** Write a convolution over 4 tokens as a matrix of 4 by 4. How many different numbers
 # does it hold, besides 0? And what does a gate change?
 
