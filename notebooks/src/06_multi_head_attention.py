@@ -724,8 +724,8 @@ for seed in range(3):
 # ## A missing transpose
 #
 # Now we break the layer on purpose, to see whether training would tell us. This version forgets the
-# transpose on the way back. The shapes match, but results land on the wrong tokens, as the next
-# picture shows.
+# transpose on the way back. The shapes match, but most results land on the wrong tokens, as the
+# next picture shows.
 
 
 # %% slideshow={"slide_type": "-"}
@@ -1088,7 +1088,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two heat maps for the sentence 'The cat sat on the mat because it was tired'. Head 3 of
 # layer 1 has a line of weights near 1 just below the diagonal: each token looks at the one before
-# it. Head 9 of layer 2 has most of its weight just above the diagonal, at the token after.*
+# it. Head 9 of layer 2 has about half of its weight just above the diagonal, at the token after,
+# and most of the rest in the first column, at [CLS].*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask which token each of the two looks at in the row of 'it', and remind them that a
@@ -1132,8 +1133,9 @@ plt.show()
 # without it, head 1 sees three words and head 2 one, in both sentences.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Equal numbers of sentences and heads hide the error, and so does a 1 in either place. So test with
-# two sentences and three heads, for example.
+# Equal numbers of sentences and heads hide the error. With one sentence the answers are even right.
+# With one head this cell runs and is wrong, while our layer stops at `W_o`. So test with two
+# sentences and three heads, for example.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for three votes: an error, all masked wrongly, nothing. Most expect an error.

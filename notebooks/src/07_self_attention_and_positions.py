@@ -955,9 +955,10 @@ plt.show()
 #   are as in training, about four answers in ten are wrong.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Both points hold in 20 of 20 starts, and *last capital* agrees. So training did not find the
-# matrix that shifts every row by three. Many others fit positions 0 to 15, and *Why added positions
-# fail*, in *Going further*, shows that it found one of these.
+# Both points hold in 20 of 20 starts (in the second, 30% to 46% are wrong), and *last capital*
+# agrees. So training did not find the matrix that shifts every row by three. Many others fit
+# positions 0 to 15, and *Why added positions fail*, in *Going further*, shows that it found one of
+# these.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask which explanation is left, for rotary and then for sinusoidal. Ask what the first

@@ -739,8 +739,8 @@ assert core.ridge > 0.5 and decoding < best / 2
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Point at each cloud. The grey marks were measured on this core; the hollow ones are
-# NVIDIA's two figures and a division. Why decoding stays so far below its roof here, we did not
-# examine. 'Do several sentences at once help?' always comes: the products with the parameters, yes;
+# NVIDIA's two figures and a division. Why decoding stays below its roof here, we did not examine.
+# 'Do several sentences at once help?' always comes: the products with the parameters, yes;
 # attention, no, because each sentence has its own cache. This is a good place to stop.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -1232,9 +1232,8 @@ torch.testing.assert_close(plain_merge(parts), torch.tensor([[5.0]]))
 torch.testing.assert_close([log_sum.exp().item() for _, log_sum in parts], [3.0, 4.0])
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask for the answer before the last sentence: the plain mean is what to wait for. The
-# same merge speeds up decoding on one GPU, whose cores each take a piece of the cache
-# (Flash-Decoding).
+# Two minutes. The same merge speeds up decoding on one GPU, whose cores each take a piece of the
+# cache (Flash-Decoding).
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Steps round the ring: four processes, each with one query, one key and one value
@@ -1543,8 +1542,8 @@ assert measured["plain"][4][2] > measured["fused"][4][2]
 # DeepSeek-V3, in the absorbed form of chapter 11, all 128 heads share one row of 576 numbers per
 # token. For each row, each head does $2 \cdot 576$ operations for the score and $2 \cdot 512$ for
 # the value, while 1,152 bytes are carried. The intensity, 242, lies near the ridge: 295 by the data
-# sheet, and 235 at the speed of the product that we measured. Two queries at once make 484, right
-# of both.
+# sheet, and 235 at the speed of a product that we measured on an H100. Two queries at once make
+# 484, right of both.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Unequal work under a causal mask
