@@ -411,7 +411,7 @@ for ax, subject, sign, form in zip(
         ax.text(x, -0.58, product, ha="center", va="center")
     ax.plot([0, 1, 2], [0, 0, 0], "s", markersize=12, color=KEY)
     ax.plot(1, 1, "*", markersize=18, color=QUERY)
-    ax.text(1.12, 1, "the verb asks", va="center", color=QUERY)
+    ax.text(1.16, 1, "the verb asks", va="center", color=QUERY)
     total = word_weights @ torch.tensor([float(each) for each in signs_of_words.values()])
     ax.set(xlim=(-0.5, 2.5), ylim=(-0.8, 1.2))
     ax.set_title(f"{subject}: answer {total.item():.2f}, so '{form}'".replace("-", "−"))
@@ -747,7 +747,7 @@ path = torch.stack([east, torch.ones(201)], dim=1)  # (201, 2): always 1 km nort
 by_attention, path_weights = pool(distance_score(path, keys), values)
 by_lookup = values[path_weights.argmax(dim=1)]
 by_lookup[100] = math.nan  # half-way it jumps
-figure, ax = plt.subplots(figsize=(8, 3.1))
+figure, ax = plt.subplots(figsize=(7, 2.7))
 ax.plot(east, by_lookup[:, 1], color=GREY, label="lookup")
 ax.plot(east, by_attention[:, 1], color=OUTPUT, linestyle="--", label="attention")
 ax.set(xlabel="km east, at 1 km north", ylabel="north wind, km/h", ylim=(1, 6))
@@ -809,9 +809,9 @@ slopes = weights.T * (values - wind)  # (4, 1) * (4, 2): row j is alpha_j (v_j -
 print(names)
 print(slopes)
 
-# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Draws where each score pulls the wind, and how far
-figure, ax = plt.subplots(figsize=(8, 3.0))
+figure, ax = plt.subplots(figsize=(8, 3.9))
 signposts = {"Harbour": (10.1, 2.0), "Hill": (8.4, 4.7), "Forest": (7.6, 4.0), "Lake": (9.1, 4.0)}
 for (name, spot), weight, value, slope in zip(
     signposts.items(), weights[0], values, slopes, strict=True
