@@ -166,9 +166,9 @@ print("where you are: ", dictionary.get((2, 1)))
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From scores to weights
 #
-# How much does station $j$ matter? We begin with its **score** $a(q, k_j)$, in short $a_j$, with a
-# Latin letter where the weight has a Greek one. A score may be any number, and it should be larger
-# for a station that is closer. So we take minus half the squared distance:
+# How much does station $j$ matter? We begin with its **score** $a(q, k_j)$, in short $a_j$, which
+# may be any number and should be larger for a station that is closer. So we take minus half the
+# squared distance:
 #
 # $$a_j = -\tfrac12 \lVert q - k_j\rVert^2$$
 
@@ -487,8 +487,8 @@ print("the keys of the table:", torch.equal(words @ W_k.T, word_keys))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # So *drink* attends to *cats*, although no feature is nonzero in both. In `words @ W_k.T` each row
-# is a word, so a single product makes all keys. We wrote the matrices down; a network finds them by
-# training, and 'Why attention can learn' derives the slope that makes this possible.
+# is a word, so a single product makes all keys. We wrote these matrices down, whereas a network
+# finds them by training.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. The bridge to the rest of the course. Ask for the query, the key and the value of
@@ -695,8 +695,8 @@ explore(
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # No: at $(2, 1.5)$ Harbour, Hill and Lake have the same score, so they keep equal weights, a third
-# each at low $T$. At $T = 100$, on the other hand, it hardly matters where you walk: the wind stays
-# near the average of the four.
+# each at low $T$. At $T = 100$, on the other hand, the wind stays near the average of the four
+# wherever you walk.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; three minutes. Vote before you walk. Expect 'yes, one', because cold means
