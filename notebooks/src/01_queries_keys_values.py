@@ -30,7 +30,7 @@ from torch import nn
 from torch.autograd.functional import jacobian
 
 from d2l_attention.views import Player, State, explore, grid, schematic
-from d2l_attention.views.palette import FAINT, GREY, INK, KEY, OUTPUT, QUERY, TINT, VALUE, WEIGHT
+from d2l_attention.views.palette import FAINT, GREY, KEY, OUTPUT, QUERY, TINT, VALUE, WEIGHT
 from d2l_attention.views.plots import heatmap, set_style
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
@@ -79,7 +79,7 @@ set_style()
 # let the second network look back at all the words and decide at each step how much each of them
 # matters *now*.
 #
-# This chapter builds the operation behind that decision, and chapter 5 the translator.
+# This chapter builds the operation for such a decision, and chapter 5 the translator.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before you show the answer. Expect 'cut or pad' and 'add the words up'; divided
@@ -487,8 +487,7 @@ print("the keys of the table:", torch.equal(words @ W_k.T, word_keys))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # So *drink* attends to *cats*, although no feature is nonzero in both. In `words @ W_k.T` each row
-# is a word, so a single product makes all keys. We wrote these matrices down, whereas a network
-# finds them by training.
+# is a word, so a single product makes all keys.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. The bridge to the rest of the course. Ask for the query, the key and the value of
@@ -580,8 +579,8 @@ schematic("attention pooling")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # For our walkers, Q is 9, K is 4, and D and V are 2. One matrix product, weights times values,
-# answers all queries. Because no row of the weights depends on another, all of them can be computed
-# at the same time.
+# answers all queries. Because the rows of the weights are independent of each other, all of them
+# can be computed at the same time.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Let the room put numbers on the arrows: Q = 9, K = 4, D = 2, V = 2. Ask what changes
@@ -605,9 +604,9 @@ plt.show()
 # pass from one to the other, with some weight on Lake and Forest on the way.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Each row shows how one walker's attention is divided, so before rounding its numbers sum to one. A
-# row says what the answer is made of. Whether a large weight also *explains* what a trained network
-# does is another question, for chapters 5, 8 and 13.
+# Each row shows how one walker's attention is divided, so before rounding its numbers sum to one,
+# and it says what the answer is made of. Whether a large weight also *explains* what a trained
+# network does is another question, for chapters 5, 8 and 13.
 #
 # The walker at 2.5 km is at $(2, 1.5)$, exactly 2.5 km away from Harbour, Hill and Lake, and each
 # of the three gets 0.28.
@@ -707,7 +706,7 @@ explore(
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Three properties of attention pooling
 #
-# Three properties follow from the formula. The first is also a limitation:
+# Three properties follow from the formula, and the first is also a limitation:
 #
 # 1. The **order** of the pairs does not matter.
 # 2. The **number** of pairs is free: the same code ran on three words and on four stations.
