@@ -20,6 +20,8 @@
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
+import math
+
 import matplotlib.pyplot as plt
 import torch
 from ipywidgets import FloatLogSlider
@@ -28,8 +30,9 @@ from torch import nn
 from torch.autograd.functional import jacobian
 
 from d2l_attention.views import Player, State, explore, grid, schematic
-from d2l_attention.views.palette import KEY, OUTPUT, QUERY, VALUE, WEIGHT
+from d2l_attention.views.palette import FAINT, GREY, KEY, OUTPUT, QUERY, TINT, VALUE, WEIGHT
 from d2l_attention.views.plots import heatmap, set_style
+from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=3)
@@ -71,13 +74,12 @@ set_style()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The idea became known through translation. In 2014, one network read a sentence into one vector,
-# and a second network wrote the translation from it. With the models of Cho and others (2014), the
+# from which a second network wrote the translation. With the models of Cho and others (2014), the
 # translations quickly got worse as the sentences got longer. Bahdanau, Cho and Bengio (2015)
 # let the second network look back at all the words and decide at each step how much each of them
 # matters *now*.
 #
-# For this we need an operation that takes a question and any number of words, and returns one
-# vector of a fixed size. This chapter builds the operation, and chapter 5 the translator.
+# This chapter builds the operation for such a decision, and chapter 5 the translator.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Ask before you show the answer. Expect 'cut or pad' and 'add the words up'; divided
@@ -164,9 +166,9 @@ print("where you are: ", dictionary.get((2, 1)))
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## From scores to weights
 #
-# How much does station $j$ matter? We begin with its **score** $a(q, k_j)$, in short $a_j$ (the
-# Latin letter; the weight is the Greek $\alpha_j$). A score may be any number, and it should be
-# larger for a station that is closer. So we take minus half the squared distance:
+# How much does station $j$ matter? We begin with its **score** $a(q, k_j)$, in short $a_j$, which
+# may be any number and should be larger for a station that is closer. So we take minus half the
+# squared distance:
 #
 # $$a_j = -\tfrac12 \lVert q - k_j\rVert^2$$
 
@@ -208,6 +210,29 @@ print(scores)
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Their exponentials are $1$ and $3$, which sum to $4$, so the weights are $\tfrac14$ and
 # $\tfrac34$.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the two scores on the exponential, and the share of each in the sum
+figure, (curve, bar) = plt.subplots(1, 2, figsize=(10, 2.7), width_ratios=(3, 2))
+line = torch.linspace(-3, 1.35, 100)
+curve.plot(line, line.exp(), color=GREY)
+for score, height, start, share in ((0.0, 1, 0, "1/4"), (math.log(3), 3, 1, "3/4")):
+    curve.vlines(score, 0, height, color=WEIGHT)
+    curve.plot(score, height, "o", markersize=9, color=WEIGHT)
+    curve.annotate(f"{height}", (score, height), xytext=(-16, 2), textcoords="offset points")
+    bar.barh(0, height, left=start, color=TINT, edgecolor=WEIGHT, linewidth=2)
+    bar.text(start + height / 2, 0, share, ha="center", va="center", fontsize=16)
+curve.set(xlabel="score", xticks=[-3, -2, -1, 0, math.log(3)], ylim=(0, 3.9), yticks=[0, 1, 2, 3])
+curve.set_xticklabels(["−3", "−2", "−1", "0", "ln 3"])
+curve.set_title("The exponential of any score is positive")
+bar.set(yticks=[], xlabel="exponentials, side by side", xticks=[0, 1, 4], ylim=(-0.7, 0.7))
+bar.set_title("Shares of the sum are the weights")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: left, the curve of the exponential, which stays above 0 and rises; at the score 0 it is
+# 1, and at ln 3 it is 3. Right, these two heights as one bar of length 4, of which they are 1/4 and
+# 3/4.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. Wait for the two weights before you show them. Some compute ln 3 = 1.1 first, which is
@@ -285,7 +310,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Perhaps you guessed $(9.5, 3)$, half Harbour and half Lake, or $(6.75, 5)$, the average of all
-# four. Such guesses are weighted sums as well: only the weights differ.
+# four. These guesses are weighted sums as well, and only their weights differ.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Compare with the guesses on the board: who was nearest? Ask for the weights that
@@ -371,6 +396,34 @@ for subject, plural in (("cats", 1.0), ("cat", -1.0)):
 # *cats* becomes *cat*, one value changes but no key does. So the weights stay, while the answer
 # becomes negative: 'drinks'.
 
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws how the verb attends to the words of both sentences
+figure, axes = plt.subplots(1, 2, figsize=(10.5, 3.0))
+for ax, subject, sign, form in zip(
+    axes, ("cats", "cat"), (1, -1), ("drink", "drinks"), strict=True
+):
+    signs_of_words = {subject: sign, "drink": 0, "milk": -1}
+    for x, (word, sign_of_word) in enumerate(signs_of_words.items()):
+        weight = word_weights[0, x].item()
+        ax.plot([1, x], [1, 0], color=WEIGHT, linewidth=max(1, 14 * weight), zorder=0)
+        ax.text(x, -0.28, word, ha="center", va="center", color=KEY)
+        product = f"{weight:.2f} · " + {1: "1", 0: "0", -1: "(−1)"}[sign_of_word]
+        ax.text(x, -0.58, product, ha="center", va="center")
+    ax.plot([0, 1, 2], [0, 0, 0], "s", markersize=12, color=KEY)
+    ax.plot(1, 1, "*", markersize=18, color=QUERY)
+    ax.text(1.16, 1, "the verb asks", va="center", color=QUERY)
+    total = word_weights @ torch.tensor([float(each) for each in signs_of_words.values()])
+    ax.set(xlim=(-0.5, 2.5), ylim=(-0.8, 1.2))
+    ax.set_title(f"{subject}: answer {total.item():.2f}, so '{form}'".replace("-", "−"))
+    ax.axis("off")
+figure.suptitle("A new value changes the answer and leaves the weights")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: twice a star for the verb above three words, with a line to each, thick where the weight
+# is large: a thick one to the subject, a thin one to milk, hardly one to the verb itself. The
+# weights 0.87, 0.02 and 0.12 are the same twice. With cats the answer is 0.75, with cat −0.98.*
+
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. This is the difference between a key and a value: the keys decide which words count,
 # and the values decide what they contribute.
@@ -384,8 +437,39 @@ for subject, plural in (("cats", 1.0), ("cat", -1.0)):
 # $$q = W_q\, x, \qquad k = W_k\, x, \qquad v = W_v\, x .$$
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Let a word be four numbers: noun, verb, alive, plural. A verb asks for a living noun, so $W_q$
-# sends its *verb*, doubled, to where the keys have *noun* and *alive*:
+# In our example, let a word be four numbers: noun, verb, alive, plural.
+
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws what the three matrices make of a word that asks and of a word that offers
+d = Diagram("A word asks by its query, and offers by its key and value", 9, 3.4)
+asking = d.box("drink\n(0, 1, 0, 0)", 1.1, 2.5, 1.6, kind=TENSOR)
+offering = d.box("cats\n(1, 0, 1, 1)", 1.1, 1.05, 1.6, 1.5, kind=TENSOR)
+to_q, to_k, to_v = (
+    d.box(f"$W_{name}$", 3.4, y, 0.9, 0.6, kind=LEARNED)
+    for name, y in (("q", 2.5), ("k", 1.5), ("v", 0.6))
+)
+asked = d.box("query (2, 2)", 5.5, 2.5, 1.6, 0.6, kind=TENSOR)
+key = d.box("key (2, 2)", 5.5, 1.5, 1.6, 0.6, kind=TENSOR)
+value = d.box("value 1", 5.5, 0.6, 1.6, 0.6, kind=TENSOR)
+score = d.box("score 0,\nthe highest", 8.0, 2.0, 1.5, 1.6, kind=TENSOR)
+for start, end in ((asking, to_q), (offering, to_k), (offering, to_v), (to_q, asked)):
+    d.arrow(start, end)
+for start, end in ((to_k, key), (to_v, value), (asked, score), (key, score)):
+    d.arrow(start, end)
+d.figure
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the vector of 'drink', (0, 1, 0, 0), goes through the learned matrix W_q and becomes the
+# query (2, 2). The vector of 'cats', (1, 0, 1, 1), goes through W_k and becomes the key (2, 2), and
+# through W_v and becomes the value 1. Query and key are equal, so their score, 0, is the highest.*
+
+# %% [markdown] slideshow={"slide_type": "notes"}
+# Half a minute. Ask what *cats* would ask, and what *drink* offers: each word goes through all
+# three matrices, and the next slide has their numbers.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# A verb asks for a living noun, so $W_q$ sends its *verb*, doubled, to where the keys have *noun*
+# and *alive*:
 
 # %% slideshow={"slide_type": "-"}
 words = torch.tensor([[1.0, 0, 1, 1], [0, 1, 0, 0], [1, 0, 0, -1]])  # cats, drink, milk
@@ -403,11 +487,10 @@ print("the keys of the table:", torch.equal(words @ W_k.T, word_keys))
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # So *drink* attends to *cats*, although no feature is nonzero in both. In `words @ W_k.T` each row
-# is a word, so a single product makes all keys. Training finds the matrices, beginning with random
-# numbers; 'Why attention can learn' derives the slope that makes this possible.
+# is a word, so a single product makes all keys.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# 1½ minutes. The bridge to the rest of the course. Ask for the query, the key and the value of
+# One minute. The bridge to the rest of the course. Ask for the query, the key and the value of
 # 'milk' before you go on: (0, 0), (2, 0) and -1. A network has hundreds of numbers per word, and
 # nobody tells it what they mean.
 
@@ -416,7 +499,7 @@ print("the keys of the table:", torch.equal(words @ W_k.T, word_keys))
 #
 # A softmax gives weights that are non-negative and sum to one. What is that good for? To find out,
 # let us choose weights by hand, of four kinds: some that are only non-negative; some that also sum
-# to one; a single 1 among zeros; and four quarters. (The last two sum to one as well.)
+# to one; and two special cases of these, a single 1 among zeros and four quarters.
 #
 # **Question.** With which of them can the wind be stronger than every wind that was measured?
 
@@ -451,18 +534,17 @@ plt.show()
 # on a wind; with equal weights at their average.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Only with the first of these four. This is where the answers lie:
+# Only with the first. This is where the answers lie:
 #
-# - **Non-negative**, here 0.3, 0.9, 0.2 and 0.8: the answer lies in the **cone** of the values,
-#   between the rays from 0 through them, and may be as long as you like.
-# - **Non-negative and summing to one**, here 0.1, 0.5, 0.1 and 0.3: the answer lies in the **convex
-#   hull** of the values. Imagine a rubber band around the four: the hull is what it encloses.
-# - **A single 1:** an ordinary lookup in a database.
-# - **All equal to a quarter:** average pooling, in which the query no longer matters.
+# - **Non-negative:** the answer lies in the **cone** of the values, between the rays from 0 through
+#   them, and may be as long as you like.
+# - **Non-negative and summing to one:** the answer lies in the **convex hull** of the values.
+#   Imagine a rubber band around the four: the hull is what it encloses.
+# - **A single 1:** this is an ordinary lookup in a database.
+# - **All equal to a quarter:** this is average pooling, in which the query no longer matters.
 #
 # Why does the second kind stay in the hull? A weighted average of two points lies on the segment
-# between them. If you then average the result with a third point, and so on, you stay inside the
-# hull.
+# between them. If you then average the result with a third point, and so on, you stay inside.
 #
 # Both conditions are needed. The weights 2 for the Hill and $-1$ for the Forest also sum to one,
 # but they give $2\,(6, 9) - (2, 5) = (10, 13)$, which is outside the hull. A softmax meets both
@@ -522,9 +604,9 @@ plt.show()
 # pass from one to the other, with some weight on Lake and Forest on the way.*
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# Each row shows how one walker's attention is divided, so before rounding its numbers sum to one.
-# It says what the answer is made of. Whether a large weight also *explains* what a trained network
-# does is another question, which chapters 5, 8 and 13 test.
+# Each row shows how one walker's attention is divided, so before rounding its numbers sum to one,
+# and it says what the answer is made of. Whether a large weight also *explains* what a trained
+# network does is another question, for chapters 5, 8 and 13.
 #
 # The walker at 2.5 km is at $(2, 1.5)$, exactly 2.5 km away from Harbour, Hill and Lake, and each
 # of the three gets 0.28.
@@ -538,7 +620,7 @@ plt.show()
 # ## Temperature: between a lookup and an average
 #
 # To make the weights sharper or flatter, we divide the scores by a number $T > 0$, the
-# **temperature**, before the softmax. (The sharpness of chapter 0 is $1/T$.)
+# **temperature**, before the softmax. Its inverse, $1/T$, is the sharpness of chapter 0.
 #
 # **Predict.** The scores $0$ and $\ln 3$ gave the weights $\tfrac14$ and $\tfrac34$. What are the
 # weights at $T = \tfrac12$?
@@ -548,8 +630,8 @@ for T in (0.5, 0.2, 100.0):
     print(f"T = {T:5.1f}", (two_scores / T).softmax(dim=-1))
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# They are 0.1 and 0.9. Dividing by $\tfrac12$ doubles the scores, which squares their exponentials,
-# so that they are $1$ and $9$ instead of $1$ and $3$. A low temperature drives the weights apart,
+# They are 0.1 and 0.9. Dividing by $\tfrac12$ doubles the scores, which squares their exponentials:
+# instead of $1$ and $3$ they are now $1$ and $9$. A low temperature drives the weights apart,
 # towards a lookup, and a high one brings them together, towards an average. Their order never
 # changes.
 
@@ -612,8 +694,8 @@ explore(
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # No: at $(2, 1.5)$ Harbour, Hill and Lake have the same score, so they keep equal weights, a third
-# each at low $T$. At $T = 100$, on the other hand, it hardly matters where you walk, because the
-# wind stays near the average of the four.
+# each at low $T$. At $T = 100$, on the other hand, the wind stays near the average of the four
+# wherever you walk.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; three minutes. Vote before you walk. Expect 'yes, one', because cold means
@@ -647,15 +729,34 @@ print("shuffled ", pool(distance_score(query, keys[shuffled]), values[shuffled])
 # ## Why attention can learn
 #
 # Training changes numbers in the direction in which the error falls, so it needs a derivative: how
-# does the answer change when the query moves a little? A lookup does not help here. If the query
-# moves a little, the nearest station stays the same, and so does the answer. (Where two stations
-# are equally near, the answer jumps.) With attention, however, the answer moves:
+# does the answer change when the query moves a little? A lookup does not help here, because the
+# nearest station stays the same, and so does the answer, until at some border it jumps. With
+# attention, however, the answer moves:
 
 # %% slideshow={"slide_type": "fragment"}
 near_lake = torch.tensor([[2.5, 1.0]])
 for here in (near_lake, near_lake + 0.01):  # 10 m east and 10 m north
     wind_here, weights_here = pool(distance_score(here, keys), values)
     print("lookup", values[weights_here.argmax()], "  attention", wind_here)
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Draws the wind of a lookup and of attention on a walk to the east
+east = torch.linspace(0, 4, 201)
+path = torch.stack([east, torch.ones(201)], dim=1)  # (201, 2): always 1 km north
+by_attention, path_weights = pool(distance_score(path, keys), values)
+by_lookup = values[path_weights.argmax(dim=1)]
+by_lookup[100] = math.nan  # half-way it jumps
+figure, ax = plt.subplots(figsize=(7, 2.7))
+ax.plot(east, by_lookup[:, 1], color=GREY, label="lookup")
+ax.plot(east, by_attention[:, 1], color=OUTPUT, linestyle="--", label="attention")
+ax.set(xlabel="km east, at 1 km north", ylabel="north wind, km/h", ylim=(1, 6))
+ax.legend(frameon=False)
+ax.set_title("A lookup is flat and jumps, attention rises smoothly")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: the north wind on a walk from west to east. By lookup it is 2 up to half-way, where it
+# jumps to 4; by attention it rises in one smooth curve.*
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask before the run which of the two changes. A lookup does change somewhere, half-way
@@ -680,9 +781,9 @@ for here in (near_lake, near_lake + 0.01):  # 10 m east and 10 m north
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # So when score $j$ rises by a small $\varepsilon$, the weight $\alpha_j$ gains
-# $\varepsilon\,\alpha_j$, and every weight $\alpha_l$, also $\alpha_j$ itself, pays
-# $\varepsilon\,\alpha_l \alpha_j$ for it, so that the sum stays one. Per unit of the score, this
-# moves the output by
+# $\varepsilon\,\alpha_j$. To keep the sum at one, every weight $\alpha_l$, including $\alpha_j$
+# itself, pays $\varepsilon\,\alpha_l \alpha_j$ for it. Per unit of the score, this moves the output
+# by
 #
 # $$\frac{\partial o}{\partial a_j}
 #   = \alpha_j v_j - \sum_l \alpha_l \alpha_j\, v_l = \alpha_j\,(v_j - o).$$
@@ -707,15 +808,37 @@ slopes = weights.T * (values - wind)  # (4, 1) * (4, 2): row j is alpha_j (v_j -
 print(names)
 print(slopes)
 
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws where each score pulls the wind, and how far
+figure, ax = plt.subplots(figsize=(8, 3.9))
+signposts = {"Harbour": (10.1, 2.0), "Hill": (8.4, 4.7), "Forest": (7.6, 4.0), "Lake": (9.1, 4.0)}
+for (name, spot), weight, value, slope in zip(
+    signposts.items(), weights[0], values, slopes, strict=True
+):
+    ax.plot(*torch.stack([wind[0], value]).T, ":", color=FAINT, linewidth=2)
+    pull = dict(arrowstyle="-|>", color=OUTPUT, linewidth=3, shrinkA=0, shrinkB=0)
+    ax.annotate("", (wind[0] + slope).tolist(), wind[0].tolist(), arrowprops=pull)
+    ax.text(*spot, f"{name}, weight {weight:.2f}", va="center")
+ax.scatter(*values.T, s=70, color=VALUE, marker="D")
+ax.scatter(*wind.T, s=60, color=OUTPUT, marker="X")
+ax.set(xlabel="wind east, km/h", ylabel="wind north, km/h", xlim=(7.5, 11), ylim=(1.7, 4.9))
+ax.set_title("Harbour and Lake weigh the same, but the Harbour pulls farther")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: part of the plane of winds, with a cross for the output and a dotted line from it towards
+# each of the four values. An arrow covers a share of each line, as large as the weight: 0.43 of the
+# long way to the Harbour, and 0.43 of the very short way to the Lake.*
+
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # The Harbour's score moves the wind more, because a slope is large where the weight is large *and*
-# the value is far from the output. Here the output, $(8.9, 3.7)$, is already close to the Lake's
-# wind, $(9, 4)$, while the Harbour's, $(10, 2)$, is farther away.
+# the value is far from the output. Here the output is already close to the Lake's wind, while the
+# Harbour's is farther away.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # In a network, scores come from queries and keys, and these from matrices, so by the chain rule the
-# slope reaches the entries of $W_q$ and $W_k$. 'Going further' takes one step of gradient descent
-# on a query by hand, and then lets a network learn its $W_q$.
+# slope reaches the entries of $W_q$ and $W_k$. 'Going further' takes one step by hand, and then
+# lets a network learn its $W_q$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Expect 'the same': the room looks at the weight and forgets the value.
@@ -727,7 +850,7 @@ print(slopes)
 #   v_j$.
 # - The softmax turns scores into weights that are non-negative and sum to one. Such weights keep
 #   the answer in the convex hull of the values. Only differences between scores matter.
-# - A low temperature leads to a lookup (where one score is the largest), a high one to an average.
+# - A low temperature leads to a lookup, if one score is the largest, and a high one to an average.
 # - The order of the pairs does not matter, their number is free, and one matrix product answers all
 #   queries.
 # - Learned matrices turn each word into a query, a key and a value.
@@ -885,12 +1008,12 @@ print("sum of the rows is zero:", torch.allclose(as_a_matrix.sum(dim=0), torch.z
 far_apart = torch.tensor([[0.0, -80.0, -110.0]])
 print(pool(far_apart, torch.eye(3))[1])
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # Learning becomes slow long before that. To see it, we divide the scores by ever smaller
 # temperatures and look at the gradient of the east wind with respect to the query in two places: at
 # $(2.5, 1)$, where the Lake is nearest, and at the star, where Harbour and Lake are equally near.
 
-# %% slideshow={"slide_type": "fragment"}
+# %% slideshow={"slide_type": "skip"}
 for T in (1.0, 0.3, 0.1, 0.03):
     lengths = []
     for place in (near_lake, query):
@@ -900,7 +1023,7 @@ for T in (1.0, 0.3, 0.1, 0.03):
         lengths.append(gradient.norm())
     print(f"T = {T:4.2f}: {lengths[0]:7.2g} km/h per km at (2.5, 1), {lengths[1]:3.2g} at the star")
 
-# %% [markdown] slideshow={"slide_type": "fragment"}
+# %% [markdown] slideshow={"slide_type": "skip"}
 # At $T = 0.1$ attention at $(2.5, 1)$ is nearly a lookup, and the gradient there is more than
 # 10,000 times smaller than at $T = 1$, while at the star it has grown from 2.2 to 10.
 

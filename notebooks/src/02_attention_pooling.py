@@ -26,7 +26,7 @@ from ipywidgets import FloatLogSlider
 
 import d2l_attention
 from d2l_attention.views import explore
-from d2l_attention.views.palette import FAINT, GREY, INK, KEY, OUTPUT, QUERY, VALUE, WEIGHT
+from d2l_attention.views.palette import FAINT, GREY, INK, KEY, OUTPUT, QUERY, RULE, VALUE, WEIGHT
 from d2l_attention.views.plots import heatmap, set_style
 
 torch.set_num_threads(1)
@@ -84,9 +84,9 @@ set_style()
 # Divided by their sum, 1.25, the similarities become the weights 0.2, 0.6 and 0.2.
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# The rent is $0.2 \cdot 400 + 0.6 \cdot 500 + 0.2 \cdot 800 = 80 + 300 + 160$, so **540 €**. (The
-# straight line between the two neighbours gives 575 €, but it also uses on which side a size lies.
-# Our rule uses only *how far* away it is.)
+# The rent is $0.2 \cdot 400 + 0.6 \cdot 500 + 0.2 \cdot 800 = 80 + 300 + 160$, so **540 €**. The
+# straight line between the two neighbours gives 575 €, but it also uses on which side a size lies,
+# while our rule uses only *how far* away it is.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes, in three steps: let the room find the similarity of the 30 m² flat, then the
@@ -247,8 +247,8 @@ print("the package", d2l_attention.nadaraya_watson(sizes, rents, loft, wide_box)
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Our three lines, like the book's, divide 0 by 0. The result is NaN, 'not a number', which spreads:
 # a single one makes the mean of a whole batch NaN. Where no key is in reach, the package therefore
-# sets the weights to 0, here and in every later chapter. But a rent of 0 € is only a signal: where
-# the weights sum to 0, there is no answer.
+# sets the weights to 0. But a rent of 0 € is only a signal: where the weights sum to 0, there is no
+# answer.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Before the run, let the room vote between an error, 0, NaN and the average. Then ask
@@ -349,10 +349,8 @@ plt.show()
 # almost flat line, and weights spread over all keys.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# - The **narrow** kernel gives its weight to one or two keys, so its curve jumps from point to
-#   point and copies their noise.
-# - The **wide** kernel gives weight to every key, so its curve is almost flat: the answer hardly
-#   depends on the query.
+# - The **narrow** kernel gives its weight to one or two keys and copies their noise.
+# - The **wide** kernel gives weight to every key, so the answer hardly depends on the query.
 # - With a **medium** width, enough keys share the weight to average out the noise, and all of them
 #   are near.
 #
@@ -376,7 +374,7 @@ print(f"best width {best:.2f}, with the error {lowest:.2f}")
 # ### Turn the width yourself
 #
 # Which matters more, the width of a kernel or its shape? Choose a kernel and turn the width. The
-# dot on the right marks the error on fresh points; above 2 it is a triangle at the upper edge.
+# dot on the right marks the error on fresh points.
 #
 # **Question.** How small can each kernel make the error, and at which width?
 
@@ -495,8 +493,35 @@ print("checked: score and softmax, kernel and division, and the package agree")
 # length, the last term cancels as well. What remains is the **dot product** $q \cdot k_j$, the
 # score of chapter 3 and, divided by $\sqrt d$, of the Transformer.
 
+# %% slideshow={"slide_type": "-"} tags=["hide-input"]
+# Draws the nearest key and the one with the largest product, for equal and for unequal lengths
+figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.2), sharex=True, sharey=True)
+asked, turns, arc = torch.tensor([1.5, 0.75]), torch.tensor([-0.6, 0.25, 0.9, 2.0]), x_line - 1
+titles = "Equal lengths: one key wins both", "Unequal lengths: a long key can win"
+for ax, longer, title in zip(axes, (1.0, 1.5), titles, strict=True):
+    lengths = 1.5 * torch.tensor([[1.0], [1.0], [longer], [1.0]])
+    ends = lengths * torch.stack([turns.cos(), turns.sin()], dim=1)
+    ax.plot(1.5 * arc[:34].cos(), 1.5 * arc[:34].sin(), color=RULE)
+    for end in ends:
+        ax.plot([0, end[0]], [0, end[1]], color=KEY, linewidth=1.5)
+    ax.plot(*ends.T, "s", markersize=9, color=KEY)
+    ax.plot(*asked, "*", markersize=18, color=QUERY)
+    ax.text(1.75, 0.72, "query", color=QUERY)
+    nearest, largest = (ends - asked).square().sum(dim=1).argmin(), (ends @ asked).argmax()
+    for index, name, shift in ((nearest, "nearest", -16), (largest, "largest product", 0)):
+        ax.annotate(name, ends[index].tolist(), xytext=(12, shift), textcoords="offset points")
+    ax.set(title=title, xlim=(-1.6, 4.2), aspect="equal")
+    ax.axis("off")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: twice four keys as lines from one point, and a query. Left, all keys end on a circle, and
+# the key nearest to the query also has the largest product with it. Right, another key is longer:
+# it has the largest product now, though it is farther from the query.*
+
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask for each term: does it differ from key to key? Exercise 2.7 has the numbers.
+# Two minutes. Ask for each term: does it differ from key to key? In the picture, which key has the
+# largest product once the long one is as short as the others? Exercise 2.7 has the numbers.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A query far from every key
@@ -643,8 +668,8 @@ plt.show()
 # model that may see the next word learns to copy, and chapter 4 hides it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# Large models face the same trap. A language model learns to predict the next word, and if it can
-# *see* this word, it learns to copy it. The cure is again a mask (chapter 4).
+# Large models face the same trap. A language model that can *see* the next word, which it should
+# predict, learns to copy it. The cure is again a mask, as chapter 4 shows.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## A width for each feature
@@ -673,11 +698,32 @@ for matters in (False, True):  # does the second feature matter?
     print(f"matters: {matters}   first width {low[0]:.1f} to {high[0]:.1f}", end=", ")
     print(f"second {low[1]:.1f} to {high[1]:.1f}")
 
-# %% [markdown] slideshow={"slide_type": "skip"}
-# The second, in 10 of 10 draws. Divided by a larger width, house numbers look more alike, so the
-# model has learned to pay them less attention. Nobody told it what matters. Where the second
-# feature does matter, as much as the first, its width became small as well in these 10 draws.
-# (Roughly: where the value changes fast with a feature, its width is small.)
+# %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
+# Draws the weights for one query before and after training, in the first of the ten draws
+torch.manual_seed(0)
+pairs, noise = torch.rand(60, 2) * 5, torch.randn(60)
+trained = learn_width(pairs, f(pairs[:, 0]) + noise, other_points, steps=1000)[0][-1]
+middle = torch.tensor([[2.5, 2.5]])
+figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharex=True, sharey=True)
+titles = "Both widths 1: a round kernel", "Trained: the house number hardly counts"
+for ax, both, title in zip(axes, (torch.ones(2), trained), titles, strict=True):
+    weights = gaussian_scores(middle, pairs, both).softmax(dim=1)[0]
+    ax.scatter(*pairs.T, s=15 + 2500 * weights, color=WEIGHT, alpha=0.6)
+    ax.plot(*middle.T, "*", markersize=18, color=QUERY)
+    ax.set(xlabel="first feature", title=title)
+axes[0].set_ylabel("house number")
+plt.show()
+
+# %% [markdown] slideshow={"slide_type": "-"}
+# *Figure: twice the 60 points in the plane of their two features, with a query in the middle; a
+# point is as large as its weight. Before training, the points around the query are large. After
+# training, the large points form an upright band: near in the first feature, at any house number.*
+
+# %% [markdown] slideshow={"slide_type": "fragment"}
+# The house number has the larger width, in 10 of 10 draws. Divided by a larger width, house numbers
+# look more alike, so the model has learned to pay them less attention, although nobody told it what
+# matters. Where the second feature matters as much as the first, its width became small as well in
+# these 10 draws.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### A learned matrix
@@ -685,11 +731,11 @@ for matters in (False, True):  # does the second feature matter?
 # To divide each feature by its width is to multiply by a diagonal matrix, and the learned score is
 #
 # $$-\tfrac12 \lVert M q - M k_j \rVert^2
-#   \qquad\text{with}\qquad M = \begin{pmatrix} 1/w_1 & 0 \\ 0 & 1/w_2 \end{pmatrix}$$
+#   \qquad\text{with}\qquad M = \begin{pmatrix} 1/w_1 & 0 \\ 0 & 1/w_2 \end{pmatrix},$$
 #
-# and the widths $w_1$, $w_2$. So we have learned a **matrix** that queries and keys pass through
-# before they meet. In later chapters this matrix is full, and there is one for the queries and one
-# for the keys: $W_q$ and $W_k$.
+# where $w_1$ and $w_2$ are the widths. So we have learned a **matrix** that queries and keys pass
+# through before they meet. In later chapters this matrix is full, and there is one for the queries
+# and one for the keys: $W_q$ and $W_k$.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 1½ minutes. The point of the chapter: attention learns what should count as near.
@@ -703,8 +749,8 @@ for matters in (False, True):  # does the second feature matter?
 # - The **width** decides: too narrow copies the noise, too wide forgets the question.
 # - The weights of the Gaussian kernel are the **softmax** of the scores $-(q-k)^2/2$, and width² is
 #   its temperature.
-# - The width can be **learned**, if each point is hidden from itself. In 40 of 50 draws, its error
-#   was then at most 10% above that of the best of 26 widths ('Going further').
+# - The width can be **learned**, if each point is hidden from itself. In 40 of 50 draws it was then
+#   almost as good as the best of 26 widths ('Going further').
 # - With a width for each feature, the house number got the larger width in 10 of 10 draws. These
 #   widths act like a small $W_q$ and $W_k$.
 # - For keys of equal length, the Gaussian score and the **dot product** give the same weights.
@@ -801,9 +847,9 @@ for kernel in (gaussian, boxcar, epanechikov):
     print(f"{kernel.__name__:12} {sum(best_errors) / 20:.2f}")
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# For these data the width matters, and the shape hardly does. (Epanechnikov's own kernel of 1969 is
-# a parabola, $\max(1 - x^2, 0)$ up to a factor and a width. We keep the book's name for the
-# triangle, and its spelling.)
+# For these data the width matters, and the shape hardly does. By the way, Epanechnikov's own kernel
+# of 1969 is a parabola, $\max(1 - x^2, 0)$ up to a factor and a width. We keep the book's name for
+# the triangle, and its spelling.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### The learned width on fifty new draws
@@ -843,8 +889,8 @@ for width in (0.02, 0.05, 0.32, 3.0):
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### An adaptive width
 #
-# *9 minutes.* The 40 points are spread evenly. Real data are rarely so: there are many small flats
-# and few large ones. Below, 60 points crowd between 0 and 1, where the curve swings, and only 15
+# *9 minutes.* The 40 points are spread evenly. Real data rarely are: there are many small flats and
+# few large ones. Below, 60 points crowd between 0 and 1, where the curve swings, and only 15
 # lie between 1 and 6, where it rises slowly. One idea (the book points to Silverman, 1986) is to
 # let the data set the width: each query takes the distance to its **fourth nearest** key as its
 # width. In code, the width then becomes a tensor with one entry per query.
