@@ -70,8 +70,9 @@ def lines_of(code: str) -> int:
     return sum(bool(re.search(r"\w", line)) for line in code.splitlines())
 
 
-def minutes(notebook: NotebookNode, part: str = "core") -> float:
-    return sum(each.minutes for each in parts_of(notebook) if each.part == part)
+def minutes(notebook: NotebookNode) -> float:
+    """The minutes of the core path."""
+    return sum(each.minutes for each in parts_of(notebook) if each.part == "core")
 
 
 def minutes_of_sections(notebook: NotebookNode) -> dict[str, float]:
@@ -91,16 +92,18 @@ def rounded(value: float) -> int:
 def minutes_left(notebook: NotebookNode) -> dict[str, str]:
     """What sections of the core path say below their heading, by the id of the heading's cell.
 
-    In steps of five minutes; a section that begins in the same five minutes says nothing, nor do
-    the exercises, which take longer than their text.
+    A range, as at the chapter's top, wherever another quarter of the core is read. Exercises say
+    nothing, because they take longer than their text.
     """
     core = [each for each in parts_of(notebook) if each.part == "core"]
     spent = [0.0, *accumulate(each.minutes for each in core)]
-    said, last = {}, None
+    said, last = {}, spent[-1]
     for each, before in zip(core, spent, strict=False):
-        left = max(5, rounded(spent[-1] - before))
+        left = spent[-1] - before
         begins = each.cell.cell_type == "markdown" and each.cell.source.startswith("## ")
-        if begins and each.heading != EXERCISES and left != last:
-            said[each.cell.id] = f"About {left} minutes left."
+        if begins and each.heading != EXERCISES and last - left >= spent[-1] / 4:
+            least = max(5, rounded(left))
+            most = max(least + 5, rounded(1.5 * left))
+            said[each.cell.id] = f"About {least} to {most} minutes left."
             last = left
     return said

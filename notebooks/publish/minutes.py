@@ -54,9 +54,10 @@ class Chapter:
 def read_chapter(path: Path) -> Chapter:
     exercises = load_chapter(int(path.stem[:2])).exercises
     own, notebook = {each.id: each.minutes for each in exercises}, read_text(path)
-    parts = [in_fives(minutes(notebook, part)) for part in ("core", "further")]
-    parts.append(in_ones(sum(own.values()), 5))
-    return Chapter(path, own, minutes_of_sections(notebook), parts)
+    sections = minutes_of_sections(notebook)
+    further = sum(max(1, round(true)) for true in sections.values())  # as a reader adds them up
+    parts = [in_fives(minutes(notebook)), in_fives(further), in_ones(sum(own.values()), 5)]
+    return Chapter(path, own, sections, parts)
 
 
 @dataclass

@@ -7,7 +7,7 @@
 # - say which weights keep the answer in the convex hull of the values, and why;
 # - derive the slope along which attention learns, and say which score moves the answer most.
 #
-# Core path: 55 to 80 minutes. Going further: 20. Exercises: 43.
+# Core path: 60 to 90 minutes. Going further: 20. Exercises: 43.
 #
 # Builds on chapter 0. The book is *Dive into Deep Learning* (D2L), section 11.1.
 

@@ -7,7 +7,7 @@
 # - show that the Gaussian kernel is a softmax;
 # - read from learned widths which feature of a key matters.
 #
-# Core path: 60 to 90 minutes. Going further: 15. Exercises: 64.
+# Core path: 65 to 100 minutes. Going further: 15. Exercises: 64.
 #
 # Builds on chapter 1. The book is *Dive into Deep Learning* (D2L), section 11.2.
 

@@ -8,7 +8,7 @@
 # - build scaled dot-product attention and additive attention, and test both against the package;
 # - say what a dot product leaves out of a distance, and choose between four scores.
 #
-# Core path: 60 to 90 minutes, in two sittings. Going further: 25. Exercises: 66.
+# Core path: 60 to 90 minutes, in two sittings. Going further: 20. Exercises: 66.
 #
 # Builds on chapters 1 and 2. *Dive into Deep Learning* (D2L), section 11.3.
 

@@ -7,7 +7,7 @@
 # - mask out single looks and whole paths, to find out which words one letter depends on;
 # - keep keys and values in a cache, and get the same answers.
 #
-# Core path: 70 to 105 minutes, in two sittings. Going further: 55. Exercises: 80. Builds on
+# Core path: 70 to 105 minutes, in two sittings. Going further: 50. Exercises: 80. Builds on
 # chapters 1, 3, 4, 6 and 7. *Dive into Deep Learning* (D2L) treats the subject in section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}

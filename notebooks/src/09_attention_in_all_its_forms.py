@@ -8,7 +8,7 @@
 # - say what each form gives up, and for some forms when they equal plain attention;
 # - choose a form from measured times and from what trained models can look up.
 #
-# Core path: 75 to 110 minutes, in two sittings. Going further: 25. Exercises: 92. A good place to
+# Core path: 75 to 110 minutes, in two sittings. Going further: 20. Exercises: 92. A good place to
 # stop is after *Swin: windows in a grid*. Builds on chapters 3 to 8. *Dive into Deep Learning*
 # (D2L) keeps to plain attention in its chapter 11, and this chapter goes on from there.
 

@@ -9,7 +9,7 @@
 # - compute how long the next token takes for one user and for many;
 # - split a layer, or its attention, between real processes, and get the numbers of one process.
 #
-# Core path: 80 to 120 minutes, in two sittings. Going further: 25. Exercises: 72. A good place to
+# Core path: 80 to 120 minutes, in two sittings. Going further: 20. Exercises: 72. A good place to
 # stop is after *What the roofline says*.
 #
 # Builds on chapters 6, 8 and 9. *Dive into Deep Learning* (D2L) has the operation in section 11.3

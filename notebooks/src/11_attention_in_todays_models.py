@@ -8,7 +8,7 @@
 # - train a cheap scorer that chooses the few keys a query reads, and count what it finds;
 # - in *Going further*, read from a table what twelve models of 2024 to 2026 are made of.
 #
-# Core path: 75 to 110 minutes, in two sittings. Going further: 45. Exercises: 87. A good place to
+# Core path: 75 to 110 minutes, in two sittings. Going further: 40. Exercises: 87. A good place to
 # stop is *A place to stop*, half-way.
 #
 # Builds on chapters 3, 7 and 9. *Dive into Deep Learning* (D2L) ends before these models: the

@@ -9,7 +9,7 @@
 # - put bugs into the attention of a trained model, and see where each of them shows (Going
 #   further).
 #
-# Core path: 75 to 110 minutes, in two sittings. Going further: 50. Exercises: 111. A good place to
+# Core path: 75 to 110 minutes, in two sittings. Going further: 45. Exercises: 111. A good place to
 # stop is *A place to stop*, after 25 minutes. Builds on chapters 1 to 8. *Dive into Deep Learning*
 # (D2L) ends its Transformer in section 11.7, and has BERT, T5 and GPT in 11.9. Most models here are
 # younger.

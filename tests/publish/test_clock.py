@@ -51,8 +51,7 @@ def chapter():
 
 
 def test_the_text_of_exercises_counts_but_not_their_code_nor_the_sources(chapter):
-    assert minutes(chapter, "core") == pytest.approx(16)
-    assert minutes(chapter, "further") == pytest.approx(8.01)
+    assert minutes(chapter) == pytest.approx(16)
 
 
 def test_sections_of_going_further(chapter):
@@ -60,12 +59,12 @@ def test_sections_of_going_further(chapter):
     assert sections == {"More": pytest.approx(6.01), "Less": pytest.approx(1)}
 
 
-def test_a_section_says_what_is_left_in_steps_of_five_minutes(chapter):
-    said = minutes_left(chapter)
-    assert [said.get(cell.id) for cell in chapter.cells] == [
-        None,
-        "About 15 minutes left.",
-        None,
-        "About 5 minutes left.",
-        *[None] * (len(chapter.cells) - 4),
-    ]
+def test_a_section_says_what_is_left_where_another_quarter_is_read(chapter):
+    assert minutes_left(chapter) == {chapter.cells[3].id: "About 5 to 10 minutes left."}
+    parts = new_notebook(cells=[prose("## Part\n\n" + "word " * 399) for _ in range(8)])
+    ids = [cell.id for cell in parts.cells]
+    assert minutes_left(parts) == {  # of 32 minutes
+        ids[2]: "About 25 to 35 minutes left.",
+        ids[4]: "About 15 to 25 minutes left.",
+        ids[6]: "About 10 to 15 minutes left.",
+    }
