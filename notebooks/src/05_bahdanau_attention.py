@@ -361,8 +361,8 @@ plt.show()
 # ## BLEU with and without attention
 #
 # Both models have 96 units in each layer, and are trained on the same sentences for the same 500
-# steps. Only the second can look back, for which it has the extra parameters $W_q$,
-# $W_k$ and $w_v$. (Figure 2 of Bahdanau et al., 2015, makes the same comparison.)
+# steps. Only the second can look back, for which it has the extra parameters $W_q$, $W_k$ and
+# $w_v$. (Figure 2 of Bahdanau et al., 2015, compares models of unequal sizes in the same way.)
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 with_attention = trained("bahdanau")
@@ -458,7 +458,7 @@ plt.show()
 # with 4,000 steps 82.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# So one vector can come close, but it needs twice the width and eight times the sentences and the
+# So one vector can come close. Here it took twice the width and eight times the sentences and the
 # steps. Attention reaches 86 without them (over 20 initialisations, 77 to 89). With four layers of
 # 1,000 units, 12 million sentences and the source read backwards, Sutskever et al. (2014) even had
 # no difficulty on long sentences.
@@ -784,8 +784,8 @@ TranslatorView("bahdanau", title="Write a sentence, forbid a look")
 # ## Summary
 #
 # - With one vector of 96 numbers, BLEU fell from 75 for 3 to 5 words to 19 for 12 to 16, where
-#   attention reached 86 (means of three initialisations). A vector of 192 reached 82, but only with
-#   eight times the sentences and the steps.
+#   attention reached 86 (means of three initialisations). A vector of 192 reached 82, with eight
+#   times the sentences and the steps.
 # - Attention queries all encoder states at each step: $c_{t'} = \sum_t \alpha_{t',t} h_t$, with
 #   additive scores. Keys and values are the encoder's states, and the query is the decoder's state
 #   before the step, $s_{t'-1}$, which has not read $y_{t'-1}$.

@@ -93,9 +93,9 @@ for noun in ("cake", "orange"):
 #
 # To follow the numbers, let us take a shorter sentence. The translator reads the English, together
 # with the French that it has written so far. At each French position, it scores all 442 entries of
-# its vocabulary as the next word. Training has found its numbers: step by step, it changed them so
-# that the true next word became more probable (chapter 5's loss). Each word is a **token** here,
-# and so are two marks: `<bos>` begins the French, and `<eos>` ends a sentence.
+# its vocabulary as the next word. Its weights come from training, which changed them step by step
+# to make the true next word more probable (chapter 5's loss). Each word is a **token** here, and so
+# are two marks: `<bos>` begins the French, and `<eos>` ends a sentence.
 
 # %% slideshow={"slide_type": "-"}
 english, french = ["he", "sees", "her", EOS], [BOS, "il", "la", "voit"]
@@ -352,7 +352,7 @@ assert (on_the_verb > 0.9).all()
 # | ignores the order | positions (chapter 7) |
 # | sees words that are not written yet | a causal mask (chapter 4) |
 #
-# The first two are new. The mask matters in training, where the decoder reads the whole French
+# The first two are new. The mask matters most in training, where the decoder reads the whole French
 # sentence at once, and with it the words that it should predict.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -387,8 +387,8 @@ plt.show()
 # Half a minute. Ask in which columns neighbouring words differ most.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The factor $\sqrt D$ raises the learned numbers, which start at about $1 / \sqrt D$, to the size
-# of the positions.
+# A learned vector starts with numbers of about $1 / \sqrt D$, much smaller than sines and cosines.
+# So `embed` first multiplies it by $\sqrt D$.
 
 
 # %% slideshow={"slide_type": "skip"} tags=["build"]
@@ -725,7 +725,7 @@ for ax, (name, layer, rows, columns) in zip(axes, roles, strict=True):
     ax.tick_params("x", rotation=60)
 figure.supxlabel("keys", color=KEY, fontsize=14)
 figure.supylabel("queries", color=QUERY, fontsize=14)
-figure.suptitle("Hatched: the padding for all queries, the future for earlier ones", fontsize=16)
+figure.suptitle("Hatched cells are masked: the padding, or words not yet written", fontsize=16)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
@@ -878,9 +878,9 @@ print("100 new sentences, the same as the package's, word for word:", written ==
 assert written == theirs
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# This is a whole translator of plain parts, and training has added only the numbers. If
-# `your_block` is right when the last cell runs, that cell puts it into the encoder and says so.
-# *Going further* trains a translator in half a minute.
+# This is a whole translator with blocks that are built here, and training has added only the
+# numbers. If you have solved `your_block`, the cell above has put it into the encoder. *Going
+# further* trains a translator in half a minute.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Ask which line of the loop does work that an earlier step has done already.
@@ -1072,7 +1072,7 @@ for i, (stored, fewest, most) in enumerate(COUNTS.values()):
     ax.plot(stored, i, marker="D", ls="", ms=9, color=INK, label=None if i else "stored")
 ax.set_yticks(range(len(COUNTS)), COUNTS)
 ax.set(ylim=(6.5, -0.5), xlim=(20, 50), xlabel="right endings of 49", ylabel="masked out")
-ax.set_title("One path costs some endings; all paths cost nearly all that is learned")
+ax.set_title("One path costs some endings; all paths cost most of what is learned")
 figure.legend(loc="outside lower center", ncols=3, frameon=False)
 plt.show()
 
@@ -1086,9 +1086,9 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "skip"}
 # The band is what guessing achieves: if singular and plural were always right, a constant masculine
 # would score 23, and a constant feminine 26. So closing path 1 costs the stored translator nearly
-# half of what it knows beyond guessing. *Every path* also hides the noun phrases from the words
-# before them, which could hand the gender on by a detour. The last row is a control, which masks
-# out about as many looks as *all three paths*, but at words *before* the noun phrases.
+# half of what it knows beyond guessing. Words before the noun phrase can see it as well and hand
+# its gender on, and *every path* closes this detour, too. The last row is a control: about as many
+# looks are masked out as in *all three paths*, but at words *before* the noun phrases.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Compare the paths on the board with the table. Always masculine would be right in 23,
@@ -1103,8 +1103,8 @@ plt.show()
 # the translation depends on it.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# There can be other paths: of ten further translators, one kept 47 right endings with all three
-# closed, because earlier French words had looked at the English phrase.
+# Our three paths are not always all. One of ten further translators still had 47 right endings
+# without them, by the detour.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Ask which single looks they would try next, and how many pairs of looks there are.

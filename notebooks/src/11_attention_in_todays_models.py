@@ -363,9 +363,9 @@ assert 0.5 < v3.bytes(1) / llama.bytes(1) < 0.55
 assert f"{own_keys / 2**10:,.0f}" == "3,904"
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask for a vote before the table: nearly all say DeepSeek's, which has 69 KiB against
-# 128 (and 3,904 without the latent). For experts: with 128 heads on one latent, arithmetic may
-# become the limit again.
+# Two minutes. Ask for a vote before the picture: nearly all say DeepSeek's, which has 69 KiB
+# against 128 (and 3,904 without the latent). For experts: with 128 heads on one latent, arithmetic
+# may become the limit again.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Attention sinks: weights must sum to one
@@ -515,8 +515,8 @@ print(f"{'all 17 equally':20} {math.log(17):13.2f} ({math.log(17):.2f})")
 # possible, to about 2.6, near that of guessing, 2.83. At letters the head looks mostly at `<bos>`
 # (last column). What `<bos>` adds through this head is less than a fifth as long as what a letter
 # adds, so weight on it does almost nothing. When the window drops it, this weight must fall on
-# letters, which probably disturb the prediction. As soon as `<bos>` is kept beside the latest 16
-# tokens, the loss is as before.
+# other tokens, mostly letters, which probably disturb the prediction. As soon as `<bos>` is kept
+# beside the latest 16 tokens, the loss is as before.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Two minutes. Nearly all say 'no harm', with a good reason. Read the table by rows: 1.76 to about
@@ -1234,10 +1234,11 @@ for name, numbers in (("Llama 3 8B", 65_536), ("DeepSeek-V3", 35_136), ("V4-Flas
 #
 # *3 minutes.* The table describes twelve models, from configurations in the version of the library
 # `transformers` that it names. Some are those of a published model, others the defaults of a class,
-# from which a published model may differ; chapter 13 says which is which. *Linear* layers keep a
-# state, *chosen* ones have an indexer. *Keys* are the key-value heads of a layer and their size, or
-# the size of its latent and of the rotary key beside it, if there is one. An indexer mostly adds
-# 128 numbers per token and layer (257 in GLM-5.3-Flash). *QK-norm* has a section of its own below.
+# from which a published model may differ; the last column of `who_uses_what()` says which is which.
+# *Linear* layers keep a state, *chosen* ones have an indexer. *Keys* are the key-value heads of a
+# layer and their size, or the size of its latent and of the key beside it, which is rotary in all
+# but Kimi Linear. An indexer mostly adds 128 numbers per token and layer (257 in GLM-5.3-Flash).
+# *QK-norm* has a section of its own below.
 
 # %% slideshow={"slide_type": "subslide"} tags=["hide-input"]
 # Shows what twelve models are made of, computed from the installed library
@@ -1268,7 +1269,7 @@ replace(table, columns=("model", "layers", "keys", "more", "cache"), rows=tuple(
 # (Kimi Team, 2025). Layers can also share a cache: cross-layer attention (Brandon et al., 2024)
 # computes keys and values in every second layer only, and the next layer reads the same ones. In
 # Mistral Large 4, according to colibri's page on it, some layers read the latent of a layer before
-# them, so that its cache is smaller than its columns suggest.
+# them, and others keep no rotary key, so that its cache is smaller than its columns suggest.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks the rows by hand and what the text says of the newest classes
@@ -1546,8 +1547,8 @@ assert torch.equal(sliding_window_mask(1024, window=127) & causal_mask(1024), vi
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Longer than trained
 #
-# *6 minutes.* Chapter 7's reader with rotary positions was trained on texts of 16 letters. Beyond
-# position 35 or so it begins to fail, because far letters rotate the slow pairs by angles that
+# *6 minutes.* Chapter 7's reader with rotary positions was trained on texts of 16 letters. From
+# about position 34 on it begins to fail, because far letters rotate the slow pairs by angles that
 # training never showed. But the speeds of a trained model can be changed so that long distances
 # look like short ones.
 
@@ -1675,7 +1676,7 @@ for ax, game in zip(axes, (three_back, last_capital), strict=True):
     ax.set(xlabel="position", title=game.__name__.replace("_", " "), ylim=(0, 1.05))
 axes[0].set(ylabel="right answers")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
-figure.suptitle("Interpolation loses exact distances, plain speeds lose what is far", fontsize=17)
+figure.suptitle("Interpolation loses exact distances, plain speeds fail further on", fontsize=17)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}

@@ -354,9 +354,9 @@ plt.show()
 # made from D and 8.*
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# **Predict.** The half may have any of nine lengths, so the query does not know how far back the
-# earlier `D` is. Which key can this query recognise: that of position 0, that of position 1, or
-# both?
+# **Predict.** At most positions several lengths of the half are possible. So let us leave the
+# distance aside and ask only for letters. Which key can this query recognise: that of position 0,
+# that of position 1, or both?
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
 # Only that of position 0, which is made from the same letter. The key of position 1 is made from
@@ -367,8 +367,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Draw the two positions with their tokens. Many say 'both, it looks one further'.
 # Ask them by which number in the key of position 1 the query should know it. If someone says 'by
-# the distance': right, if the half always had the same length. This is why the length is drawn anew
-# in each step.
+# the distance': right where only one is possible, as at position 8, or if the half always had the
+# same length. This is why the length is drawn anew in each step.
 
 # %% [markdown] slideshow={"slide_type": "subslide"}
 # ### Train both
@@ -470,9 +470,9 @@ HeadsView(list(maps.values()), list(text), title="What each head looks at")
 # text Dive2Atn twice. In each, rows are queries and columns are keys.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# In layer 1, the head with a clear line just below the diagonal looks at the token before, and the
-# one with its line on the diagonal looks at its own token. In the second half, the heads of layer 2
-# have a line seven positions below the diagonal: they look at the token after the copy.
+# In layer 1, the head with a clear line just below the diagonal looks at the token before, and one
+# with a line on the diagonal looks at its own token. In the second half, the heads of layer 2 have
+# a line seven positions below the diagonal: they look at the token after the copy.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Open the head with the line below the diagonal first, and read two rows aloud. Then
@@ -709,8 +709,8 @@ plt.show()
 # In starts 0 and 1 only one head looks back, and does most of the work. In the other three, two
 # heads share it, and while one of them is left, 49 to 92% of the answers are right. Without both,
 # 37 to 48% remain, and with output 0 about as few as with one layer. The control keeps 76% and more
-# in four starts. In start 2, however, it falls to 35%, since one of the other two heads looks at
-# its own token, which this model needs as well. There the ablation shows only that both pairs are
+# in four starts. In start 2, however, it falls to 35%: both of the other two heads look at their
+# own token, which this model needs as well. There the ablation shows only that both pairs are
 # needed.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -1257,8 +1257,8 @@ plt.show()
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: two heat maps for the letters of Dive2Atn. QK: each row is the letter from which a query
 # of layer 2 is made, each column the letter for which layer 1 wrote. OV: each row is the letter
-# that the four heads attend to, each column the letter that they say. In both, nearly all of the
-# weight is on the diagonal.*
+# that the four heads attend to, each column the letter that they say. In both, most of the weight
+# is on the diagonal; in the QK row of 2, only 0.4.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # Each head of layer 2 says most letters that it attends to, and together the four say all 64. No
@@ -1268,9 +1268,9 @@ plt.show()
 # to the query.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
-# Two minutes. Ask which of the two matrices a copying head needs to be near the identity. Then
-# ask why QK must not be: a letter that looked for itself would find its copy, not the token after
-# it.
+# Two minutes. Ask which of the two matrices a copying head needs to be near the identity. Then ask
+# what QK's diagonal is for: what layer 1 wrote, not the letter itself. A letter that looked for
+# itself would find its copy, not the token after it.
 
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ### From the outside in
@@ -1399,7 +1399,7 @@ for head in range(4):
 # ### Who uses what
 #
 # *1 minute.* The same reading for five models, computed from the configurations of the installed
-# library. Chapter 11 shows the whole table.
+# library; `who_uses_what()` shows all twenty.
 
 # %% slideshow={"slide_type": "skip"} tags=["nbval-ignore-output"]
 who_uses_what(SHAPES[:5])
@@ -1408,6 +1408,7 @@ who_uses_what(SHAPES[:5])
 # The cache column counts the numbers for each further token of a *long* text. In Mistral 7B all
 # layers have a window of 4,096 tokens, so a further token takes the place of an old one, and the
 # cache does not grow. *QK-norm* means that queries and keys are normalised before their product.
+# *Linear, 8 times* are rotary speeds divided by 8 for longer texts (chapter 11).
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Exercises
