@@ -125,8 +125,8 @@ print("weights", torch.tensor([math.log(2), 0.0, 0.0]).softmax(dim=-1))
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## Where the mask acts
 #
-# To keep the padding out, notice that the words of 'Hello world' are its first $\ell = 2$ tokens,
-# and let the sum of the softmax run over their keys only:
+# The words of 'Hello world' come first, $\ell = 2$ of them. To keep the padding out, let the sum of
+# the softmax run over the first $\ell$ keys only:
 #
 # $$\alpha_j = \frac{e^{a_j}}{e^{a_0} + \dots + e^{a_{\ell - 1}}} \quad (j < \ell),
 # \qquad \alpha_j = 0 \quad (j \ge \ell).$$
@@ -227,11 +227,11 @@ for pad_score in (0.0, 80.0, 100.0, 105.0):
     print(f"padding {pad_score:3.0f}: sum {late.sum():7.2g}   weights", late / late.sum())
 
 # %% [markdown] slideshow={"slide_type": "fragment"}
-# It works only while the padding's score stays moderate. The larger this score, the smaller the
-# weights that the plain softmax leaves to the words, and float32 has no positive number below about
-# $e^{-103}$. At a padding score of 100, rounding already spoils the third digit. At 105 both words
-# have weight 0, and 0 divided by 0 is NaN, 'not a number'. This is why the mask acts **on the
-# scores, before the softmax**.
+# It works only while the padding's score is not far above those of the words. PyTorch first
+# subtracts the largest score of a row, so with 100 in the padding, the words' exponentials are
+# about $e^{-100}$, and rounding already spoils the third digit. With 105, float32 rounds them to 0,
+# so both words have weight 0, and 0 divided by 0 is NaN, 'not a number'. This is why the mask acts
+# **on the scores, before the softmax**.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # 2½ minutes. Most say 'the same, since the padding is multiplied by 0'. If someone asks where a
@@ -241,9 +241,9 @@ for pad_score in (0.0, 80.0, 100.0, 105.0):
 # %% [markdown] slideshow={"slide_type": "slide"}
 # ## One length per sentence, or one per query
 #
-# Since positions are counted from 0, a length $\ell$ shows the positions below $\ell$. One length
-# per sentence hides its padding, while one per query will soon hide the future. A single function
-# can serve both:
+# Since positions are counted from 0, a length $\ell$ shows the positions below $\ell$. A length per
+# sentence hides its padding. Let the function also accept a length per query, which the next
+# section needs:
 
 
 # %% slideshow={"slide_type": "-"} tags=["build"]
@@ -285,9 +285,9 @@ plt.show()
 # A language model learns to guess the next word. In training it computes all positions of a
 # sentence at once, so the word that position 1 should guess is already there, at position 2, where
 # attention could simply copy it. To see whether it does, let us draw each word at random from four,
-# so that nobody can guess it. Our whole model is a learned table of scores. With one-hot vectors as
-# values, an answer lists how much weight each of the four words got, and the largest share is the
-# guess.
+# so that no guess is right more often than one time in four. Our whole model is a learned table of
+# scores. The value of a position is the one-hot vector of its word. So an answer has four numbers,
+# the weight that went to each of the four words, and the largest of them is the guess.
 
 
 # %% slideshow={"slide_type": "skip"}
@@ -518,8 +518,8 @@ plt.show()
 # ## Build the masked softmax
 #
 # Let us give an empty row zero weights. With finite values, its answer is then the zero vector, and
-# no NaN enters the gradients. Since a softmax returns weights that sum to 1, a second step must
-# follow it.
+# no NaN enters the gradients. No choice of scores makes a softmax return only zeros, so a second
+# step must follow it.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Three minutes. Ask for that second step: someone will say 'set them to 0'. Then let pairs write
@@ -639,7 +639,7 @@ suspects = {
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # The second combines the mask with a copy that `roll` has shifted one key to the left, so each
-# padded row loses its last visible key.
+# padded row loses its last visible key, if it has one.
 #
 # **Predict.** Which of the two, if any, passes for all lengths, 5, 3, 1 and 0?
 
@@ -1052,9 +1052,9 @@ print("the answer to 'Hello' is the vector of <pad>:", torch.allclose(answers[2,
 # hold 0 where a key is visible and $-\infty$ where it is hidden; 1.0 hides nothing.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
-# The function and the layer also treat empty rows differently. In PyTorch 2.13 on the CPU,
-# `F.scaled_dot_product_attention` answers them with zeros, while `nn.MultiheadAttention` gives NaN
-# by default, as the former did in older versions (pytorch #103963).
+# `F.scaled_dot_product_attention` and `nn.MultiheadAttention` also differ on empty rows. In PyTorch
+# 2.13 on the CPU, the function answers them with zeros, as it did not in older versions (pytorch
+# #103963), while the layer gives NaN by default.
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Checks masks of booleans, masks of floats and empty rows in both functions

@@ -40,7 +40,7 @@ function frontView(place, translator) {
         button.setAttribute("aria-pressed", String(hidden.has(i)));
         translateNow();
       };
-      const button = addButton(english, word, hide, { "aria-pressed": "false", title: "hide it from the French" });
+      const button = addButton(english, word, hide, { "aria-pressed": "false", title: "write the French without it" });
       followPointer(button);
     });
     for (const button of choice.children)
@@ -74,7 +74,7 @@ function frontView(place, translator) {
     else if (lost.length === found.length && lost.length < 3) what = `${lost.map(changes).join(" and ")}.`;
     says.textContent = hidden.size
       ? `${without}${what} Click again to show what you hid.`
-      : "Click an English word to hide it from the French. The thicker a line, the larger its weight.";
+      : "Click an English word, and the French is written without it. The thicker a line, the larger its share.";
     place.dataset.words = now.words.join(" "); // for those who test this
   }
 
