@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from nbformat import NotebookNode
 
-from notebooks.publish.cells import is_description, is_note, slide_type
-from notebooks.publish.slides.structure import NEW_COLUMN, NEW_SLIDE
+from notebooks.publish.cells import is_note, slide_type
 
 PREDICT = "**Predict"
 
@@ -15,7 +14,7 @@ def answers(cells: Sequence[NotebookNode]) -> dict[int, range]:
     """The number of each cell that asks for a prediction -> those of the cells that answer it.
 
     They reach from the question over the first cell that answers it, one that has run or one that a
-    lecturer uncovers, to the end of that slide.
+    lecturer uncovers, to the next heading or question: a slide without a heading goes on with it.
     """
     return {
         number: range(number + 1, end)
@@ -31,10 +30,9 @@ def asks(cell: NotebookNode) -> bool:
 def _end_of_answer(cells: Sequence[NotebookNode], start: int) -> int:
     answered = False
     for number, cell in enumerate(cells[start:], start):
-        new_slide = slide_type(cell) in (NEW_COLUMN, NEW_SLIDE) and not is_description(cell)
         heading = re.match("#+", cell.source) if cell.cell_type == "markdown" else None
         new_section = heading and len(heading[0]) < 3
-        if asks(cell) or new_section or (answered and (new_slide or heading)):
+        if asks(cell) or new_section or (answered and heading):
             return number
         answered = answered or bool(cell.get("outputs")) or slide_type(cell) == "fragment"
     return len(cells)

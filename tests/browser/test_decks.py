@@ -311,9 +311,21 @@ def test_a_dark_browser_shows_the_same_light_slides(show, small_deck):
 
 def test_every_slide_names_its_section(show, small_deck):
     page = show(small_deck)
-    where = page.locator("section.slide .where").all_text_contents()
+    where = page.locator("section.slide .place").all_text_contents()
     figure = "Small d · A figure"
     assert where == ["Small d", "Small d · A view", figure, figure]
+
+
+def test_the_step_of_a_run_stands_beside_its_slider(show):
+    """Seen: the steps of both runs lay on each other, at the slide's lower edge."""
+    page = show(deck("12_the_bug_museum"))
+    slide_with(page, ".d2l-watch")
+    boxes = "(all) => all.map((each) => each.getBoundingClientRect()).map((box) => [box.x, box.y])"
+    views = page.locator("section.present section.present .d2l-watch")
+    steps, sliders = (views.locator(part).evaluate_all(boxes) for part in (".where", "input"))
+    assert len(steps) == len(sliders) == 2
+    for step, slider in zip(steps, sliders, strict=True):
+        assert step[0] > slider[0] and abs(step[1] - slider[1]) < 20
 
 
 def test_the_rooms_prediction_is_kept_and_goes_along_to_the_answers_slide(show):

@@ -19,13 +19,18 @@ def code(source="run()", kind="-", ran=True):
 QUESTION = "**Predict.** How many?"
 
 
-def test_an_answer_reaches_to_the_end_of_its_slide():
+def test_an_answer_reaches_to_the_next_heading():
     cells = [words(QUESTION), code("# Draws", ran=False), code(), words("So five."), words("More.")]
     assert answers(cells) == {0: range(1, 5)}
-    assert answers([*cells, words("Next", "subslide"), code()]) == {0: range(1, 5)}
     assert answers([*cells, words("### Next"), code()]) == {0: range(1, 5)}
-    figure = words("*Figure: three bars.*", "subslide")
-    assert answers([*cells[:3], figure, words("Next", "slide")]) == {0: range(1, 4)}
+    assert answers([*cells, words("## Next", "slide"), code()]) == {0: range(1, 5)}
+
+
+def test_a_picture_on_a_slide_of_its_own_does_not_tell_the_answer():
+    """Seen: 'One global layer anywhere opens a path' stood below the closed field."""
+    cells = [words(QUESTION), code(), words("So five."), code("# Draws", "subslide")]
+    cells += [words("*Figure: five bars.*"), words("As drawn.", "subslide"), words("### Next")]
+    assert answers(cells) == {0: range(1, 6)}
 
 
 def test_what_prepares_the_answer_on_the_next_slide_waits_with_it():
@@ -45,6 +50,6 @@ def test_an_answer_ends_before_a_new_section_and_the_next_question():
 
 
 def test_words_that_a_lecturer_uncovers_are_an_answer_and_notes_ask_nothing():
-    cells = [words(QUESTION), words("Five.", "fragment"), words("Next", "slide")]
+    cells = [words(QUESTION), words("Five.", "fragment"), words("## Next", "slide")]
     assert answers(cells) == {0: range(1, 2)}
     assert answers([words("They **Predict** six.", "notes"), code()]) == {}
