@@ -59,7 +59,7 @@ from d2l_attention.variants import (
 from d2l_attention.variants.masks import sliding_window_mask
 from d2l_attention.views import explore, schematic
 from d2l_attention.views.palette import INK, RULE, SERIES, WEIGHT
-from d2l_attention.views.plots import heatmap, set_style
+from d2l_attention.views.plots import hatch_zeros, heatmap, set_style
 
 torch.set_num_threads(1)
 torch.set_printoptions(precision=3, sci_mode=False)
@@ -614,7 +614,7 @@ labels = [names[token] for token in bell_texts[1, :12].tolist()]
 for ax, name in zip(axes, ("softmax", "with a sink"), strict=True):
     with torch.no_grad():
         weights = writers[name, 0](bell_texts[1:2, :12], need_weights=True)[1][0, 0]
-    heatmap(ax, weights, labels, labels, vmax=1)
+    hatch_zeros(heatmap(ax, weights, labels, labels, vmax=1), weights)  # the future
     ax.set(title=name, xlabel="key", ylabel="query")
 figure.suptitle("Start 0: at letters, weight on <bos>, with a sink hardly anywhere", fontsize=17)
 plt.show()

@@ -225,7 +225,7 @@ for row, letter in enumerate(rows):
     marker = dict(marker="|", markersize=16, markeredgewidth=2) if baseline else dict(marker="o")
     (near_zero if letter == "B" else ax).plot(
         validation[letter],
-        [row] * 3,
+        [row, row, row] if baseline else [row - 0.2, row, row + 0.2],  # so that all three are seen
         linestyle="",
         color=GREY if baseline else INK,
         **marker,

@@ -855,7 +855,9 @@ for ax, (name, weights) in zip(axes, minilm["maps"].items(), strict=True):
     heatmap(ax, torch.tensor(weights), minilm["tokens"], minilm["tokens"], vmax=1.0)
     ax.tick_params(axis="x", rotation=90)
     ax.set_title(f"head {name}")
-figure.suptitle("One looks at the token before, one at the token after, one at [CLS]", fontsize=16)
+figure.suptitle(
+    "One looks at the token before, one mostly at the token after, one at [CLS]", fontsize=16
+)
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
