@@ -175,7 +175,7 @@ def test_a_sharp_picture_says_how_wide_it_is():
 
 def test_a_slide_says_where_it_is_and_leads_to_no_server_of_somebodys_own():
     html = made(text("# One & only", "slide"), text("## `Two`", "slide"), text("more", "subslide"))
-    where = re.findall(r'<div class="where">(.+?)</div>', html)
+    where = re.findall(r'<div class="place">(.+?)</div>', html)
     assert where == ["One &amp; only", *["One &amp; only · Two"] * 2]
     assert "<title>One &amp; only</title>" in html
     # Which port JupyterLab has and which folder it serves is not known, and it drops '#cell-id='.
