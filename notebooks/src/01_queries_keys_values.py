@@ -30,7 +30,7 @@ from torch import nn
 from torch.autograd.functional import jacobian
 
 from d2l_attention.views import Player, State, explore, grid, schematic
-from d2l_attention.views.palette import FAINT, GREY, KEY, OUTPUT, QUERY, TINT, VALUE, WEIGHT
+from d2l_attention.views.palette import FAINT, GREY, GROUND, KEY, OUTPUT, QUERY, TINT, VALUE, WEIGHT
 from d2l_attention.views.plots import heatmap, set_style
 from d2l_attention.views.schematics.drawing import LEARNED, TENSOR, Diagram
 
@@ -521,7 +521,7 @@ for ax, (kind, chosen), answer in zip(axes, kinds.items(), answers, strict=True)
     for name, wind_there in zip(names, values.tolist(), strict=True):
         beside = (10, -6) if name in ("Harbour", "Lake") else (-12, 10)
         ax.annotate(name, wind_there, xytext=beside, textcoords="offset points")
-    ax.scatter(*answer, s=140, marker="X", color=OUTPUT, zorder=3)
+    ax.scatter(*answer, s=130, facecolor=GROUND, edgecolor=OUTPUT, linewidth=3, zorder=3)
     ax.set(title=kind, xlabel="wind east, km/h", xlim=(0, 23), ylim=(0, 19))
 axes[0].set_ylabel("wind north, km/h")
 figure.suptitle("Only the first kind can give more wind than was measured")
@@ -529,7 +529,7 @@ plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: four panels in the plane of winds. Diamonds are the four winds, larger where the weight
-# is larger; a cross is the answer. With weights that are only non-negative it lies in a cone,
+# is larger; a ring is the answer. With weights that are only non-negative it lies in a cone,
 # beyond every wind; with weights that also sum to one inside the hull of the winds; with a single 1
 # on a wind; with equal weights at their average.*
 
@@ -673,7 +673,7 @@ def walk(figure, east=0.5, north=2.8, temperature=1.0):
         below = name in ("Harbour", "Lake")
         beside = dict(xytext=(0, -20 if below else 12), ha="center")
         sky.annotate(name, value, textcoords="offset points", **beside)
-    sky.scatter(*wind[0], s=140, marker="X", color=OUTPUT, zorder=3)
+    sky.scatter(*wind[0], s=130, facecolor=GROUND, edgecolor=OUTPUT, linewidth=3, zorder=3)
     sky.set(title="your wind stays in the hull", xlabel="km/h east", ylabel="km/h north")
     sky.set(xlim=(0, 12), ylim=(0, 11))
 
@@ -689,7 +689,7 @@ explore(
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # *Figure: an interactive view with three panels. Left, the map with the four stations and a star
-# for you; middle, the four weights as bars; right, the plane of winds with the answer as a cross
+# for you; middle, the four weights as bars; right, the plane of winds with the answer as a ring
 # inside the hull.*
 
 # %% [markdown] slideshow={"slide_type": "skip"}
@@ -699,7 +699,7 @@ explore(
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Not in the plan; three minutes. Vote before you walk. Expect 'yes, one', because cold means
-# lookup, but three equal scores stay equal, and each gets a third. At a high temperature, the cross
+# lookup, but three equal scores stay equal, and each gets a third. At a high temperature, the ring
 # stays near the average wherever you walk. On a slide each slider has five stops, those of the
 # question among them.
 
@@ -820,13 +820,13 @@ for (name, spot), weight, value, slope in zip(
     ax.annotate("", (wind[0] + slope).tolist(), wind[0].tolist(), arrowprops=pull)
     ax.text(*spot, f"{name}, weight {weight:.2f}", va="center")
 ax.scatter(*values.T, s=70, color=VALUE, marker="D")
-ax.scatter(*wind.T, s=60, color=OUTPUT, marker="X")
+ax.scatter(*wind.T, s=90, facecolor=GROUND, edgecolor=OUTPUT, linewidth=3, zorder=3)
 ax.set(xlabel="wind east, km/h", ylabel="wind north, km/h", xlim=(7.5, 11), ylim=(1.7, 4.9))
 ax.set_title("Harbour and Lake weigh the same, but the Harbour pulls farther")
 plt.show()
 
 # %% [markdown] slideshow={"slide_type": "-"}
-# *Figure: part of the plane of winds, with a cross for the output and a dotted line from it towards
+# *Figure: part of the plane of winds, with a ring for the output and a dotted line from it towards
 # each of the four values. An arrow covers a share of each line, as large as the weight: 0.43 of the
 # long way to the Harbour, and 0.43 of the very short way to the Lake.*
 

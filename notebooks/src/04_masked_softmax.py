@@ -8,7 +8,7 @@
 # - test an attention function for leaks, and say what such a test can miss;
 # - take away a short causal self-attention layer in plain PyTorch.
 #
-# Core path: 60 to 90 minutes, in two sittings. Going further: 20. Exercises: 72.
+# Core path: 65 to 100 minutes, in two sittings. Going further: 20. Exercises: 72.
 #
 # Builds on chapter 3. The book is *Dive into Deep Learning* (D2L), section 11.3.2.
 
@@ -22,11 +22,8 @@
 
 # %% slideshow={"slide_type": "skip"} tags=["hide-input"]
 # Imports and settings
-import math
-
 import matplotlib.pyplot as plt
 import torch
-import torch.nn.functional as F
 from matplotlib.patches import Rectangle
 from torch import nn
 
@@ -54,6 +51,11 @@ set_style()
 # The same in code:
 
 # %% slideshow={"slide_type": "skip"}
+import math
+
+import torch
+import torch.nn.functional as F
+
 query, keys = torch.tensor([[math.log(2)]]), torch.tensor([[1.0], [0.0]])  # (Q, D), (K, D)
 values = torch.tensor([[6.0, 0.0], [0.0, 6.0]])  # (K, V)
 scores = query @ keys.mT / math.sqrt(1)  # (Q, K); .mT exchanges the last two axes

@@ -7,7 +7,7 @@
 # - mask out single looks and whole paths, to find out which words one letter depends on;
 # - keep keys and values in a cache, and get the same answers.
 #
-# Core path: 70 to 105 minutes, in two sittings. Going further: 50. Exercises: 80. Builds on
+# Core path: 75 to 110 minutes, in two sittings. Going further: 50. Exercises: 80. Builds on
 # chapters 1, 3, 4, 6 and 7. *Dive into Deep Learning* (D2L) treats the subject in section 11.7.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
@@ -908,21 +908,13 @@ assert onto_orange[9] > 0.95
 # %% [markdown] slideshow={"slide_type": "-"}
 # *It*, the second *the* and *good* give *orange* nearly all their weight. No map could be clearer,
 # but it shows only where a head looks. To find out what depends on this look, we **mask it out**,
-# in both blocks and in all heads. The folded cell below does so. Before each `forward` of a layer,
-# it gives the layer a mask that also hides the chosen keys from the chosen queries.
+# in both blocks and in all heads, with a function that hides keys from queries:
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # Half a minute. Let the room find the column of 'it'.
 
-# %% [markdown] slideshow={"slide_type": "subslide"}
-# ### The look of 'it' at 'orange'
-#
-# **Predict.** *It*, word 9, can no longer look at *orange*, word 6. What does the translator write
-# at the end: *mangée*, *mangé* or something else?
 
-
-# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
-# Computes the last word again, without the look of 'it' at 'orange'
+# %% slideshow={"slide_type": "skip"}
 def forbid(layer, queries, keys):  # slices of positions
     def hide(layer, inputs):
         X, Y, values, visible = inputs  # queries come from X, keys from Y
@@ -933,6 +925,19 @@ def forbid(layer, queries, keys):  # slices of positions
     return layer.register_forward_pre_hook(hide)
 
 
+# %% [markdown] slideshow={"slide_type": "skip"}
+# PyTorch calls `hide` before each `forward` of the layer, and what `hide` returns replaces the
+# inputs. So the layer gets the same tokens, with a mask that also hides the chosen keys.
+
+# %% [markdown] slideshow={"slide_type": "subslide"}
+# ### The look of 'it' at 'orange'
+#
+# **Predict.** *It*, word 9, can no longer look at *orange*, word 6. What does the translator write
+# at the end: *mangée*, *mangé* or something else?
+
+
+# %% slideshow={"slide_type": "fragment"} tags=["hide-input"]
+# Computes the last word again, without the look of 'it' at 'orange'
 def last_word(*cuts):  # each cut: layers, queries, keys
     hooks = [forbid(layer, *where) for layers, *where in cuts for layer in layers]
     with torch.no_grad():
@@ -1087,8 +1092,8 @@ plt.show()
 # The band is what guessing achieves: if singular and plural were always right, a constant masculine
 # would score 23, and a constant feminine 26. So closing path 1 costs the stored translator nearly
 # half of what it knows beyond guessing. Words before the noun phrase can see it as well and hand
-# its gender on, and *every path* closes this detour, too. The last row is a control: about as many
-# looks are masked out as in *all three paths*, but at words *before* the noun phrases.
+# its gender on, and *every path* closes this detour as well. The last row is a control: about as
+# many looks are masked out as in *all three paths*, but at words *before* the noun phrases.
 
 # %% [markdown] slideshow={"slide_type": "notes"}
 # One minute. Compare the paths on the board with the table. Always masculine would be right in 23,

@@ -1394,8 +1394,8 @@ for head in range(4):
 
 # %% [markdown] slideshow={"slide_type": "-"}
 # All four score high as induction heads, and yet in this start each of them can be removed alone,
-# probably because the other three do the same work. So a head without which nothing changes may
-# still be working.
+# probably because the other three do the same work. So 'the accuracy stays' does not mean 'the
+# head does nothing'.
 
 # %% [markdown] slideshow={"slide_type": "skip"}
 # ### Who uses what
