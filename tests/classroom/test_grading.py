@@ -109,6 +109,14 @@ while True:
 """
 
 
+def test_cells_and_answers_that_end_python_cost_themselves(right, tmp_path):
+    notebook = with_cells(right, test_6_6="quit()")
+    cells_of(notebook)["answer-6-3"].source += "\nimport os\nos._exit(1)"
+    assert graded(notebook, tmp_path) == [1, 0, 3]
+    ended = [cell.source for cell in notebook.cells if "This cell ended Python" in str(cell)]
+    assert ended == [cells_of(notebook)["answer-6-3"].source, "quit()"]
+
+
 def test_an_end_that_comes_late_costs_no_answer(right, tmp_path):
     notebook = with_cells(right, answer_6_1=LATE, answer_6_6="import time\ntime.sleep(2)")
     assert graded(notebook, tmp_path) == [1, 1, 3]
