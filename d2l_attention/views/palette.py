@@ -33,8 +33,8 @@ COLOURS = {
 QUERY, KEY, VALUE, WEIGHT, OUTPUT, POSITION, FORBIDDEN, CUT = (
     light for name, (light, _) in COLOURS.items() if name.startswith("role-")
 )
-GROUND, INK, FAINT, RULE, PALE, HERE = (
-    COLOURS[name][0] for name in ("ground", "ink", "faint", "rule", "pale", "here")
+GROUND, INK, FAINT, RULE, PALE = (
+    COLOURS[name][0] for name in ("ground", "ink", "faint", "rule", "pale")
 )
 ON_WEAK, ON_STRONG, TURN = COLOURS["on-weak"][0], COLOURS["on-strong"][0], 0.6
 
